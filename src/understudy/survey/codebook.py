@@ -1,0 +1,285 @@
+"""The codebook: what is public about each column before anyone looks at the records.
+
+Bounds, levels, transforms and totals that a privacy claim rests on come from here, never
+from the data. A fact that was drafted from the data is listed in the column's `drafted`
+until the steward removes it from that list, and a formal claim refuses to rest on it.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from understudy.errors import Refused, UnknownName
+
+Role = Literal["public", "sensitive", "weight", "stratum", "psu", "fpc", "unit", "replicate"]
+Type = Literal["categorical", "continuous", "integer", "text", "date"]
+Value = str | int | float | bool
+
+FACTS = ("role", "type", "levels", "bounds", "transform", "missing")
+
+
+@dataclass(frozen=True)
+class Column:
+    """The public facts of one column."""
+
+    name: str
+    role: Role = "public"
+    type: Type = "continuous"
+    label: str = ""
+    levels: tuple[Value, ...] | None = None
+    value_labels: Mapping[Value, str] = field(default_factory=dict)
+    bounds: tuple[float, float] | None = None
+    transform: Literal["log"] | None = None
+    missing: tuple[Value, ...] = ()
+    drafted: frozenset[str] = frozenset()
+
+    def declared(self, fact: str) -> bool:
+        """Whether a fact stands here by declaration rather than drafted from the data."""
+        return fact not in self.drafted and getattr(self, fact) not in (None, ())
+
+
+@dataclass(frozen=True)
+class Codebook:
+    """Columns by name, and the public totals of the population."""
+
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    title: str = ""
+    population_size: float | None = None
+    population_by: Mapping[str, Mapping[Value, float]] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self.columns:
+            raise UnknownName("column in the codebook", name, self.columns)
+        return self.columns[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns.values())
+
+    def with_column(self, column: Column) -> Codebook:
+        return replace(self, columns={**self.columns, column.name: column})
+
+    def only(self, names: list[str]) -> Codebook:
+        """The same codebook for fewer columns."""
+        return replace(self, columns={n: c for n, c in self.columns.items() if n in names})
+
+    def not_declared(self, facts: Mapping[str, str]) -> list[str]:
+        """Which of {column: fact} are missing or only drafted, as "column.fact"."""
+        return [
+            f"{name}.{fact}"
+            for name, fact in facts.items()
+            if name not in self or not self[name].declared(fact)
+        ]
+
+
+def read_codebook(path: str | Path) -> Codebook:
+    """Read a codebook from TOML; every mistake names its place and the nearest right word."""
+    path = Path(path)
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise Refused(f"There is no codebook at `{path}`; check the path.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise Refused(f"The codebook `{path.name}` cannot be read: {reason}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise Refused(f"The codebook `{path.name}` is not valid TOML: {error}.") from None
+    return codebook_from_dict(document)
+
+
+def codebook_from_dict(document: Mapping[str, Any]) -> Codebook:
+    _known("key of the codebook", document, ("title", "population", "columns"))
+    population = _table(document.get("population", {}), "population")
+    _known("key of [population]", population, ("size", "by"))
+    size = population.get("size")
+    if size is not None:
+        size = _positive(size, "population.size")
+    columns = {
+        name: _column(name, _table(facts, f"columns.{name}"))
+        for name, facts in _table(document.get("columns", {}), "columns").items()
+    }
+    totals = {}
+    for name, by_level in _table(population.get("by", {}), "population.by").items():
+        if name not in columns:
+            raise UnknownName("column under [population.by]", name, columns)
+        levels = columns[name].levels or ()
+        spelled = {str(level): level for level in levels}
+        totals[name] = {}
+        for text, count in _table(by_level, f"population.by.{name}").items():
+            if levels and text not in spelled:
+                raise UnknownName(f"level of `{name}` under [population.by]", text, spelled)
+            totals[name][spelled.get(text, text)] = _positive(count, f"population.by.{name}.{text}")
+        sum_of_levels = math.fsum(totals[name].values())
+        complete = set(totals[name]) == set(levels)
+        if size is not None and complete and not math.isclose(sum_of_levels, size, rel_tol=1e-6):
+            raise Refused(
+                f"The totals under [population.by.{name}] add up to {sum_of_levels:.10g}, but "
+                f"population.size is {size:.10g}; correct one of them."
+            )
+    return Codebook(columns, str(document.get("title", "")), size, totals)
+
+
+def write_codebook(codebook: Codebook, path: str | Path) -> None:
+    """Write TOML that `read_codebook` reads back to an equal codebook."""
+    Path(path).write_text(codebook_to_toml(codebook), encoding="utf-8")
+
+
+def codebook_to_toml(codebook: Codebook) -> str:
+    lines = []
+    if codebook.title:
+        lines += [f"title = {_toml(codebook.title)}", ""]
+    if codebook.population_size is not None:
+        lines += ["[population]", f"size = {_toml(codebook.population_size)}", ""]
+    for name, totals in codebook.population_by.items():
+        lines.append(f"[population.by.{_toml(name)}]")
+        lines += [f"{_toml(str(level))} = {_toml(count)}" for level, count in totals.items()]
+        lines.append("")
+    for column in codebook:
+        lines.append(f"[columns.{_toml(column.name)}]")
+        if column.drafted:
+            facts = ", ".join(fact for fact in FACTS if fact in column.drafted)
+            lines.append(f"# Drafted from the data, to be checked: {facts}. Once a fact is")
+            lines.append("# confirmed from public documents, remove it from `drafted`.")
+        lines.append(f"role = {_toml(column.role)}")
+        lines.append(f"type = {_toml(column.type)}")
+        if column.label:
+            lines.append(f"label = {_toml(column.label)}")
+        if column.levels is not None:
+            lines.append(f"levels = {_toml(list(column.levels))}")
+        if column.value_labels:
+            pairs = ", ".join(f"{_toml(str(v))} = {_toml(t)}" for v, t in column.value_labels.items())
+            lines.append(f"value_labels = {{ {pairs} }}")
+        if column.bounds is not None:
+            lines.append(f"bounds = {_toml(list(column.bounds))}")
+        if column.transform is not None:
+            lines.append(f"transform = {_toml(column.transform)}")
+        if column.missing:
+            lines.append(f"missing = {_toml(list(column.missing))}")
+        if column.drafted:
+            lines.append(f"drafted = {_toml(sorted(column.drafted))}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _column(name: str, facts: Mapping[str, Any]) -> Column:
+    known = [f.name for f in fields(Column) if f.name != "name"]
+    _known(f"key of [columns.{name}]", facts, known)
+    role = facts.get("role", "public")
+    if role not in get_args(Role):
+        raise UnknownName(f"role of column `{name}`", role, get_args(Role))
+    type_ = facts.get("type", "continuous")
+    if type_ not in get_args(Type):
+        raise UnknownName(f"type of column `{name}`", type_, get_args(Type))
+    transform = facts.get("transform")
+    if transform not in (None, "log"):
+        raise UnknownName(f"transform of column `{name}`", transform, ["log"])
+    drafted = frozenset(_list(facts.get("drafted", []), f"columns.{name}.drafted"))
+    for fact in drafted:
+        if fact not in FACTS:
+            raise UnknownName(f"drafted fact of column `{name}`", str(fact), FACTS)
+    levels = facts.get("levels")
+    if levels is not None:
+        levels = tuple(_list(levels, f"columns.{name}.levels"))
+        if len(set(levels)) < len(levels) or not levels:
+            raise Refused(f"The levels of column `{name}` must be a list without repeats.")
+    missing = tuple(_list(facts.get("missing", []), f"columns.{name}.missing"))
+    return Column(
+        name=name,
+        role=role,
+        type=type_,
+        label=str(facts.get("label", "")),
+        levels=levels,
+        value_labels=_value_labels(name, facts.get("value_labels", {}), (levels or ()) + missing),
+        bounds=_bounds(name, facts.get("bounds"), transform),
+        transform=transform,
+        missing=missing,
+        drafted=drafted,
+    )
+
+
+def _value_labels(name: str, labels: Any, values: tuple[Value, ...]) -> dict[Value, str]:
+    """TOML keys are strings; give them back the type of the levels they name, or a number's."""
+    spelled: dict[str, Value] = {str(value): value for value in values}
+    out: dict[Value, str] = {}
+    for text, label in _table(labels, f"columns.{name}.value_labels").items():
+        out[spelled.get(text, _number_or_text(text))] = str(label)
+    return out
+
+
+def _number_or_text(text: str) -> Value:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _bounds(name: str, bounds: Any, transform: str | None) -> tuple[float, float] | None:
+    if bounds is None:
+        return None
+    numbers = isinstance(bounds, (list, tuple)) and len(bounds) == 2 and all(map(_is_number, bounds))
+    if not numbers or not bounds[0] < bounds[1]:
+        raise Refused(f"The bounds of column `{name}` must be two finite numbers, low before high.")
+    if transform == "log" and bounds[0] <= 0:
+        raise Refused(
+            f"Column `{name}` is modelled on the log scale, so its lower bound must be above 0."
+        )
+    return float(bounds[0]), float(bounds[1])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _positive(value: Any, place: str) -> float:
+    if not _is_number(value) or value <= 0:
+        raise Refused(f"`{place}` in the codebook must be a number above 0.")
+    return float(value)
+
+
+def _table(value: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise Refused(f"`{place}` in the codebook must be a table (a section with keys).")
+    return value
+
+
+def _list(value: Any, place: str) -> list[Any]:
+    if not isinstance(value, (list, tuple)) or any(isinstance(v, (list, dict)) for v in value):
+        raise Refused(f"`{place}` in the codebook must be a list of plain values.")
+    return list(value)
+
+
+def _known(kind: str, given: Mapping[str, Any], known: tuple[str, ...] | list[str]) -> None:
+    for key in given:
+        if key not in known:
+            raise UnknownName(kind, key, known)
+
+
+def _toml(value: Any) -> str:
+    """A TOML literal; strings with their escapes."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(v) for v in value) + "]"
+    escaped = "".join(_escape(character) for character in str(value))
+    return f'"{escaped}"'
+
+
+def _escape(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    if ord(character) < 32 or ord(character) == 127:
+        return f"\\u{ord(character):04x}"
+    return character

@@ -1,0 +1,118 @@
+"""How the sample was drawn: design weight, strata, PSU, fpc, or replicate weights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from understudy.errors import Refused, UnknownName
+
+ReplicateKind = Literal["brr", "fay", "jk1", "jkn", "bootstrap", "sdr"]
+LonelyPsu = Literal["fail", "certainty", "adjust", "average"]
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """Replicate weights: their columns, how they were made, and so how they are combined.
+
+    Give `columns`, or a `prefix` that is followed by digits in the file (`PWGTP` for
+    PWGTP1..PWGTP80). `coefficients` are the JKn factors (one per replicate, as R survey's
+    `rscales`); the other kinds know theirs. `centre` says what the squared deviations are
+    taken from: the full-sample estimate (as SAS, Census and `mse=TRUE` in R) or the mean of
+    the replicates (R's and Stata's default).
+    """
+
+    columns: Sequence[str] | None = None
+    prefix: str | None = None
+    kind: ReplicateKind = "bootstrap"
+    fay: float | None = None
+    coefficients: Sequence[float] | None = None
+    centre: Literal["estimate", "mean"] = "estimate"
+
+    def __post_init__(self) -> None:
+        if (self.columns is None) == (self.prefix is None):
+            raise Refused("Replicates need either `columns` or a `prefix`, and not both.")
+        if self.kind not in get_args(ReplicateKind):
+            raise UnknownName("kind of replicate weights", self.kind, get_args(ReplicateKind))
+        if (self.fay is not None) != (self.kind == "fay") or not 0 <= (self.fay or 0) < 1:
+            raise Refused("Fay's factor `fay`, in [0, 1), goes with kind='fay' and only with it.")
+        if (self.coefficients is not None) != (self.kind == "jkn"):
+            raise Refused(
+                "`coefficients`, one per replicate ((n_h - 1)/n_h of the stratum where a PSU was "
+                "dropped), go with kind='jkn' and only with it."
+            )
+        if self.columns is not None:
+            object.__setattr__(self, "columns", tuple(self.columns))
+
+    def matching(self, columns: Iterable[str], full_weight: str) -> tuple[str, ...]:
+        """The replicate columns of a file, in the order of their numbers."""
+        present = list(columns)
+        if self.columns is not None:
+            for name in self.columns:
+                if name not in present:
+                    raise UnknownName("replicate weight column", name, present)
+            found = tuple(self.columns)
+        else:
+            pattern = re.compile(re.escape(self.prefix or "") + r"(\d+)")
+            numbered = [(int(m[1]), name) for name in present if (m := pattern.fullmatch(name))]
+            found = tuple(name for _, name in sorted(numbered))
+            if not found:
+                raise Refused(
+                    f"No column is named `{self.prefix}` followed by digits; "
+                    "check the replicate prefix, or list the columns."
+                )
+        if full_weight in found:
+            raise Refused(
+                f"The replicate weights include the full weight `{full_weight}` itself; "
+                "list the replicate columns without it."
+            )
+        if len(found) < 2:
+            raise Refused("A replicate variance needs at least two replicate weights.")
+        if self.coefficients is not None and len(self.coefficients) != len(found):
+            raise Refused(
+                f"There are {len(found)} replicate weights but {len(self.coefficients)} "
+                "JKn coefficients; give one for each."
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Design:
+    """Names of the columns that say how the sample was drawn.
+
+    `fpc` is the number of PSUs in the stratum's population, or the sampled fraction if no
+    value is above 1. `nest=True` says that PSU numbers start again in every stratum.
+    `lonely_psu` decides about a stratum with one sampled PSU: refuse (default), let it
+    contribute nothing ("certainty"), centre it on the mean of all PSUs ("adjust"), or give
+    it the average variance of the other strata ("average"); the names are R survey's.
+    """
+
+    weight: str | None = None
+    strata: str | None = None
+    psu: str | None = None
+    fpc: str | None = None
+    replicates: Replicates | None = None
+    lonely_psu: LonelyPsu = "fail"
+    nest: bool = False
+
+    def __post_init__(self) -> None:
+        if self.lonely_psu not in get_args(LonelyPsu):
+            raise UnknownName("rule for a lonely PSU", self.lonely_psu, get_args(LonelyPsu))
+        named = [name for name in (self.weight, self.strata, self.psu) if name is not None]
+        if len(set(named)) < len(named):
+            raise Refused("Weight, strata and PSU must be three different columns.")
+        if self.replicates is not None and self.weight is None:
+            raise Refused("Replicate weights need the full-sample `weight` beside them.")
+
+    def columns(self, available: Iterable[str]) -> tuple[str, ...]:
+        """All design columns, checked against the columns of a file."""
+        present = list(available)
+        named = [n for n in (self.weight, self.strata, self.psu, self.fpc) if n is not None]
+        for name in named:
+            if name not in present:
+                raise UnknownName("design column", name, present)
+        if self.replicates is not None and self.weight is not None:
+            named += self.replicates.matching(present, self.weight)
+        return tuple(dict.fromkeys(named))

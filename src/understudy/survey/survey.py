@@ -1,0 +1,150 @@
+"""A survey: a table that stays where it is, with its design and its codebook."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import polars as pl
+
+from understudy.errors import Refused, UnknownName
+from understudy.survey.codebook import Codebook, Column
+from understudy.survey.design import Design
+
+
+class Survey:
+    """Records, how they were sampled, and what is public about their columns.
+
+    `data` is a polars or pandas frame, an Arrow table, or an Ibis table of any backend
+    (DuckDB on a file, Spark on a cluster); it is never copied into Python memory unless
+    `frame()` asks for it. Without a codebook one is drafted when it is first needed.
+    """
+
+    def __init__(self, data: Any, design: Design | None = None, codebook: Codebook | None = None):
+        self.raw: ir.Table = as_ibis(data)
+        self.design = design or Design()
+        self._codebook = codebook
+        self.design.columns(self.raw.columns)
+        if codebook is not None:
+            for column in codebook:
+                if column.name not in self.raw.columns:
+                    raise UnknownName("column (named in the codebook)", column.name, self.columns)
+        self._check_weights()
+        self._check_levels()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.raw.columns)
+
+    @cached_property
+    def codebook(self) -> Codebook:
+        if self._codebook is not None:
+            return self._codebook
+        from understudy.survey.draft import draft_codebook
+
+        return draft_codebook(self.raw, self.design)
+
+    @cached_property
+    def table(self) -> ir.Table:
+        """The records as analyses see them: user-missing codes are null."""
+        coded = [c for c in self._codebook or () if c.missing]
+        return self.raw.mutate(**{c.name: _without_codes(self.raw, c) for c in coded})
+
+    @cached_property
+    def n(self) -> int:
+        return int(self.raw.count().execute())
+
+    def frame(self, columns: list[str] | None = None) -> pl.DataFrame:
+        """The records, or some columns of them, in memory (user-missing codes are null)."""
+        for name in columns or ():
+            if name not in self.columns:
+                raise UnknownName("column", name, self.columns)
+        return (self.table if columns is None else self.table.select(columns)).to_polars()
+
+    def __repr__(self) -> str:
+        return f"Survey({len(self.columns)} columns, {self.design})"
+
+    def _check_weights(self) -> None:
+        names = [n for n in self.design.columns(self.columns) if n not in _grouping(self.design)]
+        for name in names:
+            if not self.raw[name].type().is_numeric():
+                raise Refused(
+                    f"The weight column `{name}` is not numeric; convert it or name another column."
+                )
+        if self.design.weight is None:
+            return
+        weight = self.raw[self.design.weight].cast("float64")
+        found = self.raw.aggregate(
+            missing=(weight.isnull() | weight.isnan() | weight.isinf()).sum(),
+            lowest=weight.min(),
+            records=self.raw.count(),
+        ).to_polars()
+        missing, lowest, records = found.row(0)
+        if records == 0:
+            raise Refused("The survey has no records; check the file or the filter that made it.")
+        if missing:
+            raise Refused(
+                f"The weight `{self.design.weight}` is missing or not finite for some records; "
+                "remove those records or repair the weight."
+            )
+        if lowest <= 0:
+            kind = "zero" if lowest == 0 else "negative"
+            raise Refused(
+                f"The weight `{self.design.weight}` is {kind} for some records; a design weight "
+                "must be above 0 (drop records that do not represent anyone)."
+            )
+
+    def _check_levels(self) -> None:
+        columns = [c for c in self._codebook or () if c.levels is not None]
+        if not columns:
+            return
+        outside = {}
+        for column in columns:
+            if not _same_kind(self.raw[column.name], column):
+                raise Refused(
+                    f"The codebook's levels of `{column.name}` are of another type than the column; "
+                    "write numbers without quotes and texts with them."
+                )
+            values = self.raw[column.name]
+            allowed = [*(column.levels or ()), *column.missing]
+            outside[column.name] = (values.notnull() & ~values.isin(allowed)).any()
+        found = self.raw.aggregate(**outside).to_polars().row(0, named=True)
+        wrong = [name for name, any_outside in found.items() if any_outside]
+        if wrong:
+            names = ", ".join(f"`{name}`" for name in wrong)
+            raise Refused(
+                f"{names} has values that are not among the codebook's levels; add the levels, "
+                "declare them as missing codes, or correct the file."
+            )
+
+
+def as_ibis(data: Any) -> ir.Table:
+    """An Ibis table over frames and Arrow tables (without a copy), or the table as it is."""
+    if isinstance(data, ir.Table):
+        return data
+    if isinstance(data, pl.LazyFrame):
+        data = data.collect()
+    if isinstance(data, pl.DataFrame):
+        return ibis.memtable(data)
+    if type(data).__module__.split(".")[0] in ("pandas", "pyarrow"):
+        return ibis.memtable(data)
+    raise Refused(
+        "A survey is made from a polars or pandas frame, an Arrow table or an Ibis table; "
+        "for a file use `read_survey`."
+    )
+
+
+def _grouping(design: Design) -> tuple[str | None, ...]:
+    return design.strata, design.psu
+
+
+def _without_codes(table: ir.Table, column: Column) -> ir.Value:
+    values = table[column.name]
+    return ibis.ifelse(values.isin(list(column.missing)), ibis.null(values.type()), values)
+
+
+def _same_kind(values: ir.Value, column: Column) -> bool:
+    numeric = values.type().is_numeric() or values.type().is_boolean()
+    return all(isinstance(level, (int, float)) == numeric for level in column.levels or ())
