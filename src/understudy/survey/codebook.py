@@ -154,7 +154,9 @@ def codebook_to_toml(codebook: Codebook) -> str:
         if column.levels is not None:
             lines.append(f"levels = {_toml(list(column.levels))}")
         if column.value_labels:
-            pairs = ", ".join(f"{_toml(str(v))} = {_toml(t)}" for v, t in column.value_labels.items())
+            pairs = ", ".join(
+                f"{_toml(str(v))} = {_toml(t)}" for v, t in column.value_labels.items()
+            )
             lines.append(f"value_labels = {{ {pairs} }}")
         if column.bounds is not None:
             lines.append(f"bounds = {_toml(list(column.bounds))}")
@@ -225,7 +227,9 @@ def _number_or_text(text: str) -> Value:
 def _bounds(name: str, bounds: Any, transform: str | None) -> tuple[float, float] | None:
     if bounds is None:
         return None
-    numbers = isinstance(bounds, (list, tuple)) and len(bounds) == 2 and all(map(_is_number, bounds))
+    numbers = (
+        isinstance(bounds, (list, tuple)) and len(bounds) == 2 and all(map(_is_number, bounds))
+    )
     if not numbers or not bounds[0] < bounds[1]:
         raise Refused(f"The bounds of column `{name}` must be two finite numbers, low before high.")
     if transform == "log" and bounds[0] <= 0:

@@ -104,7 +104,7 @@ class Survey:
         for column in columns:
             if not _same_kind(self.raw[column.name], column):
                 raise Refused(
-                    f"The codebook's levels of `{column.name}` are of another type than the column; "
+                    f"The codebook's levels of `{column.name}` are of another type than its values; "
                     "write numbers without quotes and texts with them."
                 )
             values = self.raw[column.name]

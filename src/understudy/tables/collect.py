@@ -1,0 +1,252 @@
+"""From records to sums: the one pass over the data that every linear statistic needs.
+
+Everything here is an Ibis expression, so DuckDB on a laptop and Spark on a cluster run the
+same code. What comes back is small: a row per stratum, PSU and cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from understudy.errors import Refused
+from understudy.survey.design import Design
+from understudy.survey.survey import Survey
+from understudy.tables.replicates import replicate_df
+from understudy.tables.taylor import Rows, Strata, check_strata
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A statistic as sum w a (x None) or sum w a / sum w x, over records where all are known."""
+
+    a: ir.NumericValue
+    x: ir.NumericValue | None = None
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What the pass over the data returned."""
+
+    frame: pl.DataFrame
+    by: tuple[str, ...]
+    pivots: tuple[float | None, ...]
+    design: Design
+    replicates: tuple[str, ...]
+
+    @cached_property
+    def strata(self) -> Strata:
+        return _strata(self.frame, self.design)
+
+    def rows(self, j: int) -> Rows:
+        """Statistic j's rows for Taylor linearisation."""
+        frame, zero = self.frame, np.zeros(self.frame.height)
+        clustered = self.design.psu is not None
+        second = dict.fromkeys(("uu", "uv", "vv"), zero)
+        if not clustered:
+            records = frame["n"].to_numpy().astype(np.float64)
+            second = {name: frame[f"{name}{j}"].to_numpy() * records for name in second}
+        return Rows(
+            stratum=_codes(frame, ["h"]),
+            psu=_codes(frame, ["h", "c"]) if clustered else None,
+            records=frame["n"].to_numpy().astype(np.float64),
+            u=frame[f"u{j}"].to_numpy(),
+            v=frame[f"v{j}"].to_numpy(),
+            **second,
+        )
+
+    def replicated(self, j: int) -> tuple[Floats, Floats]:
+        """Statistic j's (rows, R) sums u and v under each replicate weight."""
+        numbers = range(len(self.replicates))
+        u = self.frame.select([f"u{j}r{r}" for r in numbers]).to_numpy()
+        v = self.frame.select([f"v{j}r{r}" for r in numbers]).to_numpy()
+        return u, v
+
+    def cells(self, kept: Sequence[int]) -> tuple[Ints, pl.DataFrame]:
+        """Domains made by the by-variables in `kept`: each row's domain, and their levels.
+
+        Domains that no record of the requested domain falls in are left out (-1), except
+        the whole, which always has its row.
+        """
+        names = [f"by{k}" for k in kept]
+        if not names:
+            return np.zeros(self.frame.height, dtype=np.int64), pl.DataFrame({"": [None]}).drop("")
+        present = self.frame.filter(pl.col("inside") > 0)
+        levels = present.select(names).unique().sort(names, nulls_last=True)
+        numbered = levels.with_row_index("domain")
+        joined = self.frame.select(names).join(
+            numbered, on=names, how="left", nulls_equal=True, maintain_order="left"
+        )
+        return joined["domain"].cast(pl.Int64).fill_null(-1).to_numpy(), levels
+
+
+def collect(
+    survey: Survey,
+    statistics: Sequence[Linear],
+    by: Sequence[ir.Value],
+    inside: ir.BooleanValue | None,
+) -> Sums:
+    """All sums of all statistics in one GROUP BY, after one pass for the pivots."""
+    design, table = survey.design, survey.table
+    weight = as_float(table[design.weight]) if design.weight else ibis.literal(1.0)
+    replicates = (
+        design.replicates.matching(survey.columns, design.weight)
+        if design.replicates is not None and design.weight is not None
+        else ()
+    )
+    known = [_known(s, inside) for s in statistics]
+    pivots = _pivots(table, weight, statistics, known)
+    columns: dict[str, Any] = {"w": weight}
+    columns["inside"] = ibis.literal(True) if inside is None else inside
+    for k, variable in enumerate(by):
+        columns[f"by{k}"] = variable
+    for j, (statistic, mask, pivot) in enumerate(zip(statistics, known, pivots, strict=True)):
+        a, x = statistic.a, statistic.x
+        centred = a if x is None or pivot is None else a - pivot * x
+        columns[f"a{j}"] = _zero_outside(centred, mask)
+        columns[f"x{j}"] = _zero_outside(x, mask) if x is not None else ibis.literal(0.0)
+    if replicates:
+        for r, name in enumerate(replicates):
+            columns[f"r{r}"] = as_float(table[name])
+    else:
+        columns["h"] = table[design.strata] if design.strata else ibis.literal(1)
+        if design.psu:
+            columns["c"] = table[design.psu]
+        if design.fpc:
+            columns["f"] = as_float(table[design.fpc])
+    records = table.select(**columns)
+    keys = [f"by{k}" for k in range(len(by))]
+    if not replicates:
+        keys += ["h", "c"] if design.psu else ["h"]
+    sums = _aggregates(records, design, len(statistics), len(replicates))
+    grouped = records.group_by(keys).aggregate(**sums) if keys else records.aggregate(**sums)
+    frame = grouped.to_polars()
+    frame = frame.sort(keys, nulls_last=True) if keys else frame
+    return Sums(frame, tuple(keys[: len(by)]), pivots, design, replicates)
+
+
+def replicate_degrees(survey: Survey, replicates: Sequence[str]) -> float:
+    """Degrees of freedom of a design with replicate weights."""
+
+    def blocks() -> Iterator[Floats]:
+        selected = survey.table.select(list(replicates))
+        for batch in selected.to_pyarrow_batches(chunk_size=100_000):
+            yield np.column_stack(
+                [column.to_numpy(zero_copy_only=False).astype(np.float64) for column in batch]
+            )
+
+    return replicate_df(blocks())
+
+
+def as_float(value: ir.Value) -> ir.FloatingValue:
+    """float64, with NaN read as missing."""
+    number = value.cast("float64")
+    if value.type().is_floating():
+        number = number.nullif(float("nan"))
+    return number  # type: ignore[no-any-return]
+
+
+def _known(statistic: Linear, inside: ir.BooleanValue | None) -> ir.BooleanValue:
+    mask = statistic.a.notnull()
+    if statistic.x is not None:
+        mask = mask & statistic.x.notnull()
+    return mask if inside is None else mask & inside
+
+
+def _zero_outside(value: ir.NumericValue, mask: ir.BooleanValue) -> ir.NumericValue:
+    return ibis.ifelse(mask, value, 0.0)  # type: ignore[no-any-return]
+
+
+def _pivots(
+    table: ir.Table,
+    weight: ir.NumericValue,
+    statistics: Sequence[Linear],
+    known: Sequence[ir.BooleanValue],
+) -> tuple[float | None, ...]:
+    """The overall ratio R0 of each ratio; None for totals."""
+    sums = {}
+    for j, (statistic, mask) in enumerate(zip(statistics, known, strict=True)):
+        if statistic.x is not None:
+            sums[f"a{j}"] = _zero_outside(weight * statistic.a, mask).sum()
+            sums[f"x{j}"] = _zero_outside(weight * statistic.x, mask).sum()
+    found = table.aggregate(**sums).to_polars().row(0, named=True) if sums else {}
+    return tuple(
+        None if s.x is None else (found[f"a{j}"] / found[f"x{j}"] if found[f"x{j}"] else 0.0)
+        for j, s in enumerate(statistics)
+    )
+
+
+def _aggregates(records: ir.Table, design: Design, count: int, replicates: int) -> dict[str, Any]:
+    sums: dict[str, Any] = {"n": records.count(), "inside": records.inside.sum()}
+    for j in range(count):
+        u, v = records.w * records[f"a{j}"], records.w * records[f"x{j}"]
+        sums |= {f"u{j}": u.sum(), f"v{j}": v.sum()}
+        for r in range(replicates):
+            sums[f"u{j}r{r}"] = (records[f"r{r}"] * records[f"a{j}"]).sum()
+            sums[f"v{j}r{r}"] = (records[f"r{r}"] * records[f"x{j}"]).sum()
+        if not replicates and design.psu is None:
+            sums[f"uu{j}"] = u.var(how="pop")
+            sums[f"uv{j}"] = u.cov(v, how="pop")
+            sums[f"vv{j}"] = v.var(how="pop")
+    if design.fpc and not replicates:
+        sums |= {"f_low": records.f.min(), "f_high": records.f.max()}
+        sums["f_missing"] = records.f.isnull().sum()
+    return sums
+
+
+def _codes(frame: pl.DataFrame, names: list[str]) -> Ints:
+    """Dense numbers for the distinct rows of some columns (null counts as a value)."""
+    return frame.select(pl.struct(names).rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
+
+
+def _strata(frame: pl.DataFrame, design: Design) -> Strata:
+    if frame["h"].null_count():
+        raise Refused(
+            f"The stratum `{design.strata}` is missing for some records; give them a stratum."
+        )
+    if design.psu is not None and frame["c"].null_count():
+        raise Refused(f"The PSU `{design.psu}` is missing for some records; give them a PSU.")
+    facts = [pl.col("n").sum().cast(pl.Float64).alias("psus")]
+    if design.psu is not None:
+        if not design.nest and frame.select("h", "c").n_unique() > frame["c"].n_unique():
+            raise Refused(
+                f"The same number of PSU `{design.psu}` occurs in several strata; if numbering "
+                "starts again in each stratum say nest=True, else correct the PSU column."
+            )
+        facts = [pl.col("c").n_unique().cast(pl.Float64).alias("psus")]
+    if design.fpc is not None:
+        facts += [
+            pl.col("f_low").min(),
+            pl.col("f_high").max(),
+            pl.col("f_missing").sum(),
+        ]
+    by_stratum = frame.group_by("h").agg(facts).sort("h")
+    psus = by_stratum["psus"].to_numpy()
+    fraction = np.zeros(len(psus))
+    if design.fpc is not None:
+        fraction = _fractions(by_stratum, psus, design.fpc)
+    strata = Strata(psus, fraction, design.lonely_psu)
+    check_strata(strata)
+    return strata
+
+
+def _fractions(by_stratum: pl.DataFrame, psus: Floats, name: str) -> Floats:
+    low, high = by_stratum["f_low"].to_numpy(), by_stratum["f_high"].to_numpy()
+    if by_stratum["f_missing"].sum() or np.any(low <= 0):
+        raise Refused(f"The fpc `{name}` must be above 0 and known for every record.")
+    if not np.allclose(low, high, rtol=1e-9):
+        raise Refused(
+            f"The fpc `{name}` varies inside a stratum; give every record of a stratum the same."
+        )
+    return low if np.all(high <= 1) else psus / low

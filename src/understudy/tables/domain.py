@@ -1,0 +1,132 @@
+"""A domain, from text: `age > 65 and region in ("N", "S")` becomes an Ibis condition.
+
+The text is read as a Python expression but never evaluated: only comparisons of a column
+with constants, `in`, `and`, `or`, `not` and `is None` are understood. Write
+column("net income") for names that are not plain words.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from functools import reduce
+from typing import Any
+
+import ibis.expr.types as ir
+
+from understudy.errors import Refused, SyntaxRefused, UnknownName
+
+_COMPARE: dict[type[ast.cmpop], Any] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_KNOWN = 'compare a column with a value (age > 65, sex == "F", region in ("N", "S"))'
+
+
+def parse_domain(text: str, table: ir.Table) -> ir.BooleanValue:
+    """The condition as an expression over `table`; a missing value is never inside."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError) as error:
+        place = max((getattr(error, "offset", 1) or 1) - 1, 0)
+        raise SyntaxRefused(
+            f"The condition cannot be read; {_KNOWN}:", text.strip(), place
+        ) from None
+    condition = _condition(tree.body, text.strip(), table)
+    return condition.fill_null(False)
+
+
+def _condition(node: ast.expr, text: str, table: ir.Table) -> Any:
+    if isinstance(node, ast.BoolOp):
+        parts = [_condition(value, text, table) for value in node.values]
+        return reduce(operator.and_ if isinstance(node.op, ast.And) else operator.or_, parts)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return ~_condition(node.operand, text, table)
+    if isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators]
+        pairs = zip(sides, node.ops, sides[1:], strict=False)
+        return reduce(operator.and_, (_compare(a, op, b, text, table) for a, op, b in pairs))
+    raise SyntaxRefused(f"This is not a condition; {_KNOWN}:", text, node.col_offset)
+
+
+def _compare(left: ast.expr, op: ast.cmpop, right: ast.expr, text: str, table: ir.Table) -> Any:
+    a = _operand(left, text, table)
+    if isinstance(op, (ast.Is, ast.IsNot)) and isinstance(a, ir.Value):
+        if isinstance(right, ast.Constant) and right.value is None:
+            return a.isnull() if isinstance(op, ast.Is) else a.notnull()
+        raise SyntaxRefused("After `is` only None may stand:", text, right.col_offset)
+    if isinstance(op, (ast.In, ast.NotIn)) and isinstance(a, ir.Value):
+        if not isinstance(right, (ast.List, ast.Tuple, ast.Set)):
+            raise SyntaxRefused("After `in` stands a list of values:", text, right.col_offset)
+        values = [_operand(item, text, table) for item in right.elts]
+        for value, item in zip(values, right.elts, strict=True):
+            _comparable(a, value, text, item)
+        inside = a.isin(values)
+        return inside if isinstance(op, ast.In) else ~inside
+    if type(op) not in _COMPARE:
+        raise SyntaxRefused(f"This comparison is not known; {_KNOWN}:", text, right.col_offset)
+    b = _operand(right, text, table)
+    if not isinstance(a, ir.Value) and not isinstance(b, ir.Value):
+        raise SyntaxRefused(
+            f"No column stands in this comparison; {_KNOWN}:", text, left.col_offset
+        )
+    _comparable(a, b, text, right)
+    return _COMPARE[type(op)](a, b)
+
+
+def _operand(node: ast.expr, text: str, table: ir.Table) -> Any:
+    if isinstance(node, ast.Name):
+        return _column(node.id, table)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "column":
+        argument = node.args[0] if len(node.args) == 1 and not node.keywords else None
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+            return _column(argument.value, table)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _operand(node.operand, text, table)
+        if isinstance(value, (int, float)):
+            return -value
+    if isinstance(node, ast.Constant) and isinstance(node.value, (str, int, float, bool)):
+        return node.value
+    raise SyntaxRefused("Here should stand a column or a value:", text, node.col_offset)
+
+
+def _column(name: str, table: ir.Table) -> ir.Value:
+    if name not in table.columns:
+        raise UnknownName("column", name, table.columns)
+    return table[name]
+
+
+def _comparable(a: Any, b: Any, text: str, node: ast.expr) -> None:
+    """A column of text against a number would be a database error; say it here instead."""
+    kinds = [_kind(side) for side in (a, b)]
+    if "other" not in kinds and kinds[0] != kinds[1]:
+        raise SyntaxRefused(
+            f"A {kinds[0]} is compared with a {kinds[1]} here; put texts in quotes and leave "
+            "numbers without them:",
+            text,
+            node.col_offset,
+        )
+
+
+def _kind(side: Any) -> str:
+    if isinstance(side, ir.Value):
+        dtype = side.type()
+        if dtype.is_string():
+            return "text"
+        return "number" if dtype.is_numeric() or dtype.is_boolean() else "other"
+    return "text" if isinstance(side, str) else "number"
+
+
+def as_condition(where: Any, table: ir.Table) -> ir.BooleanValue | None:
+    """`where` as the user gave it: None, text, or a function of the table."""
+    if where is None:
+        return None
+    if isinstance(where, str):
+        return parse_domain(where, table)
+    if callable(where):
+        return where(table).fill_null(False)  # type: ignore[no-any-return]
+    raise Refused('`where` is a text such as "age > 65", or a function of the Ibis table.')

@@ -1,0 +1,82 @@
+"""Counts, totals, means, proportions and ratios as sums over records, and their variances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.errors import Refused
+from understudy.tables.collect import Linear, Sums, as_float
+from understudy.tables.replicates import replicate_variance
+from understudy.tables.statistics import Statistic
+from understudy.tables.taylor import DomainEstimates, taylor
+
+Floats = NDArray[np.float64]
+
+
+def linear_form(statistic: Statistic, table: ir.Table) -> Linear:
+    """The statistic as a total or a ratio of totals."""
+    if statistic.kind == "count" or statistic.x is None:
+        return Linear(ibis.literal(1.0))
+    x = table[statistic.x]
+    if statistic.kind == "proportion":
+        return _proportion(statistic, x)
+    a = _numeric(statistic, statistic.x, table)
+    if statistic.kind == "total":
+        return Linear(a)
+    if statistic.kind == "mean":
+        return Linear(a, ibis.ifelse(a.notnull(), 1.0, ibis.null("float64")))
+    return Linear(a, _numeric(statistic, str(statistic.y), table))
+
+
+def domain_estimates(sums: Sums, j: int, domain: NDArray[np.int64], count: int) -> DomainEstimates:
+    """Statistic j in every domain, by Taylor or by replicate weights."""
+    pivot = sums.pivots[j]
+    if not sums.replicates:
+        return taylor(sums.rows(j), domain, count, sums.strata, pivot)
+    inside = domain >= 0
+    u, v = sums.frame[f"u{j}"].to_numpy(), sums.frame[f"v{j}"].to_numpy()
+    u_rep, v_rep = sums.replicated(j)
+
+    def ratio(u: Floats, v: Floats) -> Floats:
+        top = np.zeros((count, u.shape[1]))
+        np.add.at(top, domain[inside], u[inside])
+        if pivot is None:
+            return top
+        bottom = np.zeros((count, u.shape[1]))
+        np.add.at(bottom, domain[inside], v[inside])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(bottom != 0, pivot + top / bottom, np.nan)
+
+    value = ratio(u[:, None], v[:, None])[:, 0]
+    spec = sums.design.replicates
+    if spec is None:
+        raise Refused("The design has no replicate weights.")
+    return DomainEstimates(value, replicate_variance(value, ratio(u_rep, v_rep), spec))
+
+
+def _proportion(statistic: Statistic, x: ir.Value) -> Linear:
+    wanted: Any = statistic.level
+    text = x.type().is_string()
+    if text != isinstance(wanted, str):
+        kind = 'a text, so its level stands in quotes: "..."' if text else "not a text: no quotes"
+        raise Refused(f"In {statistic.text}, column `{statistic.x}` is {kind}.")
+    known = as_float(x).notnull() if x.type().is_floating() else x.notnull()
+    if x.type().is_boolean():
+        wanted = bool(wanted)
+    a = ibis.ifelse(x == wanted, 1.0, 0.0)
+    return Linear(a, ibis.ifelse(known, 1.0, ibis.null("float64")))
+
+
+def _numeric(statistic: Statistic, name: str, table: ir.Table) -> ir.FloatingValue:
+    dtype = table[name].type()
+    if not (dtype.is_numeric() or dtype.is_boolean()):
+        raise Refused(
+            f"{statistic.text} needs numbers, but column `{name}` is {dtype}; "
+            f'use proportion({name} == "level") for a category.'
+        )
+    return as_float(table[name])

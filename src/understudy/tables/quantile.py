@@ -1,0 +1,120 @@
+"""Weighted quantiles with Woodruff's interval, as R survey's svyquantile (rule "math").
+
+The quantile is the smallest value whose weighted distribution function reaches p. The
+interval of the proportion below it, p_hat +- t se, is carried back through the same function;
+se is the interval's width over 2t. A limit that would need a proportion outside [0, 1] is
+missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import stats
+
+from understudy.errors import Refused
+from understudy.survey.survey import Survey
+from understudy.tables.collect import Linear, as_float, collect
+from understudy.tables.linear import domain_estimates
+from understudy.tables.statistics import Statistic
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class QuantileEstimates:
+    """(domains,) quantiles, their variances, and Woodruff's limits."""
+
+    value: Floats
+    variance: Floats
+    limits: tuple[Floats, Floats]
+
+
+def quantile_estimates(
+    survey: Survey,
+    statistic: Statistic,
+    names: Sequence[str],
+    kept: Sequence[int],
+    levels: pl.DataFrame,
+    inside: ir.BooleanValue | None,
+    df: float,
+    level: float,
+) -> QuantileEstimates:
+    """The quantile in each domain of `levels` (columns by0, by1, ... of the kept by-variables)."""
+    table, p = survey.table, float(statistic.probability or 0)
+    x = table[str(statistic.x)]
+    if not x.type().is_numeric():
+        raise Refused(f"{statistic.text} needs numbers, but column `{statistic.x}` is {x.type()}.")
+    y = as_float(x)
+    count = max(levels.height, 1)
+    domain = _domain_number(table, names, kept, levels)
+    known = y.notnull() if inside is None else y.notnull() & inside
+    weight = as_float(table[survey.design.weight]) if survey.design.weight else ibis.literal(1.0)
+    records = table.select(d=domain, y=y, w=weight, known=known).filter(lambda t: t.known)
+    distribution = _distribution(records)
+    value = _inverse(distribution, np.full(count, p))
+    below = Linear(
+        ibis.ifelse(y <= _by_domain(domain, value), 1.0, 0.0),
+        ibis.ifelse(y.notnull(), 1.0, ibis.null("float64")),
+    )
+    by = [table[names[k]] for k in kept]
+    sums = collect(survey, [below], by, inside)
+    cells, found_levels = sums.cells(range(len(kept)))
+    share = domain_estimates(sums, 0, cells, max(found_levels.height, 1))
+    t = float(stats.t.ppf(0.5 + level / 2, df)) if df > 0 else float("nan")
+    half = t * np.sqrt(share.variance)
+    low, high = share.value - half, share.value + half
+    lower = _inverse(distribution, np.where(low >= 0, low, np.nan))
+    upper = _inverse(distribution, np.where(high <= 1, high, np.nan))
+    return QuantileEstimates(value, ((upper - lower) / (2 * t)) ** 2, (lower, upper))
+
+
+def _distribution(records: ir.Table) -> ir.Table:
+    """Distinct values of each domain with the share of the weight at or below them."""
+    summed = records.group_by(["d", "y"]).aggregate(w=records.w.sum())
+    upto = ibis.window(group_by=summed.d, order_by=summed.y, preceding=None, following=0)
+    whole = ibis.window(group_by=summed.d)
+    return summed.select(
+        d=summed.d, y=summed.y, share=summed.w.sum().over(upto) / summed.w.sum().over(whole)
+    )
+
+
+def _inverse(distribution: ir.Table, probabilities: Floats) -> Floats:
+    """Smallest value of domain d whose share reaches probabilities[d]; NaN where there is none."""
+    # A share that equals p but for rounding counts as reaching it.
+    wanted = _by_domain(distribution.d, probabilities - 1e-12)
+    reached = distribution.filter(distribution.share >= wanted)
+    found = reached.group_by("d").aggregate(q=reached.y.min()).to_polars()
+    out = np.full(len(probabilities), np.nan)
+    out[found["d"].to_numpy()] = found["q"].to_numpy()
+    return out
+
+
+def _domain_number(
+    table: ir.Table, names: Sequence[str], kept: Sequence[int], levels: pl.DataFrame
+) -> ir.IntegerValue:
+    """The row of `levels` that a record belongs to."""
+    if not kept:
+        return ibis.literal(0)
+    branches = []
+    for number, row in enumerate(levels.iter_rows()):
+        conditions = [
+            table[names[k]].isnull() if value is None else table[names[k]] == value
+            for k, value in zip(kept, row, strict=True)
+        ]
+        branches.append((ibis.and_(*conditions), number))
+    return ibis.cases(*branches, else_=-1) if branches else ibis.literal(-1)
+
+
+def _by_domain(domain: ir.IntegerValue, values: Floats) -> ir.NumericValue:
+    """The entry of `values` for a record's domain; missing outside and where it is NaN."""
+    branches = [(domain == d, float(v)) for d, v in enumerate(values) if not np.isnan(v)]
+    if not branches:
+        return ibis.null("float64")
+    return ibis.cases(*branches, else_=ibis.null("float64"))

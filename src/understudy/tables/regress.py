@@ -1,0 +1,237 @@
+"""Regression coefficients with design-based standard errors (R survey's svyglm).
+
+The coefficients solve sum w x (y - mu) = 0. Their variance is A^-1 V(sum z) A^-1 with
+z = w x (y - mu) and A = X' W X (gaussian) or X' W mu(1 - mu) X (binomial): Taylor by strata
+and PSU, or the spread of the refitted replicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from formulaic import Formula
+from formulaic.errors import FormulaicError
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from understudy.errors import Refused, UnknownName
+from understudy.survey.design import Design
+from understudy.survey.survey import Survey
+from understudy.tables.collect import collect, replicate_degrees
+from understudy.tables.combine import combine as combine_estimates
+from understudy.tables.domain import as_condition
+from understudy.tables.replicates import replicate_covariance
+from understudy.tables.taylor import stratified_covariance
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Family = Literal["gaussian", "binomial"]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Coefficients, their covariance, and residual degrees of freedom."""
+
+    names: tuple[str, ...]
+    coefficients: Floats  # (p,)
+    covariance: Floats  # (p, p)
+    df: float
+
+
+def regress(
+    survey: Survey | Sequence[Survey],
+    formula: str,
+    family: Family = "gaussian",
+    combine: str | None = None,
+    where: Any = None,
+    level: float = 0.95,
+) -> pl.DataFrame:
+    """Coefficients: term, estimate, se, df, lower, upper, t, p (two-sided).
+
+    A list of synthetic surveys needs `combine`: "partial" or "full". Records with a missing
+    variable are left out of the fit but stay in the design.
+    """
+    if family not in ("gaussian", "binomial"):
+        raise UnknownName("family", family, ("gaussian", "binomial"))
+    if isinstance(survey, Survey):
+        if combine not in (None, "none"):
+            raise Refused("`combine` is for a list of synthetic surveys; this is one survey.")
+        fit = fit_survey(survey, formula, family, where)
+        variance = np.diag(fit.covariance)
+        return _frame(fit.names, fit.coefficients, variance, np.full(len(variance), fit.df), level)
+    fits = [fit_survey(one, formula, family, where) for one in survey]
+    if not fits:
+        raise Refused("Give one Survey, or a list with at least one Survey.")
+    if combine not in ("partial", "full"):
+        raise Refused("Several data sets need combine='partial' or combine='full'.")
+    if any(fit.names != fits[0].names for fit in fits):
+        raise Refused(
+            "The data sets lead to different terms (a level is absent from one of them); "
+            "merge rare levels or leave the term out."
+        )
+    found = combine_estimates(
+        [fit.coefficients for fit in fits],
+        [np.diag(fit.covariance) for fit in fits],
+        min(fit.df for fit in fits),
+        combine,
+    )
+    table = _frame(fits[0].names, found.value, found.variance, found.df, level)
+    return table.with_columns(pl.Series("note", found.note))
+
+
+def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) -> Fit:
+    """The regression of one survey."""
+    design = survey.design
+    names = _variables(formula, survey.columns)
+    table = survey.table
+    inside = as_condition(where, table)
+    selected = table.select(list(dict.fromkeys([*names, *design.columns(survey.columns)])))
+    if inside is not None:
+        selected = table.mutate(**{"__inside": inside}).select(*selected.columns, "__inside")
+    frame = selected.to_polars()
+    used = np.ones(frame.height, dtype=bool)
+    for name in names:
+        column = frame[name]
+        used &= ~column.is_null().to_numpy()
+        if column.dtype.is_float():
+            used &= ~column.is_nan().fill_null(True).to_numpy()
+    if inside is not None:
+        used &= frame["__inside"].to_numpy()
+    if not used.any():
+        raise Refused("No record has all variables of the formula inside the domain.")
+    y, X, terms = _matrices(formula, frame.filter(pl.Series(used)).select(names))
+    if family == "binomial" and (y.min() < 0 or y.max() > 1):
+        raise Refused('The outcome of family="binomial" must be 0 or 1; recode it.')
+    weight = np.ones(frame.height) if design.weight is None else _floats(frame, design.weight)
+    if np.linalg.matrix_rank(X) < X.shape[1]:
+        raise Refused("The predictors are collinear; leave one of them out of the formula.")
+    beta = solve(y, X, weight[used], family)
+    if design.replicates is not None and design.weight is not None:
+        columns = design.replicates.matching(survey.columns, design.weight)
+        replicated = np.column_stack(
+            [solve(y, X, _floats(frame, name)[used], family, beta) for name in columns]
+        )
+        covariance = replicate_covariance(beta, replicated, design.replicates)
+        df = replicate_degrees(survey, columns)
+    else:
+        strata = collect(survey, [], [], None).strata
+        influence = np.zeros((frame.height, X.shape[1]))
+        influence[used] = _influence(y, X, weight[used], beta, family)
+        covariance = stratified_covariance(*_psu_totals(influence, frame, design), strata)
+        df = strata.df
+    return Fit(terms, beta, covariance, df + 1 - X.shape[1])
+
+
+def solve(y: Floats, X: Floats, w: Floats, family: Family, start: Floats | None = None) -> Floats:
+    """Weighted least squares, or Newton's method for the weighted logistic likelihood."""
+    if family == "gaussian":
+        root = np.sqrt(w)[:, None]
+        return np.asarray(np.linalg.lstsq(X * root, y * root[:, 0], rcond=None)[0])
+    w = w / w.mean()
+    beta = np.zeros(X.shape[1]) if start is None else start.copy()
+    for _ in range(60):
+        mu = special.expit(X @ beta)
+        hessian = (X * (w * mu * (1 - mu))[:, None]).T @ X
+        step = np.linalg.lstsq(hessian, X.T @ (w * (y - mu)), rcond=None)[0]
+        beta = beta + step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-300))
+        if np.abs(step).max() < 1e-10 * (1 + np.abs(beta).max()):
+            return np.asarray(beta)
+    raise Refused(
+        "The logistic regression does not converge (a predictor separates the outcome); "
+        "leave that predictor out or merge its levels."
+    )
+
+
+def _influence(y: Floats, X: Floats, w: Floats, beta: Floats, family: Family) -> Floats:
+    """Rows A^-1 x w (y - mu): each record's share in the coefficients' error."""
+    if family == "gaussian":
+        mu, slope = X @ beta, np.ones(len(y))
+    else:
+        mu = special.expit(X @ beta)
+        slope = mu * (1 - mu)
+    bread = (X * (w * slope)[:, None]).T @ X
+    return np.asarray(np.linalg.solve(bread, (X * (w * (y - mu))[:, None]).T).T)
+
+
+def _psu_totals(influence: Floats, frame: pl.DataFrame, design: Design) -> tuple[Floats, Ints]:
+    """Influence summed over each PSU, and the stratum number of each PSU."""
+    h = pl.lit(1) if design.strata is None else pl.col(design.strata)
+    stratum = frame.select((h.rank("dense") - 1).cast(pl.Int64)).to_series()
+    if design.psu is None:
+        return influence, _full(stratum, frame.height)
+    psu = frame.select(pl.struct(h.alias("h"), pl.col(design.psu).alias("c")).rank("dense") - 1)
+    number = psu.to_series().cast(pl.Int64).to_numpy()
+    totals = np.zeros((int(number.max()) + 1, influence.shape[1]))
+    np.add.at(totals, number, influence)
+    of_psu = np.zeros(len(totals), dtype=np.int64)
+    of_psu[number] = _full(stratum, frame.height)
+    return totals, of_psu
+
+
+def _full(stratum: pl.Series, height: int) -> Ints:
+    """A constant stratum has one entry; spread it over the records."""
+    return np.broadcast_to(stratum.to_numpy(), (height,)).copy()
+
+
+def _matrices(formula: str, frame: pl.DataFrame) -> tuple[Floats, Floats, tuple[str, ...]]:
+    """Outcome, design matrix and term names; categorical levels in sorted order."""
+    try:
+        both = Formula(formula).get_model_matrix(frame.to_pandas(), na_action="raise")
+    except (FormulaicError, ValueError, TypeError, KeyError) as error:
+        first = str(error).splitlines()[0] if str(error) else "it is not understood"
+        raise Refused(f"The formula `{formula}` cannot be used: {first}") from None
+    if not hasattr(both, "lhs") or both.lhs.shape[1] != 1:
+        raise Refused(
+            f"The formula `{formula}` needs one numeric outcome on the left, "
+            'as in "log(income) ~ age + region".'
+        )
+    y = np.asarray(both.lhs, dtype=np.float64)[:, 0]
+    X = np.asarray(both.rhs, dtype=np.float64)
+    if not (np.isfinite(y).all() and np.isfinite(X).all()):
+        raise Refused(
+            f"A transform in `{formula}` gives values that are not finite (a log of zero?); "
+            "restrict the records with `where` or change the transform."
+        )
+    return y, X, tuple(both.rhs.columns)
+
+
+def _variables(formula: str, columns: Sequence[str]) -> list[str]:
+    """Columns that the formula needs, checked before any data is read."""
+    try:
+        needed = [str(v) for v in Formula(formula).required_variables]
+    except (FormulaicError, SyntaxError, ValueError) as error:
+        first = str(error).splitlines()[0] if str(error) else "it is not understood"
+        raise Refused(f"The formula `{formula}` cannot be read: {first}") from None
+    for name in needed:
+        if name not in columns:
+            raise UnknownName("column in the formula", name, columns)
+    return sorted(needed)
+
+
+def _floats(frame: pl.DataFrame, name: str) -> Floats:
+    return frame[name].cast(pl.Float64).to_numpy()
+
+
+def _frame(
+    names: tuple[str, ...], value: Floats, variance: Floats, df: Floats, level: float
+) -> pl.DataFrame:
+    se = np.sqrt(variance)
+    degrees = np.where(df > 0, df, np.nan)
+    half = stats.t.ppf(0.5 + level / 2, degrees) * se
+    t = value / se
+    p = 2 * stats.t.sf(np.abs(t), degrees)
+    numbers = {
+        "estimate": value,
+        "se": se,
+        "df": df,
+        "lower": value - half,
+        "upper": value + half,
+        "t": t,
+        "p": p,
+    }
+    columns = [pl.Series(name, array).fill_nan(None) for name, array in numbers.items()]
+    return pl.DataFrame([pl.Series("term", list(names)), *columns])

@@ -1,0 +1,181 @@
+"""Variance of totals and ratios by Taylor linearisation (methods of R survey and T eq. 7).
+
+    V = sum_h (1 - f_h) n_h/(n_h - 1) sum_c (z_hc - zbar_h)^2
+
+z_i = d_i w_i y_i for a total and d_i w_i (y_i - R x_i)/X for a ratio R = Y/X (a mean is the
+ratio with x = 1); z_hc is the sum over PSU c of stratum h. A domain keeps the full design:
+PSUs without a record in it count with z = 0.
+
+The database returns one row per stratum, PSU and cell with sums u = sum w (y - R0 x) and
+v = sum w x; R0, the overall ratio, is subtracted first so that squares of large numbers do
+not cancel. Where every record is its own PSU, a row holds all records of a stratum and cell
+and brings their sums of squares about the row's mean, merged here without cancellation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.errors import Refused
+from understudy.survey.design import LonelyPsu
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Strata:
+    """Facts of each stratum: sampled PSUs n_h and sampled fraction f_h."""
+
+    psus: Floats  # (strata,)
+    fraction: Floats  # (strata,)
+    lonely_psu: LonelyPsu = "fail"
+
+    @property
+    def df(self) -> float:
+        return float(self.psus.sum() - len(self.psus))
+
+    @property
+    def lonely(self) -> NDArray[np.bool_]:
+        """Strata with one PSU that was not taken with certainty (f_h < 1)."""
+        return (self.psus == 1) & (self.fraction < 1)
+
+
+def check_strata(strata: Strata) -> None:
+    if np.any(strata.fraction > 1 + 1e-9):
+        raise Refused(
+            "The fpc says that a stratum's population has fewer PSUs than were sampled; "
+            "give the number of PSUs in the population, or the sampled fraction."
+        )
+    if strata.lonely_psu == "fail" and strata.lonely.any():
+        raise Refused(
+            "A stratum has only one PSU, so its variance cannot be estimated; merge strata, or "
+            'choose lonely_psu="certainty", "adjust" or "average" in the design.'
+        )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Sums per stratum, PSU and cell, for one statistic. All arrays are (rows,)."""
+
+    stratum: Ints
+    psu: Ints | None  # None: every record is its own PSU
+    records: Floats
+    u: Floats
+    v: Floats
+    uu: Floats  # sums of squares and products about the row's means; zero where PSUs exist
+    uv: Floats
+    vv: Floats
+
+
+@dataclass(frozen=True)
+class DomainEstimates:
+    """Estimates of one statistic in each domain. All arrays are (domains,)."""
+
+    value: Floats
+    variance: Floats
+
+
+def taylor(
+    rows: Rows, domain: Ints, n_domains: int, strata: Strata, pivot: float | None
+) -> DomainEstimates:
+    """Estimate and variance in every domain; `domain[r]` is -1 for rows outside all domains.
+
+    `pivot` is R0 for ratios and None for totals.
+    """
+    inside = domain >= 0
+    where = domain[inside]
+    sum_u = _sum_by(where, rows.u[inside], n_domains)
+    if pivot is None:
+        value, shift, scale = sum_u, np.zeros(n_domains), np.ones(n_domains)
+    else:
+        sum_v = _sum_by(where, rows.v[inside], n_domains)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shift = np.where(sum_v != 0, sum_u / sum_v, np.nan)
+        value, scale = pivot + shift, np.where(sum_v != 0, sum_v, np.nan)
+    delta, size = shift[where], scale[where]
+    z = (rows.u[inside] - delta * rows.v[inside]) / size
+    within = rows.uu[inside] - 2 * delta * rows.uv[inside] + delta**2 * rows.vv[inside]
+    variance = stratified_variance(
+        z,
+        np.maximum(within, 0.0) / size**2,
+        rows.records[inside],
+        where,
+        rows.stratum[inside],
+        None if rows.psu is None else rows.psu[inside],
+        n_domains,
+        strata,
+    )
+    variance[np.isnan(value)] = np.nan
+    return DomainEstimates(value, variance)
+
+
+def stratified_variance(
+    z: Floats,
+    within: Floats,
+    records: Floats,
+    domain: Ints,
+    stratum: Ints,
+    psu: Ints | None,
+    n_domains: int,
+    strata: Strata,
+) -> Floats:
+    """V of the module's docstring, for each domain, from rows of z (rows,)."""
+    n_strata = len(strata.psus)
+    pair = domain * n_strata + stratum
+    if psu is not None:
+        n_psus = int(psu.max(initial=0)) + 1
+        cluster, row_cluster = np.unique(pair * n_psus + psu, return_inverse=True)
+        z = _sum_by(row_cluster, z, len(cluster))
+        pair = cluster // n_psus
+        records, within = np.ones(len(cluster)), np.zeros(len(cluster))
+    shape = (n_domains, n_strata)
+    size = n_domains * n_strata
+    total = _sum_by(pair, z, size).reshape(shape)
+    present = _sum_by(pair, records, size).reshape(shape)
+    mean = total / strata.psus
+    deviation = z / records - mean.reshape(-1)[pair]
+    about_mean = _sum_by(pair, within + records * deviation**2, size).reshape(shape)
+    about_mean += (strata.psus - present) * mean**2
+    return _sum_over_strata(about_mean, total**2, strata)
+
+
+def _sum_by(group: Ints, values: Floats, size: int) -> Floats:
+    return np.bincount(group, values, size).astype(np.float64)
+
+
+def stratified_covariance(z: Floats, stratum: Ints, strata: Strata) -> Floats:
+    """V for a vector statistic: z is (psus, p), one row for every PSU of the design."""
+    totals = np.zeros((len(strata.psus), z.shape[1]))
+    np.add.at(totals, stratum, z)
+    deviation = z - (totals / strata.psus[:, None])[stratum]
+    by_stratum = np.zeros((len(strata.psus), z.shape[1], z.shape[1]))
+    np.add.at(by_stratum, stratum, deviation[:, :, None] * deviation[:, None, :])
+    about_mean = np.moveaxis(by_stratum, 0, -1)
+    squares = np.moveaxis(totals[:, :, None] * totals[:, None, :], 0, -1)
+    return _sum_over_strata(about_mean, squares, strata)
+
+
+def _sum_over_strata(about_mean: Floats, squared_total: Floats, strata: Strata) -> Floats:
+    """Strata (last axis) added with their factors; lonely PSUs by the rule, as R survey does."""
+    several = strata.psus > 1
+    factor = np.zeros(len(strata.psus))
+    factor[several] = (1 - strata.fraction[several]) * (
+        strata.psus[several] / (strata.psus[several] - 1)
+    )
+    variance = about_mean @ factor
+    if strata.lonely_psu == "adjust":
+        # Centred on the mean of all PSUs, which is 0 for a linearised ratio; R survey leaves
+        # it at 0 for totals too.
+        lonely = np.where(strata.lonely, 1 - strata.fraction, 0.0)
+        variance = variance + squared_total @ lonely
+    if strata.lonely_psu == "average" and strata.lonely.any():
+        if strata.lonely.all():
+            raise Refused(
+                "Every stratum has only one PSU, so there is no variance to average; merge strata."
+            )
+        variance = variance * (len(strata.psus) / (~strata.lonely).sum())
+    return np.asarray(variance, dtype=np.float64)
