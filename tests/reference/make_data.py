@@ -102,9 +102,7 @@ def clustered(rng: np.random.Generator) -> pl.DataFrame:
     members = rng.integers(8, 17, 24)
     cluster = np.repeat(np.arange(24), members)
     stratum = psu_stratum[cluster]
-    weight = np.round(
-        (psu_population / per_stratum)[stratum] * rng.uniform(2, 9, len(cluster)), 3
-    )
+    weight = np.round((psu_population / per_stratum)[stratum] * rng.uniform(2, 9, len(cluster)), 3)
     return pl.DataFrame(
         {
             "h": stratum + 1,
@@ -154,9 +152,7 @@ def lonely(rng: np.random.Generator) -> pl.DataFrame:
     psu_stratum = np.repeat(np.arange(7), per_stratum)
     cluster = np.repeat(np.arange(15), rng.integers(8, 15, 15))
     stratum = psu_stratum[cluster]
-    weight = np.round(
-        (psu_population / per_stratum)[stratum] * rng.uniform(2, 6, len(cluster)), 3
-    )
+    weight = np.round((psu_population / per_stratum)[stratum] * rng.uniform(2, 6, len(cluster)), 3)
     return pl.DataFrame(
         {
             "h": stratum + 1,

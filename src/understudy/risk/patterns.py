@@ -123,10 +123,12 @@ def ball_ranges(
 def holders_by_position(first: Integers, past: Integers, n: int) -> Integers:
     """m_h: how many of the balls [first, past) hold the point at each sorted position."""
     steps = np.bincount(first, minlength=n + 1) - np.bincount(past, minlength=n + 1)
-    return np.cumsum(steps[:n])
+    holders: Integers = np.cumsum(steps[:n])
+    return holders
 
 
 def range_sums(weights: Integers, first: Integers, past: Integers) -> Integers:
     """Sum of integer weights over the sorted positions first..past-1, by prefix sums."""
     prefix = np.concatenate([np.zeros(1, np.int64), np.cumsum(weights)])
-    return prefix[past] - prefix[first]
+    inside: Integers = prefix[past] - prefix[first]
+    return inside

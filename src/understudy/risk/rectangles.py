@@ -7,9 +7,20 @@ by a wavelet matrix: one pass per bit of the rank, all rectangles at once.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
-from understudy.risk.patterns import Floats, Integers, Patterns, ball_ranges, sort_points
+from understudy.risk.patterns import (
+    Floats,
+    Integers,
+    Patterns,
+    ball_ranges,
+    patterns_of,
+    sort_points,
+)
+
+_Edge = tuple[Floats, Literal["left", "right"], int]  # corner coordinate, side, sign
 
 
 def rectangle_sums(
@@ -52,18 +63,20 @@ def rectangle_holders(
     A rectangle holds (x, y) when [lower_1 <= x] - [upper_1 < x] times the same in y is 1:
     four dominance counts over the rectangles' corners.
     """
+    owners = patterns_of(code, len(patterns.size))
+    base = patterns.code * (len(code) + 1)
+    ones = np.ones(len(code), np.int64)
+    edges_x: tuple[_Edge, _Edge] = ((lower[0], "right", 1), (upper[0], "left", -1))
+    edges_y: tuple[_Edge, _Edge] = ((lower[1], "right", 1), (upper[1], "left", -1))
     total = np.zeros(points.shape[1], np.int64)
-    owners = Patterns(code, np.bincount(code, minlength=len(patterns.size)).astype(np.int64))
-    for edge_x, side_x, sign_x in ((lower[0], "right", 1), (upper[0], "left", -1)):
+    for edge_x, side_x, sign_x in edges_x:
         corners = sort_points(edge_x, owners)
-        base = patterns.code * (len(code) + 1)
-        before = np.searchsorted(corners.values, points[0], "right" if side_x == "right" else "left")
-        past = np.searchsorted(corners.key, base + before)
         first = corners.start[patterns.code]
-        for edge_y, side_y, sign_y in ((lower[1], "right", 1), (upper[1], "left", -1)):
+        before = np.searchsorted(corners.values, points[0], side_x)
+        past = np.searchsorted(corners.key, base + before)
+        for edge_y, side_y, sign_y in edges_y:
             rank, ascending = _ranks(edge_y)
-            bound = np.searchsorted(ascending, points[1], "right" if side_y == "right" else "left")
-            ones = np.ones(len(code), np.int64)
+            bound = np.searchsorted(ascending, points[1], side_y)
             total += sign_x * sign_y * sums_below(rank[corners.order], ones, first, past, bound)
     return total
 

@@ -44,7 +44,8 @@ class Survey:
             return self._codebook
         from understudy.survey.draft import draft_codebook
 
-        return draft_codebook(self.raw, self.design)
+        drafted: Codebook = draft_codebook(self.raw, self.design)
+        return drafted
 
     @cached_property
     def table(self) -> ir.Table:
@@ -61,7 +62,8 @@ class Survey:
         for name in columns or ():
             if name not in self.columns:
                 raise UnknownName("column", name, self.columns)
-        return (self.table if columns is None else self.table.select(columns)).to_polars()
+        table = self.table if columns is None else self.table.select(columns)
+        return pl.DataFrame(table.to_polars())
 
     def __repr__(self) -> str:
         return f"Survey({len(self.columns)} columns, {self.design})"
@@ -104,7 +106,7 @@ class Survey:
         for column in columns:
             if not _same_kind(self.raw[column.name], column):
                 raise Refused(
-                    f"The codebook's levels of `{column.name}` are of another type than its values; "
+                    f"The codebook's levels of `{column.name}` differ in type from its values; "
                     "write numbers without quotes and texts with them."
                 )
             values = self.raw[column.name]
@@ -127,13 +129,36 @@ def as_ibis(data: Any) -> ir.Table:
     if isinstance(data, pl.LazyFrame):
         data = data.collect()
     if isinstance(data, pl.DataFrame):
-        return ibis.memtable(data)
-    if type(data).__module__.split(".")[0] in ("pandas", "pyarrow"):
-        return ibis.memtable(data)
+        return ibis.memtable(data.rename(_told_apart(data.columns)))
+    library = type(data).__module__.split(".")[0]
+    if library == "pandas":
+        return ibis.memtable(data.rename(columns=_told_apart([str(c) for c in data.columns])))
+    if library == "pyarrow":
+        renames = _told_apart(data.column_names)
+        return ibis.memtable(data.rename_columns([renames.get(c, c) for c in data.column_names]))
     raise Refused(
         "A survey is made from a polars or pandas frame, an Arrow table or an Ibis table; "
         "for a file use `read_survey`."
     )
+
+
+def _told_apart(names: list[str]) -> dict[str, str]:
+    """New names for columns that differ from an earlier one only in case.
+
+    SQL databases do not tell `nh` from `Nh`, and would silently answer with the other column.
+    The later one becomes `Nh_1`, the name that DuckDB gives it when it reads a file.
+    """
+    taken: set[str] = set()
+    renames = {}
+    for name in names:
+        new, number = name, 0
+        while new.lower() in taken:
+            number += 1
+            new = f"{name}_{number}"
+        taken.add(new.lower())
+        if new != name:
+            renames[name] = new
+    return renames
 
 
 def _grouping(design: Design) -> tuple[str | None, ...]:

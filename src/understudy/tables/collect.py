@@ -29,10 +29,14 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Linear:
-    """A statistic as sum w a (x None) or sum w a / sum w x, over records where all are known."""
+    """A statistic as sum w a (x None) or sum w a / sum w x, over records where all are known.
+
+    `pivoted` ratios are first taken about their overall value; proportions need not be.
+    """
 
     a: ir.NumericValue
     x: ir.NumericValue | None = None
+    pivoted: bool = True
 
 
 @dataclass(frozen=True)
@@ -53,25 +57,30 @@ class Sums:
         """Statistic j's rows for Taylor linearisation."""
         frame, zero = self.frame, np.zeros(self.frame.height)
         clustered = self.design.psu is not None
-        second = dict.fromkeys(("uu", "uv", "vv"), zero)
-        if not clustered:
-            records = frame["n"].to_numpy().astype(np.float64)
-            second = {name: frame[f"{name}{j}"].to_numpy() * records for name in second}
+        records = frame["n"].to_numpy().astype(np.float64)
+
+        def sums(name: str) -> Floats:
+            return frame[f"{name}{j}"].to_numpy() if f"{name}{j}" in frame.columns else zero
+
         return Rows(
             stratum=_codes(frame, ["h"]),
             psu=_codes(frame, ["h", "c"]) if clustered else None,
-            records=frame["n"].to_numpy().astype(np.float64),
-            u=frame[f"u{j}"].to_numpy(),
-            v=frame[f"v{j}"].to_numpy(),
-            **second,
+            records=records,
+            touched=frame[f"k{j}"].to_numpy() > 0,
+            u=sums("u"),
+            v=sums("v"),
+            uu=sums("uu") * records,
+            uv=sums("uv") * records,
+            vv=sums("vv") * records,
         )
 
     def replicated(self, j: int) -> tuple[Floats, Floats]:
-        """Statistic j's (rows, R) sums u and v under each replicate weight."""
-        numbers = range(len(self.replicates))
-        u = self.frame.select([f"u{j}r{r}" for r in numbers]).to_numpy()
-        v = self.frame.select([f"v{j}r{r}" for r in numbers]).to_numpy()
-        return u, v
+        """Statistic j's (rows, 1 + R) sums u and v under the full and each replicate weight."""
+        suffixes = ["", *(f"r{r}" for r in range(len(self.replicates)))]
+        u = self.frame.select([f"u{j}{suffix}" for suffix in suffixes]).to_numpy()
+        if self.pivots[j] is None:
+            return u, np.zeros_like(u)
+        return u, self.frame.select([f"v{j}{suffix}" for suffix in suffixes]).to_numpy()
 
     def cells(self, kept: Sequence[int]) -> tuple[Ints, pl.DataFrame]:
         """Domains made by the by-variables in `kept`: each row's domain, and their levels.
@@ -115,7 +124,9 @@ def collect(
         a, x = statistic.a, statistic.x
         centred = a if x is None or pivot is None else a - pivot * x
         columns[f"a{j}"] = _zero_outside(centred, mask)
-        columns[f"x{j}"] = _zero_outside(x, mask) if x is not None else ibis.literal(0.0)
+        columns[f"k{j}"] = mask
+        if x is not None:
+            columns[f"x{j}"] = _zero_outside(x, mask)
     if replicates:
         for r, name in enumerate(replicates):
             columns[f"r{r}"] = as_float(table[name])
@@ -154,7 +165,7 @@ def as_float(value: ir.Value) -> ir.FloatingValue:
     number = value.cast("float64")
     if value.type().is_floating():
         number = number.nullif(float("nan"))
-    return number  # type: ignore[no-any-return]
+    return number
 
 
 def _known(statistic: Linear, inside: ir.BooleanValue | None) -> ir.BooleanValue:
@@ -165,7 +176,7 @@ def _known(statistic: Linear, inside: ir.BooleanValue | None) -> ir.BooleanValue
 
 
 def _zero_outside(value: ir.NumericValue, mask: ir.BooleanValue) -> ir.NumericValue:
-    return ibis.ifelse(mask, value, 0.0)  # type: ignore[no-any-return]
+    return ibis.ifelse(mask, value, 0.0)
 
 
 def _pivots(
@@ -177,28 +188,32 @@ def _pivots(
     """The overall ratio R0 of each ratio; None for totals."""
     sums = {}
     for j, (statistic, mask) in enumerate(zip(statistics, known, strict=True)):
-        if statistic.x is not None:
+        if statistic.x is not None and statistic.pivoted:
             sums[f"a{j}"] = _zero_outside(weight * statistic.a, mask).sum()
             sums[f"x{j}"] = _zero_outside(weight * statistic.x, mask).sum()
     found = table.aggregate(**sums).to_polars().row(0, named=True) if sums else {}
     return tuple(
-        None if s.x is None else (found[f"a{j}"] / found[f"x{j}"] if found[f"x{j}"] else 0.0)
+        None if s.x is None else found[f"a{j}"] / found[f"x{j}"] if found.get(f"x{j}") else 0.0
         for j, s in enumerate(statistics)
     )
 
 
 def _aggregates(records: ir.Table, design: Design, count: int, replicates: int) -> dict[str, Any]:
+    """Sums of w a and w x, and what the variance needs: replicated sums, or second moments."""
     sums: dict[str, Any] = {"n": records.count(), "inside": records.inside.sum()}
     for j in range(count):
-        u, v = records.w * records[f"a{j}"], records.w * records[f"x{j}"]
-        sums |= {f"u{j}": u.sum(), f"v{j}": v.sum()}
+        parts = [(letter, f"{letter_of}{j}") for letter, letter_of in (("u", "a"), ("v", "x"))]
+        parts = [(letter, name) for letter, name in parts if name in records.columns]
+        weighted = {letter: records.w * records[name] for letter, name in parts}
+        sums |= {f"{letter}{j}": value.sum() for letter, value in weighted.items()}
+        sums[f"k{j}"] = records[f"k{j}"].sum()
         for r in range(replicates):
-            sums[f"u{j}r{r}"] = (records[f"r{r}"] * records[f"a{j}"]).sum()
-            sums[f"v{j}r{r}"] = (records[f"r{r}"] * records[f"x{j}"]).sum()
+            for letter, name in parts:
+                sums[f"{letter}{j}r{r}"] = (records[f"r{r}"] * records[name]).sum()
         if not replicates and design.psu is None:
-            sums[f"uu{j}"] = u.var(how="pop")
-            sums[f"uv{j}"] = u.cov(v, how="pop")
-            sums[f"vv{j}"] = v.var(how="pop")
+            sums |= {f"{k}{k}{j}": value.var(how="pop") for k, value in weighted.items()}
+            if "v" in weighted:
+                sums[f"uv{j}"] = weighted["u"].cov(weighted["v"], how="pop")
     if design.fpc and not replicates:
         sums |= {"f_low": records.f.min(), "f_high": records.f.max()}
         sums["f_missing"] = records.f.isnull().sum()

@@ -128,5 +128,5 @@ def as_condition(where: Any, table: ir.Table) -> ir.BooleanValue | None:
     if isinstance(where, str):
         return parse_domain(where, table)
     if callable(where):
-        return where(table).fill_null(False)  # type: ignore[no-any-return]
+        return where(table).fill_null(False)
     raise Refused('`where` is a text such as "age > 65", or a function of the Ibis table.')

@@ -15,8 +15,6 @@ from understudy.tables.replicates import replicate_variance
 from understudy.tables.statistics import Statistic
 from understudy.tables.taylor import DomainEstimates, taylor
 
-Floats = NDArray[np.float64]
-
 
 def linear_form(statistic: Statistic, table: ir.Table) -> Linear:
     """The statistic as a total or a ratio of totals."""
@@ -39,24 +37,19 @@ def domain_estimates(sums: Sums, j: int, domain: NDArray[np.int64], count: int) 
     if not sums.replicates:
         return taylor(sums.rows(j), domain, count, sums.strata, pivot)
     inside = domain >= 0
-    u, v = sums.frame[f"u{j}"].to_numpy(), sums.frame[f"v{j}"].to_numpy()
-    u_rep, v_rep = sums.replicated(j)
-
-    def ratio(u: Floats, v: Floats) -> Floats:
-        top = np.zeros((count, u.shape[1]))
-        np.add.at(top, domain[inside], u[inside])
-        if pivot is None:
-            return top
-        bottom = np.zeros((count, u.shape[1]))
+    u, v = sums.replicated(j)
+    top, bottom = np.zeros((2, count, u.shape[1]))
+    np.add.at(top, domain[inside], u[inside])
+    if pivot is None:
+        values = top
+    else:
         np.add.at(bottom, domain[inside], v[inside])
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(bottom != 0, pivot + top / bottom, np.nan)
-
-    value = ratio(u[:, None], v[:, None])[:, 0]
+            values = np.where(bottom != 0, pivot + top / bottom, np.nan)
     spec = sums.design.replicates
     if spec is None:
         raise Refused("The design has no replicate weights.")
-    return DomainEstimates(value, replicate_variance(value, ratio(u_rep, v_rep), spec))
+    return DomainEstimates(values[:, 0], replicate_variance(values[:, 0], values[:, 1:], spec))
 
 
 def _proportion(statistic: Statistic, x: ir.Value) -> Linear:
@@ -69,7 +62,7 @@ def _proportion(statistic: Statistic, x: ir.Value) -> Linear:
     if x.type().is_boolean():
         wanted = bool(wanted)
     a = ibis.ifelse(x == wanted, 1.0, 0.0)
-    return Linear(a, ibis.ifelse(known, 1.0, ibis.null("float64")))
+    return Linear(a, ibis.ifelse(known, 1.0, ibis.null("float64")), pivoted=False)
 
 
 def _numeric(statistic: Statistic, name: str, table: ir.Table) -> ir.FloatingValue:

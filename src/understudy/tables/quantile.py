@@ -58,10 +58,11 @@ def quantile_estimates(
     weight = as_float(table[survey.design.weight]) if survey.design.weight else ibis.literal(1.0)
     records = table.select(d=domain, y=y, w=weight, known=known).filter(lambda t: t.known)
     distribution = _distribution(records)
-    value = _inverse(distribution, np.full(count, p))
+    (value,) = _inverse(distribution, np.full(count, p))
     below = Linear(
         ibis.ifelse(y <= _by_domain(domain, value), 1.0, 0.0),
         ibis.ifelse(y.notnull(), 1.0, ibis.null("float64")),
+        pivoted=False,
     )
     by = [table[names[k]] for k in kept]
     sums = collect(survey, [below], by, inside)
@@ -70,8 +71,9 @@ def quantile_estimates(
     t = float(stats.t.ppf(0.5 + level / 2, df)) if df > 0 else float("nan")
     half = t * np.sqrt(share.variance)
     low, high = share.value - half, share.value + half
-    lower = _inverse(distribution, np.where(low >= 0, low, np.nan))
-    upper = _inverse(distribution, np.where(high <= 1, high, np.nan))
+    lower, upper = _inverse(
+        distribution, np.where(low >= 0, low, np.nan), np.where(high <= 1, high, np.nan)
+    )
     return QuantileEstimates(value, ((upper - lower) / (2 * t)) ** 2, (lower, upper))
 
 
@@ -85,15 +87,20 @@ def _distribution(records: ir.Table) -> ir.Table:
     )
 
 
-def _inverse(distribution: ir.Table, probabilities: Floats) -> Floats:
-    """Smallest value of domain d whose share reaches probabilities[d]; NaN where there is none."""
-    # A share that equals p but for rounding counts as reaching it.
-    wanted = _by_domain(distribution.d, probabilities - 1e-12)
-    reached = distribution.filter(distribution.share >= wanted)
-    found = reached.group_by("d").aggregate(q=reached.y.min()).to_polars()
-    out = np.full(len(probabilities), np.nan)
-    out[found["d"].to_numpy()] = found["q"].to_numpy()
-    return out
+def _inverse(distribution: ir.Table, *probabilities: Floats) -> list[Floats]:
+    """Smallest value of domain d whose share reaches p[d], for each p; NaN where there is none."""
+    smallest = {
+        # A share that equals p but for rounding counts as reaching it.
+        f"q{i}": distribution.y.min(
+            where=distribution.share >= _by_domain(distribution.d, p - 1e-12)
+        )
+        for i, p in enumerate(probabilities)
+    }
+    found = distribution.group_by("d").aggregate(**smallest).to_polars()
+    out = np.full((len(probabilities), len(probabilities[0])), np.nan)
+    for i, row in enumerate(out):
+        row[found["d"].to_numpy()] = found[f"q{i}"].fill_null(np.nan).to_numpy()
+    return list(out)
 
 
 def _domain_number(

@@ -46,17 +46,18 @@ def replicate_covariance(estimate: Floats, replicated: Floats, spec: Replicates)
 
 
 def replicate_df(batches: Iterable[Floats]) -> float:
-    """Rank of the (n, R) replicate weights minus 1, in one pass over blocks of rows.
+    """Rank of the (n, R) replicate weights minus 1, as R survey counts it, in one pass.
 
-    QR of the blocks, one after the other, keeps an R x R triangle whatever n is.
+    The R x R matrix of products is enough: a relative singular value below 1e-5 shows in it as
+    an eigenvalue below 1e-10, far above rounding.
     """
-    triangle: Floats | None = None
+    products: Floats | None = None
     for block in batches:
-        stacked = block if triangle is None else np.vstack([triangle, block])
-        triangle = np.asarray(np.linalg.qr(stacked, mode="r"), dtype=np.float64)
-    if triangle is None:
+        product = block.T @ block
+        products = product if products is None else products + product
+    if products is None:
         return 0.0
-    norms = np.linalg.norm(triangle, axis=0)
-    scaled = triangle / np.where(norms > 0, norms, 1.0)
-    singular = np.linalg.svd(scaled, compute_uv=False)
-    return float((singular > 1e-5 * singular[0]).sum() - 1)
+    norms = np.sqrt(np.diag(products))
+    norms = np.where(norms > 0, norms, 1.0)
+    eigenvalues = np.linalg.eigvalsh(products / np.outer(norms, norms))
+    return float((eigenvalues > 1e-10 * eigenvalues[-1]).sum() - 1)

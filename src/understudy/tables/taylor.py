@@ -41,7 +41,7 @@ class Strata:
     @property
     def lonely(self) -> NDArray[np.bool_]:
         """Strata with one PSU that was not taken with certainty (f_h < 1)."""
-        return (self.psus == 1) & (self.fraction < 1)
+        return np.asarray((self.psus == 1) & (self.fraction < 1))
 
 
 def check_strata(strata: Strata) -> None:
@@ -64,6 +64,7 @@ class Rows:
     stratum: Ints
     psu: Ints | None  # None: every record is its own PSU
     records: Floats
+    touched: NDArray[np.bool_]  # whether the row has a record that the statistic uses
     u: Floats
     v: Floats
     uu: Floats  # sums of squares and products about the row's means; zero where PSUs exist
@@ -109,6 +110,11 @@ def taylor(
         n_domains,
         strata,
     )
+    if strata.lonely_psu == "average":
+        touched = np.zeros((n_domains, len(strata.psus)), dtype=bool)
+        used = inside & rows.touched
+        touched[domain[used], rows.stratum[used]] = True
+        variance *= average_factor(touched, strata)
     variance[np.isnan(value)] = np.nan
     return DomainEstimates(value, variance)
 
@@ -156,7 +162,10 @@ def stratified_covariance(z: Floats, stratum: Ints, strata: Strata) -> Floats:
     np.add.at(by_stratum, stratum, deviation[:, :, None] * deviation[:, None, :])
     about_mean = np.moveaxis(by_stratum, 0, -1)
     squares = np.moveaxis(totals[:, :, None] * totals[:, None, :], 0, -1)
-    return _sum_over_strata(about_mean, squares, strata)
+    variance = _sum_over_strata(about_mean, squares, strata)
+    if strata.lonely_psu == "average":
+        variance *= average_factor(np.ones(len(strata.psus), dtype=bool), strata)
+    return variance
 
 
 def _sum_over_strata(about_mean: Floats, squared_total: Floats, strata: Strata) -> Floats:
@@ -172,10 +181,20 @@ def _sum_over_strata(about_mean: Floats, squared_total: Floats, strata: Strata) 
         # it at 0 for totals too.
         lonely = np.where(strata.lonely, 1 - strata.fraction, 0.0)
         variance = variance + squared_total @ lonely
-    if strata.lonely_psu == "average" and strata.lonely.any():
-        if strata.lonely.all():
-            raise Refused(
-                "Every stratum has only one PSU, so there is no variance to average; merge strata."
-            )
-        variance = variance * (len(strata.psus) / (~strata.lonely).sum())
     return np.asarray(variance, dtype=np.float64)
+
+
+def average_factor(touched: NDArray[np.bool_], strata: Strata) -> Floats:
+    """H/(H - L): lonely strata get the average variance of the others.
+
+    H and L count the strata and the lonely strata that a domain touches (last axis), as in
+    R survey.
+    """
+    all_strata = touched.sum(axis=-1)
+    others = (touched & ~strata.lonely).sum(axis=-1)
+    if np.any((others == 0) & (all_strata > 0)):
+        raise Refused(
+            "Every stratum of a domain has only one PSU, so there is no variance to average; "
+            "merge strata."
+        )
+    return np.asarray(all_strata / np.maximum(others, 1), dtype=np.float64)

@@ -1,0 +1,65 @@
+"""`understudy audit MECHANISM`: does the promise hold, and would we notice if it did not?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def audit(
+    mechanism: Annotated[
+        str,
+        typer.Argument(
+            help="censored, censored-weighted, reference-censored, perturbed-histogram, or all."
+        ),
+    ] = "all",
+    epsilon: Annotated[float, typer.Option(help="The epsilon that is asked for.")] = 1.0,
+    trials: Annotated[
+        int | None, typer.Option(help="Simulations on each database; a fast number by default.")
+    ] = None,
+    mutant: Annotated[
+        str | None, typer.Option(help="Plant this error, or `every` error, and see it caught.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the draws; noise from OpenDP has none.")] = 1,
+) -> None:
+    """Lower bounds on epsilon from simulations on worst-case neighbouring databases.
+
+    A sound mechanism stays at or below its claim and above 0.9 of it. Exit 2 otherwise, or
+    when a planted mutant is not caught.
+
+    Example: understudy audit censored --mutant clip-missing
+    """
+    from rich.console import Console
+
+    from understudy.errors import Refused
+    from understudy.privacy.audit import audit as run_audit
+    from understudy.privacy.audit import audit_table
+    from understudy.privacy.audit_problems import MECHANISMS, MUTANTS
+
+    names = MECHANISMS if mechanism == "all" else (mechanism,)
+    if mechanism == "all" and mutant not in (None, "every"):
+        names = tuple(name for name in MECHANISMS if mutant in MUTANTS[name]) or MECHANISMS
+    results = []
+    try:
+        with Console(stderr=True).status("Auditing") as status:
+            for name in names:
+                every = MUTANTS.get(name, ()) if mutant == "every" else (mutant,)
+                for planted in every:
+                    status.update(f"Auditing {name}" + (f" with {planted}" if planted else ""))
+                    results += run_audit(name, epsilon, trials, planted, seed)
+    except Refused as refusal:
+        typer.echo(str(refusal), err=True)
+        raise typer.Exit(2) from None
+    typer.echo(audit_table(results))
+    expected = "holds" if mutant is None else "broken"
+    failed = [one for one in results if one.verdict != expected]
+    if failed:
+        one = failed[0]
+        what = "does not hold up" if mutant is None else f"did not catch the mutant {one.mutant}"
+        typer.echo(
+            f"The audit of {one.mechanism} under `{one.relation}` {what} (verdict: {one.verdict}); "
+            "try more --trials if it is asleep, and do not publish with a broken mechanism.",
+            err=True,
+        )
+        raise typer.Exit(2)

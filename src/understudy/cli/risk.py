@@ -1,0 +1,117 @@
+"""`understudy risk`: how well an intruder could find each record, before and after synthesis."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from understudy.risk.assessment import RiskAssessment
+
+
+def risk(
+    confidential: Annotated[Path, typer.Argument(help="The confidential file (Parquet or CSV).")],
+    synthetic: Annotated[
+        list[Path] | None,
+        typer.Argument(help="The synthetic data sets of one synthesizer; none: the data alone."),
+    ] = None,
+    known: Annotated[
+        list[str] | None,
+        typer.Option(help="Variables that the intruder knows, as a,b; repeat for another intruder."),
+    ] = None,
+    target: Annotated[str, typer.Option(help="Sensitive variable, or several as a,b.")] = "",
+    radius: Annotated[
+        float, typer.Option(help="A value is close within this share of the true one.")
+    ] = 0.2,
+    absolute: Annotated[
+        bool, typer.Option("--absolute", help="The radius is a distance, not a share.")
+    ] = False,
+    by_id: Annotated[
+        str | None, typer.Option(help="Column that identifies a record; else rows go by order.")
+    ] = None,
+    baseline: Annotated[
+        list[Path] | None,
+        typer.Option(help="A data set of another synthesizer to compare with; repeat for more."),
+    ] = None,
+    topcode: Annotated[
+        float | None, typer.Option(help="Compare with topcoding this share of records, say 0.06.")
+    ] = None,
+    threshold: Annotated[float, typer.Option(help="Report the share of records above it.")] = 0.5,
+    rise: Annotated[
+        float, typer.Option(help="Rise over the baseline that counts as whack-a-mole.")
+    ] = 0.25,
+    out: Annotated[Path, typer.Option(help="Folder for tables and figures.")] = Path("risk"),
+) -> None:
+    """Identification risk of every record: a table, figures and CSV files.
+
+    Everything is computed from the confidential data: for the internal report only.
+
+    Example: understudy risk ce.parquet out/synthetic/*.parquet --known sex,age,region
+    --target income --radius 0.2 --out risk
+    """
+    from rich.console import Console
+
+    from understudy.cli.internal_output import names_in
+    from understudy.errors import Refused
+    from understudy.risk.assessment import assess_risk
+    from understudy.survey.read import read_survey
+
+    try:
+        with Console(stderr=True).status("Computing identification risks"):
+            found = assess_risk(
+                read_survey(confidential),
+                [read_survey(path) for path in synthetic or []],
+                known=[names_in(text) for text in known or [""]],
+                target=names_in(target),
+                radius=radius,
+                kind="absolute" if absolute else "relative",
+                by_id=by_id,
+                baseline=[read_survey(path) for path in baseline or []],
+                topcode=topcode,
+                threshold=threshold,
+                rise=rise,
+            )
+        size = f"{radius:g}" if absolute else f"{radius:.4g} times"
+        _show(found, f"close: within {size} {target}", threshold, out)
+    except Refused as refusal:
+        typer.echo(str(refusal), err=True)
+        raise typer.Exit(2) from None
+
+
+def _show(found: RiskAssessment, ball: str, threshold: float, out: Path) -> None:
+    import polars as pl
+
+    from understudy.cli.internal_output import print_table, write_internal
+    from understudy.risk.figure import distribution_figure, whack_a_mole_figure
+
+    def named(known: tuple[str, ...]) -> str:
+        return ", ".join(known) or "nothing"
+
+    panels = {f"Known: {named(known)}": files for known, files in found.risks.items()}
+    figures: dict[str, Any] = {"risk": distribution_figure(panels, ball)}
+    tables = {"profile": found.profile, "top10": found.top10}
+    if found.contributions is not None:
+        tables["contributions"] = found.contributions
+    if found.moles is not None:
+        tables["whack_a_mole"] = found.moles.records
+        pair = found.main["Baseline"], found.main["Synthetic"]
+        figures["whack_a_mole"] = whack_a_mole_figure(*pair, found.moles, ("baseline", "synthetic"))
+    by_record = {
+        f"{release}, known {named(known)}": values
+        for known, files in found.risks.items()
+        for release, values in files.items()
+    }
+    tables["records"] = pl.DataFrame(by_record).with_row_index("record")
+    written = write_internal(out, tables, figures)
+
+    print_table(
+        f"Identification risk; {ball}", found.profile.rename({"share_above": f"above {threshold:g}"})
+    )
+    print_table("The ten riskiest confidential records", found.top10)
+    if found.contributions is not None:
+        print_table("What each known variable adds to the mean risk", found.contributions)
+    for note in found.notes:
+        typer.echo(note)
+    typer.echo(f"Written to {out}: {', '.join(path.name for path in written)}")

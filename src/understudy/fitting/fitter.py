@@ -1,0 +1,203 @@
+"""One model on one database, ready to be fitted under any terms: what mechanisms ask for.
+
+It holds the arrays, which records are present, and the random keys. Each stage of a mechanism
+(weights, reference, release) has its own key, and repeated fits of one stage share it: random
+numbers are held fixed while a target is sought.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
+from zlib import crc32
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from understudy.errors import Refused
+from understudy.fitting.nuts import Settings, sample
+from understudy.fitting.posterior import Posterior
+from understudy.fitting.progress import fit_progress
+from understudy.models.contract import Arrays, Model
+from understudy.models.density import Density, density_of
+from understudy.privacy.contract import Fitted, Generated, Matrix, Terms, Vector
+from understudy.privacy.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
+from understudy.privacy.record_bounds import record_bounds
+from understudy.survey.survey import Survey
+
+PROBES = 8  # parameter values at which an impossible record must be impossible
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFitter:
+    """Made by `fitter_for`; `missing` marks records whose sensitive value is a placeholder."""
+
+    model: Model
+    survey: Survey
+    arrays: Arrays = field(repr=False)
+    missing: NDArray[np.bool_] = field(repr=False)
+    settings: Settings
+    seed: int = field(repr=False)
+    conditions: tuple[str, ...] = ()
+    show_progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        for column, target in zip(self.model.sensitive, self.model.targets, strict=True):
+            values = self.arrays[target][~self.missing]
+            if len(values) == 0:
+                raise Refused(
+                    f"No record has a value of `{column}`; there is nothing to learn from."
+                )
+            if (values == values[0]).all():
+                raise Refused(f"`{column}` is constant; there is nothing to synthesize.")
+
+    @property
+    def n(self) -> int:
+        return len(self.missing)
+
+    @cached_property
+    def density(self) -> Density:
+        return density_of(self.model, self.arrays)
+
+    @cached_property
+    def present(self) -> NDArray[np.bool_]:
+        """False where the value is missing, or the density is infinite whatever theta is."""
+        key, shape = jax.random.key(2), (PROBES, self.density.dimension)
+        points = jax.random.uniform(key, shape, minval=-2.0, maxval=2.0)
+        finite = np.zeros(self.n, dtype=bool)
+        for point in points:
+            finite |= np.isfinite(self.density.evaluate_now(point, self.arrays)[1])
+        present = finite & ~self.missing
+        if not present.any():
+            raise Refused(
+                "Every record has an infinite log-likelihood; check the outcome's bounds or units."
+            )
+        return present
+
+    @cached_property
+    def safe_arrays(self) -> Arrays:
+        """Absent records carry a present one's values: weight 0 times a finite number is 0."""
+        absent, stand_in = ~self.present, int(np.argmax(self.present))
+        safe = dict(self.arrays)
+        for name in self.model.targets:
+            safe[name] = np.array(self.arrays[name])
+            safe[name][absent] = self.arrays[name][stand_in]
+        return safe
+
+    def fit(self, terms: Terms, stage: str, start: Matrix | None = None) -> Posterior:
+        centre = terms.prior_centre
+        inputs = {
+            "arrays": {name: jnp.asarray(array) for name, array in self.safe_arrays.items()},
+            "alpha": jnp.asarray(terms.alpha, dtype=jnp.float64),
+            "reference_loglik": jnp.asarray(terms.reference_loglik, dtype=jnp.float64),
+            "limit": jnp.asarray(terms.limit, dtype=jnp.float64),
+            "prior_centre": jnp.zeros(self.density.dimension)
+            if centre is None
+            else jnp.asarray(centre),
+            "prior_scale": jnp.asarray(terms.prior_scale, dtype=jnp.float64),
+        }
+        iterations = self.settings.chains * (self.settings.warmup + self.settings.per_chain)
+        with fit_progress(stage, iterations, self.show_progress) as tick:
+            found = sample(self.density, inputs, self.settings, self._key(stage), start, tick)
+        return Posterior(
+            self.density, self.safe_arrays, terms, self.present, found.positions, found.diagnostics
+        )
+
+    def record_loglik(self, position: Vector) -> Vector:
+        return np.asarray(self.density.evaluate_now(jnp.asarray(position), self.safe_arrays)[1])
+
+    def bounds_over(self, positions: Matrix) -> Vector:
+        if positions.shape[1] != self.density.dimension:
+            raise Refused(
+                "The weight function belongs to another model: it has another number of parameters."
+            )
+        ones, zeros = np.ones(self.n), np.zeros(self.n)
+        found = record_bounds(self.density.record_loglik, positions, self.safe_arrays, ones, zeros)
+        return np.where(self.present, found.loglik, np.inf)
+
+    def on(self, survey: Any, purpose: str) -> ModelFitter:
+        """The same model on another survey, coded like this one; never on this one itself."""
+        if not isinstance(survey, Survey):
+            raise Refused(f"{purpose.capitalize()} must come from a Survey with the same columns.")
+        try:
+            complete, _ = without_missing(survey, self.model.sensitive)
+            arrays = self.model.prepare(complete, like=self.survey)
+        except Refused as error:
+            raise Refused(f"The survey for {purpose} does not fit this one: {error}") from None
+        same = [_same(arrays[t], self.arrays[t]) for t in self.model.targets]
+        if survey is self.survey or all(same):
+            raise Refused(
+                f"{purpose.capitalize()} must not come from the confidential data itself; give a "
+                "historical or public survey."
+            )
+        return replace(
+            self, survey=complete, arrays=arrays, missing=np.zeros(complete.n, dtype=bool)
+        )
+
+    def histogram(self, epsilon: float, bins: Bins) -> HistogramDraw:
+        """A private histogram of the one bounded variable; a missing value is in no bin."""
+        name, bounds = self.model.bounded_target(self.survey.codebook)
+        count = bin_count(bins, self.n)  # by the public number of records
+        return perturbed_histogram(self.arrays[name][~self.missing], bounds, count, epsilon)
+
+    def sample_histogram(self, histogram: HistogramDraw, dataset: int) -> Generated:
+        name, _ = self.model.bounded_target(self.survey.codebook)
+        rng = np.random.default_rng([self.seed, dataset])
+        return {name: histogram.sample(self.n, rng)}
+
+    def on_histogram(self, epsilon: float, bins: Bins) -> ModelFitter:
+        values = self.sample_histogram(self.histogram(epsilon, bins), 0)
+        return replace(self, arrays=dict(values), missing=np.zeros(self.n, dtype=bool))
+
+    def generate(
+        self, fitted: Fitted, datasets: int
+    ) -> tuple[list[Generated], list[dict[str, Any]]]:
+        """One set of arrays and one set of parameters for each of `datasets` distinct draws."""
+        if not isinstance(fitted, Posterior):
+            raise Refused("Data are generated from a posterior of this fitter.")
+        generated, parameters = [], []
+        for number, position in enumerate(fitted.spaced(datasets)):
+            key = jax.random.fold_in(self._key("generate"), number)
+            point = jnp.asarray(position)
+            arrays, values = _generated(self.density, key, point, self.safe_arrays)
+            generated.append({name: np.asarray(array) for name, array in arrays.items()})
+            parameters.append({name: np.asarray(value) for name, value in values.items()})
+        return generated, parameters
+
+    def _key(self, stage: str) -> Array:
+        return jax.random.fold_in(jax.random.key(self.seed), crc32(stage.encode()))
+
+
+@partial(jax.jit, static_argnums=0)
+def _generated(
+    density: Density, key: Array, position: Array, arrays: Any
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    return density.generate(key, position, arrays), density.constrain(position, arrays)
+
+
+def missing_values(survey: Survey, columns: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Which records lack a value in any of these columns."""
+    frame = survey.frame(list(columns))
+    lacking = np.zeros(frame.height, dtype=bool)
+    for series in frame:
+        lacking |= series.is_null().to_numpy()
+        if series.dtype.is_float():
+            lacking |= series.is_nan().fill_null(False).to_numpy()
+    return lacking
+
+
+def without_missing(survey: Survey, columns: tuple[str, ...]) -> tuple[Survey, int]:
+    """The survey without records that lack a value in these columns, and how many those were."""
+    lacking = missing_values(survey, columns)
+    if not lacking.any():
+        return survey, 0
+    kept = survey.raw.to_polars().filter(~lacking)
+    return Survey(kept, survey.design, survey.codebook), int(lacking.sum())
+
+
+def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return a.shape == b.shape and bool(np.array_equal(a, b))

@@ -1,0 +1,100 @@
+"""Posterior: the draws of one fit, frozen, with what they say about each record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from understudy.errors import Refused
+from understudy.fitting.diagnostics import Diagnostics
+from understudy.models.contract import Arrays
+from understudy.models.density import Density
+from understudy.privacy.contract import Terms
+from understudy.privacy.record_bounds import RecordBounds, record_bounds
+
+LOGLIK_BLOCK = 2**22  # numbers of f in one block of `record_loglik`
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Draws (chains, draws, d) on the unconstrained scale, the terms they were drawn under, and
+    diagnostics. Everything here was computed from confidential data and stays inside."""
+
+    density: Density = field(repr=False)
+    arrays: Arrays = field(repr=False)
+    terms: Terms = field(repr=False)
+    present: NDArray[np.bool_] = field(repr=False)
+    chains: NDArray[np.float64] = field(repr=False)
+    diagnostics: Diagnostics
+
+    @property
+    def positions(self) -> NDArray[np.float64]:
+        """All chains one after another, (draws, d)."""
+        return self.chains.reshape(-1, self.chains.shape[-1])
+
+    @cached_property
+    def draws(self) -> dict[str, NDArray[np.float64]]:
+        """Parameters by name in the model's own coordinates, each (chains, draws, ...)."""
+        flat = _constrained(self.density, self.positions, self.arrays)
+        lead = self.chains.shape[:2]
+        return {name: np.asarray(v).reshape(lead + v.shape[1:]) for name, v in flat.items()}
+
+    @cached_property
+    def bounds(self) -> RecordBounds:
+        """Record bounds over these draws; infinite |f_i| where a record is not present."""
+        found = record_bounds(
+            self.density.record_loglik,
+            self.positions,
+            self.arrays,
+            self.terms.alpha,
+            self.terms.reference_loglik,
+            self.terms.limit,
+        )
+        loglik = np.where(self.present, found.loglik, np.inf)
+        return RecordBounds(loglik, found.weighted, found.contribution, found.limit, found.draws)
+
+    def record_loglik(self) -> Iterator[NDArray[np.float64]]:
+        """f_i(theta) in blocks of shape (some draws, n), in the order of `positions`."""
+        rows = max(1, LOGLIK_BLOCK // self.density.n)
+        for first in range(0, len(self.positions), rows):
+            part = self.positions[first : first + rows]
+            yield np.asarray(_loglik(self.density, part, self.arrays))
+
+    def check(self) -> None:
+        """Refuse a release when the chains do not vouch for exact draws (methods §1)."""
+        failures = self.diagnostics.failures
+        if failures:
+            raise Refused(
+                f"The sampler's diagnostics failed: {'; '.join(failures)}. Ask for more `draws` or "
+                "`warmup`, raise `target_acceptance`, or simplify the model or its priors."
+            )
+
+    def spaced(self, number: int) -> NDArray[np.float64]:
+        """`number` distinct draws, as far apart as the chains allow: (number, d)."""
+        worth = int(self.diagnostics.least_ess_bulk)
+        if number > min(worth, len(self.positions)):
+            raise Refused(
+                f"{number} data sets need as many independent draws, and this fit is worth "
+                f"{worth}; ask for fewer data sets or more `draws`."
+            )
+        ends = (np.arange(1, number + 1) * len(self.positions)) // number - 1
+        return self.positions[ends]
+
+
+@partial(jax.jit, static_argnums=0)
+def _constrained(density: Density, positions: Array, arrays: Any) -> dict[str, Array]:
+    found: dict[str, Array] = jax.lax.map(lambda q: density.constrain(q, arrays), positions)
+    return found
+
+
+@partial(jax.jit, static_argnums=0)
+def _loglik(density: Density, positions: Array, arrays: Any) -> Array:
+    found: Array = jax.lax.map(lambda q: density.record_loglik(q, arrays), positions)
+    return found

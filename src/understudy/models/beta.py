@@ -1,0 +1,64 @@
+"""Beta synthesizer for one bounded outcome (C §4 and the Stan script of its supplement 1).
+
+y ~ Beta(lambda phi, lambda (1 - phi)), phi ~ Beta(1, 1), lambda ~ Pareto(0.1, 1.5), with the
+outcome scaled to (0, 1) by declared bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpyro
+import numpyro.distributions as dist
+from numpy.typing import NDArray
+
+from understudy.models.contract import Arrays, Columns, Model, array_column
+from understudy.models.unit_interval import Bounds, checked_bounds, unit_outcome, unit_scale
+from understudy.survey.codebook import Codebook
+from understudy.survey.survey import Survey
+
+
+@dataclass(frozen=True)
+class Beta(Model):
+    """`Beta("share")` with bounds from the codebook, or `Beta("share", bounds=(0, 100))`."""
+
+    outcome: str
+    bounds: Bounds | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        return (self.outcome,)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return ("y",)
+
+    def prepare(self, survey: Survey, like: Survey | None = None) -> Arrays:
+        scale = unit_scale(self.outcome, self.bounds, (like or survey).codebook)
+        return {"y": unit_outcome(survey, scale)}
+
+    def function(self, n: int, y: Any = None) -> None:
+        phi = numpyro.sample("phi", dist.Beta(1.0, 1.0))
+        lam = numpyro.sample("lambda", dist.Pareto(0.1, 1.5))
+        with numpyro.plate("record", n):
+            numpyro.sample("y", dist.Beta(lam * phi, lam * (1.0 - phi)), obs=y)
+
+    def restore(self, generated: Mapping[str, NDArray[Any]], survey: Survey) -> Columns:
+        scale = unit_scale(self.outcome, self.bounds, survey.codebook)
+        values = scale.from_unit(generated["y"])
+        return {self.outcome: array_column(values, self.outcome, survey)}
+
+    def units(self, codebook: Codebook) -> str:
+        return f"Log-likelihoods are of {unit_scale(self.outcome, self.bounds, codebook)}"
+
+    def rests_on(self, survey: Survey) -> dict[str, str]:  # noqa: ARG002
+        return {} if self.bounds is not None else {self.outcome: "bounds"}
+
+    def bounded_target(self, codebook: Codebook) -> tuple[str, Bounds]:
+        unit_scale(self.outcome, self.bounds, codebook)  # refused unless bounds are declared
+        return "y", (0.0, 1.0)

@@ -1,0 +1,236 @@
+"""The model contract: what every model must say about itself, and users' own NumPyro functions.
+
+A model is one NumPyro function that both evaluates and generates (methods §4). It gets the
+survey's columns as arrays. With the sensitive arrays given, its observed sites inside the plate
+named `record` are the data, and f_i is the sum of record i's log-probabilities; with them None,
+the same sites are drawn. `density.py` turns the function into the pure functions that the
+sampler needs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from understudy.errors import Refused, UnknownName
+from understudy.survey.codebook import Codebook, Value
+from understudy.survey.survey import Survey
+
+# Bounds are maxima of sums over many records, and a claim prints them: single precision is noise.
+jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
+
+Arrays = dict[str, NDArray[Any]]
+Columns = dict[str, pl.Series]
+
+
+class Model(ABC):
+    """A synthesizer: hashable, so that equal models share one compiled program.
+
+    Parts, in this order: which columns it synthesizes, how it sees the survey (`prepare`), the
+    NumPyro `function`, how generated arrays become columns again (`restore`), and what a claim
+    must say about it (`units`, `rests_on`).
+    """
+
+    @property
+    @abstractmethod
+    def sensitive(self) -> tuple[str, ...]:
+        """The columns that are synthesized."""
+
+    @property
+    @abstractmethod
+    def targets(self) -> tuple[str, ...]:
+        """The arrays of `prepare` that hold them; None when the function generates."""
+
+    @abstractmethod
+    def prepare(self, survey: Survey, like: Survey | None = None) -> Arrays:
+        """The function's arrays, one row per record.
+
+        `like` is the survey whose codebook and public columns decide the encoding; a reference
+        survey is prepared like the confidential one, so that both mean the same parameters.
+        """
+
+    @abstractmethod
+    def function(self, *arguments: Any, **arrays: Any) -> Any:
+        """The NumPyro model; a parameter for each array, and perhaps `n`."""
+
+    @abstractmethod
+    def restore(self, generated: Mapping[str, NDArray[Any]], survey: Survey) -> Columns:
+        """Generated arrays as columns of the survey, in its units and types."""
+
+    @abstractmethod
+    def units(self, codebook: Codebook) -> str:
+        """The sentence of the claim that names the units of the log-likelihoods."""
+
+    @abstractmethod
+    def rests_on(self, survey: Survey) -> dict[str, str]:
+        """{column: fact} of the codebook that a formal claim needs declared, not drafted."""
+
+    def bounded_target(self, codebook: Codebook) -> tuple[str, tuple[float, float]]:  # noqa: ARG002
+        """The one bounded array, with its declared bounds, that a histogram can stand for."""
+        raise Refused(
+            "A histogram stands for one bounded variable without predictors; this model has more, "
+            "so take its reference from a historical survey (`reference=survey`)."
+        )
+
+    @property
+    def takes_record_count(self) -> bool:
+        """Whether the function has a parameter `n` that is no column: the number of records."""
+        return "n" in inspect.signature(self.function).parameters
+
+
+@dataclass(frozen=True)
+class NumPyroModel(Model):
+    """A user's NumPyro function; made by `from_numpyro`."""
+
+    user_function: Callable[..., Any]
+    columns: tuple[str, ...]
+    synthesized: tuple[str, ...]
+    counts_records: bool
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        return self.synthesized
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return self.synthesized
+
+    @property
+    def takes_record_count(self) -> bool:
+        return self.counts_records
+
+    def prepare(self, survey: Survey, like: Survey | None = None) -> Arrays:
+        like = like or survey
+        for name in self.columns:
+            if name not in survey.columns:
+                raise UnknownName(f"column (a parameter of `{self._name}`)", name, survey.columns)
+        frame = survey.frame(list(self.columns))
+        return {name: column_array(frame[name], like) for name in self.columns}
+
+    def function(self, *arguments: Any, **arrays: Any) -> Any:
+        return self.user_function(*arguments, **arrays)
+
+    def restore(self, generated: Mapping[str, NDArray[Any]], survey: Survey) -> Columns:
+        return {name: array_column(generated[name], name, survey) for name in self.synthesized}
+
+    def units(self, codebook: Codebook) -> str:  # noqa: ARG002 (the file's units, whatever they are)
+        return (
+            f"Log-likelihoods are those of the function `{self._name}`, with the columns "
+            f"{', '.join(self.synthesized)} in the units of the file"
+        )
+
+    def rests_on(self, survey: Survey) -> dict[str, str]:
+        empty = survey.table.select(list(self.synthesized)).limit(0).to_polars()
+        texts = [s.name for s in empty if not (s.dtype.is_numeric() or s.dtype == pl.Boolean)]
+        return dict.fromkeys(texts, "levels")
+
+    def bounded_target(self, codebook: Codebook) -> tuple[str, tuple[float, float]]:
+        if len(self.columns) > 1:
+            return super().bounded_target(codebook)
+        (name,) = self.synthesized
+        bounds = codebook[name].bounds if name in codebook else None
+        if bounds is None or not codebook[name].declared("bounds"):
+            raise Refused(
+                f"A histogram of `{name}` needs declared bounds; give them in the codebook, from "
+                "what is public about the variable."
+            )
+        return name, bounds
+
+    @property
+    def _name(self) -> str:
+        return getattr(self.user_function, "__name__", "model")
+
+
+def from_numpyro(function: Callable[..., Any], sensitive: Sequence[str]) -> NumPyroModel:
+    """A model from a NumPyro function, such as
+
+        def salaries(field, salary=None):
+            effect = numpyro.sample("effect", dist.Normal(0, 1).expand([8]).to_event(1))
+            with numpyro.plate("record", field.shape[0]):
+                numpyro.sample("salary", dist.Normal(effect[field], 1), obs=salary)
+
+        model = us.from_numpyro(salaries, sensitive=["salary"])
+
+    - Parameters are columns of the survey. Public columns are always given; `sensitive` ones
+      must default to None and are None when the function generates.
+    - Numeric columns come as they are stored. Others come as integer codes 0, 1, ...: the place
+      of the value among the codebook's levels.
+    - A parameter `n` that is no column is the number of records (for a model without public
+      columns). Shapes must not depend on values: write the number of groups as a constant.
+    - A generated column is the site of its name (a sample or deterministic site); so a model of
+      log(salary) ends with `numpyro.deterministic("salary", jnp.exp(log_salary))`.
+    - A record's log-likelihood may depend on its own sensitive values only (this is tested).
+    """
+    if not callable(function):
+        raise Refused("`from_numpyro` takes a NumPyro function, not its result.")
+    if isinstance(sensitive, str) or not sensitive:
+        raise Refused('`sensitive` is a list of the columns to synthesize, such as ["salary"].')
+    parameters = inspect.signature(function).parameters
+    loose = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if any(parameter.kind in loose for parameter in parameters.values()):
+        raise Refused("The model's parameters must be columns by name, without *args or **kwargs.")
+    for name in sensitive:
+        if name not in parameters:
+            raise UnknownName("sensitive column (no parameter of the function)", name, parameters)
+        if parameters[name].default is not None:
+            raise Refused(
+                f"The parameter `{name}` must default to None, which asks the model to generate it."
+            )
+    counts = "n" in parameters and "n" not in sensitive
+    columns = tuple(name for name in parameters if not (counts and name == "n"))
+    return NumPyroModel(function, columns, tuple(dict.fromkeys(sensitive)), counts)
+
+
+def levels_of(survey: Survey, name: str) -> tuple[Value, ...]:
+    """The levels of a column that is no number, in the codebook's order."""
+    levels = survey.codebook[name].levels if name in survey.codebook else None
+    if not levels:
+        raise Refused(
+            f"Column `{name}` is not numeric; declare its levels in the codebook, and the model "
+            "gets each value's place among them."
+        )
+    return levels
+
+
+def column_array(values: pl.Series, like: Survey) -> NDArray[Any]:
+    """Numbers as they are (float64 or int64), other values as codes by the codebook's levels."""
+    if values.null_count() or (values.dtype.is_float() and values.is_nan().any()):
+        raise Refused(
+            f"Column `{values.name}` has missing values; impute it, or leave it out of the model."
+        )
+    if values.dtype.is_float() or values.dtype.is_decimal():
+        return values.cast(pl.Float64).to_numpy()
+    if values.dtype.is_integer() or values.dtype == pl.Boolean:
+        return values.cast(pl.Int64).to_numpy()
+    levels = levels_of(like, values.name)
+    code = {str(level): place for place, level in enumerate(levels)}
+    codes = values.cast(pl.String).replace_strict(code, default=None, return_dtype=pl.Int64)
+    if codes.null_count():
+        raise Refused(
+            f"Column `{values.name}` has values that are not among the levels of the survey's "
+            "codebook; both surveys need the same levels."
+        )
+    return codes.to_numpy()
+
+
+def array_column(array: NDArray[Any], name: str, survey: Survey) -> pl.Series:
+    """The inverse of `column_array`, in the column's own type: codes become levels, and numbers
+    of a whole-number column are rounded."""
+    array = np.asarray(array)
+    dtype = survey.table.select(name).limit(0).to_polars()[name].dtype
+    if dtype.is_float() or dtype.is_decimal():
+        return pl.Series(name, array.astype(np.float64)).cast(dtype)
+    if dtype.is_integer():
+        return pl.Series(name, np.rint(array).astype(np.int64)).cast(dtype)
+    if dtype == pl.Boolean:
+        return pl.Series(name, array.astype(np.int64) != 0)
+    levels = pl.Series(name, [str(level) for level in levels_of(survey, name)])
+    return levels.gather(array.astype(np.int64)).cast(dtype)

@@ -1,0 +1,281 @@
+"""A NumPyro model on arrays of given shapes, as pure functions of an unconstrained position.
+
+`density_of(model, arrays)` runs the function once, refuses what cannot become a synthesizer, and
+remembers the result by model and shapes, so that repeated fits share one compiled program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jax import Array
+from numpy.typing import NDArray
+from numpyro import handlers
+from numpyro.distributions.transforms import biject_to
+
+from understudy.errors import Refused
+from understudy.models.contract import Arrays, Model
+
+RECORD = "record"
+Site = dict[str, Any]
+
+
+class Density:
+    """log prior and record log-likelihoods of one model at one shape; equal only to itself."""
+
+    def __init__(self, model: Model, arrays: Arrays) -> None:
+        self.model = model
+        self.n = len(arrays[model.targets[0]])
+        self.shapes = self._latent_shapes(arrays)  # of each latent site, unconstrained
+        self.dimension = sum(prod(shape) for shape in self.shapes.values())
+        if not self.dimension:
+            raise Refused("The model has no parameter with a prior; there is nothing to learn.")
+        self._refuse_generation(arrays)
+        self.evaluate_now = jax.jit(self.evaluate)
+
+    @property
+    def coordinates(self) -> list[str]:
+        """A name for each unconstrained coordinate: `phi`, `effect[3]`."""
+        names = []
+        for site, shape in self.shapes.items():
+            places = np.ndindex(*shape)
+            names += [site + (f"[{','.join(map(str, at))}]" if at else "") for at in places]
+        return names
+
+    def evaluate(self, position: Array, arrays: Mapping[str, Any]) -> tuple[Array, Array]:
+        """(log prior with the Jacobian of the transformation, record log-likelihoods (n,))."""
+        jacobian, trace = self._replay(position, arrays)
+        log_prior, record_loglik = jnp.asarray(jacobian), jnp.zeros(self.n)
+        for site in trace.values():
+            if site["type"] != "sample":
+                continue
+            if site["is_observed"]:
+                record_loglik = record_loglik + _by_record(site, self.n)
+            else:
+                log_prior = log_prior + _log_prob(site).sum()
+        return log_prior, record_loglik
+
+    def record_loglik(self, position: Array, arrays: Mapping[str, Any]) -> Array:
+        """f_i(theta), shape (n,)."""
+        return self.evaluate(position, arrays)[1]
+
+    def constrain(self, position: Array, arrays: Mapping[str, Any]) -> dict[str, Array]:
+        """The parameters by site name, in the function's own coordinates."""
+        trace = self._replay(position, arrays)[1]
+        return {name: jnp.asarray(trace[name]["value"]) for name in self.shapes}
+
+    def generate(self, key: Array, position: Array, arrays: Mapping[str, Any]) -> dict[str, Array]:
+        """New sensitive arrays for all records, from one parameter draw."""
+        parameters = self.constrain(position, arrays)
+        public = {name: a for name, a in arrays.items() if name not in self.model.targets}
+        drawn = handlers.substitute(handlers.seed(self.model.function, key), data=parameters)
+        trace = handlers.trace(drawn).get_trace(**self._arguments(public))
+        return {name: jnp.asarray(trace[name]["value"]) for name in self.model.targets}
+
+    def _arguments(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        given = {name: arrays.get(name) for name in self.model.targets}
+        count = {"n": self.n} if self.model.takes_record_count else {}
+        return {**count, **arrays, **given}
+
+    def _latent_shapes(self, arrays: Arrays) -> dict[str, tuple[int, ...]]:
+        """Trace the function once, abstractly, and refuse what cannot become a synthesizer."""
+        shapes: dict[str, tuple[int, ...]] = {}
+
+        def run(given: dict[str, Any]) -> None:
+            seeded = handlers.seed(self.model.function, jax.random.key(0))
+            trace = handlers.trace(seeded).get_trace(**self._arguments(given))
+            _refuse_trace(trace, self.n)
+            for name, site in trace.items():
+                if site["type"] == "sample" and not site["is_observed"]:
+                    transform = biject_to(site["fn"].support)
+                    shapes[name] = tuple(transform.inverse_shape(jnp.shape(site["value"])))
+
+        try:
+            jax.eval_shape(run, dict(arrays))
+        except Refused:
+            raise
+        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+            raise Refused(
+                "The model's shapes or branches depend on the values of a column; write such "
+                "numbers (how many groups there are) as constants."
+            ) from None
+        except (TypeError, ValueError, IndexError, AssertionError) as error:
+            raise Refused(f"The model function fails on the survey's columns: {error}") from error
+        return shapes
+
+    def _replay(
+        self, position: Array, arrays: Mapping[str, Any]
+    ) -> tuple[Array | float, dict[str, Site]]:
+        """Run the function at a position; the Jacobian of all transformations and the trace."""
+        jacobians: list[Array] = []
+        values = self._split(position)
+
+        def place(site: Site) -> Any:
+            if site["type"] != "sample" or site["is_observed"] or site["name"] not in values:
+                return None
+            transform = biject_to(site["fn"].support)
+            free = values[site["name"]]
+            value = transform(free)
+            jacobians.append(jnp.sum(transform.log_abs_det_jacobian(free, value)))
+            return value
+
+        seeded = handlers.seed(self.model.function, jax.random.key(0))
+        placed = handlers.substitute(seeded, substitute_fn=place)
+        trace = handlers.trace(placed).get_trace(**self._arguments(arrays))
+        return sum(jacobians, start=0.0), trace
+
+    def _split(self, position: Array) -> dict[str, Array]:
+        values, start = {}, 0
+        for name, shape in self.shapes.items():
+            values[name] = position[start : start + prod(shape)].reshape(shape)
+            start += prod(shape)
+        return values
+
+    def _refuse_generation(self, arrays: Arrays) -> None:
+        def run(given: dict[str, Any]) -> dict[str, Array]:
+            return self.generate(jax.random.key(0), jnp.zeros(self.dimension), given)
+
+        try:
+            generated = jax.eval_shape(run, dict(arrays))
+        except KeyError as error:
+            raise Refused(
+                f"The model generates no site named {error}; name the observed site after its "
+                "column, or add a `numpyro.deterministic` site of that name."
+            ) from None
+        except (TypeError, ValueError, AttributeError) as error:
+            raise Refused(
+                f"The model function fails when its sensitive columns are None: {error}"
+            ) from error
+        for name, array in generated.items():
+            if array.shape[:1] != (self.n,):
+                raise Refused(
+                    f"The model generates `{name}` with shape {array.shape}, not one value per "
+                    "record; put its site inside the plate `record`."
+                )
+
+
+_DENSITIES: dict[tuple[Any, ...], Density] = {}
+
+
+def density_of(model: Model, arrays: Arrays) -> Density:
+    """The density of a model at the shapes of these arrays, made once; and a check of the data.
+
+    The check (`_refuse_mixing`) is made on every call, because it depends on the values.
+    """
+    shapes = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(arrays.items()))
+    if (model, shapes) not in _DENSITIES:
+        _DENSITIES[model, shapes] = Density(model, arrays)
+    density = _DENSITIES[model, shapes]
+    _refuse_mixing(density, arrays)
+    return density
+
+
+def _log_prob(site: Site) -> Array:
+    log_prob = site["fn"].log_prob(site["value"])
+    return jnp.asarray(log_prob if site["scale"] is None else site["scale"] * log_prob)
+
+
+def _by_record(site: Site, n: int) -> Array:
+    """A site's log-probabilities summed over everything but the record plate: (n,)."""
+    log_prob = _log_prob(site)
+    axis = _record_frame(site).dim + log_prob.ndim
+    return log_prob.sum(axis=tuple(a for a in range(log_prob.ndim) if a != axis)).reshape(n)
+
+
+def _record_frame(site: Site) -> Any:
+    return next((f for f in site["cond_indep_stack"] if f.name == RECORD), None)
+
+
+def _refuse_trace(trace: dict[str, Site], n: int) -> None:
+    sites = [site for site in trace.values() if site["type"] == "sample"]
+    observed = [site for site in sites if site["is_observed"]]
+    plates = [s for s in trace.values() if s["type"] == "plate" and s["name"] == RECORD]
+    if not plates:
+        raise Refused(
+            "The model has no plate named `record`; put the observed sites inside "
+            '`with numpyro.plate("record", n):`, one entry per record.'
+        )
+    if any(site["type"] == "param" for site in trace.values()):
+        raise Refused(
+            "The model has a `numpyro.param` site; give the parameter a prior with "
+            "`numpyro.sample` instead."
+        )
+    if not observed:
+        raise Refused("The model observes nothing; pass the sensitive columns as `obs=`.")
+    for site in observed:
+        if _record_frame(site) is None:
+            raise Refused(
+                f"The observed site `{site['name']}` lies outside the plate `record`; every "
+                "observation must belong to one record."
+            )
+        _refuse_shape(site, n)
+    for site in sites:
+        if site["is_observed"]:
+            continue
+        if getattr(site["fn"].support, "is_discrete", False):
+            raise Refused(
+                f"The latent site `{site['name']}` is discrete; sum it out of the likelihood "
+                "(a mixture: `dist.MixtureSameFamily`)."
+            )
+        if isinstance(_innermost(site["fn"]), dist.ImproperUniform):
+            raise Refused(
+                f"The prior of `{site['name']}` is improper; give it a proper one, or the clipped "
+                "posterior does not exist."
+            )
+
+
+def _refuse_shape(site: Site, n: int) -> None:
+    frame = _record_frame(site)
+    shape = _log_prob(site).shape
+    plates = {f.dim for f in site["cond_indep_stack"]}
+    loose = [d for d in range(-len(shape), 0) if d not in plates and shape[d] > 1]
+    if frame.size != n or len(shape) < -frame.dim or shape[frame.dim] != n or loose:
+        raise Refused(
+            f"The observed site `{site['name']}` has log-probabilities of shape {shape} where one "
+            f"per record, ({n},), is expected; check its plates and the shape of its parameters."
+        )
+
+
+def _innermost(fn: Any) -> Any:
+    while hasattr(fn, "base_dist"):
+        fn = fn.base_dist
+    return fn
+
+
+def _refuse_mixing(density: Density, arrays: Arrays) -> None:
+    """Every claim needs f_i to depend on record i alone: put one record's values in another's
+    place (the largest in the smallest's, and back) and see that nothing else moves."""
+    names = density.model.targets
+    first = np.asarray(arrays[names[0]]).reshape(density.n, -1)[:, 0]
+    low, high = int(np.argmin(first)), int(np.argmax(first))
+    position = jax.random.uniform(jax.random.key(1), (density.dimension,), minval=-1.0, maxval=1.0)
+    log_prior, loglik = map(np.asarray, density.evaluate_now(position, arrays))
+    for there, here in ((low, high), (high, low)):
+        changed = dict(arrays)
+        for name in names:
+            changed[name] = _with_row(arrays[name], there, arrays[name][here])
+        new_prior, new_loglik = map(np.asarray, density.evaluate_now(position, changed))
+        others = np.arange(density.n) != there
+        moved = not _same(loglik[others], new_loglik[others])
+        if moved or not _same(log_prior, new_prior):
+            what = "another record's log-likelihood" if moved else "the prior"
+            raise Refused(
+                f"One record's sensitive values change {what} in this model (a mean, a minimum or "
+                "a neighbour taken from the data?); use public constants instead."
+            )
+
+
+def _with_row(array: NDArray[Any], row: int, value: Any) -> NDArray[Any]:
+    changed = np.array(array)
+    changed[row] = value
+    return changed
+
+
+def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return bool(np.allclose(a, b, rtol=1e-10, atol=1e-12, equal_nan=True))

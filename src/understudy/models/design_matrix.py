@@ -1,0 +1,113 @@
+"""The design matrix of a formula over public columns (formulaic).
+
+Categories are the codebook's levels, so that the columns of X do not depend on which levels
+happen to occur, and a reference survey is coded like the confidential one. Numeric columns are
+standardised by the mean and standard deviation of the public column in the survey that decides
+the coding; they are public, like the column itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from formulaic import Formula
+from formulaic.errors import FormulaicError
+from numpy.typing import NDArray
+
+from understudy.errors import Refused, UnknownName
+from understudy.survey.codebook import Value
+from understudy.survey.survey import Survey
+
+Matrix = NDArray[np.float64]
+
+
+def design_matrix(
+    survey: Survey, predictors: str, sensitive: Sequence[str], like: Survey | None = None
+) -> Matrix:
+    """X, shape (records, columns), the intercept first; coded and scaled as in `like`."""
+    like = like or survey
+    formula, names = _formula(predictors)
+    for name in names:
+        if name not in survey.columns:
+            raise UnknownName("predictor column", name, survey.columns)
+        if name in sensitive or _declared_sensitive(like, name):
+            raise Refused(
+                f"The predictor `{name}` is sensitive; predictors must be public columns."
+            )
+    own = _frame(like, names, like)
+    try:
+        coded = formula.get_model_matrix(own)
+        matrix = (
+            coded
+            if survey is like
+            else coded.model_spec.get_model_matrix(_frame(survey, names, like))
+        )
+    except (FormulaicError, ValueError, TypeError) as error:
+        raise Refused(f"The formula `{predictors}` cannot be evaluated: {error}.") from None
+    columns = list(coded.columns)
+    if columns[0] != "Intercept":
+        raise Refused("The predictors need an intercept; leave out `0 +` or `- 1`.")
+    base = np.asarray(coded, dtype=np.float64)
+    centre, spread = _standard(base)
+    constant = [c for c, s in zip(columns[1:], spread[1:], strict=True) if s == 0]
+    if constant:
+        raise Refused(f"The predictor `{constant[0]}` is constant; leave it out of the formula.")
+    return np.asarray((np.asarray(matrix, dtype=np.float64) - centre) / spread)
+
+
+def _standard(matrix: Matrix) -> tuple[Matrix, Matrix]:
+    """Centre and spread of each column; 0 and 1 for the intercept and for 0/1 columns."""
+    binary = np.isin(matrix, (0.0, 1.0)).all(axis=0)
+    centre = np.where(binary, 0.0, matrix.mean(axis=0))
+    return centre, np.where(binary, 1.0, matrix.std(axis=0))
+
+
+def _formula(predictors: str) -> tuple[Any, list[str]]:
+    if not isinstance(predictors, str) or not predictors.strip() or "~" in predictors:
+        raise Refused('`predictors` is the right-hand side of a formula, such as "gender + age".')
+    try:
+        formula = Formula(predictors)
+    except (FormulaicError, ValueError) as error:
+        raise Refused(f"`{predictors}` is not a formula: {error}.") from None
+    return formula, sorted(str(name) for name in formula.required_variables)
+
+
+def _frame(survey: Survey, names: list[str], like: Survey) -> pd.DataFrame:
+    frame = survey.frame(names)
+    columns: dict[str, Any] = {}
+    for name in names:
+        values = frame[name]
+        if values.null_count() or (values.dtype.is_float() and values.is_nan().any()):
+            raise Refused(
+                f"The predictor `{name}` has missing values; impute it or drop those records first."
+            )
+        levels = _levels(like, name, values)
+        if levels is None:
+            columns[name] = values.cast(pl.Float64).to_numpy()
+            continue
+        coded = pd.Categorical(values.to_list(), categories=list(levels))
+        if (coded.codes < 0).any():
+            raise Refused(
+                f"The predictor `{name}` has levels that the confidential survey does not have; "
+                "both surveys need the same levels."
+            )
+        columns[name] = coded
+    return pd.DataFrame(columns)
+
+
+def _levels(like: Survey, name: str, values: pl.Series) -> list[Value] | None:
+    """The categories of a predictor, or None for a number."""
+    column = like.codebook.columns.get(name)
+    if values.dtype.is_numeric() and (column is None or column.type != "categorical"):
+        return None
+    if column is not None and column.levels:
+        return list(column.levels)
+    return list(like.frame([name])[name].drop_nulls().unique().sort().to_list())
+
+
+def _declared_sensitive(survey: Survey, name: str) -> bool:
+    return name in survey.codebook and survey.codebook[name].role == "sensitive"

@@ -1,0 +1,274 @@
+"""Identification risk of every record, before and after synthesis (R eq. 1 and 2).
+
+An intruder knows a record's known variables and its true sensitive value. Among the records
+that show this pattern, the risk is the share whose (synthetic) value is not close to the
+truth, provided that the record's own value is. "Close" is a ball around the true value;
+several sensitive variables make a product of intervals.
+
+The cost is O(n log n) per data set for one or two sensitive variables; for three or more,
+records are compared within their patterns in bounded memory (see `boxes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+import polars as pl
+
+from understudy.errors import Refused
+from understudy.risk.boxes import box_sums
+from understudy.risk.correspondence import (
+    Data,
+    aligned,
+    frame_of,
+    pattern_codes,
+    refuse_bad_id,
+    refuse_constant,
+    sensitive_values,
+    without_categories,
+)
+from understudy.risk.patterns import (
+    Floats,
+    Integers,
+    Patterns,
+    RadiusKind,
+    ball_edges,
+    ball_ranges,
+    checked_radius,
+    patterns_of,
+    sort_points,
+)
+from understudy.risk.rectangles import rectangle_sums
+
+KnownSet = tuple[str, ...]
+
+
+@overload
+def identification_risk(
+    confidential: Data,
+    synthetic: Data | Sequence[Data] | None = None,
+    *,
+    known: Sequence[str] | str,
+    target: str | Sequence[str],
+    radius: float | Sequence[float] = 0.2,
+    kind: RadiusKind = "relative",
+    by_id: str | None = None,
+) -> Floats: ...
+@overload
+def identification_risk(
+    confidential: Data,
+    synthetic: Data | Sequence[Data] | None = None,
+    *,
+    known: Sequence[Sequence[str]],
+    target: str | Sequence[str],
+    radius: float | Sequence[float] = 0.2,
+    kind: RadiusKind = "relative",
+    by_id: str | None = None,
+) -> dict[KnownSet, Floats]: ...
+def identification_risk(
+    confidential: Data,
+    synthetic: Data | Sequence[Data] | None = None,
+    *,
+    known: Sequence[str] | Sequence[Sequence[str]] | str,
+    target: str | Sequence[str],
+    radius: float | Sequence[float] = 0.2,
+    kind: RadiusKind = "relative",
+    by_id: str | None = None,
+) -> Floats | dict[KnownSet, Floats]:
+    """IR_i for every record, (n,): R eq. 2 without synthetic data, eq. 1 averaged over L with.
+
+    `known` names the variables that the intruder knows (none: one pattern of all records);
+    a list of lists asks for several intruders at once and gives a dict by tuple of names.
+    `target` is the sensitive variable, or several: the ball is then the product of their
+    intervals, with one radius for all or one for each. Records correspond by `by_id`, or by
+    the order of rows when it is not given; `risk_profile` says which in its result.
+    """
+    sets, several = known_sets(known)
+    targets = (target,) if isinstance(target, str) else tuple(target)
+    risks, _ = risks_and_targets(confidential, synthetic, sets, targets, radius, kind, by_id)
+    return risks if several else risks[sets[0]]
+
+
+def known_contributions(
+    confidential: Data,
+    synthetic: Data | Sequence[Data] | None = None,
+    *,
+    known: Sequence[str],
+    target: str | Sequence[str],
+    radius: float | Sequence[float] = 0.2,
+    kind: RadiusKind = "relative",
+    by_id: str | None = None,
+) -> pl.DataFrame:
+    """What each known variable adds: the risk with all of them, and without each in turn.
+
+    One row per variable: mean risk with and without it, their difference, and the share of
+    records whose risk is higher because the intruder knows it.
+    """
+    names = known_sets(known)[0][0]
+    if not names:
+        raise Refused("There is no known variable whose contribution could be measured.")
+    sets = [names, *(tuple(n for n in names if n != left_out) for left_out in names)]
+    targets = (target,) if isinstance(target, str) else tuple(target)
+    risks, _ = risks_and_targets(confidential, synthetic, sets, targets, radius, kind, by_id)
+    with_all = risks[names]
+    rows = []
+    for left_out, without in zip(names, sets[1:], strict=True):
+        rest = risks[without]
+        rows.append(
+            {
+                "variable": left_out,
+                "mean_with": float(with_all.mean()),
+                "mean_without": float(rest.mean()),
+                "contribution": float(with_all.mean() - rest.mean()),
+                "share_raised": float((with_all > rest + 1e-12).mean()),
+            }
+        )
+    return pl.DataFrame(rows)
+
+
+def known_sets(
+    known: Sequence[str] | Sequence[Sequence[str]] | str,
+) -> tuple[list[KnownSet], bool]:
+    """The sets of known variables, and whether several were asked for."""
+    if isinstance(known, str):
+        return [(known,)], False
+    several = len(known) > 0 and not any(isinstance(entry, str) for entry in known)
+    sets = [tuple(entry) for entry in known] if several else [tuple(str(n) for n in known)]
+    if len({frozenset(names) for names in sets}) < len(sets):
+        raise Refused("The same set of known variables is given twice; list each set once.")
+    for names in sets:
+        if len(set(names)) < len(names):
+            raise Refused("A known variable is named twice; name each once.")
+    return sets, several
+
+
+def count_inside(
+    points: Floats, patterns: Patterns, lower: Floats, upper: Floats, code: Integers
+) -> Integers:
+    """How many points of its pattern each ball holds; points (d, n), edges (d, q), code (q,)."""
+    if len(points) == 1:
+        first, past = ball_ranges(sort_points(points[0], patterns), lower[0], upper[0], code)
+        return past - first
+    sums = rectangle_sums if len(points) == 2 else box_sums
+    return sums(points, patterns, lower, upper, code)
+
+
+@dataclass(frozen=True)
+class _Intruder:
+    """The balls of one set of known variables, sorted by pattern and value once for all L."""
+
+    known: KnownSet
+    code: Integers  # (n,) pattern of each record, record order
+    order: Integers  # (n,) record at each sorted place
+    lower: Floats  # (d, n) sorted
+    upper: Floats  # (d, n) sorted
+
+
+def risks_and_targets(
+    confidential: Data,
+    synthetic: Data | Sequence[Data] | None,
+    sets: Sequence[KnownSet],
+    targets: tuple[str, ...],
+    radius: float | Sequence[float],
+    kind: RadiusKind,
+    by_id: str | None,
+) -> tuple[dict[KnownSet, Floats], Floats]:
+    """Risk by set of known variables, and the confidential targets (d, n)."""
+    names = columns_needed(sets, targets, by_id)
+    radii = checked_radius(radius, targets, kind)
+    frame = without_categories(frame_of(confidential, names))
+    if frame.height == 0:
+        raise Refused("The confidential data has no records; check the file.")
+    values = sensitive_values(frame, targets, "the confidential data")
+    refuse_constant(values, targets)
+    lower, upper = ball_edges(values, radii, kind)
+    intruders = [_intruder(frame, known, values, lower, upper) for known in sets]
+    if synthetic is None:
+        return {i.known: _confidential_risk(i, values) for i in intruders}, values
+    if by_id is not None:
+        refuse_bad_id(frame, by_id, "the confidential data")
+    total = {i.known: np.zeros(frame.height) for i in intruders}
+    number = 0
+    for number, data in enumerate(datasets(synthetic), start=1):
+        theirs = without_categories(frame_of(data, names))
+        theirs = aligned(
+            frame, theirs, list(dict.fromkeys(n for s in sets for n in s)), by_id, number
+        )
+        points = sensitive_values(theirs, targets, f"synthetic data set {number}")
+        for intruder in intruders:
+            total[intruder.known] += _synthetic_risk(intruder, frame, theirs, points)
+    if number == 0:
+        raise Refused("The list of synthetic data sets is empty; give at least one, or None.")
+    return {known: risk / number for known, risk in total.items()}, values
+
+
+def datasets(synthetic: Data | Sequence[Data]) -> Iterable[Data]:
+    """The synthetic data sets one by one; a single one may come without a list."""
+    if isinstance(synthetic, Mapping):
+        raise Refused("Give the synthetic data sets as a list; a mapping has no order.")
+    return synthetic if isinstance(synthetic, (list, tuple)) else [synthetic]
+
+
+def columns_needed(
+    sets: Sequence[KnownSet], targets: tuple[str, ...], by_id: str | None
+) -> list[str]:
+    if not targets or len(set(targets)) < len(targets):
+        raise Refused("Name at least one target, and each target once.")
+    for names in sets:
+        for name in targets:
+            if name in names:
+                raise Refused(
+                    f"`{name}` is both known and target; the intruder's pattern is made of the "
+                    "other variables, so remove it from `known`."
+                )
+    known = [name for names in sets for name in names]
+    return list(dict.fromkeys([*known, *targets, *([by_id] if by_id else [])]))
+
+
+def _intruder(
+    frame: pl.DataFrame, known: KnownSet, values: Floats, lower: Floats, upper: Floats
+) -> _Intruder:
+    code = pattern_codes(frame, known)
+    order = sort_points(values[0], patterns_of(code)).order
+    return _Intruder(known, code, order, lower[:, order], upper[:, order])
+
+
+def _confidential_risk(intruder: _Intruder, values: Floats) -> Floats:
+    """IR^c_i = share of the pattern outside B_i (R eq. 2)."""
+    patterns = patterns_of(intruder.code)
+    code = intruder.code[intruder.order]
+    inside = count_inside(values, patterns, intruder.lower, intruder.upper, code)
+    size = patterns.size[code]
+    risk = np.empty(len(code))
+    risk[intruder.order] = (size - inside) / size
+    return risk
+
+
+def _synthetic_risk(
+    intruder: _Intruder, frame: pl.DataFrame, theirs: pl.DataFrame, points: Floats
+) -> Floats:
+    """IR_i^(l): the share outside B_i among the synthetic records of i's pattern, times T_i.
+
+    T_i = 1 when i's own synthetic row shows the pattern and its value lies in B_i (R eq. 1).
+    """
+    code, shown = intruder.code, intruder.code
+    if any(not frame[n].equals(theirs[n], null_equal=True) for n in intruder.known):
+        both = pl.concat([frame.select(intruder.known), theirs.select(intruder.known)])
+        joint = pattern_codes(both, intruder.known)
+        code, shown = joint[: frame.height], joint[frame.height :]
+    patterns = patterns_of(shown, int(max(code.max(), shown.max())) + 1)
+    own = points[:, intruder.order]
+    found = ((own >= intruder.lower) & (own <= intruder.upper)).all(axis=0)
+    found &= shown[intruder.order] == code[intruder.order]
+    # Only records that are found can be at risk: the other balls need no counting.
+    at = np.flatnonzero(found)
+    records = intruder.order[at]
+    sought = code[records]
+    inside = count_inside(points, patterns, intruder.lower[:, at], intruder.upper[:, at], sought)
+    size = patterns.size[sought]
+    risk = np.zeros(frame.height)
+    risk[records] = (size - inside) / size
+    return risk

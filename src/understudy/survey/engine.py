@@ -1,0 +1,97 @@
+"""The process's own DuckDB, and the private scratch folder that goes with it.
+
+Text files and SAS, Stata and SPSS files are converted once into Parquet in the scratch
+folder, so that later queries read columns from disk instead of parsing the file again. The
+folder holds confidential records: only its owner may enter it, it is removed at the end of
+the process, and the next process removes what a killed one left behind.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import itertools
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import ibis
+import ibis.expr.types as ir
+from ibis.backends.duckdb import Backend
+
+PREFIX = "understudy-scratch-"
+_numbers = itertools.count(1)
+_lock_held: list[int] = []  # open for the life of the process: the lock goes with it
+
+
+@cache
+def connection() -> Backend:
+    """One DuckDB per process; it spills into the scratch folder and fetches nothing."""
+    return ibis.duckdb.connect(
+        temp_directory=str(scratch() / "spill"), autoinstall_known_extensions=False
+    )
+
+
+@cache
+def scratch() -> Path:
+    """A folder that only this process and its user may enter, gone when the process ends."""
+    _remove_abandoned(Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    _lock_held.append(handle)
+    atexit.register(_remove_own, folder, os.getpid())
+    return folder
+
+
+def new_scratch_file(suffix: str) -> Path:
+    """A path in the scratch folder that nothing else uses."""
+    return scratch() / f"{next(_numbers)}{suffix}"
+
+
+def parquet_table(path: Path) -> ir.Table:
+    """An Ibis table over one Parquet file, which stays on disk."""
+    return connection().read_parquet(literal_path(path), hive_partitioning=False)
+
+
+def literal_path(path: Path) -> str:
+    """The path in DuckDB's spelling: characters that it would expand are taken as they are."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in str(path.resolve()))
+
+
+def quoted(text: str) -> str:
+    """A text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """A column name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _remove_own(folder: Path, owner: int) -> None:
+    # A forked child inherits the exit hook, but the folder belongs to its parent.
+    if os.getpid() == owner:
+        if connection.cache_info().currsize:
+            connection().disconnect()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_abandoned(temporary: Path) -> None:
+    """Remove the folders of this user whose lock nobody holds: their process was killed."""
+    for folder in temporary.glob(f"{PREFIX}*"):
+        try:
+            if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+                continue
+            handle = os.open(folder / "lock", os.O_RDWR)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue
+        finally:
+            os.close(handle)

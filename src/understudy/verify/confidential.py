@@ -1,0 +1,150 @@
+"""A confidential data set as the verification server holds it.
+
+It is opened once by the steward. Everything that could fail because of what is in the file
+fails here, before any analyst asks; afterwards a query can fail only because of what is in
+the query. Records never leave this object except into partition statistics.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+from typing import Any, Literal
+
+import ibis
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from understudy.errors import Refused
+from understudy.survey.codebook import Codebook, Column
+from understudy.survey.survey import Survey
+from understudy.verify.fingerprint import fingerprint
+from understudy.verify.partitions import UNIT_HEAD, UNIT_NUMBER, UNIT_TAIL, unit_digests
+from understudy.verify.workers import WorkerPool
+
+WEIGHT = "__weight"
+
+Relation = Literal["add-remove", "replace"]
+
+
+class ConfidentialData:
+    """A survey under a public name, prepared for partition passes.
+
+    With a column of role `unit` in the codebook, a unit is all records with the same id.
+    Without one, a unit is one record, known by its row number: then only `replace` is
+    promised, because removing a row would renumber the others. `in_memory=False` leaves
+    the table where it is (a file too large to copy, Spark) and hashes ids in every pass.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        survey: Survey,
+        *,
+        workers: int = 2,
+        deadline: float = 2.0,
+        in_memory: bool = True,
+    ) -> None:
+        self.name = name
+        self.codebook: Codebook = survey.codebook
+        self.population = self.codebook.population_size
+        self.pool = WorkerPool(workers, deadline)
+        self._survey = survey
+        self._lock = threading.Lock()
+        self.unit = _unit_column(self.codebook)
+        _check_schema(survey, self.unit)
+        prepared = _prepared(survey, self.unit)
+        if in_memory:
+            connection = ibis.duckdb.connect()
+            prepared = connection.create_table("records", prepared.to_pyarrow())
+        self.records: ir.Table = prepared
+
+    @property
+    def relation(self) -> Relation:
+        """The widest relation that a keyed-hash answer protects at its epsilon."""
+        return "replace" if self.unit is None else "add-remove"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """By this the cap is found, whatever the data set is called (threat 15)."""
+        return fingerprint(self._survey.raw)
+
+    @cached_property
+    def units(self) -> int:
+        """How many units there are: public under `replace`, used for nothing else."""
+        highest = self.run(self.records.aggregate(last=self.records[UNIT_NUMBER].max()))
+        return int(highest.column("last")[0].as_py()) + 1
+
+    def run(self, expression: ir.Table) -> pa.Table:
+        """Run one pass; a DuckDB connection serves one thread at a time."""
+        with self._lock:
+            return expression.to_pyarrow()
+
+    def close(self) -> None:
+        self.pool.close()
+
+    def __enter__(self) -> ConfidentialData:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"ConfidentialData({self.name!r})"
+
+
+def _prepared(survey: Survey, unit: str | None) -> ir.Table:
+    """Codebook columns, the weight, and the unit's digests; not-a-number becomes null."""
+    table = survey.table.mutate(**{"__row": ibis.row_number()})
+    columns: dict[str, Any] = {}
+    for column in survey.codebook:
+        if column.role not in ("unit", "replicate"):
+            columns[column.name] = _finite(table[column.name])
+    weight = survey.design.weight
+    columns[WEIGHT] = ibis.literal(1.0) if weight is None else table[weight].cast("float64")
+    identity = table["__row"] if unit is None else table[unit]
+    columns[UNIT_HEAD], columns[UNIT_TAIL] = unit_digests(identity)
+    if unit is None:
+        columns[UNIT_NUMBER] = table["__row"]
+        return table.select(**columns)
+    digested = table.select(**columns)
+    order = [digested[UNIT_HEAD], digested[UNIT_TAIL]]
+    return digested.mutate(**{UNIT_NUMBER: ibis.dense_rank().over(order_by=order)})
+
+
+def _finite(values: ir.Value) -> ir.Value:
+    if not values.type().is_floating():
+        return values
+    number: Any = values
+    return ibis.ifelse(number.isnan() | number.isinf(), ibis.null(number.type()), number)
+
+
+def _unit_column(codebook: Codebook) -> str | None:
+    units = [column.name for column in codebook if column.role == "unit"]
+    if len(units) > 1:
+        names = " and ".join(f"`{name}`" for name in units)
+        raise Refused(f"The codebook has two unit columns, {names}; leave one of them.")
+    return units[0] if units else None
+
+
+def _check_schema(survey: Survey, unit: str | None) -> None:
+    for column in survey.codebook:
+        if _is_number(column) and not survey.raw[column.name].type().is_numeric():
+            raise Refused(
+                f"The codebook calls `{column.name}` {column.type}, but the file does not hold "
+                "numbers there; correct the codebook or the file."
+            )
+    if unit is None:
+        return
+    kind = survey.raw[unit].type()
+    if not (kind.is_integer() or kind.is_string()):
+        raise Refused(f"The unit column `{unit}` must hold whole numbers or texts.")
+    missing = survey.table.aggregate(any=survey.table[unit].isnull().any()).to_pyarrow()
+    if missing.column("any")[0].as_py():
+        raise Refused(
+            f"The unit column `{unit}` is missing for some records; give every one an id."
+        )
+
+
+def _is_number(column: Column) -> bool:
+    return column.type in ("continuous", "integer") and column.role != "unit"

@@ -1,0 +1,68 @@
+"""The only randomness that answers carry: OpenDP's exact integer samplers, unseeded.
+
+The scale is the smallest double s with s * epsilon >= sensitivity in exact arithmetic; a
+quotient rounded down would spend more than was paid (threat 5). Samplers work on whole
+numbers, so there are no low bits that give the true value away (threat 6).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import opendp.prelude as dp
+
+from understudy.verify.epsilon import exact_epsilon
+from understudy.verify.measures import AGREEMENT_SENSITIVITY, DISCREPANCY_SENSITIVITY
+
+dp.enable_features("contrib")
+
+
+def exact_scale(sensitivity: int, micro: int) -> float:
+    """The smallest double s such that s * epsilon >= sensitivity exactly."""
+    exact = Fraction(sensitivity) / exact_epsilon(micro)
+    scale = float(exact)
+    # float() rounds to the nearest; step to the first double that is not below.
+    while Fraction(scale) < exact:
+        scale = math.nextafter(scale, math.inf)
+    while Fraction(math.nextafter(scale, 0.0)) >= exact:
+        scale = math.nextafter(scale, 0.0)
+    return scale
+
+
+def geometric_count(count: int, partitions: int, micro: int) -> int:
+    """S plus two-sided geometric noise, held in 0..M (methods §7, measure 1)."""
+    return int(_bounded_geometric(micro, partitions)(count))
+
+
+def laplace_count(count: int, micro: int) -> float:
+    """S plus Laplace(1/epsilon), the paper's mechanism (V §3.1)."""
+    return float(_laplace(micro)(float(count)))
+
+
+def geometric_sum(steps: int, micro: int) -> int:
+    """The sum of grid steps plus two-sided geometric noise of sensitivity 2000 (measure 2)."""
+    return int(_geometric(micro)(steps))
+
+
+@lru_cache(maxsize=256)
+def _bounded_geometric(micro: int, partitions: int) -> Any:
+    scale = exact_scale(AGREEMENT_SENSITIVITY, micro)
+    return dp.m.make_geometric(*_integers(), scale=scale, bounds=(0, partitions))
+
+
+@lru_cache(maxsize=256)
+def _geometric(micro: int) -> Any:
+    return dp.m.make_geometric(*_integers(), scale=exact_scale(DISCREPANCY_SENSITIVITY, micro))
+
+
+@lru_cache(maxsize=256)
+def _laplace(micro: int) -> Any:
+    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    return dp.m.make_laplace(*space, scale=exact_scale(AGREEMENT_SENSITIVITY, micro))
+
+
+def _integers() -> tuple[Any, Any]:
+    return dp.atom_domain(T="i64"), dp.absolute_distance(T="i64")

@@ -1,0 +1,111 @@
+"""Bounded workers: separate processes that a deadline can end (threat 7).
+
+Every partition has its own deadline; a partition that misses it has no estimate, and no
+other partition notices. A deadline for the whole query would let one slow record silence
+all partitions, which is a sensitivity of M instead of 1.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from typing import BinaryIO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.verify.partition_fit import LENGTH, NUMBER, Task
+
+Worker = subprocess.Popen[bytes]
+
+STARTING = 5.0  # seconds that a fresh process may take to import and warm up
+
+
+class WorkerPool:
+    """Up to `count` processes, started when first needed and used again."""
+
+    def __init__(self, count: int = 2, deadline: float = 2.0) -> None:
+        self.count = count
+        self.deadline = deadline
+        self._idle: list[Worker] = []
+        self._lock = threading.Lock()
+
+    def worst_seconds(self, partitions: int) -> float:
+        """Wall time within which a query is surely done: what a reply slot must exceed."""
+        rounds = -(-partitions // self.count)
+        return rounds * (self._guard + STARTING)
+
+    def run(self, tasks: Sequence[Task]) -> NDArray[np.float64]:
+        """One number per task, NaN where there is none. One query at a time."""
+        results = np.full(len(tasks), np.nan)
+        with self._lock:
+            waiting = list(range(len(tasks)))[::-1]
+            busy: dict[int, tuple[Worker, int]] = {}
+            while waiting or busy:
+                while waiting and len(busy) < self.count:
+                    place = waiting.pop()
+                    worker = self._idle.pop() if self._idle else self._start()
+                    if _send(worker, tasks[place]):
+                        busy[cast(BinaryIO, worker.stdout).fileno()] = worker, place
+                    else:
+                        _end(worker)
+                if not busy:
+                    continue
+                ready, _, _ = select.select(list(busy), [], [], self._guard)
+                for file in ready or list(busy):
+                    worker, place = busy.pop(file)
+                    reply = os.read(file, NUMBER.size) if ready else b""
+                    if len(reply) == NUMBER.size:
+                        results[place] = NUMBER.unpack(reply)[0]
+                        self._idle.append(worker)
+                    else:
+                        _end(worker)
+        return results
+
+    def close(self) -> None:
+        with self._lock:
+            while self._idle:
+                _end(self._idle.pop())
+
+    @property
+    def _guard(self) -> float:
+        """Wall seconds without any reply after which a worker must be stuck, not slow."""
+        return 10 * self.deadline + STARTING
+
+    def _start(self) -> Worker:
+        # One thread per worker: its CPU clock then runs at wall speed, whatever the others do.
+        single = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "MKL", "OMP")}
+        return subprocess.Popen(
+            [sys.executable, "-m", "understudy.verify.partition_fit", repr(self.deadline)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **single},
+        )
+
+
+def _send(worker: Worker, task: Task) -> bool:
+    message = pickle.dumps(task, protocol=5)
+    try:
+        pipe = cast(BinaryIO, worker.stdin)
+        pipe.write(LENGTH.pack(len(message)) + message)
+        pipe.flush()
+    except BrokenPipeError:
+        return False
+    return True
+
+
+def _end(worker: Worker) -> None:
+    worker.kill()
+    worker.wait()
+    for stream in (worker.stdin, worker.stdout):
+        if stream is not None:
+            try:
+                stream.close()
+            except BrokenPipeError:
+                continue

@@ -1,0 +1,101 @@
+"""The audit is awake: sound mechanisms hold, every planted mutant is caught."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from understudy.errors import Refused
+from understudy.privacy.audit import audit, audit_table, judge
+from understudy.privacy.audit_problems import MECHANISMS, MUTANTS
+
+PLANTED = [(name, mutant) for name, mutants in MUTANTS.items() for mutant in mutants]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_sound_mechanism_stays_below_its_claim_and_the_audit_is_awake(mechanism):
+    for result in audit(mechanism):
+        assert result.lower_bound <= result.claimed
+        assert result.exact <= result.claimed * (1 + 1e-9)
+        assert result.lower_bound >= 0.9 * result.claimed
+        assert result.verdict == "holds"
+
+
+@pytest.mark.parametrize(("mechanism", "mutant"), PLANTED)
+def test_every_mutant_is_caught_by_simulation_alone(mechanism, mutant):
+    trials = 30_000 if mechanism == "perturbed-histogram" else 1_500_000
+    for result in audit(mechanism, trials=trials, mutant=mutant):
+        assert result.lower_bound > result.claimed
+        assert result.verdict == "broken"
+
+
+def test_the_claims_of_both_relations():
+    claimed = {
+        (one.mechanism, one.relation): one.claimed
+        for name in MECHANISMS
+        for one in audit(name, epsilon=0.5, trials=100)
+    }
+    for name in MECHANISMS[:3]:
+        assert (claimed[name, "blank"], claimed[name, "replace"]) == (0.5, 1.0)
+    histogram = MECHANISMS[3]
+    assert (claimed[histogram, "blank"], claimed[histogram, "replace"]) == (0.25, 0.5)
+
+
+def test_too_few_trials_put_the_audit_to_sleep():
+    assert {one.verdict for one in audit("censored", trials=1000)} == {"asleep"}
+
+
+@pytest.mark.parametrize(
+    ("shown", "exact", "verdict"),
+    [
+        (0.95, 0.97, "holds"),
+        (1.01, 0.97, "broken"),
+        (0.95, 1.01, "broken"),
+        (0.89, 0.97, "asleep"),
+        (0.2, 1.5, "broken"),
+    ],
+)
+def test_verdicts(shown, exact, verdict):
+    assert judge(1.0, shown, exact) == verdict
+
+
+def test_the_same_seed_gives_the_same_bound_and_another_does_not():
+    first, again, other = (audit("censored", trials=50_000, seed=s)[0] for s in (1, 1, 2))
+    assert first == again
+    assert first.lower_bound != other.lower_bound
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        first.claimed = 2.0
+
+
+def test_the_table_is_readable():
+    lines = audit_table(audit("censored", trials=1000, mutant="two-draws")).splitlines()
+    assert lines[0].split() == [
+        "mechanism",
+        "relation",
+        "mutant",
+        "claimed",
+        "shown",
+        "exact",
+        "trials",
+        "verdict",
+    ]
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["censored", "blank", "two-draws"],
+        ["censored", "replace", "two-draws"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"mechanism": "censord"}, "did you mean `censored`"),
+        ({"mechanism": "censored", "mutant": "scale-halved"}, "mutant of censored"),
+        ({"mechanism": "censored", "epsilon": float("nan")}, "epsilon"),
+        ({"mechanism": "censored", "epsilon": 5.0}, "up to epsilon 4"),
+        ({"mechanism": "censored", "trials": 5}, "at least 100"),
+    ],
+)
+def test_refusals(arguments, problem):
+    with pytest.raises(Refused, match=problem):
+        audit(**arguments)

@@ -1,0 +1,152 @@
+"""pMSE against closed forms of saturated regressions, SciPy, and its null distribution."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.optimize import minimize
+
+from understudy import Refused, Survey
+from understudy.utility.propensity import fitted_probabilities, propensity_score
+
+
+def cells_by_hand(ours, theirs):
+    """A saturated regression fits each cell's share: sum_cell n_cell (share - c)^2 / N."""
+    pooled = np.concatenate([ours, theirs])
+    is_synthetic = np.repeat([0, 1], [len(ours), len(theirs)])
+    c = is_synthetic.mean()
+    return sum(
+        (pooled == level).sum() * (is_synthetic[pooled == level].mean() - c) ** 2
+        for level in np.unique(pooled)
+    ) / len(pooled)
+
+
+def test_levels_of_one_column_give_the_closed_form():
+    rng = np.random.default_rng(1)
+    ours = rng.choice(["a", "b", "c", "d"], 300, p=[0.4, 0.3, 0.2, 0.1])
+    theirs = rng.choice(["a", "b", "c", "d"], 500)
+    found = propensity_score(pl.DataFrame({"x": ours}), pl.DataFrame({"x": theirs}), ["x"])
+    by_hand = cells_by_hand(ours, theirs)
+    assert found.pmse == pytest.approx(by_hand, rel=1e-9)
+    assert found.terms == 3
+    c = 500 / 800
+    assert found.synthetic_share == c
+    # Snoke et al. 2018: (k - 1)(1 - c)^2 c / N, sd sqrt(2(k - 1))(1 - c)^2 c / N
+    unit = (1 - c) ** 2 * c / 800
+    assert found.ratio == pytest.approx(by_hand / (3 * unit), rel=1e-9)
+    assert found.standardised == pytest.approx((by_hand - 3 * unit) / (np.sqrt(6) * unit), rel=1e-9)
+
+
+def test_two_columns_with_interactions_are_saturated_too():
+    rng = np.random.default_rng(2)
+    ours = pl.DataFrame({"s": rng.choice(["f", "m"], 200), "r": rng.choice(["n", "s"], 200)})
+    theirs = pl.DataFrame({"s": rng.choice(["f", "m"], 200), "r": ["n", "s"] * 100})
+    found = propensity_score(ours, theirs, ["s", "r"], interactions=True)
+    joined = [(f["s"] + f["r"]).to_numpy() for f in (ours, theirs)]
+    assert found.pmse == pytest.approx(cells_by_hand(*joined), rel=1e-9)
+    assert len(found.predictors) == 3
+
+
+def test_newton_reaches_scipy_s_minimum():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(400, 3))
+    outcome = (rng.random(400) < 1 / (1 + np.exp(0.5 - x @ [1.0, -2.0, 0.3]))).astype(float)
+
+    def loss(beta):
+        eta = beta[0] + x @ beta[1:]
+        return np.sum(np.logaddexp(0, eta) - outcome * eta)
+
+    best = minimize(loss, np.zeros(4), method="BFGS", options={"gtol": 1e-9}).x
+    theirs = 1 / (1 + np.exp(-(best[0] + x @ best[1:])))
+    np.testing.assert_allclose(fitted_probabilities(x, outcome), theirs, atol=1e-6)
+
+
+def test_files_that_separate_reach_the_maximum():
+    ours = pl.DataFrame({"x": np.arange(50.0)})
+    theirs = pl.DataFrame({"x": np.arange(100.0, 150.0)})
+    assert propensity_score(ours, theirs, ["x"]).pmse == pytest.approx(0.25, abs=1e-6)
+
+
+def test_the_ratio_is_about_one_when_the_synthesis_is_right():
+    """Resampling the confidential file is a correct synthesis; mean of 100 ratios, 4 terms.
+
+    The null says chi-squared(4)/4: the mean of 100 has standard error 0.07.
+    """
+    rng = np.random.default_rng(4)
+    ours = pl.DataFrame(
+        {
+            "x": rng.normal(size=500),
+            "y": rng.lognormal(0, 0.5, 500),
+            "g": rng.choice(list("abc"), 500),
+        }
+    )
+    ratios = [
+        propensity_score(ours, ours[rng.integers(0, 500, 500)], ["x", "y", "g"]).ratio
+        for _ in range(100)
+    ]
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.28)
+
+
+def test_columns_that_were_not_synthesized_do_not_flatter_the_ratio():
+    """y* is drawn given x; x stays. Only y's term counts, and the mean ratio stays near 1.
+
+    Both x and y counted, it would be near one half.
+    """
+    rng = np.random.default_rng(5)
+    ratios = []
+    for _ in range(100):
+        x = rng.normal(size=300)
+        y = x + rng.normal(size=300)
+        ours = pl.DataFrame({"x": x, "y": y})
+        slope, level = np.polyfit(x, y, 1)
+        drawn = level + slope * x + np.std(y - slope * x) * rng.normal(size=300)
+        found = propensity_score(ours, ours.with_columns(y=drawn), ["x", "y"])
+        assert found.terms == 1
+        ratios.append(found.ratio)
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.45)
+
+
+def test_collinear_constant_and_missing_columns():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=100)
+    gaps = [None if i % 7 == 0 else float(v) for i, v in enumerate(x)]
+    ours = pl.DataFrame({"x": x, "twice": 2 * x, "one": np.ones(100), "gaps": gaps})
+    theirs = ours.with_columns(x=rng.normal(size=100)).with_columns(twice=2 * pl.col("x"))
+    alone = propensity_score(ours, theirs, ["x"])
+    assert propensity_score(ours, theirs, ["x", "twice", "one"]).pmse == pytest.approx(alone.pmse)
+    with_gaps = propensity_score(ours, theirs, ["x", "gaps"])
+    assert "gaps missing" in with_gaps.predictors
+    assert with_gaps.terms == 1
+
+
+def test_surveys_and_pandas_are_taken():
+    rng = np.random.default_rng(7)
+    ours = pl.DataFrame({"x": rng.normal(size=50), "g": rng.choice(list("ab"), 50)})
+    theirs = pl.DataFrame({"x": rng.normal(size=60), "g": rng.choice(list("ab"), 60)})
+    plain = propensity_score(ours, theirs, ["x", "g"])
+    assert propensity_score(Survey(ours), Survey(theirs), ["x", "g"]) == plain
+    assert propensity_score(ours.to_pandas(), theirs.to_pandas(), ["x", "g"]) == plain
+    categorical = [f.with_columns(pl.col("g").cast(pl.Categorical)) for f in (ours, theirs)]
+    assert propensity_score(*categorical, ["x", "g"]) == plain
+
+
+def test_bad_columns_are_refused():
+    frame = pl.DataFrame({"x": [1.0, 2.0, 3.0], "g": ["a", "b", "c"], "one": [1, 1, 1]})
+    with pytest.raises(Refused, match="at least one column"):
+        propensity_score(frame, frame, [])
+    with pytest.raises(Refused, match="Unknown column"):
+        propensity_score(frame, frame, ["xx"])
+    with pytest.raises(Refused, match="constant"):
+        propensity_score(frame, frame, ["one"])
+    with pytest.raises(Refused, match="numeric in one file and text in the other"):
+        propensity_score(frame, frame.with_columns(x=pl.lit("a")), ["x"])
+    dated = frame.with_columns(d=pl.date(2020, 1, 1))
+    with pytest.raises(Refused, match="neither numeric nor text"):
+        propensity_score(dated, dated, ["d"])
+    with pytest.raises(Refused, match="infinite"):
+        propensity_score(frame.with_columns(x=pl.lit(np.inf)), frame, ["x"])
+    many = pl.DataFrame({"g": [str(i) for i in range(3000)]})
+    with pytest.raises(Refused, match="3000 levels"):
+        propensity_score(many, many, ["g"])
+    assert np.isnan(propensity_score(frame, frame, ["x"]).ratio)

@@ -1,0 +1,92 @@
+"""Partitions: disjoint, even, by unit, new for every query, and the same on DuckDB and Spark."""
+
+from __future__ import annotations
+
+import hashlib
+
+import ibis
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import chi2
+
+from understudy.verify.partitions import (
+    PARTITION,
+    PRIME,
+    UNIT_HEAD,
+    UNIT_NUMBER,
+    UNIT_TAIL,
+    PartitionKey,
+    equal_size_shuffle,
+    new_key,
+    unit_digests,
+    with_partition,
+    with_shuffle,
+)
+
+
+def digested(ids: list[int] | list[str]) -> ibis.expr.types.Table:
+    table = ibis.memtable(pl.DataFrame({"id": ids}))
+    head, tail = unit_digests(table["id"])
+    return table.mutate(**{UNIT_HEAD: head, UNIT_TAIL: tail})
+
+
+@pytest.mark.parametrize("ids", [[0, 7, -3, 2**40], ["a", "", "Ünï", "0"]])
+def test_digests_are_the_head_of_sha256(ids: list[int] | list[str]) -> None:
+    found = digested(ids).to_polars()
+    for place, value in enumerate(ids):
+        text = hashlib.sha256(str(value).encode()).hexdigest()
+        assert found[UNIT_HEAD][place] == int(text[:8], 16) % PRIME
+        assert found[UNIT_TAIL][place] == int(text[8:16], 16) % PRIME
+
+
+def test_the_hash_is_exact_at_the_largest_numbers() -> None:
+    top = PRIME - 1
+    table = ibis.memtable(pl.DataFrame({UNIT_HEAD: [top, 0], UNIT_TAIL: [top, top]}))
+    found = with_partition(table, PartitionKey(top, top, top), 1000).to_polars()[PARTITION]
+    exact = [(top * top + top * top + top) % PRIME % 1000, (top * top + top) % PRIME % 1000]
+    assert found.to_list() == exact
+
+
+def test_sizes_are_even_and_pairs_meet_by_chance() -> None:
+    count, units = 20, 4000
+    table = digested(list(range(units))).cache()
+    sizes, together = [], 0
+    for _ in range(60):
+        places = with_partition(table, new_key(), count).to_polars()[PARTITION].to_numpy()
+        sizes.append(np.bincount(places, minlength=count))
+        together += int(np.sum(places[: units // 2] == places[units // 2 :]))
+    expected = units / count
+    statistic = np.sum((np.array(sizes) - expected) ** 2 / expected)
+    assert chi2.sf(statistic, 60 * (count - 1)) > 1e-6
+    assert chi2.cdf(statistic, 60 * (count - 1)) > 1e-6  # not too even either
+    chance = together / (60 * units / 2)
+    assert abs(chance - 1 / count) < 5 * np.sqrt(1 / count / (60 * units / 2))
+
+
+def test_every_query_has_its_own_key() -> None:
+    assert len({(k.a, k.b, k.c) for k in (new_key() for _ in range(200))}) == 200
+    assert "PartitionKey object" in repr(new_key())  # not shown in a log by accident
+
+
+@pytest.mark.parametrize(("units", "count"), [(100, 10), (103, 10), (3, 10), (1, 2)])
+def test_the_shuffle_deals_equal_sizes(units: int, count: int) -> None:
+    sizes = np.bincount(equal_size_shuffle(units, count), minlength=count)
+    assert sizes.sum() == units
+    assert sizes.max() - sizes.min() <= 1
+
+
+def test_the_shuffle_is_uniform() -> None:
+    seen = np.zeros((4, 2))
+    for _ in range(4000):
+        dealt = equal_size_shuffle(4, 2)
+        seen[np.arange(4), dealt] += 1
+    assert np.all(np.abs(seen / 4000 - 0.5) < 5 * 0.5 / np.sqrt(4000))
+
+
+def test_the_shuffle_reaches_the_table() -> None:
+    dealt = equal_size_shuffle(50, 7)
+    table = ibis.memtable(pl.DataFrame({UNIT_NUMBER: list(range(50)) * 2}))
+    found = with_shuffle(table, dealt).to_polars()
+    assert len(found) == 100
+    assert np.array_equal(found[PARTITION].to_numpy(), dealt[found[UNIT_NUMBER].to_numpy()])
