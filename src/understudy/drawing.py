@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, told apart by colour-blind readers and in print.
 COLOURS = ("#7f7f7f", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 
+# The mark of everything that only the data holder may see.
+INTERNAL = "internal: computed from confidential data"
+
 _STYLE: Any = {
     "font.size": 10,
     "axes.spines.top": False,

@@ -19,7 +19,9 @@ def risk(
     ] = None,
     known: Annotated[
         list[str] | None,
-        typer.Option(help="Variables that the intruder knows, as a,b; repeat for another intruder."),
+        typer.Option(
+            help="Variables that the intruder knows, as a,b; repeat for another intruder."
+        ),
     ] = None,
     target: Annotated[str, typer.Option(help="Sensitive variable, or several as a,b.")] = "",
     radius: Annotated[
@@ -54,42 +56,40 @@ def risk(
     from rich.console import Console
 
     from understudy.cli.internal_output import names_in
-    from understudy.errors import Refused
     from understudy.risk.assessment import assess_risk
     from understudy.survey.read import read_survey
 
-    try:
-        with Console(stderr=True).status("Computing identification risks"):
-            found = assess_risk(
-                read_survey(confidential),
-                [read_survey(path) for path in synthetic or []],
-                known=[names_in(text) for text in known or [""]],
-                target=names_in(target),
-                radius=radius,
-                kind="absolute" if absolute else "relative",
-                by_id=by_id,
-                baseline=[read_survey(path) for path in baseline or []],
-                topcode=topcode,
-                threshold=threshold,
-                rise=rise,
-            )
-        size = f"{radius:g}" if absolute else f"{radius:.4g} times"
-        _show(found, f"close: within {size} {target}", threshold, out)
-    except Refused as refusal:
-        typer.echo(str(refusal), err=True)
-        raise typer.Exit(2) from None
+    with Console(stderr=True).status("Computing identification risks"):
+        found = assess_risk(
+            read_survey(confidential),
+            [read_survey(path) for path in synthetic or []],
+            known=[names_in(text) for text in known or [""]],
+            target=names_in(target),
+            radius=radius,
+            kind="absolute" if absolute else "relative",
+            by_id=by_id,
+            baseline=[read_survey(path) for path in baseline or []],
+            topcode=topcode,
+            threshold=threshold,
+            rise=rise,
+        )
+    size = f"{radius:g}" if absolute else f"{100 * radius:g} %"
+    _show(found, f"values within {size} of the true {target} are close", threshold, out)
 
 
 def _show(found: RiskAssessment, ball: str, threshold: float, out: Path) -> None:
     import polars as pl
 
-    from understudy.cli.internal_output import print_table, write_internal
+    from understudy.cli.internal_output import show_internal, write_internal
     from understudy.risk.figure import distribution_figure, whack_a_mole_figure
 
     def named(known: tuple[str, ...]) -> str:
         return ", ".join(known) or "nothing"
 
-    panels = {f"Known: {named(known)}": files for known, files in found.risks.items()}
+    panels = {
+        f"Known: {named(known)}" if known else "No variable known": files
+        for known, files in found.risks.items()
+    }
     figures: dict[str, Any] = {"risk": distribution_figure(panels, ball)}
     tables = {"profile": found.profile, "top10": found.top10}
     if found.contributions is not None:
@@ -106,12 +106,13 @@ def _show(found: RiskAssessment, ball: str, threshold: float, out: Path) -> None
     tables["records"] = pl.DataFrame(by_record).with_row_index("record")
     written = write_internal(out, tables, figures)
 
-    print_table(
-        f"Identification risk; {ball}", found.profile.rename({"share_above": f"above {threshold:g}"})
+    show_internal(
+        f"Identification risk; {ball}",
+        found.profile.rename({"share_above": f"above {threshold:g}"}),
     )
-    print_table("The ten riskiest confidential records", found.top10)
+    show_internal("The ten riskiest confidential records", found.top10)
     if found.contributions is not None:
-        print_table("What each known variable adds to the mean risk", found.contributions)
+        show_internal("What each known variable adds to the mean risk", found.contributions)
     for note in found.notes:
         typer.echo(note)
     typer.echo(f"Written to {out}: {', '.join(path.name for path in written)}")

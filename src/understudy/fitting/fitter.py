@@ -150,6 +150,12 @@ class ModelFitter:
         return {name: histogram.sample(self.n, rng)}
 
     def on_histogram(self, epsilon: float, bins: Bins) -> ModelFitter:
+        """The same model on values drawn from a private histogram: the first of two stages."""
+        if set(self.arrays) != set(self.model.targets):
+            raise Refused(
+                "`reference='two-stage'` is for a model of one bounded variable without "
+                "predictors; give a historical survey as the reference."
+            )
         values = self.sample_histogram(self.histogram(epsilon, bins), 0)
         return replace(self, arrays=dict(values), missing=np.zeros(self.n, dtype=bool))
 

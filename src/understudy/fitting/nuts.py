@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -140,8 +141,7 @@ class _Chain:
         self.program, self.key, self.inputs, self.tick = program, key, inputs, tick
         self.target = jnp.asarray(settings.target_acceptance)
         self.state = program.start(position, inputs)
-        rounded = CHUNK * -(-settings.warmup // CHUNK)
-        self.schedule = np.asarray(build_schedule(rounded)).reshape(-1, CHUNK, 2)
+        self.schedule = _schedule(-(-settings.warmup // CHUNK))
         self.chunks_done = 0
         self.positions: list[NDArray[np.float64]] = []
         self.divergent: list[NDArray[np.bool_]] = []
@@ -173,6 +173,12 @@ class _Chain:
         if self.tick is not None:
             self.tick(CHUNK)
         return out
+
+
+@lru_cache
+def _schedule(chunks: int) -> NDArray[np.int64]:
+    """Stan's windows over the warm-up: (chunks, CHUNK, 2) of stage and whether a window closes."""
+    return np.asarray(build_schedule(chunks * CHUNK)).reshape(chunks, CHUNK, 2)
 
 
 class _Program:

@@ -17,13 +17,21 @@ import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
+from jax import Array
 from numpy.typing import NDArray
 
 from understudy.models.contract import Arrays, Columns, Model, array_column
 from understudy.models.design_matrix import design_matrix
+from understudy.models.log_gamma import log_gamma
 from understudy.models.unit_interval import Bounds, checked_bounds, unit_outcome, unit_scale
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
+
+
+def beta_log_density(y: Array, first: Array, second: Array, total: Array) -> Array:
+    """log Beta(y; first, second) with first + second = total, one number for all records."""
+    constant = log_gamma(total) - log_gamma(first) - log_gamma(second)
+    return constant + (first - 1.0) * jnp.log(y) + (second - 1.0) * jnp.log1p(-y)
 
 
 @dataclass(frozen=True)
@@ -55,9 +63,12 @@ class BetaRegression(Model):
         coefficients = numpyro.sample("beta", dist.Normal(0.0, spread).to_event(1))
         lam = numpyro.sample("lambda", dist.Pareto(0.1, 1.5))
         logit = X @ coefficients
-        shapes = lam * jax.nn.sigmoid(logit), lam * jax.nn.sigmoid(-logit)
+        first, second = lam * jax.nn.sigmoid(logit), lam * jax.nn.sigmoid(-logit)
         with numpyro.plate("record", X.shape[0]):
-            numpyro.sample("y", dist.Beta(*shapes), obs=y)
+            if y is None:
+                numpyro.sample("y", dist.Beta(first, second))
+            else:
+                numpyro.factor("y", beta_log_density(y, first, second, lam))
 
     def restore(self, generated: Mapping[str, NDArray[Any]], survey: Survey) -> Columns:
         scale = unit_scale(self.outcome, self.bounds, survey.codebook)
@@ -69,3 +80,7 @@ class BetaRegression(Model):
 
     def rests_on(self, survey: Survey) -> dict[str, str]:  # noqa: ARG002
         return {} if self.bounds is not None else {self.outcome: "bounds"}
+
+    def bounded_target(self, codebook: Codebook) -> tuple[str, Bounds]:
+        unit_scale(self.outcome, self.bounds, codebook)  # refused unless bounds are declared
+        return "y", (0.0, 1.0)

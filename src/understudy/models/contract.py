@@ -73,12 +73,9 @@ class Model(ABC):
     def rests_on(self, survey: Survey) -> dict[str, str]:
         """{column: fact} of the codebook that a formal claim needs declared, not drafted."""
 
-    def bounded_target(self, codebook: Codebook) -> tuple[str, tuple[float, float]]:  # noqa: ARG002
-        """The one bounded array, with its declared bounds, that a histogram can stand for."""
-        raise Refused(
-            "A histogram stands for one bounded variable without predictors; this model has more, "
-            "so take its reference from a historical survey (`reference=survey`)."
-        )
+    @abstractmethod
+    def bounded_target(self, codebook: Codebook) -> tuple[str, tuple[float, float]]:
+        """The one sensitive array with its declared bounds, for a histogram; or refused."""
 
     @property
     def takes_record_count(self) -> bool:
@@ -133,16 +130,16 @@ class NumPyroModel(Model):
         return dict.fromkeys(texts, "levels")
 
     def bounded_target(self, codebook: Codebook) -> tuple[str, tuple[float, float]]:
-        if len(self.columns) > 1:
-            return super().bounded_target(codebook)
+        if len(self.synthesized) > 1:
+            raise Refused("A perturbed histogram stands for one sensitive variable, not several.")
         (name,) = self.synthesized
-        bounds = codebook[name].bounds if name in codebook else None
-        if bounds is None or not codebook[name].declared("bounds"):
+        column = codebook.columns.get(name)
+        if column is None or column.bounds is None or not column.declared("bounds"):
             raise Refused(
                 f"A histogram of `{name}` needs declared bounds; give them in the codebook, from "
                 "what is public about the variable."
             )
-        return name, bounds
+        return name, column.bounds
 
     @property
     def _name(self) -> str:

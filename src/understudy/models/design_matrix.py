@@ -8,6 +8,7 @@ the coding; they are public, like the column itself.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 from formulaic import Formula
-from formulaic.errors import FormulaicError
+from formulaic.errors import DataMismatchWarning, FormulaicError
 from numpy.typing import NDArray
 
 from understudy.errors import Refused, UnknownName
@@ -39,13 +40,17 @@ def design_matrix(
                 f"The predictor `{name}` is sensitive; predictors must be public columns."
             )
     own = _frame(like, names, like)
+    frame = own if survey is like else _frame(survey, names, like)
     try:
-        coded = formula.get_model_matrix(own)
-        matrix = (
-            coded
-            if survey is like
-            else coded.model_spec.get_model_matrix(_frame(survey, names, like))
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DataMismatchWarning)
+            coded = formula.get_model_matrix(own)
+            matrix = coded.model_spec.get_model_matrix(frame)
+    except DataMismatchWarning:
+        raise Refused(
+            f"The formula `{predictors}` meets levels that the confidential survey does not have; "
+            "both surveys need the same levels."
+        ) from None
     except (FormulaicError, ValueError, TypeError) as error:
         raise Refused(f"The formula `{predictors}` cannot be evaluated: {error}.") from None
     columns = list(coded.columns)
@@ -102,12 +107,14 @@ def _frame(survey: Survey, names: list[str], like: Survey) -> pd.DataFrame:
 def _levels(like: Survey, name: str, values: pl.Series) -> list[Value] | None:
     """The categories of a predictor, or None for a number."""
     column = like.codebook.columns.get(name)
-    if values.dtype.is_numeric() and (column is None or column.type != "categorical"):
-        return None
+    declared = column is not None and column.type == "categorical" and column.declared("type")
+    if values.dtype.is_numeric() and not declared:
+        return None  # write C(name) in the formula for codes that are not declared
     if column is not None and column.levels:
         return list(column.levels)
     return list(like.frame([name])[name].drop_nulls().unique().sort().to_list())
 
 
 def _declared_sensitive(survey: Survey, name: str) -> bool:
-    return name in survey.codebook and survey.codebook[name].role == "sensitive"
+    column = survey.codebook.columns.get(name)
+    return column is not None and column.role == "sensitive" and column.declared("role")

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.claim import Claim, checked_epsilon
+from understudy.claim import checked_epsilon
 from understudy.errors import Refused, UnknownName
 from understudy.privacy.audit_problems import MECHANISMS, MUTANTS, AuditRelation, grid_neighbours
 from understudy.privacy.epsilon_bound import (
@@ -83,9 +83,8 @@ def audit(
             found = _audit_histogram(epsilon, relation, trials, mutant)
         else:
             found = _audit_grid(mechanism, epsilon, relation, trials, mutant, rng)
-        claimed = _claimed(mechanism, epsilon, relation)
-        verdict = judge(claimed, *found)
-        results.append(AuditResult(mechanism, relation, claimed, *found, trials, verdict, mutant))
+        verdict = judge(*found)
+        results.append(AuditResult(mechanism, relation, *found, trials, verdict, mutant))
     return results
 
 
@@ -123,15 +122,6 @@ def audit_table(results: Sequence[AuditResult]) -> str:
     )
 
 
-def _claimed(mechanism: str, epsilon: float, relation: AuditRelation) -> float:
-    if mechanism == "perturbed-histogram":
-        # scale 2/epsilon against a distance of 2 (replace) or 1 (blank): docs/proofs
-        return epsilon if relation == "replace" else epsilon / 2
-    claim = Claim("formal", epsilon)
-    figure = claim.epsilon if relation == "blank" else claim.epsilon_replace
-    return float(figure or 0.0)
-
-
 def _audit_grid(
     mechanism: str,
     epsilon: float,
@@ -139,21 +129,23 @@ def _audit_grid(
     trials: int,
     mutant: str | None,
     rng: np.random.Generator,
-) -> tuple[float, float]:
-    """(lower bound, exact): the largest over the pairs of databases, alpha shared among them."""
+) -> tuple[float, float, float]:
+    """(claimed, lower bound, exact); the largest over the pairs of databases, which share alpha."""
     pairs = grid_neighbours(mechanism, epsilon, relation, mutant)
+    claim = pairs[0].claim()
+    claimed = claim.epsilon if relation == "blank" else claim.epsilon_replace
     shown, exact = 0.0, 0.0
     for pair in pairs:
         first, second = pair.log_posteriors()
         drawn = [_draw(log_p, trials, rng) for log_p in (first, second)]
         shown = max(shown, _shown(drawn[0], drawn[1], first.size, ALPHA / len(pairs)))
         exact = max(exact, exact_epsilon(first, second))
-    return shown, exact
+    return float(claimed or 0.0), shown, exact
 
 
 def _audit_histogram(
     epsilon: float, relation: AuditRelation, trials: int, mutant: str | None
-) -> tuple[float, float]:
+) -> tuple[float, float, float]:
     """The record moves from the first bin to the second, or is blanked; events on noisy counts."""
     # blanking concerns one bin only, so one bin is enough there
     bins = 2 if relation == "replace" else 1
@@ -172,7 +164,9 @@ def _audit_histogram(
     cells = 5 ** (bins * repeats)
     distance = int(np.abs(first - second).sum())
     exact = repeats * distance / exact_scale(sensitivity, epsilon)
-    return _shown(drawn[0], drawn[1], cells, ALPHA), exact
+    # scale 2/epsilon against a distance of 2 (replace) or 1 (blank): docs/proofs
+    claimed = epsilon if relation == "replace" else epsilon / 2
+    return claimed, _shown(drawn[0], drawn[1], cells, ALPHA), exact
 
 
 def _draw(log_probability: NDArray[np.float64], trials: int, rng: np.random.Generator) -> Counts:

@@ -154,16 +154,20 @@ def _same_types(
     """Compare like with like: a file may have read whole numbers as another integer type."""
     out = synthetic
     for name in names:
-        wanted = confidential[name].dtype
-        if synthetic[name].dtype == wanted:
+        given, wanted = synthetic[name], confidential[name].dtype
+        if given.dtype == wanted:
             continue
         try:
-            out = out.with_columns(out[name].cast(wanted))
+            converted = given.cast(wanted)
+            lossless = converted.cast(given.dtype).equals(given, null_equal=True)
         except pl.exceptions.PolarsError:
+            lossless = False
+        if not lossless:
             raise Refused(
                 f"The column `{name}` of {whose} is of another type than in the confidential "
                 "data; write both files with the same types."
-            ) from None
+            )
+        out = out.with_columns(converted)
     return out
 
 

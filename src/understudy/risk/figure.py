@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy.drawing import COLOURS, footer, house_style
+from understudy.drawing import COLOURS, INTERNAL, footer, house_style
 from understudy.risk.patterns import Floats
-from understudy.risk.profile import INTERNAL, WhackAMole
+from understudy.risk.profile import WhackAMole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

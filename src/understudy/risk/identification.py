@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from understudy.errors import Refused
@@ -158,13 +159,11 @@ def count_inside(
 
 @dataclass(frozen=True)
 class _Intruder:
-    """The balls of one set of known variables, sorted by pattern and value once for all L."""
+    """One set of known variables: who shares a pattern, and the order that searches fast."""
 
     known: KnownSet
-    code: Integers  # (n,) pattern of each record, record order
-    order: Integers  # (n,) record at each sorted place
-    lower: Floats  # (d, n) sorted
-    upper: Floats  # (d, n) sorted
+    code: Integers  # (n,) pattern of each record
+    order: Integers  # (n,) records sorted by pattern and value
 
 
 def risks_and_targets(
@@ -185,9 +184,9 @@ def risks_and_targets(
     values = sensitive_values(frame, targets, "the confidential data")
     refuse_constant(values, targets)
     lower, upper = ball_edges(values, radii, kind)
-    intruders = [_intruder(frame, known, values, lower, upper) for known in sets]
+    intruders = [_intruder(frame, known, values) for known in sets]
     if synthetic is None:
-        return {i.known: _confidential_risk(i, values) for i in intruders}, values
+        return {i.known: _confidential_risk(i, values, lower, upper) for i in intruders}, values
     if by_id is not None:
         refuse_bad_id(frame, by_id, "the confidential data")
     total = {i.known: np.zeros(frame.height) for i in intruders}
@@ -198,8 +197,11 @@ def risks_and_targets(
             frame, theirs, list(dict.fromkeys(n for s in sets for n in s)), by_id, number
         )
         points = sensitive_values(theirs, targets, f"synthetic data set {number}")
-        for intruder in intruders:
-            total[intruder.known] += _synthetic_risk(intruder, frame, theirs, points)
+        found = ((points >= lower) & (points <= upper)).all(axis=0)
+        for one in intruders:
+            shown = _shown_patterns(one, frame, theirs)
+            records, risk = _synthetic_risk(one.order, *shown, points, found, lower, upper)
+            total[one.known][records] += risk
     if number == 0:
         raise Refused("The list of synthetic data sets is empty; give at least one, or None.")
     return {known: risk / number for known, risk in total.items()}, values
@@ -228,47 +230,53 @@ def columns_needed(
     return list(dict.fromkeys([*known, *targets, *([by_id] if by_id else [])]))
 
 
-def _intruder(
-    frame: pl.DataFrame, known: KnownSet, values: Floats, lower: Floats, upper: Floats
-) -> _Intruder:
+def _intruder(frame: pl.DataFrame, known: KnownSet, values: Floats) -> _Intruder:
     code = pattern_codes(frame, known)
-    order = sort_points(values[0], patterns_of(code)).order
-    return _Intruder(known, code, order, lower[:, order], upper[:, order])
+    return _Intruder(known, code, sort_points(values[0], patterns_of(code)).order)
 
 
-def _confidential_risk(intruder: _Intruder, values: Floats) -> Floats:
+def _confidential_risk(intruder: _Intruder, values: Floats, lower: Floats, upper: Floats) -> Floats:
     """IR^c_i = share of the pattern outside B_i (R eq. 2)."""
-    patterns = patterns_of(intruder.code)
-    code = intruder.code[intruder.order]
-    inside = count_inside(values, patterns, intruder.lower, intruder.upper, code)
+    patterns, order = patterns_of(intruder.code), intruder.order
+    code = intruder.code[order]
+    inside = count_inside(values, patterns, lower[:, order], upper[:, order], code)
     size = patterns.size[code]
     risk = np.empty(len(code))
-    risk[intruder.order] = (size - inside) / size
+    risk[order] = (size - inside) / size
     return risk
+
+
+def _shown_patterns(
+    intruder: _Intruder, frame: pl.DataFrame, theirs: pl.DataFrame
+) -> tuple[Integers, Integers]:
+    """The pattern that the intruder seeks for each record, and the one its synthetic row shows."""
+    known = list(intruder.known)
+    if all(frame[name].equals(theirs[name], null_equal=True) for name in known):
+        return intruder.code, intruder.code
+    joint = pattern_codes(pl.concat([frame.select(known), theirs.select(known)]), known)
+    return joint[: frame.height], joint[frame.height :]
 
 
 def _synthetic_risk(
-    intruder: _Intruder, frame: pl.DataFrame, theirs: pl.DataFrame, points: Floats
-) -> Floats:
-    """IR_i^(l): the share outside B_i among the synthetic records of i's pattern, times T_i.
+    order: Integers,
+    sought: Integers,
+    shown: Integers,
+    points: Floats,
+    found: npt.NDArray[np.bool_],
+    lower: Floats,
+    upper: Floats,
+) -> tuple[Integers, Floats]:
+    """The records with T_i = 1 and their IR_i^(l) (R eq. 1); every other record has 0.
 
-    T_i = 1 when i's own synthetic row shows the pattern and its value lies in B_i (R eq. 1).
+    T_i = 1 when i's own synthetic row shows the pattern and its value lies in B_i, so only
+    those balls are counted. IR_i^(l) is the share outside B_i among the synthetic records
+    that show i's pattern.
     """
-    code, shown = intruder.code, intruder.code
-    if any(not frame[n].equals(theirs[n], null_equal=True) for n in intruder.known):
-        both = pl.concat([frame.select(intruder.known), theirs.select(intruder.known)])
-        joint = pattern_codes(both, intruder.known)
-        code, shown = joint[: frame.height], joint[frame.height :]
-    patterns = patterns_of(shown, int(max(code.max(), shown.max())) + 1)
-    own = points[:, intruder.order]
-    found = ((own >= intruder.lower) & (own <= intruder.upper)).all(axis=0)
-    found &= shown[intruder.order] == code[intruder.order]
-    # Only records that are found can be at risk: the other balls need no counting.
-    at = np.flatnonzero(found)
-    records = intruder.order[at]
-    sought = code[records]
-    inside = count_inside(points, patterns, intruder.lower[:, at], intruder.upper[:, at], sought)
-    size = patterns.size[sought]
-    risk = np.zeros(frame.height)
-    risk[records] = (size - inside) / size
-    return risk
+    if shown is not sought:
+        found = found & (shown == sought)
+    records = order[found[order]]
+    code = sought[records]
+    patterns = patterns_of(shown, int(sought.max()) + 1)
+    inside = count_inside(points, patterns, lower[:, records], upper[:, records], code)
+    size = patterns.size[code]
+    return records, (size - inside) / size

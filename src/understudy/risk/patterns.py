@@ -4,10 +4,9 @@ A pattern is the set of records that agree on the known variables (R section 2.1
 values are sorted inside their patterns, every ball is a range of positions, so counts and
 sums over balls are differences of prefix sums: O(n log n) for all patterns together.
 
-All patterns are searched at once. A point is keyed by the integer
-`pattern * (n + 1) + position in the order of all values`, a ball's edge by the same
-integer made from the number of values before the edge; comparing the two keys compares
-first patterns, then values, exactly.
+All patterns are searched at once. A point's key is the complex number pattern + i value:
+NumPy orders complex numbers by their real and then by their imaginary part, so one search
+compares first patterns, then values, exactly.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from understudy.errors import Refused, UnknownName
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Keys = npt.NDArray[np.complex128]
 RadiusKind = Literal["relative", "absolute"]
 
 SLACK = 1e-12  # keeps a value that lies on the edge by intention inside despite rounding
@@ -45,8 +45,7 @@ class SortedPoints:
     """Points of one variable, sorted inside their patterns."""
 
     order: Integers  # (n,) record at each sorted position
-    key: Integers  # (n,) pattern * (n + 1) + position among all values, ascending
-    values: Floats  # (n,) all values ascending, patterns ignored
+    key: Keys  # (n,) pattern + i value, ascending
     start: Integers  # (P + 1,) first sorted position of each pattern
 
 
@@ -92,19 +91,23 @@ def checked_radius(
     return np.broadcast_to(given, (len(targets),)).reshape(-1, 1).astype(np.float64)
 
 
+def keys_of(code: Integers, values: Floats) -> Keys:
+    """pattern + i value; codes below 2^53 are exact."""
+    key = np.empty(len(values), np.complex128)
+    key.real, key.imag = code, values
+    return key
+
+
 def sort_points(values: Floats, patterns: Patterns) -> SortedPoints:
     """Sort one variable inside its patterns."""
-    n = len(values)
     by_value = np.argsort(values)
-    code = patterns.code[by_value]
-    if len(patterns.size) <= np.iinfo(np.uint16).max:
-        # NumPy sorts 16-bit integers by radix: several times faster than 64-bit ones.
-        by_pattern = np.argsort(code.astype(np.uint16), kind="stable")
-    else:
-        by_pattern = np.argsort(code, kind="stable")
+    # NumPy sorts 16-bit integers by radix: several times faster than 64-bit ones.
+    narrow = len(patterns.size) <= np.iinfo(np.uint16).max
+    code = patterns.code.astype(np.uint16) if narrow else patterns.code
+    order = by_value[np.argsort(code[by_value], kind="stable")]
     start = np.concatenate([np.zeros(1, np.int64), np.cumsum(patterns.size)])
-    key = np.repeat(np.arange(len(patterns.size)) * (n + 1), patterns.size) + by_pattern
-    return SortedPoints(by_value[by_pattern], key, values[by_value], start)
+    sorted_code = np.repeat(np.arange(len(patterns.size)), patterns.size)
+    return SortedPoints(order, keys_of(sorted_code, values[order]), start)
 
 
 def ball_ranges(
@@ -114,9 +117,8 @@ def ball_ranges(
 
     Balls may come in any order; sorted by pattern and value they are found fastest.
     """
-    base = code * (len(points.key) + 1)
-    first = np.searchsorted(points.key, base + np.searchsorted(points.values, lower, "left"))
-    past = np.searchsorted(points.key, base + np.searchsorted(points.values, upper, "right"))
+    first = np.searchsorted(points.key, keys_of(code, lower), "left")
+    past = np.searchsorted(points.key, keys_of(code, upper), "right")
     return first, past
 
 

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from understudy.drawing import INTERNAL
 from understudy.errors import Refused, UnknownName
 from understudy.risk.correspondence import Data, said
 from understudy.risk.identification import KnownSet, known_sets, risks_and_targets
 from understudy.risk.patterns import Floats, Integers, RadiusKind
-
-
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from understudy.risk.patterns import (
     Integers,
     Patterns,
     ball_ranges,
+    keys_of,
     patterns_of,
     sort_points,
 )
@@ -64,7 +65,7 @@ def rectangle_holders(
     four dominance counts over the rectangles' corners.
     """
     owners = patterns_of(code, len(patterns.size))
-    base = patterns.code * (len(code) + 1)
+    keys = keys_of(patterns.code, points[0])
     ones = np.ones(len(code), np.int64)
     edges_x: tuple[_Edge, _Edge] = ((lower[0], "right", 1), (upper[0], "left", -1))
     edges_y: tuple[_Edge, _Edge] = ((lower[1], "right", 1), (upper[1], "left", -1))
@@ -72,8 +73,7 @@ def rectangle_holders(
     for edge_x, side_x, sign_x in edges_x:
         corners = sort_points(edge_x, owners)
         first = corners.start[patterns.code]
-        before = np.searchsorted(corners.values, points[0], side_x)
-        past = np.searchsorted(corners.key, base + before)
+        past = np.searchsorted(corners.key, keys, side_x)
         for edge_y, side_y, sign_y in edges_y:
             rank, ascending = _ranks(edge_y)
             bound = np.searchsorted(ascending, points[1], side_y)

@@ -154,9 +154,7 @@ def fitting_codes(table: ir.Table, codebook: Codebook) -> Codebook:
             codes = tuple(code for code in column.missing if not isinstance(code, str))
             if codes != column.missing:
                 labels = {v: t for v, t in column.value_labels.items() if not isinstance(v, str)}
-                codebook = codebook.with_column(
-                    replace(column, missing=codes, value_labels=labels)
-                )
+                codebook = codebook.with_column(replace(column, missing=codes, value_labels=labels))
     return codebook
 
 
@@ -239,9 +237,7 @@ def _is_text(column: Column) -> bool:
 
 def _is_number(column: Column) -> bool:
     if column.levels is not None:
-        return any(
-            isinstance(v, (int, float)) and not isinstance(v, bool) for v in column.levels
-        )
+        return any(isinstance(v, (int, float)) and not isinstance(v, bool) for v in column.levels)
     return column.type in ("continuous", "integer")
 
 

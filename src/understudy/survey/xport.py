@@ -75,6 +75,8 @@ def xport_layout(path: Path) -> XportLayout:
     if names is None or observations is None or observations.start() % RECORD:
         raise Refused(f"`{path.name}` is not a SAS transport file, or it is damaged.")
     count = int(names[1])
+    if names.start() + RECORD + count * NAMESTR > observations.start():
+        raise Refused(f"`{path.name}` is not a SAS transport file, or it is damaged.")
     numeric, row_length = {}, 0
     for place in range(count):
         start = names.start() + RECORD + place * NAMESTR

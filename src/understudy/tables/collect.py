@@ -15,6 +15,7 @@ import ibis
 import ibis.expr.types as ir
 import numpy as np
 import polars as pl
+from ibis.expr.operations import Literal
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
@@ -31,21 +32,22 @@ Ints = NDArray[np.int64]
 class Linear:
     """A statistic as sum w a (x None) or sum w a / sum w x, over records where all are known.
 
-    `pivoted` ratios are first taken about their overall value; proportions need not be.
+    `x` may be the number 1 (a mean). `pivoted` ratios are first taken about a value near
+    them; proportions need not be.
     """
 
     a: ir.NumericValue
-    x: ir.NumericValue | None = None
+    x: ir.NumericValue | float | None = None
     pivoted: bool = True
 
 
 @dataclass(frozen=True)
 class Sums:
-    """What the pass over the data returned."""
+    """What the pass over the data returned: a row per cell, stratum and PSU."""
 
     frame: pl.DataFrame
-    by: tuple[str, ...]
-    pivots: tuple[float | None, ...]
+    statistics: tuple[Linear, ...]
+    pivots: tuple[float, ...]
     design: Design
     replicates: tuple[str, ...]
 
@@ -66,7 +68,7 @@ class Sums:
             stratum=_codes(frame, ["h"]),
             psu=_codes(frame, ["h", "c"]) if clustered else None,
             records=records,
-            touched=frame[f"k{j}"].to_numpy() > 0,
+            touched=sums("k") > 0,
             u=sums("u"),
             v=sums("v"),
             uu=sums("uu") * records,
@@ -78,7 +80,7 @@ class Sums:
         """Statistic j's (rows, 1 + R) sums u and v under the full and each replicate weight."""
         suffixes = ["", *(f"r{r}" for r in range(len(self.replicates)))]
         u = self.frame.select([f"u{j}{suffix}" for suffix in suffixes]).to_numpy()
-        if self.pivots[j] is None:
+        if self.statistics[j].x is None:
             return u, np.zeros_like(u)
         return u, self.frame.select([f"v{j}{suffix}" for suffix in suffixes]).to_numpy()
 
@@ -91,7 +93,8 @@ class Sums:
         names = [f"by{k}" for k in kept]
         if not names:
             return np.zeros(self.frame.height, dtype=np.int64), pl.DataFrame({"": [None]}).drop("")
-        present = self.frame.filter(pl.col("inside") > 0)
+        counted = "inside" if "inside" in self.frame.columns else "n"
+        present = self.frame.filter(pl.col(counted) > 0)
         levels = present.select(names).unique().sort(names, nulls_last=True)
         numbered = levels.with_row_index("domain")
         joined = self.frame.select(names).join(
@@ -108,25 +111,26 @@ def collect(
 ) -> Sums:
     """All sums of all statistics in one GROUP BY, after one pass for the pivots."""
     design, table = survey.design, survey.table
-    weight = as_float(table[design.weight]) if design.weight else ibis.literal(1.0)
+    weight = table[design.weight].cast("float64") if design.weight else ibis.literal(1.0)
     replicates = (
         design.replicates.matching(survey.columns, design.weight)
         if design.replicates is not None and design.weight is not None
         else ()
     )
-    known = [_known(s, inside) for s in statistics]
-    pivots = _pivots(table, weight, statistics, known)
+    pivots = _pivots(table, weight, statistics, inside)
     columns: dict[str, Any] = {"w": weight}
-    columns["inside"] = ibis.literal(True) if inside is None else inside
+    if inside is not None:
+        columns["inside"] = inside
     for k, variable in enumerate(by):
         columns[f"by{k}"] = variable
-    for j, (statistic, mask, pivot) in enumerate(zip(statistics, known, pivots, strict=True)):
+    for j, (statistic, pivot) in enumerate(zip(statistics, pivots, strict=True)):
         a, x = statistic.a, statistic.x
-        centred = a if x is None or pivot is None else a - pivot * x
-        columns[f"a{j}"] = _zero_outside(centred, mask)
-        columns[f"k{j}"] = mask
+        mask = _known(statistic, inside)
+        columns[f"a{j}"] = _zero_outside(a if x is None else a - pivot * x, mask)
         if x is not None:
             columns[f"x{j}"] = _zero_outside(x, mask)
+        if design.lonely_psu == "average":
+            columns[f"k{j}"] = ibis.literal(True) if mask is None else mask
     if replicates:
         for r, name in enumerate(replicates):
             columns[f"r{r}"] = as_float(table[name])
@@ -144,7 +148,7 @@ def collect(
     grouped = records.group_by(keys).aggregate(**sums) if keys else records.aggregate(**sums)
     frame = grouped.to_polars()
     frame = frame.sort(keys, nulls_last=True) if keys else frame
-    return Sums(frame, tuple(keys[: len(by)]), pivots, design, replicates)
+    return Sums(frame, tuple(statistics), pivots, design, replicates)
 
 
 def replicate_degrees(survey: Survey, replicates: Sequence[str]) -> float:
@@ -168,14 +172,19 @@ def as_float(value: ir.Value) -> ir.FloatingValue:
     return number
 
 
-def _known(statistic: Linear, inside: ir.BooleanValue | None) -> ir.BooleanValue:
-    mask = statistic.a.notnull()
-    if statistic.x is not None:
-        mask = mask & statistic.x.notnull()
-    return mask if inside is None else mask & inside
+def _known(statistic: Linear, inside: ir.BooleanValue | None) -> ir.BooleanValue | None:
+    """Records that the statistic uses; None is all of them."""
+    masks = [] if inside is None else [inside]
+    if not isinstance(statistic.a.op(), Literal):
+        masks.append(statistic.a.notnull())
+    if isinstance(statistic.x, ir.Value):
+        masks.append(statistic.x.notnull())
+    return ibis.and_(*masks) if masks else None
 
 
-def _zero_outside(value: ir.NumericValue, mask: ir.BooleanValue) -> ir.NumericValue:
+def _zero_outside(value: Any, mask: ir.BooleanValue | None) -> ir.NumericValue:
+    if mask is None:
+        return value if isinstance(value, ir.Value) else ibis.literal(value)
     return ibis.ifelse(mask, value, 0.0)
 
 
@@ -183,30 +192,37 @@ def _pivots(
     table: ir.Table,
     weight: ir.NumericValue,
     statistics: Sequence[Linear],
-    known: Sequence[ir.BooleanValue],
-) -> tuple[float | None, ...]:
-    """The overall ratio R0 of each ratio; None for totals."""
-    sums = {}
-    for j, (statistic, mask) in enumerate(zip(statistics, known, strict=True)):
+    inside: ir.BooleanValue | None,
+) -> tuple[float, ...]:
+    """A value near each ratio, from the first records: it only has to keep squares small."""
+    columns = {}
+    for j, statistic in enumerate(statistics):
         if statistic.x is not None and statistic.pivoted:
-            sums[f"a{j}"] = _zero_outside(weight * statistic.a, mask).sum()
-            sums[f"x{j}"] = _zero_outside(weight * statistic.x, mask).sum()
-    found = table.aggregate(**sums).to_polars().row(0, named=True) if sums else {}
+            mask = _known(statistic, inside)
+            columns[f"a{j}"] = _zero_outside(weight * statistic.a, mask)
+            columns[f"x{j}"] = _zero_outside(weight * statistic.x, mask)
+    if not columns:
+        return (0.0,) * len(statistics)
+    first = table.select(**columns).limit(10_000)
+    found = first.aggregate(**{n: first[n].sum() for n in columns}).to_polars().row(0, named=True)
     return tuple(
-        None if s.x is None else found[f"a{j}"] / found[f"x{j}"] if found.get(f"x{j}") else 0.0
-        for j, s in enumerate(statistics)
+        found[f"a{j}"] / found[f"x{j}"] if found.get(f"x{j}") else 0.0
+        for j in range(len(statistics))
     )
 
 
 def _aggregates(records: ir.Table, design: Design, count: int, replicates: int) -> dict[str, Any]:
     """Sums of w a and w x, and what the variance needs: replicated sums, or second moments."""
-    sums: dict[str, Any] = {"n": records.count(), "inside": records.inside.sum()}
+    sums: dict[str, Any] = {"n": records.count()}
+    if "inside" in records.columns:
+        sums["inside"] = records.inside.sum()
     for j in range(count):
         parts = [(letter, f"{letter_of}{j}") for letter, letter_of in (("u", "a"), ("v", "x"))]
         parts = [(letter, name) for letter, name in parts if name in records.columns]
         weighted = {letter: records.w * records[name] for letter, name in parts}
         sums |= {f"{letter}{j}": value.sum() for letter, value in weighted.items()}
-        sums[f"k{j}"] = records[f"k{j}"].sum()
+        if f"k{j}" in records.columns:
+            sums[f"k{j}"] = records[f"k{j}"].sum()
         for r in range(replicates):
             for letter, name in parts:
                 sums[f"{letter}{j}r{r}"] = (records[f"r{r}"] * records[name]).sum()

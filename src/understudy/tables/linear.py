@@ -27,13 +27,13 @@ def linear_form(statistic: Statistic, table: ir.Table) -> Linear:
     if statistic.kind == "total":
         return Linear(a)
     if statistic.kind == "mean":
-        return Linear(a, ibis.ifelse(a.notnull(), 1.0, ibis.null("float64")))
+        return Linear(a, 1.0)
     return Linear(a, _numeric(statistic, str(statistic.y), table))
 
 
 def domain_estimates(sums: Sums, j: int, domain: NDArray[np.int64], count: int) -> DomainEstimates:
     """Statistic j in every domain, by Taylor or by replicate weights."""
-    pivot = sums.pivots[j]
+    pivot = None if sums.statistics[j].x is None else sums.pivots[j]
     if not sums.replicates:
         return taylor(sums.rows(j), domain, count, sums.strata, pivot)
     inside = domain >= 0
@@ -61,8 +61,8 @@ def _proportion(statistic: Statistic, x: ir.Value) -> Linear:
     known = as_float(x).notnull() if x.type().is_floating() else x.notnull()
     if x.type().is_boolean():
         wanted = bool(wanted)
-    a = ibis.ifelse(x == wanted, 1.0, 0.0)
-    return Linear(a, ibis.ifelse(known, 1.0, ibis.null("float64")), pivoted=False)
+    a = ibis.cases((~known, ibis.null("float64")), (x == wanted, 1.0), else_=0.0)
+    return Linear(a, 1.0, pivoted=False)
 
 
 def _numeric(statistic: Statistic, name: str, table: ir.Table) -> ir.FloatingValue:

@@ -59,11 +59,8 @@ def quantile_estimates(
     records = table.select(d=domain, y=y, w=weight, known=known).filter(lambda t: t.known)
     distribution = _distribution(records)
     (value,) = _inverse(distribution, np.full(count, p))
-    below = Linear(
-        ibis.ifelse(y <= _by_domain(domain, value), 1.0, 0.0),
-        ibis.ifelse(y.notnull(), 1.0, ibis.null("float64")),
-        pivoted=False,
-    )
+    reached = ibis.ifelse(y <= _by_domain(domain, value), 1.0, 0.0)
+    below = Linear(ibis.ifelse(y.notnull(), reached, ibis.null("float64")), 1.0, pivoted=False)
     by = [table[names[k]] for k in kept]
     sums = collect(survey, [below], by, inside)
     cells, found_levels = sums.cells(range(len(kept)))

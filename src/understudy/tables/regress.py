@@ -180,7 +180,8 @@ def _full(stratum: pl.Series, height: int) -> Ints:
 def _matrices(formula: str, frame: pl.DataFrame) -> tuple[Floats, Floats, tuple[str, ...]]:
     """Outcome, design matrix and term names; categorical levels in sorted order."""
     try:
-        both = Formula(formula).get_model_matrix(frame.to_pandas(), na_action="raise")
+        with np.errstate(all="ignore"):
+            both = Formula(formula).get_model_matrix(frame.to_pandas(), na_action="ignore")
     except (FormulaicError, ValueError, TypeError, KeyError) as error:
         first = str(error).splitlines()[0] if str(error) else "it is not understood"
         raise Refused(f"The formula `{formula}` cannot be used: {first}") from None

@@ -55,13 +55,16 @@ def propensity_score(
     columns: Sequence[str],
     *,
     interactions: bool = False,
+    classes: int | None = None,
 ) -> Propensity:
     """pMSE of the named columns by logistic regression, with its null-standardised ratio.
 
-    Numbers enter as they are (standardised), texts as indicators of their levels, missing
-    values as a level or an indicator; `interactions` adds all products of two columns. A
-    term that has the same values in both files (a column that was not synthesized) stays
-    in the regression but is not counted, for it cannot differ under the null either.
+    Numbers enter as they are (standardised), which sees a shift of their mean only; with
+    `classes`, as indicators of that many classes of equal size, which sees any change of
+    their distribution. Texts enter as indicators of their levels, missing values as a level
+    or an indicator; `interactions` adds all products of two columns. A term that has the
+    same values in both files (a column that was not synthesized) stays in the regression
+    but is not counted, for it cannot differ under the null either.
     """
     names = list(dict.fromkeys(columns))
     if not names:
@@ -69,7 +72,9 @@ def propensity_score(
     ours, theirs = _frame(confidential, names), _frame(synthetic, names)
     if ours.height < 2 or theirs.height < 2:
         raise Refused("A propensity score needs at least 2 records in each file.")
-    design, terms = _design(ours, theirs, interactions)
+    if classes is not None and classes < 2:
+        raise Refused("Numbers can be put into 2 or more classes; 5 or 10 are usual.")
+    design, terms = _design(ours, theirs, interactions, classes)
     is_synthetic = np.repeat([0.0, 1.0], [ours.height, theirs.height])
     kept = _independent(design)
     design, terms = design[:, kept], [terms[k] for k in kept]
@@ -135,10 +140,10 @@ def _deviance(eta: Floats, outcome: Floats) -> float:
 
 
 def _design(
-    ours: pl.DataFrame, theirs: pl.DataFrame, interactions: bool
+    ours: pl.DataFrame, theirs: pl.DataFrame, interactions: bool, classes: int | None
 ) -> tuple[Floats, list[str]]:
     """Standardised numbers and indicators of both files, pooled; without intercept."""
-    groups = [_column_terms(name, ours[name], theirs[name]) for name in ours.columns]
+    groups = [_column_terms(name, ours[name], theirs[name], classes) for name in ours.columns]
     count = sum(len(group) for group in groups)
     if interactions:
         count += sum(len(one) * len(other) for one, other in combinations(groups, 2))
@@ -156,13 +161,20 @@ def _design(
     return np.column_stack([values for _, values in terms]), [name for name, _ in terms]
 
 
-def _column_terms(name: str, ours: pl.Series, theirs: pl.Series) -> list[tuple[str, Floats]]:
+def _column_terms(
+    name: str, ours: pl.Series, theirs: pl.Series, classes: int | None
+) -> list[tuple[str, Floats]]:
     """The regression terms of one column, over the records of both files."""
     kinds = [_kind(name, column) for column in (ours, theirs)]
     if kinds[0] != kinds[1]:
         raise Refused(f"The column `{name}` is numeric in one file and text in the other.")
     if kinds[0] == "number":
-        return _number_terms(name, pl.concat([ours.cast(pl.Float64), theirs.cast(pl.Float64)]))
+        numbers = pl.concat([ours.cast(pl.Float64), theirs.cast(pl.Float64)]).fill_nan(None)
+        if numbers.is_infinite().any():
+            raise Refused(f"The column `{name}` has infinite values; recode them as missing.")
+        if classes is None:
+            return _number_terms(name, numbers)
+        return _level_terms(name, _in_classes(numbers, classes))
     return _level_terms(name, pl.concat([ours.cast(pl.String), theirs.cast(pl.String)]))
 
 
@@ -177,18 +189,27 @@ def _kind(name: str, column: pl.Series) -> str:
 def _number_terms(name: str, values: pl.Series) -> list[tuple[str, Floats]]:
     """The standardised values, and an indicator of missing ones where there are any."""
     terms = []
-    known = values.fill_nan(None)
-    if known.is_infinite().any():
-        raise Refused(f"The column `{name}` has infinite values; recode them as missing.")
-    missing = known.is_null().to_numpy().astype(np.float64)
-    numbers = known.fill_null(known.mean() if known.null_count() < len(known) else 0.0)
-    centred = numbers.to_numpy() - numbers.to_numpy().mean()
-    spread = centred.std()
+    missing = values.is_null().to_numpy().astype(np.float64)
+    mean = values.mean() if missing.sum() < len(missing) else 0.0
+    numbers = values.fill_null(mean).to_numpy()
+    spread = numbers.std()
     if spread > 0:
-        terms.append((name, centred / spread))
+        terms.append((name, (numbers - numbers.mean()) / spread))
     if 0 < missing.sum() < len(missing):
         terms.append((f"{name} missing", missing))
     return terms
+
+
+def _in_classes(values: pl.Series, classes: int) -> pl.Series:
+    """Numbers by the class between quantiles of both files together; ties share a class."""
+    present = values.drop_nulls().to_numpy()
+    if len(present) == 0:
+        return values.cast(pl.String)
+    edges = np.unique(np.quantile(present, np.arange(1, classes) / classes, method="lower"))
+    place = np.searchsorted(edges, values.fill_null(0.0).to_numpy(), side="left")
+    return pl.select(
+        pl.when(values.is_not_null()).then(pl.Series(place).cast(pl.String))
+    ).to_series()
 
 
 def _level_terms(name: str, values: pl.Series) -> list[tuple[str, Floats]]:

@@ -203,9 +203,9 @@ def test_rows_that_do_not_correspond_are_refused(people):
         identification_risk(people, other, **arguments, by_id="case")
     with pytest.raises(Refused, match="id `age` is missing or repeated"):
         identification_risk(people, people, known=["sex"], target="income", by_id="age")
-    text = people.with_columns(age=pl.lit("young"))
-    with pytest.raises(Refused, match="another type"):
-        identification_risk(people, text, **arguments)
+    for age in (pl.lit("young"), pl.col("age") + 0.4):
+        with pytest.raises(Refused, match="another type"):
+            identification_risk(people, people.with_columns(age=age), **arguments)
 
 
 def test_targets_that_make_no_sense_are_refused(people):

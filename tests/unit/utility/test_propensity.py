@@ -48,6 +48,22 @@ def test_two_columns_with_interactions_are_saturated_too():
     assert len(found.predictors) == 3
 
 
+def test_classes_of_a_number_are_saturated_and_see_its_shape():
+    """Same mean, other spread: a linear term sees nothing, quarters see all of it."""
+    rng = np.random.default_rng(9)
+    x, z = rng.normal(0, 1, 400), rng.normal(0, 3, 400)
+    ours = pl.DataFrame({"x": x - x.mean()})
+    theirs = pl.DataFrame({"x": z - z.mean()})
+    linear = propensity_score(ours, theirs, ["x"])
+    quarters = propensity_score(ours, theirs, ["x"], classes=4)
+    ordered = np.sort(np.concatenate([ours["x"], theirs["x"]]))
+    codes = [np.searchsorted(ordered, frame["x"]) * 4 // 800 for frame in (ours, theirs)]
+    assert linear.ratio < 1
+    assert quarters.pmse == pytest.approx(cells_by_hand(*codes), rel=1e-9)
+    assert quarters.ratio > 10
+    assert quarters.terms == 3
+
+
 def test_newton_reaches_scipy_s_minimum():
     rng = np.random.default_rng(3)
     x = rng.normal(size=(400, 3))
@@ -133,6 +149,8 @@ def test_surveys_and_pandas_are_taken():
 
 def test_bad_columns_are_refused():
     frame = pl.DataFrame({"x": [1.0, 2.0, 3.0], "g": ["a", "b", "c"], "one": [1, 1, 1]})
+    with pytest.raises(Refused, match="2 or more classes"):
+        propensity_score(frame, frame, ["x"], classes=1)
     with pytest.raises(Refused, match="at least one column"):
         propensity_score(frame, frame, [])
     with pytest.raises(Refused, match="Unknown column"):

@@ -1,0 +1,52 @@
+"""The command line: `understudy COMMAND`. Each command is a small file beside this one."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from understudy.cli.codebook import codebook
+from understudy.cli.demo import demo
+from understudy.cli.tabulate import tabulate
+from understudy.errors import Refused
+
+app = typer.Typer(
+    name="understudy",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Publish what you may not show: synthetic survey data, tables, and exact privacy claims.",
+)
+for command in (demo, codebook, tabulate):
+    app.command(no_args_is_help=command is not demo)(command)
+
+
+def version(show: bool) -> None:
+    if show:
+        from understudy import __version__
+
+        typer.echo(f"understudy {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: bool = typer.Option(
+        False, "--version", callback=version, is_eager=True, help="Show the version and stop."
+    ),
+) -> None:
+    """Options before the command."""
+
+
+def run() -> None:
+    """Entry point: a refusal is one sentence on stderr and exit code 2."""
+    try:
+        app()
+    except Refused as refusal:
+        typer.echo(f"understudy: {refusal}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,45 @@
+"""`understudy tabulate`: a table with standard errors from a survey file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def tabulate(
+    file: Annotated[
+        Path, typer.Argument(help="Survey file (csv, parquet, sas7bdat, xpt, dta, sav).")
+    ],
+    statistic: Annotated[
+        list[str], typer.Option("--statistic", "-s", help='Such as count or "mean(y)"; repeatable.')
+    ],
+    design: Annotated[
+        str, typer.Option(help="weight=w,strata=h,psu=p,fpc=f,nest=true,replicates=PREFIX:kind")
+    ] = "",
+    by: Annotated[str, typer.Option(help="Variables to classify by: a,b")] = "",
+    where: Annotated[str, typer.Option(help='A domain: "age > 65"; the design stays whole.')] = "",
+    margins: Annotated[bool, typer.Option("--margins", help="Add all margins.")] = False,
+    codebook: Annotated[Path | None, typer.Option(help="Codebook (TOML).")] = None,
+    level: Annotated[float, typer.Option(help="Confidence level of the limits.")] = 0.95,
+    out: Annotated[Path | None, typer.Option(help="Write the table here (csv or parquet).")] = None,
+) -> None:
+    """Estimates with design-based standard errors.
+
+    Example: understudy tabulate sdr.parquet --design weight=w,strata=field
+    --by field,gender --statistic count --statistic "mean(salary)" --margins
+    """
+    from understudy.cli.options import parse_design
+    from understudy.cli.show import show_table, write_table
+    from understudy.survey.read import read_survey
+    from understudy.tables.tabulate import tabulate as make_table
+
+    survey = read_survey(file, parse_design(design), codebook=codebook)
+    names = [name.strip() for name in by.split(",") if name.strip()]
+    table = make_table(survey, statistic, names, margins, where or None, level=level)
+    if out is not None:
+        write_table(table, out)
+    show_table(table, title=file.name)
+    if out is not None:
+        typer.echo(f"Written to {out}")

@@ -1,0 +1,220 @@
+"""A first codebook from the data, every guess marked as drafted.
+
+Levels and bounds are read off the records, so they are confidential until the steward has
+confirmed them from public documents and taken them off the column's `drafted` list. Columns
+that the design does not name are drafted as sensitive, which is the safe side.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+
+from understudy.errors import Refused
+from understudy.survey.codebook import Codebook, Column, Role, Type, Value
+from understudy.survey.design import Design
+
+FEW_CODES = 30  # most levels of a categorical integer column
+MANY_TEXTS = 1000  # a text column with more different texts has no levels
+BLOCK = 60  # columns in one query
+
+_ID_NAME = re.compile(
+    r"(?i)(.*[_.\s-])?(id|ids|uuid|guid|caseid|recordid|respid|serial(no)?|seqn|recno)"
+    r"|(case|record|resp|person|hh|house|pers|unit|row|obs)[_.\s-]?(id|no|num|nr|number)"
+    r"|column1"
+)
+_ID_CAMEL = re.compile(r".*[a-z](Id|ID)")
+
+
+def draft_codebook(table: ir.Table, design: Design, labels: Codebook | None = None) -> Codebook:
+    """Draft the facts of every column in a few passes over the table.
+
+    `labels` holds what came with the file (labels, value labels, missing codes): these facts
+    are kept and are not marked as drafted.
+    """
+    known = labels or Codebook()
+    roles = _roles(design, tuple(table.columns))
+    names = list(table.columns)
+    columns: dict[str, Column] = {}
+    for start in range(0, len(names), BLOCK):
+        block = names[start : start + BLOCK]
+        given = {name: known.columns.get(name, Column(name)) for name in block}
+        found = _summaries(table, given)
+        _look_closer(table, given, found)
+        for name in block:
+            type_ = table[name].type()
+            columns[name] = _column(given[name], type_, roles.get(name), found[name])
+    return Codebook(columns, known.title, known.population_size, known.population_by)
+
+
+def _roles(design: Design, names: tuple[str, ...]) -> dict[str, Role]:
+    roles: dict[str, Role] = {}
+    if design.replicates is not None and design.weight is not None:
+        try:
+            found = design.replicates.matching(names, design.weight)
+        except Refused:  # the replicate weights are not among these columns
+            found = ()
+        roles.update(dict.fromkeys(found, "replicate"))
+    named: list[tuple[str | None, Role]] = [
+        (design.fpc, "fpc"),
+        (design.psu, "psu"),
+        (design.strata, "stratum"),
+        (design.weight, "weight"),
+    ]
+    roles.update({name: role for name, role in named if name in names and name is not None})
+    return roles
+
+
+def _usable(table: ir.Table, column: Column) -> Any:
+    """The values that count: without missing codes, NaN and infinities."""
+    values: Any = table[column.name]
+    if column.missing:
+        codes = [code for code in column.missing if _comparable(values, code)]
+        if codes:
+            values = ibis.ifelse(values.isin(codes), ibis.null(values.type()), values)
+    if values.type().is_floating():
+        strange = values.isnan() | values.isinf()
+        values = ibis.ifelse(strange, ibis.null(values.type()), values)
+    return values
+
+
+def _comparable(values: Any, code: Value) -> bool:
+    numeric = values.type().is_numeric()
+    return isinstance(code, str) == values.type().is_string() and (
+        isinstance(code, str) or numeric or values.type().is_boolean()
+    )
+
+
+def _summaries(table: ir.Table, given: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
+    """Known and different values (by a sketch) and the range of the numbers, in one pass."""
+    wanted: dict[str, Any] = {"records": table.count()}
+    for place, column in enumerate(given.values()):
+        values = _usable(table, column)
+        wanted[f"known_{place}"] = values.count()
+        if _may_have_levels(values, column):
+            wanted[f"about_{place}"] = values.approx_nunique()
+        if values.type().is_numeric():
+            wanted[f"low_{place}"] = values.min()
+            wanted[f"high_{place}"] = values.max()
+    row = table.aggregate(**wanted).to_polars().row(0, named=True)
+    return {
+        name: {
+            "records": row["records"],
+            **{fact: row.get(f"{fact}_{place}") for fact in ("known", "about", "low", "high")},
+        }
+        for place, name in enumerate(given)
+    }
+
+
+def _may_have_levels(values: Any, column: Column) -> bool:
+    type_ = values.type()
+    return bool(
+        type_.is_string()
+        or type_.is_integer()
+        or (type_.is_numeric() and any(isinstance(v, (int, float)) for v in column.value_labels))
+    )
+
+
+def _look_closer(
+    table: ir.Table, given: Mapping[str, Column], found: Mapping[str, dict[str, Any]]
+) -> None:
+    """Add the levels where the sketch says there are not too many, and exact counts where
+    every record may have a value of its own."""
+    wanted: dict[str, Any] = {}
+    for place, (name, column) in enumerate(given.items()):
+        summary = found[name]
+        about = summary["about"]
+        if about is None or summary["known"] == 0:
+            continue
+        values = _usable(table, column)
+        if about <= 1.3 * MANY_TEXTS:  # the sketch errs by a few per cent
+            wanted[f"levels_{place}"] = values.collect(distinct=True)
+        elif about > 0.8 * summary["records"]:
+            wanted[f"different_{place}"] = values.nunique()
+    if not wanted:
+        return
+    row = table.aggregate(**wanted).to_polars().row(0, named=True)
+    for place, name in enumerate(given):
+        levels = row.get(f"levels_{place}")
+        if levels is not None:
+            found[name]["levels"] = sorted(level for level in levels if level is not None)
+            found[name]["different"] = len(found[name]["levels"])
+        else:
+            found[name]["different"] = row.get(f"different_{place}")
+
+
+def _column(given: Column, type_: Any, role: Role | None, found: Mapping[str, Any]) -> Column:
+    drafted = {"type"} if role is not None else {"type", "role"}
+    if role is None and _is_unit(given.name, type_, found):
+        kind: Type = "text" if type_.is_string() else "integer"
+        return replace(given, role="unit", type=kind, drafted=frozenset(drafted))
+    levels, declared = _levels(given, type_, role, found)
+    if levels is not None:
+        kind, bounds = "categorical", None
+        drafted |= set() if declared else {"levels"}
+    else:
+        kind, bounds = _kind(type_), _bounds(found)
+        drafted |= {"bounds"} if bounds is not None else set()
+    return replace(
+        given,
+        role=role or "sensitive",
+        type=kind,
+        levels=levels,
+        bounds=bounds,
+        drafted=frozenset(drafted),
+    )
+
+
+def _is_unit(name: str, type_: Any, found: Mapping[str, Any]) -> bool:
+    """Every record has a value of its own, in a column of texts or with the name of an id."""
+    if found["records"] < 2 or found.get("different") != found["records"]:
+        return False
+    named = _ID_NAME.fullmatch(name) or _ID_CAMEL.fullmatch(name)
+    return bool(named) or (type_.is_string() and found["records"] > FEW_CODES)
+
+
+def _levels(
+    given: Column, type_: Any, role: Role | None, found: Mapping[str, Any]
+) -> tuple[tuple[Value, ...] | None, bool]:
+    """The levels of a categorical column, and whether the file's value labels declare them."""
+    if role in ("weight", "fpc", "replicate"):
+        return None, False
+    if type_.is_boolean():
+        return (False, True), False
+    seen = found.get("levels")
+    if not seen or len(seen) > MANY_TEXTS:
+        return None, False
+    labelled = [value for value in given.value_labels if value not in given.missing]
+    if set(seen) <= set(labelled):
+        return tuple(labelled), True
+    most = MANY_TEXTS if role in ("stratum", "psu") else FEW_CODES
+    if type_.is_string():
+        # Texts that hardly repeat are answers or names in words, not categories.
+        few = len(seen) <= FEW_CODES or 2 * len(seen) <= found["known"]
+    else:
+        few = type_.is_integer() and len(seen) <= most
+    return (tuple(seen), False) if few else (None, False)
+
+
+def _kind(type_: Any) -> Type:
+    if type_.is_integer():
+        return "integer"
+    if type_.is_numeric():
+        return "continuous"
+    return "date" if type_.is_date() or type_.is_timestamp() else "text"
+
+
+def _bounds(found: Mapping[str, Any]) -> tuple[float, float] | None:
+    if found["low"] is None or not found["low"] < found["high"]:
+        return None
+    low, high = float(found["low"]), float(found["high"])
+    # A whole number beyond 2**53 may have been rounded into the range.
+    low = math.nextafter(low, -math.inf) if low > found["low"] else low
+    high = math.nextafter(high, math.inf) if high < found["high"] else high
+    return low, high

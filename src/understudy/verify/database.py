@@ -1,0 +1,207 @@
+"""Two small dialects, one behaviour: the ledger's transactions on SQLite and PostgreSQL.
+
+A transaction here is exclusive among writers from its first statement: BEGIN IMMEDIATE on
+SQLite; on PostgreSQL the caller locks rows by `for_update` in a fixed order. Either way a
+commit has reached the disk when it returns. Connections belong to one thread of one
+process; a forked child opens its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from understudy.errors import Refused
+
+Run = Callable[..., list[tuple[Any, ...]]]
+
+WAIT_SECONDS = 60
+
+
+class Database(Protocol):
+    for_update: str
+
+    def transaction(self) -> AbstractContextManager[Run]:
+        """Gives `run(sql, *values)`, alone among writers; commits unless it raises."""
+
+    def reading(self) -> AbstractContextManager[Run]:
+        """The same without a lock, for reading."""
+
+    def create(self, statements: Sequence[str]) -> None:
+        """Make the tables and the triggers that keep entries as they are."""
+
+    def close(self) -> None: ...
+
+
+class _PerThread:
+    """One connection per thread and process."""
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
+        self._local = threading.local()
+        self._opened: list[tuple[int, Any]] = []
+        self._lock = threading.Lock()
+
+    def get(self) -> Any:
+        if getattr(self._local, "process", None) != os.getpid():
+            self._local.connection = self._connect()
+            self._local.process = os.getpid()
+            with self._lock:
+                self._opened.append((os.getpid(), self._local.connection))
+        return self._local.connection
+
+    def forget(self) -> None:
+        """Drop this thread's connection, so that the next use opens a new one."""
+        self._local.process = None
+
+    def close(self) -> None:
+        with self._lock:
+            for process, connection in self._opened:
+                if process == os.getpid():
+                    connection.close()
+            self._opened.clear()
+        self._local = threading.local()
+
+
+class SqliteDatabase:
+    """A file. WAL lets readers go on; synchronous=FULL makes a commit survive a power cut."""
+
+    for_update = ""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connections = _PerThread(self._connect)
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(
+                self.path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+        except sqlite3.Error:
+            raise Refused(
+                f"The ledger `{self.path.name}` cannot be opened; check the path, the rights, and "
+                "that it is an SQLite file."
+            ) from None
+        return connection
+
+    def transaction(self) -> AbstractContextManager[Run]:
+        return self._begin("BEGIN IMMEDIATE")
+
+    def reading(self) -> AbstractContextManager[Run]:
+        return self._begin("BEGIN")
+
+    @contextmanager
+    def _begin(self, statement: str) -> Iterator[Run]:
+        connection = self._connections.get()
+
+        def run(sql: str, *values: Any) -> list[tuple[Any, ...]]:
+            found: list[tuple[Any, ...]] = connection.execute(sql, values).fetchall()
+            return found
+
+        connection.execute(statement)
+        try:
+            yield run
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+
+    def create(self, statements: Sequence[str]) -> None:
+        with self.transaction() as run:
+            for statement in statements:
+                run(statement)
+            for change in ("UPDATE", "DELETE"):
+                run(
+                    f"CREATE TRIGGER IF NOT EXISTS no_{change.lower()} BEFORE {change} ON entries "
+                    "BEGIN SELECT RAISE(ABORT, 'entries are append-only'); END"
+                )
+
+    def close(self) -> None:
+        self._connections.close()
+
+
+class PostgresDatabase:
+    """A server, by URL. synchronous_commit stays on whatever the role's setting says."""
+
+    for_update = " FOR UPDATE"
+
+    def __init__(self, url: str) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            raise Refused(
+                "A PostgreSQL ledger needs the `postgres` extra: install understudy[postgres]."
+            ) from None
+        self._psycopg = psycopg
+        self._url = url
+        self._connections = _PerThread(self._connect)
+
+    def _connect(self) -> Any:
+        try:
+            connection = self._psycopg.connect(
+                self._url, autocommit=True, connect_timeout=WAIT_SECONDS
+            )
+            connection.execute("SET synchronous_commit TO on")
+        except self._psycopg.Error:
+            # The driver's message can hold the password of the URL.
+            raise Refused(
+                "The PostgreSQL ledger cannot be reached; check the URL and that it is running."
+            ) from None
+        return connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[Run]:
+        connection = self._connections.get()
+        if connection.closed:
+            self._connections.forget()
+            connection = self._connections.get()
+
+        def run(sql: str, *values: Any) -> list[tuple[Any, ...]]:
+            cursor = connection.execute(sql.replace("?", "%s"), values or None)
+            found: list[tuple[Any, ...]] = cursor.fetchall() if cursor.description else []
+            return found
+
+        with connection.transaction():
+            yield run
+
+    def reading(self) -> AbstractContextManager[Run]:
+        return self.transaction()
+
+    def create(self, statements: Sequence[str]) -> None:
+        with self.transaction() as run:
+            # Two servers that start at once must not both create.
+            run("SELECT pg_advisory_xact_lock(7163842)")
+            for statement in statements:
+                run(statement)
+            run(
+                "CREATE OR REPLACE FUNCTION understudy_append_only() RETURNS trigger AS "
+                "'BEGIN RAISE EXCEPTION ''entries are append-only''; END' LANGUAGE plpgsql"
+            )
+            run(
+                "CREATE OR REPLACE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE "
+                "ON entries FOR EACH STATEMENT EXECUTE FUNCTION understudy_append_only()"
+            )
+
+    def close(self) -> None:
+        self._connections.close()
+
+
+def open_database(place: str | Path) -> Database:
+    """SQLite for a path (or sqlite:///path), PostgreSQL for a postgresql:// URL."""
+    text = str(place)
+    if text.startswith(("postgresql://", "postgres://")):
+        return PostgresDatabase(text)
+    if text.startswith("sqlite:///"):
+        return SqliteDatabase(Path(text.removeprefix("sqlite:///")))
+    if "://" in text:
+        kind = text.split("://", 1)[0]
+        raise Refused(f"A ledger is a file or a postgresql:// URL, not `{kind}://`.")
+    return SqliteDatabase(Path(text))

@@ -1,0 +1,51 @@
+"""The plan as a picture: what would be reported, and how often it would be right."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+import numpy as np
+import polars as pl
+from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from understudy.verify.planner import Plan
+
+
+def draw_plan(plan: Plan) -> str:
+    """Two panels: the reported value against the assumed estimate, with its 5-95 % band, at
+    the standard error nearest the synthetic one; and the chance of a right verdict."""
+    table = plan.table
+    ses = np.unique(table["se"].to_numpy())
+    nearest = ses[np.argmin(np.abs(np.log(ses / plan.se)))]
+    line = table.filter(pl.col("se") == nearest).sort("estimate")
+    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    x = line["estimate"].to_numpy()
+    left.fill_between(x, line["median_low"], line["median_high"], color="#7aa6c2", alpha=0.4)
+    left.plot(x, line["median_mid"], color="#1f4e6b")
+    left.axvspan(
+        plan.estimate - plan.tolerance, plan.estimate + plan.tolerance, color="0.9", zorder=0
+    )
+    left.set_xlabel("confidential estimate, if it were")
+    if plan.measure == "agreement":
+        left.set_ylabel("reported r (middle 90 %)")
+        left.set_ylim(0, 1)
+    else:
+        left.set_ylabel("reported discrepancy (middle 90 %)")
+        left.plot(x, x - plan.estimate, color="0.5", linestyle=":")
+    grid = table.sort("estimate", "se")
+    values = grid["says_right"].to_numpy().reshape(-1, len(ses)).T
+    estimates = np.unique(table["estimate"].to_numpy())
+    mesh = right.pcolormesh(
+        estimates, ses / plan.se, values, vmin=0, vmax=1, cmap="viridis", shading="nearest"
+    )
+    right.set_xlabel("confidential estimate, if it were")
+    right.set_ylabel("its standard error / synthetic one")
+    figure.colorbar(mesh, ax=right, label="chance that the verdict is right")
+    text = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": "understudy", "svg.fonttype": "none"}):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()

@@ -1,0 +1,251 @@
+"""from_numpyro: one function evaluates and generates; what cannot be a synthesizer is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import polars as pl
+import pytest
+import scipy.stats
+from numpyro.infer.util import log_density
+
+from understudy.errors import Refused
+from understudy.models.contract import from_numpyro
+from understudy.models.density import density_of
+from understudy.survey.codebook import Codebook, Column
+from understudy.survey.survey import Survey
+
+N = 12
+
+
+@pytest.fixture
+def survey() -> Survey:
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame(
+        {
+            "group": rng.choice(["red", "green", "blue"], N),
+            "x": rng.normal(size=N),
+            "y": rng.normal(size=N),
+            "kind": rng.choice(["no", "yes"], N),
+            "count": rng.poisson(3, N).astype(np.int16),
+        }
+    )
+    columns = [
+        Column("group", type="categorical", levels=("red", "green", "blue")),
+        Column("kind", role="sensitive", type="categorical", levels=("no", "yes")),
+        Column("y", role="sensitive", bounds=(-10.0, 10.0)),
+    ]
+    return Survey(frame, codebook=Codebook({c.name: c for c in columns}))
+
+
+def three_outcomes(group: Any, x: Any, y: Any = None, kind: Any = None, count: Any = None) -> None:
+    effect = numpyro.sample("effect", dist.Normal(0.0, 1.0).expand([3]).to_event(1))
+    sigma = numpyro.sample("sigma", dist.HalfNormal(2.0))
+    share = numpyro.sample("share", dist.Dirichlet(jnp.ones(2)))
+    with numpyro.plate("record", x.shape[0]):
+        numpyro.sample("y", dist.Normal(effect[group] + x, sigma), obs=y)
+        numpyro.sample("kind", dist.Categorical(share), obs=kind)
+        numpyro.sample("count", dist.Poisson(jnp.exp(effect[group])), obs=count)
+
+
+SENSITIVE = ["y", "kind", "count"]
+
+
+def test_columns_arrive_as_numbers_or_codes(survey: Survey) -> None:
+    arrays = from_numpyro(three_outcomes, SENSITIVE).prepare(survey)
+    frame = survey.frame()
+    assert arrays["group"].tolist() == [
+        ["red", "green", "blue"].index(value) for value in frame["group"]
+    ]
+    assert arrays["kind"].tolist() == [int(value == "yes") for value in frame["kind"]]
+    np.testing.assert_array_equal(arrays["x"], frame["x"].to_numpy())
+    assert arrays["count"].dtype == np.int64
+
+
+def test_prior_and_record_log_likelihoods_add_up_to_numpyros_joint(survey: Survey) -> None:
+    model = from_numpyro(three_outcomes, SENSITIVE)
+    arrays = model.prepare(survey)
+    density = density_of(model, arrays)
+    position = jax.random.normal(jax.random.key(4), (density.dimension,))
+    parameters = density.constrain(position, arrays)
+    joint, _ = log_density(three_outcomes, (), arrays, parameters)
+    log_prior, loglik = density.evaluate(position, arrays)
+    # numpyro's joint has no Jacobian; add it: d sigma/d log sigma and the simplex's
+    simplex = dist.biject_to(dist.constraints.simplex)
+    free = simplex.inv(parameters["share"])
+    jacobian = jnp.log(parameters["sigma"]) + simplex.log_abs_det_jacobian(
+        free, parameters["share"]
+    )
+    assert float(log_prior + loglik.sum()) == pytest.approx(float(joint + jacobian), abs=1e-10)
+
+    effect = np.asarray(parameters["effect"])[arrays["group"]]
+    expected = scipy.stats.norm.logpdf(arrays["y"], effect + arrays["x"], parameters["sigma"])
+    expected += np.log(np.asarray(parameters["share"])[arrays["kind"]])
+    expected += scipy.stats.poisson.logpmf(arrays["count"], np.exp(effect))
+    np.testing.assert_allclose(loglik, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_the_same_function_generates_columns_of_the_survey(survey: Survey) -> None:
+    model = from_numpyro(three_outcomes, SENSITIVE)
+    arrays = model.prepare(survey)
+    density = density_of(model, arrays)
+    position = jnp.zeros(density.dimension)
+    generated = density.generate(jax.random.key(7), position, arrays)
+    again = density.generate(jax.random.key(7), position, arrays)
+    columns = model.restore({k: np.asarray(v) for k, v in generated.items()}, survey)
+    assert set(columns["kind"].unique()) <= {"no", "yes"}
+    assert columns["count"].dtype == pl.Int16
+    assert columns["y"].dtype == pl.Float64
+    np.testing.assert_array_equal(generated["y"], again["y"])
+    assert not np.allclose(generated["y"], arrays["y"])
+
+
+def test_equal_models_share_one_density(survey: Survey) -> None:
+    arrays = from_numpyro(three_outcomes, SENSITIVE).prepare(survey)
+    first = density_of(from_numpyro(three_outcomes, SENSITIVE), arrays)
+    assert density_of(from_numpyro(three_outcomes, SENSITIVE), arrays) is first
+
+
+def test_a_transformed_outcome_comes_back_through_a_deterministic_site(survey: Survey) -> None:
+    def model(n: int, x: Any = None) -> None:
+        mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+        with numpyro.plate("record", n):
+            cube = numpyro.sample("cube", dist.Normal(mean, 1.0), obs=None if x is None else x**3)
+            numpyro.deterministic("x", jnp.cbrt(cube))
+
+    wrapped = from_numpyro(model, ["x"])
+    arrays = wrapped.prepare(survey)
+    density = density_of(wrapped, arrays)
+    loglik = density.record_loglik(jnp.zeros(1), arrays)
+    np.testing.assert_allclose(loglik, scipy.stats.norm.logpdf(arrays["x"] ** 3), rtol=1e-10)
+    assert density.generate(jax.random.key(0), jnp.zeros(1), arrays)["x"].shape == (N,)
+
+
+def no_plate(x: Any, y: Any = None) -> None:
+    mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    numpyro.sample("y", dist.Normal(mean + x, 1.0).to_event(1), obs=y)
+
+
+def outside(x: Any, y: Any = None) -> None:
+    mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    numpyro.sample("total", dist.Normal(mean, 1.0), obs=None if y is None else y.sum())
+    with numpyro.plate("record", x.shape[0]):
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
+
+
+def discrete_latent(x: Any, y: Any = None) -> None:
+    z = numpyro.sample("z", dist.Bernoulli(0.5))
+    with numpyro.plate("record", x.shape[0]):
+        numpyro.sample("y", dist.Normal(1.0 * z, 1.0), obs=y)
+
+
+def improper(x: Any, y: Any = None) -> None:
+    mean = numpyro.sample("mean", dist.ImproperUniform(dist.constraints.real, (), ()))
+    with numpyro.plate("record", x.shape[0]):
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
+
+
+def square_shape(x: Any, y: Any = None) -> None:
+    mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    with numpyro.plate("record", x.shape[0]):
+        numpyro.sample("y", dist.Normal(mean + x[:, None], 1.0), obs=y)
+
+
+def half_plate(x: Any, y: Any = None) -> None:
+    mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    with numpyro.plate("record", x.shape[0] // 2):
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=None if y is None else y[: N // 2])
+
+
+def other_name(x: Any, y: Any = None) -> None:
+    mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    with numpyro.plate("record", x.shape[0]):
+        numpyro.sample("outcome", dist.Normal(mean, 1.0), obs=y)
+
+
+def standardised_by_itself(x: Any, y: Any = None) -> None:
+    mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    with numpyro.plate("record", x.shape[0]):
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=None if y is None else y - y.mean())
+
+
+def prior_from_the_data(x: Any, y: Any = None) -> None:
+    mean = numpyro.sample("mean", dist.Normal(0.0 if y is None else y.max(), 1.0))
+    with numpyro.plate("record", x.shape[0]):
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
+
+
+def shape_from_values(group: Any, y: Any = None) -> None:
+    effect = numpyro.sample("effect", dist.Normal(0, 1).expand([int(group.max()) + 1]).to_event(1))
+    with numpyro.plate("record", group.shape[0]):
+        numpyro.sample("y", dist.Normal(effect[group], 1.0), obs=y)
+
+
+def optimised(x: Any, y: Any = None) -> None:
+    mean = numpyro.param("mean", 0.0)
+    with numpyro.plate("record", x.shape[0]):
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
+
+
+def no_parameter(x: Any, y: Any = None) -> None:
+    with numpyro.plate("record", x.shape[0]):
+        numpyro.sample("y", dist.Normal(x, 1.0), obs=y)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (no_plate, "no plate named `record`"),
+        (outside, "`total` lies outside the plate"),
+        (discrete_latent, "`z` is discrete"),
+        (improper, "prior of `mean` is improper"),
+        (square_shape, r"shape \(12, 12\)"),
+        (half_plate, r"shape \(6,\)"),
+        (other_name, "no site named 'y'"),
+        (standardised_by_itself, "another record's log-likelihood"),
+        (prior_from_the_data, "change the prior"),
+        (shape_from_values, "depend on the values of a column"),
+        (optimised, "numpyro.param"),
+        (no_parameter, "nothing to learn"),
+    ],
+)
+def test_models_that_cannot_be_synthesizers_are_refused(
+    survey: Survey, function: Callable[..., None], reason: str
+) -> None:
+    model = from_numpyro(function, ["y"])
+    with pytest.raises(Refused, match=reason) as refusal:
+        density_of(model, model.prepare(survey))
+    assert "\n" not in str(refusal.value)
+
+
+def test_the_signature_is_checked(survey: Survey) -> None:
+    with pytest.raises(Refused, match="must default to None"):
+        from_numpyro(lambda x, y: None, ["y"])  # noqa: ARG005
+    with pytest.raises(Refused, match="no parameter of the function"):
+        from_numpyro(no_plate, ["z"])
+    with pytest.raises(Refused, match="list of the columns"):
+        from_numpyro(no_plate, "y")
+    with pytest.raises(Refused, match=r"\*args"):
+        from_numpyro(lambda *columns: None, ["y"])  # noqa: ARG005
+    with pytest.raises(Refused, match="Unknown column"):
+        from_numpyro(lambda z, y=None: None, ["y"]).prepare(survey)  # noqa: ARG005
+
+
+def test_columns_without_levels_or_with_holes_are_refused(survey: Survey) -> None:
+    model = from_numpyro(no_plate, ["y"])
+    holes = Survey(pl.DataFrame({"x": [1.0, None], "y": [0.0, 1.0]}), codebook=Codebook())
+    with pytest.raises(Refused, match="`x` has missing values"):
+        model.prepare(holes)
+    texts = Survey(pl.DataFrame({"x": ["a", "b"], "y": [0.0, 1.0]}), codebook=Codebook())
+    with pytest.raises(Refused, match="declare its levels"):
+        model.prepare(texts)
+    grouped = from_numpyro(shape_from_values, ["y"])
+    other = Survey(pl.DataFrame({"group": ["pink"], "y": [0.0]}), codebook=Codebook())
+    with pytest.raises(Refused, match="both surveys need the same levels"):
+        grouped.prepare(other, like=survey)

@@ -1,0 +1,75 @@
+"""The design matrix: levels of the codebook, public standardisation, the same for a reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from understudy.errors import Refused
+from understudy.models.design_matrix import design_matrix
+from understudy.survey.codebook import Codebook, Column
+from understudy.survey.survey import Survey
+
+CODEBOOK = Codebook(
+    {
+        "field": Column("field", type="categorical", levels=("a", "b", "c")),
+        "age": Column("age", type="categorical", levels=(1, 2)),
+        "weeks": Column("weeks"),
+        "y": Column("y", role="sensitive"),
+    }
+)
+
+
+def survey_of(field: list[str], weeks: list[float], age: list[int] | None = None) -> Survey:
+    n = len(field)
+    frame = {"field": field, "age": age or [1, 2] * (n // 2), "weeks": weeks, "y": [0.5] * n}
+    return Survey(pl.DataFrame(frame), codebook=CODEBOOK)
+
+
+def test_columns_follow_declared_levels_and_public_scale() -> None:
+    survey = survey_of(["a", "c", "c", "a"], [10.0, 20.0, 30.0, 40.0])
+    found = design_matrix(survey, "field + age + weeks", ["y"])
+    scaled = (np.array([10, 20, 30, 40]) - 25) / np.std([10, 20, 30, 40])
+    expected = np.column_stack([np.ones(4), [0] * 4, [0, 1, 1, 0], [0, 1, 0, 1], scaled])
+    columns = {tuple(np.round(c, 12)) for c in found.T}  # formulaic decides about the order
+    assert columns == {tuple(np.round(c, 12)) for c in expected.T}
+    np.testing.assert_array_equal(found[:, 0], 1.0)
+
+
+def test_a_reference_is_coded_like_the_confidential_survey() -> None:
+    survey = survey_of(["a", "b", "c", "a"], [10.0, 20.0, 30.0, 40.0])
+    reference = survey_of(["c", "c"], [25.0, 25.0])
+    found = design_matrix(reference, "field + weeks", ["y"], like=survey)
+    np.testing.assert_allclose(found, [[1, 0, 1, 0], [1, 0, 1, 0]], atol=1e-12)
+
+
+def test_unknown_levels_of_a_reference_are_refused() -> None:
+    survey = survey_of(["a", "b", "c", "a"], [10.0, 20.0, 30.0, 40.0])
+    frame = survey.frame().with_columns(field=pl.lit("z"))
+    with pytest.raises(Refused, match="both surveys need the same levels"):
+        design_matrix(Survey(frame), "field", ["y"], like=survey)
+    with pytest.raises(Refused, match="both surveys need the same levels"):
+        design_matrix(survey_of(["a", "a"], [10.0, 77.0]), "C(weeks)", ["y"], like=survey)
+
+
+def test_bad_formulas_are_refused_in_one_sentence() -> None:
+    survey = survey_of(["a", "b", "c", "a"], [10.0, 20.0, 30.0, 40.0])
+    for formula, reason in {
+        "": "right-hand side",
+        "y ~ weeks": "right-hand side",
+        "weeks +": "not a formula|cannot be evaluated",
+        "wekks": "did you mean `weeks`",
+        "y": "is sensitive",
+        "0 + weeks": "intercept",
+        "field + I(weeks * 0 + 2)": "constant",
+    }.items():
+        with pytest.raises(Refused, match=reason):
+            design_matrix(survey, formula, ["y"])
+
+
+def test_missing_predictors_are_refused() -> None:
+    survey = survey_of(["a", "b"], [1.0, 2.0])
+    holes = Survey(survey.frame().with_columns(weeks=pl.Series([1.0, None])), codebook=CODEBOOK)
+    with pytest.raises(Refused, match="missing values"):
+        design_matrix(holes, "weeks", ["y"])

@@ -1,0 +1,86 @@
+"""Regression: combining, domains and refusals (agreement with R is in tests/reference)."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import understudy as us
+
+RNG = np.random.default_rng(5)
+N = 120
+FRAME = pl.DataFrame(
+    {
+        "w": RNG.gamma(2.0, 10.0, N),
+        "h": np.repeat([1, 2, 3], N // 3),
+        "x": RNG.normal(0.0, 1.0, N),
+        "g": np.tile(["a", "b", "c"], N // 3),
+        "y": RNG.normal(2.0, 1.0, N),
+        "z": RNG.integers(0, 2, N),
+    }
+)
+SURVEY = us.Survey(FRAME, us.Design("w", "h"))
+
+
+def test_a_regression_on_a_constant_is_the_mean() -> None:
+    fit = us.regress(SURVEY, "y ~ 1")
+    mean = us.tabulate(SURVEY, "mean(y)")
+    assert fit["estimate"][0] == pytest.approx(mean["estimate"][0], rel=1e-12)
+    assert fit["se"][0] == pytest.approx(mean["se"][0], rel=1e-9)
+    assert fit["df"][0] == mean["df"][0]
+
+
+def test_a_logistic_constant_is_the_logit_of_the_proportion() -> None:
+    fit = us.regress(SURVEY, "z ~ 1", family="binomial")
+    share = us.tabulate(SURVEY, "mean(z)")
+    p = share["estimate"][0]
+    assert fit["estimate"][0] == pytest.approx(np.log(p / (1 - p)), rel=1e-9)
+    assert fit["se"][0] == pytest.approx(share["se"][0] / (p * (1 - p)), rel=1e-6)
+
+
+def test_a_domain_keeps_the_design() -> None:
+    fit = us.regress(SURVEY, "y ~ 1", where="x > 0")
+    mean = us.tabulate(SURVEY, "mean(y)", where="x > 0")
+    assert fit["se"][0] == pytest.approx(mean["se"][0], rel=1e-9)
+    assert fit["df"][0] == N - 3
+
+
+def test_data_sets_are_combined() -> None:
+    sets = [
+        us.Survey(FRAME.with_columns(y=pl.col("y") + shift), SURVEY.design) for shift in (0.0, 1.0)
+    ]
+    both = us.regress(sets, "y ~ x + g", combine="partial")
+    one = us.regress(SURVEY, "y ~ x + g")
+    assert both["term"].to_list() == ["Intercept", "x", "g[T.b]", "g[T.c]"]
+    assert both["estimate"][0] == pytest.approx(one["estimate"][0] + 0.5)
+    assert both["se"][0] == pytest.approx(np.sqrt(one["se"][0] ** 2 + 0.5 / 2))
+    assert both["se"][1] == pytest.approx(one["se"][1])
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: us.regress(SURVEY, "y ~ xx"), "Unknown column in the formula"),
+        (lambda: us.regress(SURVEY, "y ~ x +"), "cannot be read"),
+        (lambda: us.regress(SURVEY, "x"), "one numeric outcome on the left"),
+        (lambda: us.regress(SURVEY, "g ~ x"), "one numeric outcome on the left"),
+        (lambda: us.regress(SURVEY, "y ~ x + I(2 * x)"), "collinear"),
+        (lambda: us.regress(SURVEY, "log(y - 100) ~ x"), "not finite"),
+        (lambda: us.regress(SURVEY, "y ~ x", family="binomial"), "0 or 1"),
+        (lambda: us.regress(SURVEY, "y ~ x", family="poisson"), "Unknown family"),
+        (lambda: us.regress([SURVEY], "y ~ x"), "combine="),
+        (lambda: us.regress(SURVEY, "y ~ x", where="x > 100"), "No record"),
+        (
+            lambda: us.regress(
+                us.Survey(FRAME.with_columns(z=(pl.col("x") > 0).cast(pl.Int64)), SURVEY.design),
+                "z ~ x",
+                family="binomial",
+            ),
+            "does not converge",
+        ),
+    ],
+)
+def test_refusals(call, says: str) -> None:
+    with pytest.raises(us.Refused, match=says):
+        call()

@@ -1,0 +1,212 @@
+"""The table itself: layout, missing values, combining, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import understudy as us
+
+FRAME = pl.DataFrame(
+    {
+        "w": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+        "h": [1, 1, 1, 2, 2, 2],
+        "p": [1, 1, 2, 3, 3, 4],
+        "a": ["x", "y", "x", "y", "x", None],
+        "b": [1, 1, 2, 2, 1, 2],
+        "y": [1.0, 2.0, None, 4.0, float("nan"), 6.0],
+        "flag": [True, False, True, None, True, False],
+        "big name": [1, 2, 3, 4, 5, 6],
+    }
+)
+SURVEY = us.Survey(FRAME, us.Design("w", "h"))
+
+
+def value(table: pl.DataFrame, column: str = "estimate", **keys: object) -> float:
+    found = table.filter(*(pl.col(name) == level for name, level in keys.items()))
+    assert found.height == 1
+    return found[column][0]
+
+
+def test_columns_and_order() -> None:
+    table = us.tabulate(SURVEY, ["mean(y)", "count"], by=["b", "a"])
+    assert table.columns == [
+        "b", "a", "statistic", "estimate", "se", "df", "lower", "upper", "cv",
+    ]  # fmt: skip
+    assert table["statistic"].to_list()[:2] == ["mean(y)", "count"]
+    assert table.schema["b"] == pl.Int64
+    assert table["b"].to_list() == sorted(table["b"].to_list())
+
+
+def test_missing_and_nan_are_left_out_of_means_but_counted() -> None:
+    table = us.tabulate(SURVEY, ["count", "mean(y)", "total(y)", "mean(flag)"])
+    assert value(table, statistic="count") == 21
+    assert value(table, statistic="mean(y)") == pytest.approx((1 + 4 + 16 + 36) / 13)
+    assert value(table, statistic="total(y)") == pytest.approx(57)
+    assert value(table, statistic="mean(flag)") == pytest.approx((1 + 3 + 5) / 17)
+
+
+def test_margins_show_all_and_missing() -> None:
+    table = us.tabulate(SURVEY, "count", by=["a", "b"], margins=True)
+    assert value(table, a="All", b="All") == 21
+    assert value(table, a="Missing", b="All") == 6
+    assert value(table, a="x", b="All") == 9
+    assert table.height == 5 + 3 + 2 + 1
+    plain = us.tabulate(SURVEY, "count", by="a")
+    assert plain["a"].to_list() == ["x", "y", None]
+
+
+def test_empty_domain_is_a_row_without_an_estimate() -> None:
+    table = us.tabulate(SURVEY, ["count", "mean(y)", "quantile(y, 0.5)"], where="b > 9")
+    assert table["estimate"].to_list() == [0, None, None]
+    assert table["se"].to_list() == [0, None, None]
+    assert us.tabulate(SURVEY, "mean(y)", by="a", where="b > 9").height == 0
+
+
+@pytest.mark.parametrize("kind", ["polars", "lazy", "pandas", "arrow", "ibis"])
+def test_any_frame_gives_the_same_table(kind: str) -> None:
+    data = {
+        "polars": lambda: FRAME,
+        "lazy": FRAME.lazy,
+        "pandas": lambda: pd.DataFrame(FRAME.to_dict(as_series=False)),
+        "arrow": FRAME.to_arrow,
+        "ibis": lambda: us.Survey(FRAME).raw,
+    }[kind]()
+    table = us.tabulate(us.Survey(data, us.Design("w", "h")), ["count", "mean(y)"], by="b")
+    expected = us.tabulate(SURVEY, ["count", "mean(y)"], by="b")
+    assert table["estimate"].to_list() == expected["estimate"].to_list()
+    assert table["se"].to_list() == pytest.approx(expected["se"].to_list())
+
+
+def test_names_that_differ_only_in_case_are_told_apart() -> None:
+    frame = pl.DataFrame({"x": [1.0, 2.0], "X": [10.0, 30.0]})
+    survey = us.Survey(frame)
+    assert survey.columns == ("x", "X_1")
+    assert us.tabulate(survey, ["mean(x)", "mean(X_1)"])["estimate"].to_list() == [1.5, 20]
+    with pytest.raises(us.Refused, match="did you mean `X_1`"):
+        us.tabulate(survey, "mean(X)")
+
+
+def test_a_list_is_combined_cell_by_cell() -> None:
+    rng = np.random.default_rng(1)
+    sets = [
+        us.Survey(FRAME.with_columns(y=pl.Series(rng.normal(10, 1, 6))), SURVEY.design)
+        for _ in range(3)
+    ]
+    table = us.tabulate(sets, ["mean(y)", "count"], by="b", combine="partial")
+    each = [us.tabulate(one, "mean(y)", by="b") for one in sets]
+    q = np.array([t["estimate"].to_numpy() for t in each])
+    u = np.array([t["se"].to_numpy() ** 2 for t in each])
+    means = table.filter(pl.col("statistic") == "mean(y)")
+    assert means["estimate"].to_list() == pytest.approx(q.mean(0).tolist())
+    expected = np.sqrt(u.mean(0) + q.var(0, ddof=1) / 3)
+    assert means["se"].to_list() == pytest.approx(expected.tolist())
+    stacked = us.tabulate(sets, "mean(y)", by="b", combine="none")
+    assert stacked["dataset"].to_list() == [1, 1, 2, 2, 3, 3]
+    one = us.tabulate(sets[:1], "mean(y)", combine="partial")
+    assert "synthesis variance is missing" in one["note"][0]
+
+
+def test_a_cell_that_is_absent_from_one_data_set() -> None:
+    other = FRAME.with_columns(a=pl.lit("x"))
+    sets = [SURVEY, us.Survey(other, SURVEY.design)]
+    table = us.tabulate(sets, ["count", "mean(y)"], by="a", combine="partial")
+    assert value(table, a="y", statistic="count") == pytest.approx(6 / 2)
+    assert value(table, a="y", statistic="mean(y)") is None
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: us.tabulate(SURVEY, "mean(yy)"), "did you mean `y`"),
+        (lambda: us.tabulate(SURVEY, "count", by="aa"), "Unknown by-variable"),
+        (lambda: us.tabulate(SURVEY, []), "at least one statistic"),
+        (lambda: us.tabulate(SURVEY, "count", by=["a", "a"]), "named twice"),
+        (lambda: us.tabulate(SURVEY, "mean(a)"), "needs numbers"),
+        (lambda: us.tabulate(SURVEY, "quantile(a, 0.5)"), "needs numbers"),
+        (lambda: us.tabulate(SURVEY, "proportion(a == 1)"), "in quotes"),
+        (lambda: us.tabulate(SURVEY, 'proportion(b == "1")'), "no quotes"),
+        (lambda: us.tabulate(SURVEY, "count", where="z > 1"), "Unknown column"),
+        (lambda: us.tabulate(SURVEY, "count", combine="partial"), "one survey"),
+        (lambda: us.tabulate([SURVEY], "count"), "combining rule"),
+        (lambda: us.tabulate([SURVEY], "count", combine="half"), "combining rule"),
+        (lambda: us.tabulate([], "count", combine="full"), "at least one Survey"),
+        (lambda: us.tabulate(SURVEY, "count", level=1.5), "between 0 and 1"),
+        (
+            lambda: us.tabulate(
+                [SURVEY, us.Survey(FRAME.drop("y"), SURVEY.design)], "count", combine="full"
+            ),
+            "different columns",
+        ),
+        (lambda: us.Survey(FRAME, us.Design("wt")), "Unknown design column"),
+        (lambda: us.Survey(FRAME, us.Design("a")), "not numeric"),
+        (lambda: us.Survey(FRAME, us.Design("y")), "missing or not finite"),
+        (lambda: us.Survey(FRAME.with_columns(w=0.0), us.Design("w")), "is zero"),
+        (lambda: us.Survey(FRAME.with_columns(w=-1.0), us.Design("w")), "is negative"),
+        (lambda: us.Survey(FRAME.head(0), us.Design("w")), "no records"),
+        (lambda: us.Survey({"w": [1]}), "Arrow table"),
+        (
+            lambda: us.tabulate(us.Survey(FRAME, us.Design("w", "b", "p")), "count"),
+            "nest=True",
+        ),
+        (
+            lambda: us.tabulate(us.Survey(FRAME, us.Design("w", "p")), "count"),
+            "only one PSU",
+        ),
+        (
+            lambda: us.tabulate(us.Survey(FRAME, us.Design("w", "a")), "count"),
+            "stratum `a` is missing",
+        ),
+        (
+            lambda: us.tabulate(us.Survey(FRAME, us.Design("w", None, "a")), "count"),
+            "PSU `a` is missing",
+        ),
+        (
+            lambda: us.tabulate(us.Survey(FRAME, us.Design("w", "h", fpc="w")), "count"),
+            "varies inside a stratum",
+        ),
+        (
+            lambda: us.tabulate(
+                us.Survey(FRAME.with_columns(f=2.0), us.Design("w", "h", fpc="f")), "count"
+            ),
+            "fewer PSUs than were sampled",
+        ),
+        (
+            lambda: us.Survey(
+                FRAME.with_columns(r0=pl.col("w"), r1=pl.col("w")),
+                us.Design("r0", replicates=us.Replicates(prefix="r", kind="brr")),
+            ),
+            "include the full weight `r0`",
+        ),
+        (lambda: us.Design("w", replicates=us.Replicates(kind="brr")), "either `columns` or"),
+        (lambda: us.Replicates(prefix="r", kind="brrr"), "did you mean `brr`"),
+        (lambda: us.Replicates(prefix="r", kind="fay"), "Fay's factor"),
+        (lambda: us.Replicates(prefix="r", kind="jkn"), "coefficients"),
+        (lambda: us.Design("w", lonely_psu="ignore"), "rule for a lonely PSU"),
+        (lambda: us.Design("w", "w"), "three different columns"),
+    ],
+)
+def test_refusals_are_one_sentence_with_the_way_out(call, says: str) -> None:
+    with pytest.raises(us.Refused) as refusal:
+        call()
+    message = str(refusal.value)
+    assert says in message
+    assert "Traceback" not in message
+
+
+def test_values_stay_out_of_messages() -> None:
+    frame = FRAME.with_columns(a=pl.lit("canary-7319"))
+    book = us.Codebook({"a": us.Column("a", type="categorical", levels=("x", "y"))})
+    with pytest.raises(us.Refused, match="not among the codebook's levels") as refusal:
+        us.Survey(frame, us.Design("w"), book)
+    assert "7319" not in str(refusal.value)
+
+
+def test_missing_codes_are_missing() -> None:
+    book = us.Codebook({"b": us.Column("b", type="integer", missing=(2,))})
+    survey = us.Survey(FRAME, us.Design("w"), book)
+    assert value(us.tabulate(survey, "mean(b)")) == 1
+    assert survey.frame()["b"].null_count() == 3
+    assert survey.raw.to_polars()["b"].null_count() == 0
