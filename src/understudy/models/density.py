@@ -89,7 +89,8 @@ class Density:
 
         def run(given: dict[str, Any]) -> None:
             seeded = handlers.seed(self.model.function, jax.random.key(0))
-            trace = handlers.trace(seeded).get_trace(**self._arguments(given))
+            proper = handlers.substitute(seeded, substitute_fn=_refuse_improper)
+            trace = handlers.trace(proper).get_trace(**self._arguments(given))
             _refuse_trace(trace, self.n)
             for name, site in trace.items():
                 if site["type"] == "sample" and not site["is_observed"]:
@@ -106,7 +107,9 @@ class Density:
                 "numbers (how many groups there are) as constants."
             ) from None
         except (TypeError, ValueError, IndexError, AssertionError) as error:
-            raise Refused(f"The model function fails on the survey's columns: {error}") from error
+            raise Refused(
+                f"The model function fails on the survey's columns: {_first_line(error)}"
+            ) from error
         return shapes
 
     def _replay(
@@ -150,7 +153,7 @@ class Density:
             ) from None
         except (TypeError, ValueError, AttributeError) as error:
             raise Refused(
-                f"The model function fails when its sensitive columns are None: {error}"
+                f"The model fails when its sensitive columns are None: {_first_line(error)}"
             ) from error
         for name, array in generated.items():
             if array.shape[:1] != (self.n,):
@@ -223,11 +226,14 @@ def _refuse_trace(trace: dict[str, Site], n: int) -> None:
                 f"The latent site `{site['name']}` is discrete; sum it out of the likelihood "
                 "(a mixture: `dist.MixtureSameFamily`)."
             )
-        if isinstance(_innermost(site["fn"]), dist.ImproperUniform):
-            raise Refused(
-                f"The prior of `{site['name']}` is improper; give it a proper one, or the clipped "
-                "posterior does not exist."
-            )
+
+
+def _refuse_improper(site: Site) -> None:
+    if site["type"] == "sample" and isinstance(_innermost(site["fn"]), dist.ImproperUniform):
+        raise Refused(
+            f"The prior of `{site['name']}` is improper; give it a proper one, or the clipped "
+            "posterior does not exist."
+        )
 
 
 def _refuse_shape(site: Site, n: int) -> None:
@@ -240,6 +246,10 @@ def _refuse_shape(site: Site, n: int) -> None:
             f"The observed site `{site['name']}` has log-probabilities of shape {shape} where one "
             f"per record, ({n},), is expected; check its plates and the shape of its parameters."
         )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _innermost(fn: Any) -> Any:

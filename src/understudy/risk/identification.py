@@ -197,7 +197,7 @@ def risks_and_targets(
             frame, theirs, list(dict.fromkeys(n for s in sets for n in s)), by_id, number
         )
         points = sensitive_values(theirs, targets, f"synthetic data set {number}")
-        found = ((points >= lower) & (points <= upper)).all(axis=0)
+        found = np.logical_and.reduce((points >= lower) & (points <= upper), axis=0)
         for one in intruders:
             shown = _shown_patterns(one, frame, theirs)
             records, risk = _synthetic_risk(one.order, *shown, points, found, lower, upper)

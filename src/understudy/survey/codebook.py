@@ -8,8 +8,9 @@ until the steward removes it from that list, and a formal claim refuses to rest 
 from __future__ import annotations
 
 import math
+import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -83,7 +84,7 @@ def read_codebook(path: str | Path) -> Codebook:
     """Read a codebook from TOML; every mistake names its place and the nearest right word."""
     path = Path(path)
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise Refused(f"There is no codebook at `{path}`; check the path.") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -91,6 +92,8 @@ def read_codebook(path: str | Path) -> Codebook:
         raise Refused(f"The codebook `{path.name}` cannot be read: {reason}.") from None
     except tomllib.TOMLDecodeError as error:
         raise Refused(f"The codebook `{path.name}` is not valid TOML: {error}.") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, endless brackets
+        raise Refused(f"The codebook `{path.name}` is not valid TOML.") from None
     return codebook_from_dict(document)
 
 
@@ -105,7 +108,7 @@ def codebook_from_dict(document: Mapping[str, Any]) -> Codebook:
         name: _column(name, _table(facts, f"columns.{name}"))
         for name, facts in _table(document.get("columns", {}), "columns").items()
     }
-    totals = {}
+    totals: dict[str, dict[Value, float]] = {}
     for name, by_level in _table(population.get("by", {}), "population.by").items():
         if name not in columns:
             raise UnknownName("column under [population.by]", name, columns)
@@ -115,7 +118,8 @@ def codebook_from_dict(document: Mapping[str, Any]) -> Codebook:
         for text, count in _table(by_level, f"population.by.{name}").items():
             if levels and text not in spelled:
                 raise UnknownName(f"level of `{name}` under [population.by]", text, spelled)
-            totals[name][spelled.get(text, text)] = _positive(count, f"population.by.{name}.{text}")
+            level = spelled.get(text, _read_key(text))
+            totals[name][level] = _positive(count, f"population.by.{name}.{text}")
         sum_of_levels = math.fsum(totals[name].values())
         complete = set(totals[name]) == set(levels)
         if size is not None and complete and not math.isclose(sum_of_levels, size, rel_tol=1e-6):
@@ -139,7 +143,8 @@ def codebook_to_toml(codebook: Codebook) -> str:
         lines += ["[population]", f"size = {_toml(codebook.population_size)}", ""]
     for name, totals in codebook.population_by.items():
         lines.append(f"[population.by.{_toml(name)}]")
-        lines += [f"{_toml(str(level))} = {_toml(count)}" for level, count in totals.items()]
+        levels = codebook.columns[name].levels if name in codebook else None
+        lines += [f"{_key(level, levels)} = {_toml(count)}" for level, count in totals.items()]
         lines.append("")
     for column in codebook:
         lines.append(f"[columns.{_toml(column.name)}]")
@@ -211,17 +216,33 @@ def _value_labels(name: str, labels: Any, values: tuple[Value, ...]) -> dict[Val
     spelled: dict[str, Value] = {str(value): value for value in values}
     out: dict[Value, str] = {}
     for text, label in _table(labels, f"columns.{name}.value_labels").items():
-        out[spelled.get(text, _number_or_text(text))] = str(label)
+        out[spelled.get(text, _read_key(text))] = str(label)
     return out
 
 
-def _number_or_text(text: str) -> Value:
+def _read_key(key: str) -> Value:
+    """What a TOML key spells: a number, true or false, a text, or a text in quotes of its own."""
+    if len(key) > 1 and key[0] == key[-1] == '"':
+        return key[1:-1]
+    if key in ("True", "False"):
+        return key == "True"
     for kind in (int, float):
         try:
-            return kind(text)
+            number = kind(key)
         except ValueError:
             continue
-    return text
+        if str(number) == key:  # 01 is a text
+            return number
+    return key
+
+
+def _key(value: Value, known: Collection[Value] | None) -> str:
+    """The TOML key that is read back as this value."""
+    text = str(value)
+    spelled = {str(level): level for level in known or ()}
+    if spelled.get(text, _read_key(text)) != value:
+        text = f'"{text}"'
+    return _toml(text)
 
 
 def _bounds(name: str, bounds: Any, transform: str | None) -> tuple[float, float] | None:
@@ -240,7 +261,9 @@ def _bounds(name: str, bounds: Any, transform: str | None) -> tuple[float, float
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return abs(value) <= sys.float_info.max  # also false for NaN
 
 
 def _positive(value: Any, place: str) -> float:
@@ -256,8 +279,12 @@ def _table(value: Any, place: str) -> Mapping[str, Any]:
 
 
 def _list(value: Any, place: str) -> list[Any]:
-    if not isinstance(value, (list, tuple)) or any(isinstance(v, (list, dict)) for v in value):
-        raise Refused(f"`{place}` in the codebook must be a list of plain values.")
+    plain = isinstance(value, (list, tuple)) and all(
+        isinstance(v, (str, int, float, bool)) and v == v  # NaN cannot be found again
+        for v in value
+    )
+    if not plain:
+        raise Refused(f"`{place}` in the codebook must be a list of texts, numbers or true/false.")
     return list(value)
 
 

@@ -19,7 +19,7 @@ import duckdb
 import ibis.expr.types as ir
 
 from understudy.errors import Refused
-from understudy.survey.codebook import Codebook, Column
+from understudy.survey.codebook import Codebook, Column, Value
 from understudy.survey.engine import (
     connection,
     identifier,
@@ -153,7 +153,9 @@ def fitting_codes(table: ir.Table, codebook: Codebook) -> Codebook:
         if column.name in table.columns and table[column.name].type().is_numeric():
             codes = tuple(code for code in column.missing if not isinstance(code, str))
             if codes != column.missing:
-                labels = {v: t for v, t in column.value_labels.items() if not isinstance(v, str)}
+                labels: dict[Value, str] = {
+                    v: t for v, t in column.value_labels.items() if not isinstance(v, str)
+                }
                 codebook = codebook.with_column(replace(column, missing=codes, value_labels=labels))
     return codebook
 
@@ -213,6 +215,9 @@ def _infer(
             for i, passed in zip(block, found, strict=True):
                 types[names[i]] = left[i][0] if passed else "VARCHAR"
                 left[i] = [] if passed else left[i][1:]
+    for name, column in known.items():
+        if types.get(name) == "BIGINT" and column.type == "continuous" and column.levels is None:
+            types[name] = "DOUBLE"
     return types
 
 

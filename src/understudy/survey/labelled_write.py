@@ -39,6 +39,10 @@ class _Limits:
     text: int  # bytes
     in_bytes: bool
 
+    @property
+    def unit(self) -> str:
+        return "bytes" if self.in_bytes else "characters"
+
     def length(self, text: str) -> int:
         return len(text.encode()) if self.in_bytes else len(text)
 
@@ -136,6 +140,7 @@ def _prepare(survey: Survey, codebook: Codebook, limits: _Limits) -> _Prepared:
         _check_name(name, limits)
         series = frame[name]
         facts = codebook.columns.get(name, Column(name))
+        _check_kind(series, facts)
         if series.dtype == pl.Boolean:
             series, facts = series.cast(pl.Int8), _as_numbers(facts)
         if series.dtype.is_numeric():
@@ -152,9 +157,18 @@ def _prepare(survey: Survey, codebook: Codebook, limits: _Limits) -> _Prepared:
     return prepared
 
 
+def _check_kind(series: pl.Series, facts: Column) -> None:
+    codes = (*facts.value_labels, *facts.missing)
+    numeric = series.dtype.is_numeric() or series.dtype == pl.Boolean
+    if numeric and any(isinstance(code, str) for code in codes):
+        raise Refused(
+            f"The codebook gives texts as codes of the number column `{series.name}`; correct it."
+        )
+
+
 def _as_numbers(facts: Column) -> Column:
     """The facts of a true/false column that is written as 1/0."""
-    labels = {int(value): text for value, text in facts.value_labels.items()}
+    labels: dict[Value, str] = {int(v): text for v, text in facts.value_labels.items()}
     return Column(
         facts.name,
         label=facts.label,
@@ -177,10 +191,6 @@ def _numbers(series: pl.Series, facts: Column, limits: _Limits, prepared: _Prepa
         raise Refused(
             f"Column `{name}` holds whole numbers of more than 15 digits, which "
             f"{limits.software} would round; make it text first."
-        )
-    if any(isinstance(value, str) for value in (*facts.value_labels, *facts.missing)):
-        raise Refused(
-            f"The codebook gives texts as codes of the number column `{name}`; correct it."
         )
     labels: dict[Any, str] = dict(facts.value_labels)
     if limits is SPSS:
@@ -303,8 +313,8 @@ def _dates(series: pl.Series, facts: Column, limits: _Limits) -> Any:
 def _check_name(name: str, limits: _Limits) -> None:
     if limits.length(name) > limits.name_length:
         raise Refused(
-            f"The column name `{name}` is longer than the {limits.name_length} "
-            f"{'bytes' if limits.in_bytes else 'characters'} of a {limits.software} name; rename it."
+            f"The column name `{name}` is longer than the {limits.name_length} {limits.unit} of a "
+            f"{limits.software} name; rename it."
         )
     if not re.fullmatch(limits.name, name) or re.fullmatch(limits.reserved, name):
         raise Refused(
@@ -314,20 +324,19 @@ def _check_name(name: str, limits: _Limits) -> None:
 
 
 def _check_texts(codebook: Codebook, limits: _Limits) -> None:
-    unit = "bytes" if limits.in_bytes else "characters"
     if limits.length(codebook.title) > limits.title:
         raise Refused(
-            f"The codebook's title is longer than the {limits.title} {unit} that "
+            f"The codebook's title is longer than the {limits.title} {limits.unit} that "
             f"{limits.software} holds; shorten it."
         )
     for column in codebook:
         if limits.length(column.label) > limits.label:
             raise Refused(
-                f"The label of column `{column.name}` is longer than the {limits.label} {unit} "
-                f"that {limits.software} holds; shorten it."
+                f"The label of column `{column.name}` is longer than the {limits.label} "
+                f"{limits.unit} that {limits.software} holds; shorten it."
             )
         if any(limits.length(text) > limits.value_label for text in column.value_labels.values()):
             raise Refused(
                 f"A value label of column `{column.name}` is longer than the "
-                f"{limits.value_label} {unit} that {limits.software} holds; shorten it."
+                f"{limits.value_label} {limits.unit} that {limits.software} holds; shorten it."
             )

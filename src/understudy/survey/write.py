@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +19,8 @@ import pyarrow.parquet as pq
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook, codebook_to_toml
+from understudy.survey.design import Design
+from understudy.survey.draft import draft_codebook
 from understudy.survey.labelled_write import write_sav, write_stata
 from understudy.survey.read import CODEBOOK_KEY, PARQUET, codebook_beside
 from understudy.survey.survey import Survey
@@ -47,7 +51,7 @@ def write_survey(survey: Survey, path: str | Path) -> None:
     if path.is_dir():
         raise Refused(f"`{path}` is a folder; name a file in it.")
     if kind == ".csv":
-        codebook = survey.codebook
+        codebook = _with_texts(survey)
         _check_beside(path, codebook)
         # First the codebook: a CSV without it would show missing codes as values.
         with_rename(codebook_beside(path), lambda part: _write_text(part, codebook))
@@ -55,6 +59,18 @@ def write_survey(survey: Survey, path: str | Path) -> None:
         # Only what was declared: a codebook that nobody asked for is not drafted here.
         codebook = survey._codebook or Codebook()
     with_rename(path, lambda part: writers[kind](survey, codebook, part))
+
+
+def _with_texts(survey: Survey) -> Codebook:
+    """The codebook, with a draft of the text columns it leaves out: CSV cannot tell "1" from 1."""
+    codebook = survey.codebook
+    schema = survey.raw.schema()
+    texts = [n for n in survey.columns if schema[n].is_string() and n not in codebook]
+    if texts:
+        drafted = draft_codebook(survey.raw.select(texts), Design())
+        for column in drafted:
+            codebook = codebook.with_column(column)
+    return codebook
 
 
 def with_rename(path: Path, write: Callable[[Path], None]) -> None:
@@ -87,23 +103,33 @@ def _check_beside(path: Path, codebook: Codebook) -> None:
         )
 
 
+@contextmanager
+def _records(survey: Survey) -> Iterator[pa.RecordBatchReader]:
+    """The records as a stream of Arrow batches, from any backend."""
+    with warnings.catch_warnings():
+        # Ibis calls a method of DuckDB that has been renamed since.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield survey.raw.to_pyarrow_batches(chunk_size=ROWS_AT_A_TIME)
+
+
 def _write_parquet(survey: Survey, codebook: Codebook, part: Path) -> None:
-    records = survey.raw.to_pyarrow_batches(chunk_size=ROWS_AT_A_TIME)
-    schema = records.schema
-    if codebook.columns:
-        schema = schema.with_metadata({CODEBOOK_KEY: codebook_to_toml(codebook).encode()})
-    with pq.ParquetWriter(part, schema) as writer:
-        for batch in records:
-            writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+    with _records(survey) as records:
+        schema = records.schema
+        if codebook.columns:
+            schema = schema.with_metadata({CODEBOOK_KEY: codebook_to_toml(codebook).encode()})
+        with pq.ParquetWriter(part, schema) as writer:
+            for batch in records:
+                writer.write_batch(batch.replace_schema_metadata(schema.metadata))
 
 
 def _write_csv(survey: Survey, codebook: Codebook, part: Path) -> None:  # noqa: ARG001
-    records = survey.raw.to_pyarrow_batches(chunk_size=ROWS_AT_A_TIME)
-    for column in records.schema:
-        if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
-            raise Refused(
-                f"Column `{column.name}` cannot be written to CSV; leave it out or write Parquet."
-            )
-    with pa_csv.CSVWriter(part, records.schema) as writer:
-        for batch in records:
-            writer.write_batch(batch)
+    with _records(survey) as records:
+        for column in records.schema:
+            if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+                raise Refused(
+                    f"Column `{column.name}` cannot be written to CSV; leave it out or write "
+                    "Parquet."
+                )
+        with pa_csv.CSVWriter(part, records.schema) as writer:
+            for batch in records:
+                writer.write_batch(batch)

@@ -39,12 +39,12 @@ class Database(Protocol):
 
 
 class _PerThread:
-    """One connection per thread and process."""
+    """One connection per thread and process; those of ended threads are closed."""
 
     def __init__(self, connect: Callable[[], Any]) -> None:
         self._connect = connect
         self._local = threading.local()
-        self._opened: list[tuple[int, Any]] = []
+        self._opened: list[tuple[int, threading.Thread, Any]] = []
         self._lock = threading.Lock()
 
     def get(self) -> Any:
@@ -52,7 +52,9 @@ class _PerThread:
             self._local.connection = self._connect()
             self._local.process = os.getpid()
             with self._lock:
-                self._opened.append((os.getpid(), self._local.connection))
+                self._close_if(lambda thread: not thread.is_alive())
+                mine = (os.getpid(), threading.current_thread(), self._local.connection)
+                self._opened.append(mine)
         return self._local.connection
 
     def forget(self) -> None:
@@ -61,11 +63,19 @@ class _PerThread:
 
     def close(self) -> None:
         with self._lock:
-            for process, connection in self._opened:
-                if process == os.getpid():
-                    connection.close()
-            self._opened.clear()
+            self._close_if(lambda _: True)
         self._local = threading.local()
+
+    def _close_if(self, over: Callable[[threading.Thread], bool]) -> None:
+        kept = []
+        for process, thread, connection in self._opened:
+            if process != os.getpid():
+                continue  # a parent's connection: not ours to close
+            if over(thread):
+                connection.close()
+            else:
+                kept.append((process, thread, connection))
+        self._opened = kept
 
 
 class SqliteDatabase:

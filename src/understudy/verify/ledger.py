@@ -204,9 +204,8 @@ class Ledger:
             left = _budget(run, kind, name, self.journal.database.for_update).left
             if left < micro:
                 whose = "of your budget" if kind == "user" else "for this data set"
-                raise OverBudget(
-                    f"This needs epsilon {show_epsilon(micro)}, {show_epsilon(left)} is left {whose}."
-                )
+                needed, rest = show_epsilon(micro), show_epsilon(left)
+                raise OverBudget(f"This needs epsilon {needed}, {rest} is left {whose}.")
             run(
                 "UPDATE budgets SET spent = spent + ? WHERE kind = ? AND name = ?",
                 micro,

@@ -232,3 +232,49 @@ def test_wide_binomials_fall_back_on_fixed_point_without_losing_nine_digits():
     for i in range(0, n, 271):
         outside = int(groups[~holds[i]].sum())
         assert ours[i] == pytest.approx(1 - outside / (n * comb(n - 1, q - 1)), abs=1e-9)
+
+
+def by_matrices(y, pattern, r):
+    """IR^c and the pairwise weights by full matrices, pattern by pattern (R eq. 2, 6-9)."""
+    risk, weights = np.empty(len(y)), np.empty(len(y))
+    for p in np.unique(pattern):
+        rows = np.flatnonzero(pattern == p)
+        v, n = y[rows], len(rows)
+        half = r * np.abs(v) + 1e-12 * np.abs(v)
+        outside = (v[None, :] < (v - half)[:, None]) | (v[None, :] > (v + half)[:, None])
+        joint = outside.astype(float) @ outside.T.astype(float) / n  # IR_ij
+        risk[rows] = outside.mean(axis=1)
+        weights[rows] = 1 - (joint.sum(axis=1) - np.diag(joint)) / (n - 1)
+    return risk, weights
+
+
+def income_file(n, seed):
+    rng = np.random.default_rng(seed)
+    income = np.round(np.exp(rng.normal(10.5, 1.2, n)), -2)
+    income[rng.random(n) < 0.05] = 0.0
+    income[rng.random(n) < 0.01] *= -0.1
+    return pl.DataFrame(
+        {"SEX": rng.choice(["F", "M"], n), "REGION": rng.integers(1, 5, n), "FINCBTAX": income}
+    )
+
+
+def check_income_file(frame):
+    known = ["SEX", "REGION"]
+    pattern = frame.select(pl.struct(known).rank("dense")).to_series().to_numpy()
+    risk, weights = by_matrices(frame["FINCBTAX"].to_numpy().astype(float), pattern, 0.2)
+    ours = identification_risk(frame, known=known, target="FINCBTAX")
+    np.testing.assert_allclose(ours, risk, atol=1e-12)
+    ours = pairwise_weights(frame, known, "FINCBTAX", 0.2)
+    np.testing.assert_allclose(ours, weights, atol=1e-9)
+
+
+def test_income_like_data_equals_full_matrices():
+    check_income_file(income_file(3000, 9))
+
+
+def test_real_incomes_equal_full_matrices(shared_data):
+    """Consumer Expenditure interview: ties, zeros and losses as they occur."""
+    path = shared_data / "ce_half_a.parquet"
+    frame = pl.read_parquet(path, columns=["SEX", "REGION", "FINCBTAX"]).drop_nulls()
+    assert (frame["FINCBTAX"] < 0).any()
+    check_income_file(frame[:3000])

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import pwd
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import polars as pl
 import pytest
 from verification_samples import make_frame, make_survey
 
+from understudy.verify.accounts import add_user
 from understudy.verify.confidential import ConfidentialData
+from understudy.verify.ledger import Ledger
+
+OpenLedger = Callable[[], Ledger]
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +32,94 @@ def frame() -> pl.DataFrame:
 def data(frame: pl.DataFrame) -> Iterator[ConfidentialData]:
     with ConfidentialData("survey", make_survey(frame)) as opened:
         yield opened
+
+
+def _program(name: str) -> str | None:
+    """A PostgreSQL program on the path, or where Debian keeps it."""
+    found = shutil.which(name)
+    debian = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return found or (str(debian[-1]) if debian else None)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a private cluster in a temporary folder, run by an unprivileged user."""
+    initdb, control = _program("initdb"), _program("pg_ctl")
+    if initdb is None or control is None:
+        reason = "PostgreSQL is not installed; run scripts/test-components"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    user = next(u for u in ("postgres", "nobody") if _exists(u)) if os.getuid() == 0 else None
+    before = ["runuser", "-u", user, "--"] if user else []
+    # Not pytest's folder: its parents are closed to other users.
+    folder = Path(tempfile.mkdtemp(prefix="understudy-pg-"))
+    if user:
+        shutil.chown(folder, user)
+    cluster = folder / "cluster"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = f"-k {folder} -p {port} -c listen_addresses= -c max_connections=250"
+    quiet = {"check": True, "capture_output": True, "cwd": folder}
+    subprocess.run([*before, initdb, "-D", cluster, "-A", "trust", "-U", "test", "-N"], **quiet)
+    log = str(folder / "log")
+    start = [*before, control, "-D", cluster, "-w", "-l", log, "-o", options, "start"]
+    subprocess.run(start, check=True, stdout=subprocess.DEVNULL, cwd=folder)
+    try:
+        yield f"postgresql://test@/postgres?host={folder}&port={port}"
+    finally:
+        subprocess.run([*before, control, "-D", cluster, "-m", "immediate", "stop"], **quiet)
+        shutil.rmtree(folder)
+
+
+def _exists(user: str) -> bool:
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return False
+    return True
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """A fresh database of each kind and its head file."""
+    if request.param == "sqlite":
+        yield str(tmp_path / "ledger.db"), str(tmp_path / "heads")
+        return
+    import psycopg
+
+    url = request.getfixturevalue("postgres")
+    name = f"ledger_{secrets.token_hex(6)}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    yield url.replace("/postgres?", f"/{name}?"), str(tmp_path / "heads")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def open_ledger(place: tuple[str, str]) -> Iterator[OpenLedger]:
+    opened: list[Ledger] = []
+
+    def opener() -> Ledger:
+        opened.append(Ledger(*place))
+        return opened[-1]
+
+    yield opener
+    for ledger in opened:
+        ledger.close()
+
+
+FINGERPRINT = "ab" * 32
+
+
+@pytest.fixture
+def ledger(open_ledger: OpenLedger) -> Ledger:
+    """A ledger with two analysts (1.0 each) and a data set (cap 1.5)."""
+    opened = open_ledger()
+    for name in ("ann", "bob"):
+        add_user(opened, name)
+        opened.grant(name, "1")
+    opened.add_dataset(FINGERPRINT, "survey", "1.5")
+    return opened

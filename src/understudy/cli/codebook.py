@@ -1,0 +1,104 @@
+"""`understudy codebook`: draft the codebook of a survey file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.survey.codebook import FACTS
+
+if TYPE_CHECKING:
+    from understudy.survey.codebook import Codebook, Column
+
+SHOWN_LEVELS = 8
+SHOWN_COLUMNS = 200
+
+
+def codebook(
+    file: Annotated[
+        Path, typer.Argument(help="Survey file (csv, parquet, sas7bdat, xpt, dta, sav).")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write it; FILE.codebook.toml beside the file.")
+    ] = None,
+    design: Annotated[
+        str, typer.Option(help="weight=w,strata=h,psu=p,fpc=f,nest=true,replicates=PREFIX:kind")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace a codebook that exists.")] = False,
+) -> None:
+    """Draft a codebook: the role, type, levels and bounds of every column.
+
+    Whatever is read off the data is marked as drafted; a formal privacy claim rests only on
+    facts that you have confirmed. Example: understudy codebook sdr.sav --design
+    weight=w,strata=field
+    """
+    from understudy.cli.options import parse_design
+    from understudy.errors import Refused
+    from understudy.survey.codebook import Codebook, codebook_to_toml
+    from understudy.survey.draft import draft_codebook
+    from understudy.survey.read import codebook_beside, read_survey
+    from understudy.survey.write import with_rename
+
+    target = out or codebook_beside(file)
+    if target.exists() and not force:
+        raise Refused(f"`{target}` exists already; --force replaces it, --out writes elsewhere.")
+    if out is not None and not target.parent.is_dir():
+        raise Refused(f"There is no folder `{target.parent}` to write into; create it first.")
+    # With an empty codebook the one beside a CSV file is not read: it is being replaced.
+    survey = read_survey(file, parse_design(design), Codebook())
+    declared = survey.codebook
+    rest = [name for name in survey.columns if name not in declared]
+    drafted = draft_codebook(survey.raw.select(rest), survey.design) if rest else Codebook()
+    columns = {**declared.columns, **drafted.columns}
+    whole = replace(declared, columns={name: columns[name] for name in survey.columns})
+    with_rename(target, lambda part: _write(part, codebook_to_toml(whole)))
+    _show(whole, title=f"{file.name}: {survey.n:,} records, {len(survey.columns)} columns")
+    to_check = sum(len(column.drafted) for column in whole)
+    typer.echo(f"Written to {target}")
+    typer.echo(
+        f"Next: check the {to_check} drafted facts against public documents, set the role of what "
+        "is public, and take every fact that you have confirmed off its column's `drafted` list. "
+        f"Other commands take it as --codebook {target}."
+    )
+
+
+def _write(part: Path, text: str) -> None:
+    part.write_text(text, encoding="utf-8")
+
+
+def _show(codebook: Codebook, title: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), title_justify="left")
+    for heading in ("column", "role", "type", "levels or bounds", "drafted", "label"):
+        table.add_column(heading)
+    for column in list(codebook)[:SHOWN_COLUMNS]:
+        drafted = ", ".join(fact for fact in FACTS if fact in column.drafted)
+        cells = (column.name, column.role, column.type, _range(column), drafted or "-")
+        # As plain texts: names and levels may contain what rich takes for markup.
+        table.add_row(*map(Text, (*cells, column.label)))
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    console.print(table)
+    if len(codebook.columns) > SHOWN_COLUMNS:
+        console.print(f"... and {len(codebook.columns) - SHOWN_COLUMNS} more columns in the file.")
+
+
+def _range(column: Column) -> str:
+    if column.levels is not None:
+        shown = ", ".join(
+            f"{level} {column.value_labels.get(level, '')}".strip()
+            for level in column.levels[:SHOWN_LEVELS]
+        )
+        more = len(column.levels) - SHOWN_LEVELS
+        return f"{shown}, and {more} more" if more > 0 else shown
+    if column.bounds is not None:
+        low, high = column.bounds
+        return f"{low:.10g} to {high:.10g}"
+    return "-"
