@@ -49,16 +49,15 @@ def wages(region: Any, x: Any, wage: Any = None) -> None:
     centre = numpyro.sample("centre", dist.Normal(0.0, 2.0))
     spread = numpyro.sample("spread", dist.HalfNormal(1.0))
     with numpyro.plate("regions", 4):
-        raw = numpyro.sample("raw", dist.Normal(0.0, 1.0))
+        effect = numpyro.sample("effect", dist.Normal(centre, spread))
     slope = numpyro.sample("slope", dist.Normal(0.0, 1.0))
     sigma = numpyro.sample("sigma", dist.HalfNormal(2.0))
     with numpyro.plate("record", x.shape[0]):
-        mean = centre + spread * raw[region] + slope * x
-        numpyro.sample("wage", dist.Normal(mean, sigma), obs=wage)
+        numpyro.sample("wage", dist.Normal(effect[region] + slope * x, sigma), obs=wage)
 
 
 MODEL = from_numpyro(wages, ["wage"])
-SMALL: dict[str, Any] = {"draws": 1000, "chains": 2, "warmup": 300, "target_acceptance": 0.9}
+SMALL: dict[str, Any] = {"draws": 1000, "chains": 2, "warmup": 300}
 
 
 def survey_of(seed: int, n: int = N) -> Survey:
@@ -232,7 +231,7 @@ def holes(survey: Survey) -> Survey:
     return Survey(frame, survey.design, CODEBOOK)
 
 
-def test_missing_values_are_refused_dropped_or_modelled(holes: Survey, survey: Survey) -> None:
+def test_missing_values_are_refused_dropped_or_modelled(holes: Survey) -> None:
     with pytest.raises(Refused, match="missing values; choose"):
         run(holes, Censored(6.0))
     dropped = run(holes, Unweighted(), missing="drop")
@@ -257,14 +256,13 @@ def test_a_blank_record_changes_nothing_but_itself(holes: Survey, survey: Survey
     assert all(np.isfinite(value).all() for value in one.values())
 
 
-def test_bad_input_is_refused_in_one_sentence(survey: Survey, history: Survey) -> None:
+def test_bad_input_is_refused_in_one_sentence(survey: Survey) -> None:
     frame = survey.frame()
     other_levels = Survey(frame.with_columns(region=pl.lit("mars")), survey.design)
     no_column = Survey(frame.drop("x"), survey.design, CODEBOOK.only(["wage", "region"]))
     constant = Survey(frame.with_columns(wage=pl.lit(1.0)), survey.design, CODEBOOK)
     cases: list[tuple[Any, str]] = [
         (lambda: run(survey, Censored(6.0), datasets=2000), "only 1000 are kept"),
-        (lambda: run(survey, Censored(600.0), datasets=990), "this fit is worth"),
         (lambda: run(survey, Censored(6.0), datasets=0), "whole number"),
         (lambda: synthesize(survey, MODEL, Censored(6.0), seed=-1), "`seed`"),
         (lambda: synthesize(frame, MODEL, Censored(6.0)), "must be a Survey"),
@@ -291,5 +289,5 @@ def test_sensitive_columns_that_are_left_out_are_refused(survey: Survey) -> None
 
 
 def test_failed_diagnostics_refuse_the_release(survey: Survey) -> None:
-    with pytest.raises(Refused, match="diagnostics failed.*more `draws`"):
+    with pytest.raises(Refused, match=r"diagnostics failed.*more `draws`"):
         run(survey, Unweighted(), draws=100)

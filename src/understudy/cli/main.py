@@ -6,9 +6,12 @@ import sys
 
 import typer
 
+from understudy.cli.audit import audit
 from understudy.cli.codebook import codebook
 from understudy.cli.demo import demo
+from understudy.cli.risk import risk
 from understudy.cli.tabulate import tabulate
+from understudy.cli.utility import utility
 from understudy.errors import Refused
 
 app = typer.Typer(
@@ -19,7 +22,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Publish what you may not show: synthetic survey data, tables, and exact privacy claims.",
 )
-for command in (demo, codebook, tabulate):
+for command in (demo, codebook, tabulate, risk, utility, audit):
     app.command(no_args_is_help=command is not demo)(command)
 
 

@@ -49,6 +49,11 @@ class Diagnostics:
         return float(np.where(np.isnan(self.ess_tail), 0.0, self.ess_tail).min())
 
     @property
+    def diverged(self) -> bool:
+        """Whether too many transitions failed to follow the density."""
+        return self.divergences > DIVERGENT_SHARE * self.draws * self.thinning
+
+    @property
     def failures(self) -> list[str]:
         """What stands against a release, in words; empty when all is well."""
         found = []
@@ -60,8 +65,8 @@ class Diagnostics:
             found.append(
                 f"bulk ESS of `{worst}` is {self.least_ess_bulk:.0f}, not above {LEAST_ESS:.0f}"
             )
-        transitions = self.draws * self.thinning
-        if self.divergences > DIVERGENT_SHARE * transitions:
+        if self.diverged:
+            transitions = self.draws * self.thinning
             found.append(f"{self.divergences} of {transitions} transitions diverged")
         return found
 

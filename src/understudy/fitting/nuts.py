@@ -40,6 +40,7 @@ from understudy.privacy.contributions import reference_censored
 CHUNK = 50  # iterations per call of the program
 SAMPLING = 2  # beside Stan's stages 0 (step size) and 1 (step size and metric)
 DENSE_UP_TO = 100  # coordinates; above, a dense metric costs more than it saves
+CAREFUL = (0.95, 0.99)  # acceptance rates to aim at when chains diverge
 CANDIDATES = 16  # random starting points per chain, of which the best is taken
 
 Inputs = dict[str, Any]
@@ -49,7 +50,8 @@ Tick = Callable[[int], None]
 @dataclass(frozen=True)
 class Settings:
     """`draws` are those kept over all chains. Chains that mix slowly run up to `most_thinning`
-    times as long, and the kept draws are spread over the longer run."""
+    times as long, and the kept draws are spread over the longer run. Chains that diverge start
+    again from where they are with a higher `target_acceptance`, that is, smaller steps."""
 
     draws: int = 2000
     chains: int = 4
@@ -107,11 +109,22 @@ def sample(
         points = _starting_points(program, key_start, settings.chains, inputs)
     else:
         points = _spread(np.asarray(start), settings.chains)
-    keys = jax.random.split(key_chains, settings.chains)
-    chains = [
-        _Chain(program, jnp.asarray(points[c]), keys[c], settings, inputs, tick)
-        for c in range(settings.chains)
-    ]
+    for target in [settings.target_acceptance, *CAREFUL]:
+        if target < settings.target_acceptance:
+            continue
+        chains = [
+            _Chain(program, jnp.asarray(points[c]), key_c, settings.warmup, target, inputs, tick)
+            for c, key_c in enumerate(jax.random.split(key_chains, settings.chains))
+        ]
+        found = _run(chains, density, settings)
+        if not found.diagnostics.diverged:
+            break
+        points = found.positions[:, -1]
+    return found
+
+
+def _run(chains: list[_Chain], density: Density, settings: Settings) -> Chains:
+    """Run on until the diagnostics pass, or the run is `most_thinning` times as long as asked."""
     thinning = 1
     with ThreadPoolExecutor(min(settings.chains, os.cpu_count() or 1)) as threads:
         while True:
@@ -121,7 +134,8 @@ def sample(
             positions = np.stack([chain.kept(length, thinning) for chain in chains])
             divergences = sum(chain.divergences(length) for chain in chains)
             found = diagnose(positions, divergences, density.coordinates, thinning)
-            if not found.failures or 2 * thinning > settings.most_thinning:
+            last = 2 * thinning > settings.most_thinning
+            if not found.failures or found.diverged or last:
                 return Chains(positions, found)
             thinning *= 2
 
@@ -134,14 +148,15 @@ class _Chain:
         program: _Program,
         position: Array,
         key: Array,
-        settings: Settings,
+        warmup: int,
+        target: float,
         inputs: Inputs,
         tick: Tick | None,
     ) -> None:
         self.program, self.key, self.inputs, self.tick = program, key, inputs, tick
-        self.target = jnp.asarray(settings.target_acceptance)
+        self.target = jnp.asarray(target)
         self.state = program.start(position, inputs)
-        self.schedule = _schedule(-(-settings.warmup // CHUNK))
+        self.schedule = _schedule(-(-warmup // CHUNK))
         self.chunks_done = 0
         self.positions: list[NDArray[np.float64]] = []
         self.divergent: list[NDArray[np.bool_]] = []

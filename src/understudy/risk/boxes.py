@@ -63,5 +63,5 @@ def _blocks(
             inside = np.ones((len(chosen), len(members)), np.bool_)
             for values, low, high in zip(points, lower, upper, strict=True):
                 inside &= values[members] >= low[chosen, None]
-                inside &= values[members] < high[chosen, None]
+                inside &= values[members] <= high[chosen, None]
             yield chosen, members, inside

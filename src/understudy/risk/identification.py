@@ -199,7 +199,8 @@ def risks_and_targets(
         points = sensitive_values(theirs, targets, f"synthetic data set {number}")
         found = np.logical_and.reduce((points >= lower) & (points <= upper), axis=0)
         for one in intruders:
-            shown = _shown_patterns(one, frame, theirs)
+            # By order, the known variables were found equal; by id they may be synthesized.
+            shown = (one.code, one.code) if by_id is None else _shown_patterns(one, frame, theirs)
             records, risk = _synthetic_risk(one.order, *shown, points, found, lower, upper)
             total[one.known][records] += risk
     if number == 0:

@@ -46,12 +46,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Codebook:
-    """Columns by name, and the public totals of the population."""
+    """Columns by name, the public totals of the population, and its structural zeros.
+
+    `impossible` are conditions that no record can meet (`age < 15 and marital == "married"`):
+    edit rules that are public, in the words of `tabulate`'s `where`.
+    """
 
     columns: Mapping[str, Column] = field(default_factory=dict)
     title: str = ""
     population_size: float | None = None
     population_by: Mapping[str, Mapping[Value, float]] = field(default_factory=dict)
+    impossible: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Column:
         if name not in self.columns:
@@ -98,7 +103,7 @@ def read_codebook(path: str | Path) -> Codebook:
 
 
 def codebook_from_dict(document: Mapping[str, Any]) -> Codebook:
-    _known("key of the codebook", document, ("title", "population", "columns"))
+    _known("key of the codebook", document, ("title", "population", "columns", "impossible"))
     population = _table(document.get("population", {}), "population")
     _known("key of [population]", population, ("size", "by"))
     size = population.get("size")
@@ -127,7 +132,13 @@ def codebook_from_dict(document: Mapping[str, Any]) -> Codebook:
                 f"The totals under [population.by.{name}] add up to {sum_of_levels:.10g}, but "
                 f"population.size is {size:.10g}; correct one of them."
             )
-    return Codebook(columns, str(document.get("title", "")), size, totals)
+    impossible = _list(document.get("impossible", []), "impossible")
+    if not all(isinstance(rule, str) and rule.strip() for rule in impossible):
+        raise Refused(
+            "`impossible` in the codebook must be a list of conditions, such as "
+            "\"age < 15 and marital == 'married'\"."
+        )
+    return Codebook(columns, str(document.get("title", "")), size, totals, tuple(impossible))
 
 
 def write_codebook(codebook: Codebook, path: str | Path) -> None:
@@ -139,6 +150,8 @@ def codebook_to_toml(codebook: Codebook) -> str:
     lines = []
     if codebook.title:
         lines += [f"title = {_toml(codebook.title)}", ""]
+    if codebook.impossible:
+        lines += [f"impossible = {_toml(list(codebook.impossible))}", ""]
     if codebook.population_size is not None:
         lines += ["[population]", f"size = {_toml(codebook.population_size)}", ""]
     for name, totals in codebook.population_by.items():

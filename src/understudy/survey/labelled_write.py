@@ -187,7 +187,7 @@ def _numbers(series: pl.Series, facts: Column, limits: _Limits, prepared: _Prepa
             raise Refused(f"Column `{name}` holds infinite values, which cannot be written.")
     elif series.dtype.is_decimal():
         series = series.cast(pl.Float64)
-    elif (series.cast(pl.Float64).abs() > EXACT).any():
+    elif any(isinstance(end, int) and abs(end) > EXACT for end in (series.min(), series.max())):
         raise Refused(
             f"Column `{name}` holds whole numbers of more than 15 digits, which "
             f"{limits.software} would round; make it text first."

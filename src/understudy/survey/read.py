@@ -150,20 +150,18 @@ def _open(
 def _open_parquet(path: Path, keep: set[str]) -> tuple[ir.Table, Codebook | None]:
     try:
         metadata = pq.read_metadata(path)
-    except (pa.ArrowException, OSError):
+        in_file = list(metadata.schema.to_arrow_schema().names)
+        stored = (metadata.metadata or {}).get(CODEBOOK_KEY)
+        table = parquet_table(path)
+        if path.stat().st_size <= WHOLE_CHECK:
+            # Damage inside a column shows only when it is read: better here than in a table.
+            _read_through(path)
+    except Exception:  # a damaged file can break any step of two libraries
         raise _damaged(path) from None
-    table = parquet_table(path)
-    if path.stat().st_size <= WHOLE_CHECK:
-        # Damage inside a column shows only when it is read: better here than in a table.
-        file = quoted(literal_path(path))
-        connection().con.cursor().execute(
-            f"SELECT bit_xor(hash(COLUMNS(*))) FROM read_parquet({file}, hive_partitioning=false)"
-        ).fetchall()
-    names = distinct_names(list(metadata.schema.to_arrow_schema().names), keep)
-    renamed = {new: old for new, old in zip(names, table.columns, strict=True) if new != old}
-    if renamed:
-        table = table.select(**dict(zip(names, [table[c] for c in table.columns], strict=True)))
-    stored = (metadata.metadata or {}).get(CODEBOOK_KEY)
+    names = distinct_names(in_file, keep)
+    if names != list(table.columns):
+        columns = [table[column] for column in table.columns]
+        table = table.select(**dict(zip(names, columns, strict=True)))
     if stored is None:
         return table, None
     try:
@@ -172,6 +170,11 @@ def _open_parquet(path: Path, keep: set[str]) -> tuple[ir.Table, Codebook | None
         raise Refused(
             f"The codebook inside `{path.name}` is damaged; write the file again."
         ) from None
+
+
+def _read_through(path: Path) -> None:
+    file = f"read_parquet({quoted(literal_path(path))}, hive_partitioning=false)"
+    connection().con.cursor().execute(f"SELECT bit_xor(hash(COLUMNS(*))) FROM {file}").fetchall()
 
 
 def _merged(
@@ -202,6 +205,7 @@ def _merged(
         given.title or in_file.title,
         given.population_size if given.population_size is not None else in_file.population_size,
         given.population_by or in_file.population_by,
+        given.impossible or in_file.impossible,
     )
 
 

@@ -90,15 +90,13 @@ class Answer:
 
     @property
     def claim(self) -> Claim:
-        kind = (
-            "keyed hash of the unit" if self.query.partitioning == "hash" else "equal-size shuffle"
-        )
+        by = "keyed hash of the unit" if self.query.partitioning == "hash" else "equal shuffle"
         return Claim(
             "formal",
             float(exact_epsilon(self.query.micro)),
             relation=self.relation,
             conditions=CONDITIONS,
-            mechanism=f"verification by {self.query.measure}, {self.query.count} partitions by {kind}",
+            mechanism=f"verification by {self.query.measure}, {self.query.count} partitions ({by})",
         )
 
     def sentence(self) -> str:

@@ -74,7 +74,7 @@ def _total(
 ) -> Floats:
     """N sum(wx)/sum(w) where the population size N is public, else factor * sum(wx)."""
     value = _number(table, query.variable)
-    counted = _inside(table, query.domain) & value.notnull()
+    counted = inside_domain(table, query.domain) & value.notnull()
     if data.population is None:
         scale = size / 1e6
         sums = _sums(data, query, table, counted, top=table[WEIGHT] * value / scale)
@@ -93,7 +93,7 @@ def _means(data: ConfidentialData, query: Query, table: ir.Table, size: float) -
         value, size = holds.cast("float64"), 1.0
     else:
         value = _number(table, query.variable)
-    first = _inside(table, query.domain) & value.notnull()
+    first = inside_domain(table, query.domain) & value.notnull()
     other = weight
     if query.denominator is not None:
         below = _number(table, query.denominator)
@@ -103,7 +103,7 @@ def _means(data: ConfidentialData, query: Query, table: ir.Table, size: float) -
         top = weight * value / size
         sums = _sums(data, query, table, first, top=top, bottom=other)
         return size * _divide(sums["top"], sums["bottom"])
-    second = _inside(table, query.versus) & value.notnull()
+    second = inside_domain(table, query.versus) & value.notnull()
     parts = {
         f"{name}{place}": ibis.ifelse(domain, part, 0.0)
         for place, domain in enumerate((first, second))
@@ -160,7 +160,7 @@ def _fitted(data: ConfidentialData, query: Query, table: ir.Table) -> Floats:
     for place, name in enumerate(query.predictors):
         columns[f"predictor{place}"], count = _predictor(table, name, data.codebook)
         levels.append(count)
-    rows = table.filter(_inside(table, query.domain)).select(table[PARTITION], **columns)
+    rows = table.filter(inside_domain(table, query.domain)).select(table[PARTITION], **columns)
     found = data.run(rows.drop_null())
     matrix = np.array([found.column(name).to_numpy() for name in columns], dtype=np.float64)
     place = found.column(PARTITION).to_numpy()
@@ -205,7 +205,7 @@ def _number(table: ir.Table, name: str) -> Any:
     return table[name].cast("float64")
 
 
-def _inside(table: ir.Table, domain: tuple[Condition, ...]) -> ir.BooleanValue:
+def inside_domain(table: ir.Table, domain: tuple[Condition, ...]) -> ir.BooleanValue:
     """Whether a record is in the domain; a missing value is outside."""
     parts: list[Any] = [
         table[condition.column].isin(list(condition.levels)).fill_null(False)

@@ -75,7 +75,11 @@ class Journal:
         self.head_file = HeadFile(Path(head))
         self.clock: Clock = clock or (lambda: datetime.now(UTC))
         self._seen = Head(0, START)
-        self._open()
+        try:
+            self._open()
+        except BaseException:
+            self.database.close()
+            raise
 
     @contextmanager
     def write(self) -> Iterator[Run]:

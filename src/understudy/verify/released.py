@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
-from operator import and_
 from typing import Any, Literal
 
 import ibis
@@ -23,7 +21,8 @@ from understudy.survey.survey import Survey
 from understudy.tables.regress import regress
 from understudy.tables.tabulate import tabulate
 from understudy.verify.answer import Synthetic
-from understudy.verify.query import Condition, InvalidQuery, Mistake, Query
+from understudy.verify.estimators import inside_domain
+from understudy.verify.query import InvalidQuery, Mistake, Query
 
 Combine = Literal["partial", "full"]
 
@@ -82,14 +81,14 @@ def _derived(survey: Survey, query: Query, codebook: Codebook) -> Survey:
     columns: dict[str, Any] = {}
     y: Any = table[query.variable]
     y = (y == query.level).cast("float64") if query.level is not None else y.cast("float64")
-    inside: Any = _inside(table, query.domain)
+    inside: Any = inside_domain(table, query.domain)
     if query.estimator == "total" and codebook.population_size is not None:
         # The domain goes into the variable: the denominator is the whole population.
         y, inside = ibis.ifelse(inside & y.notnull(), y, 0.0), ibis.literal(True)
     if query.estimator == "difference":
         _refuse_overlap(query)
         columns["x_0"] = inside.cast("float64")
-        inside = inside | _inside(table, query.versus)
+        inside = inside | inside_domain(table, query.versus)
     if query.denominator is not None:
         columns["z"] = table[query.denominator].cast("float64")
     for place, name in enumerate(query.predictors):
@@ -122,14 +121,6 @@ def _columns(query: Query) -> list[str]:
     named = [query.variable, *query.predictors, query.denominator]
     named += [condition.column for condition in (*query.domain, *query.versus)]
     return [name for name in named if name is not None]
-
-
-def _inside(table: ir.Table, domain: tuple[Condition, ...]) -> Any:
-    parts: list[Any] = [
-        table[condition.column].isin(list(condition.levels)).fill_null(False)
-        for condition in domain
-    ]
-    return reduce(and_, parts) if parts else ibis.literal(True)
 
 
 def _refuse_overlap(query: Query) -> None:

@@ -75,6 +75,12 @@ def test_weight_zero_contributes_zero_with_gradient_zero(f):
         assert (value, gradient) == (0.0, 0.0)
 
 
+def test_the_derivative_by_a_weight_of_zero_is_zero_too():
+    """Whoever tunes alpha by gradients meets 0 * inf without the inner `where`."""
+    by_alpha = jax.grad(lambda alpha: weighted(jnp.array([-jnp.inf, 2.0]), alpha).sum())
+    assert by_alpha(jnp.array([0.0, 0.5])).tolist() == [0.0, 2.0]
+
+
 @pytest.mark.parametrize(("f", "expected"), [(-np.inf, -1.0), (np.inf, 1.0), (np.nan, -1.0)])
 def test_a_record_off_the_scale_is_clipped_with_gradient_zero(f, expected):
     for function in (

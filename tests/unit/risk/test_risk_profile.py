@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from understudy import Refused
+from understudy.risk.figure import risk_density
 from understudy.risk.identification import identification_risk
 from understudy.risk.profile import risk_profile, summarise_risk, top_records, whack_a_mole
 from understudy.risk.topcoding import topcode, topcoding_risk
@@ -107,3 +108,12 @@ def test_bad_topcoding_is_refused():
         topcode(np.array([np.nan]), share=0.1)
     with pytest.raises(Refused, match="finite"):
         topcode(np.arange(5.0), threshold=np.inf)
+
+
+def test_the_violin_s_density_keeps_all_mass_inside_zero_to_one():
+    risk = np.concatenate([np.zeros(500), np.ones(100), np.linspace(0, 1, 400)])
+    grid, density = risk_density(risk)
+    assert grid[0] > 0
+    assert grid[-1] < 1
+    assert density.mean() == pytest.approx(1.0, rel=1e-9)
+    assert density[0] > density[-1] > density[200]

@@ -41,32 +41,30 @@ def reserved(ledger: Ledger, user: str = "ann", **changes: Any) -> Reservation:
 
 
 def test_200_connections_at_once_spend_exactly_the_budget(
-    ledger: Ledger, open_ledger: OpenLedger
+    ledger: Ledger, open_ledger: OpenLedger, place: tuple[str, str]
 ) -> None:
     count = 200
-    ledgers = [open_ledger() for _ in range(count)]
-    barrier = threading.Barrier(count)
+    barrier = threading.Barrier(count, timeout=60)
     outcomes: list[str] = []
 
     def ask(place: int) -> None:
-        mine = ledgers[place]
-        mine.budget("user", "ann")  # the connection of this thread is open and warm
-        barrier.wait()
         try:
-            found = mine.reserve(
-                "ann", FINGERPRINT, make_query(epsilon="0.1", estimate=1.0 + place)
-            )
-            outcomes.append(type(found).__name__)
-        except OverBudget:
-            outcomes.append("over")
+            with Ledger(*place_of_ledger) as mine:  # its connection is open and warm
+                barrier.wait()
+                query = make_query(epsilon="0.1", estimate=1.0 + place)
+                outcomes.append(type(mine.reserve("ann", FINGERPRINT, query)).__name__)
+        except Exception as error:
+            barrier.abort() if not isinstance(error, OverBudget) else None
+            outcomes.append(type(error).__name__)
 
+    place_of_ledger = place
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert outcomes.count("Reservation") == 10
-    assert outcomes.count("over") == 190
+    assert outcomes.count("OverBudget") == 190
     assert ledger.budget("user", "ann").spent == 1_000_000
     assert ledger.budget("dataset", FINGERPRINT).spent == 1_000_000
     assert sum(e.micro for e in ledger.entries() if e.kind == "reserve") == 1_000_000

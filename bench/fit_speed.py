@@ -1,0 +1,92 @@
+"""A repeated fit against NumPyro's MCMC object: Beta, n = 2000, 500 + 1000 iterations, one chain.
+
+    python bench/fit_speed.py
+
+Both sides fit new data of the same shape, after one fit that is not counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import polars as pl
+from numpyro.infer import MCMC, NUTS
+
+from understudy.fitting.fitter import ModelFitter
+from understudy.fitting.nuts import Settings
+from understudy.models.beta import Beta
+from understudy.privacy.contract import plain_terms
+from understudy.survey.codebook import Codebook, Column
+from understudy.survey.survey import Survey
+
+N, WARMUP, DRAWS, REPEATS = 2000, 500, 1000, 3
+MODEL = Beta("y")
+CODEBOOK = Codebook({"y": Column("y", role="sensitive", bounds=(0.0, 1.0))})
+
+
+def shares(seed: int) -> Survey:
+    y = np.random.default_rng(seed).beta(0.5, 3, N)
+    return Survey(pl.DataFrame({"y": y}), codebook=CODEBOOK)
+
+
+def ours(seed: int) -> np.ndarray:
+    survey = shares(seed)
+    settings = Settings(DRAWS, 1, WARMUP, most_thinning=1)
+    nothing_missing = np.zeros(N, dtype=bool)
+    fitter = ModelFitter(MODEL, survey, MODEL.prepare(survey), nothing_missing, settings, seed)
+    return fitter.fit(plain_terms(fitter), "bench").draws["lambda"]
+
+
+def new_object(seed: int) -> np.ndarray:
+    return _mcmc(MCMC(NUTS(MODEL.function), num_warmup=WARMUP, num_samples=DRAWS,
+                      progress_bar=False), seed)  # fmt: skip
+
+
+REUSED = MCMC(
+    NUTS(MODEL.function),
+    num_warmup=WARMUP,
+    num_samples=DRAWS,
+    progress_bar=False,
+    jit_model_args=True,
+)
+
+
+def reused_object(seed: int) -> np.ndarray:
+    return _mcmc(REUSED, seed)
+
+
+def _mcmc(sampler: Any, seed: int) -> np.ndarray:
+    y = MODEL.prepare(shares(seed))["y"]
+    sampler.run(jax.random.PRNGKey(seed), n=N, y=y)
+    return np.asarray(sampler.get_samples()["lambda"])
+
+
+def seconds(fit: Callable[[int], np.ndarray]) -> tuple[float, float]:
+    """(median seconds of a repeated fit, posterior mean of lambda on the last data set)"""
+    fit(0)
+    taken = []
+    for seed in range(1, REPEATS + 1):
+        start = time.perf_counter()
+        draws = fit(seed)
+        taken.append(time.perf_counter() - start)
+    return float(np.median(taken)), float(draws.mean())
+
+
+def main() -> None:
+    rows = {
+        "Understudy": seconds(ours),
+        "NumPyro, a new MCMC object": seconds(new_object),
+        "NumPyro, one object, jit_model_args": seconds(reused_object),
+    }
+    own = rows["Understudy"][0]
+    print(f"{'repeated fit (Beta, n = 2000)':<38}{'seconds':>9}{'ratio':>8}{'mean lambda':>13}")
+    for name, (taken, mean) in rows.items():
+        print(f"{name:<38}{taken:>9.3f}{taken / own:>8.1f}{mean:>13.3f}")
+
+
+if __name__ == "__main__":
+    main()

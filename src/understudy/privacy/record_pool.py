@@ -1,0 +1,165 @@
+"""Records whose low-order tables are given: a pool from a tree, weighted to the tables, sampled.
+
+1. `tree`: the spanning tree of the largest mutual informations (Chow and Liu 1968).
+2. `draw_pool`: records drawn from the tree's distribution, each distinct cell once, with its share.
+3. `rake_pool`: the pool's weights are fitted to every table in turn (iterative proportional
+   fitting), which finds the distribution on the pool nearest to it in relative entropy.
+4. `systematic`: whole numbers of records with the expected counts, to less than one record.
+
+Only noisy tables come in, so nothing here can see a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Codes = NDArray[np.int32]
+Counts = NDArray[np.int64]
+Columns = tuple[int, ...]
+
+LARGEST_STEP = 20.0  # of a weight in one fit: a table that says 0 by noise does not erase records
+INDEPENDENT = 0.05  # share of the pool without dependence, so that rare pairs are in it
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Distinct cells `codes` (U, columns) in lexicographic order, and their `weights`, sum 1."""
+
+    codes: Codes
+    weights: Vector
+
+
+def tree(tables: Sequence[Vector], columns: Sequence[Columns]) -> list[tuple[int, int | None]]:
+    """(column, its parent) in an order in which parents come first."""
+    places = sorted({column for names in columns for column in names})
+    information = {}
+    for table, names in zip(tables, columns, strict=True):
+        for i, a in enumerate(names):
+            for b in names[i + 1 :]:
+                if (a, b) not in information:
+                    information[a, b] = mutual_information(pair_table(table, names, a, b))
+    order: list[tuple[int, int | None]] = [(places[0], None)]
+    while len(order) < len(places):
+        inside = [column for column, _ in order]
+        reach = [
+            (information.get((min(a, b), max(a, b)), 0.0), a, b)
+            for a in inside
+            for b in places
+            if b not in inside
+        ]
+        best, parent, child = max(reach, key=lambda edge: edge[0])
+        order.append((child, parent if best > 0 else None))
+    return order
+
+
+def mutual_information(pair: Vector) -> float:
+    """sum p log(p / (p_a p_b)) of a two-way table of shares."""
+    outer = np.multiply.outer(pair.sum(axis=1), pair.sum(axis=0))
+    used = pair > 0
+    return float((pair[used] * np.log(pair[used] / outer[used])).sum())
+
+
+def pair_table(table: Vector, names: Columns, a: int, b: int) -> Vector:
+    """The two-way margin of a table, a's levels in rows."""
+    rest = tuple(axis for axis, name in enumerate(names) if name not in (a, b))
+    pair = table.sum(axis=rest)
+    return pair if names.index(a) < names.index(b) else pair.T
+
+
+def draw_pool(
+    tables: Sequence[Vector], columns: Sequence[Columns], size: int, rng: np.random.Generator
+) -> Pool:
+    """`size` records along the tree, a few of them with independent columns, as distinct cells."""
+    order = tree(tables, columns)
+    codes = np.empty((size, len(order)), dtype=np.int32)
+    alone = int(INDEPENDENT * size)
+    for column, parent in order:
+        margin = _one_way(tables, columns, column)
+        codes[:, column] = _draw(margin, size, rng)
+        if parent is None:
+            continue
+        table, names = next(
+            (table, names)
+            for table, names in zip(tables, columns, strict=True)
+            if column in names and parent in names
+        )
+        conditional = pair_table(table, names, parent, column)
+        for level, shares in enumerate(conditional):
+            rows = alone + np.flatnonzero(codes[alone:, parent] == level)
+            if rows.size and shares.sum() > 0:
+                codes[rows, column] = _draw(shares, rows.size, rng)
+    frame = pl.DataFrame({str(column): codes[:, column] for column in range(codes.shape[1])})
+    cells = frame.group_by(pl.all()).len("records_").sort(frame.columns)
+    weights = cells["records_"].to_numpy().astype(np.float64)
+    distinct = cells.drop("records_").to_numpy().astype(np.int32)
+    return Pool(distinct, weights / weights.sum())
+
+
+def rake_pool(
+    pool: Pool,
+    weights: Vector,
+    tables: Sequence[Vector],
+    columns: Sequence[Columns],
+    sweeps: int,
+    tolerance: float,
+) -> tuple[Vector, float]:
+    """Weights whose tables are the given ones, and the mean total variation that is left.
+
+    Starts from `weights`; stops when a sweep finds a mean total variation below `tolerance`, or
+    no longer improves on it by a twentieth.
+    """
+    shapes = [table.shape for table in tables]
+    cells = [
+        _cell_numbers(pool.codes, names, shape)
+        for names, shape in zip(columns, shapes, strict=True)
+    ]
+    fitted, before = weights.copy(), np.inf
+    for _ in range(sweeps):
+        distance = 0.0
+        for table, numbers in zip(tables, cells, strict=True):
+            target = table.ravel()
+            found = np.bincount(numbers, fitted, minlength=target.size)
+            distance += 0.5 * float(np.abs(found - target).sum())
+            step = np.divide(target, found, out=np.ones_like(target), where=found > 0)
+            fitted *= np.clip(step, 1 / LARGEST_STEP, LARGEST_STEP)[numbers]
+        fitted /= fitted.sum()
+        distance /= len(tables)
+        if distance < tolerance or distance > 0.95 * before:
+            break
+        before = distance
+    return fitted, distance
+
+
+def systematic(weights: Vector, size: int, rng: np.random.Generator) -> Counts:
+    """Whole counts with sum `size`, each within one of size * weight: floors of a shifted sum."""
+    reached = np.floor(np.cumsum(weights) * (size / weights.sum()) + rng.random())
+    reached = np.minimum(reached, size)
+    reached[-1] = size
+    return np.diff(reached, prepend=0.0).astype(np.int64)
+
+
+def _cell_numbers(codes: Codes, names: Columns, shape: tuple[int, ...]) -> NDArray[np.uint32]:
+    numbers = np.zeros(len(codes), dtype=np.uint32)
+    for name, levels in zip(names, shape, strict=True):
+        numbers = numbers * np.uint32(levels) + codes[:, name].astype(np.uint32)
+    return numbers
+
+
+def _one_way(tables: Sequence[Vector], columns: Sequence[Columns], column: int) -> Vector:
+    for table, names in zip(tables, columns, strict=True):
+        if column in names:
+            axis = names.index(column)
+            return table.sum(axis=tuple(other for other in range(table.ndim) if other != axis))
+    raise KeyError(column)
+
+
+def _draw(shares: Vector, size: int, rng: np.random.Generator) -> Codes:
+    distribution = np.cumsum(shares)
+    drawn = np.searchsorted(distribution / distribution[-1], rng.random(size), side="right")
+    return np.minimum(drawn, shares.size - 1).astype(np.int32)

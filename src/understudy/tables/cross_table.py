@@ -1,0 +1,225 @@
+"""The cross-tabulation of categorical columns: one row per occupied cell, never the whole product.
+
+The records are grouped where they are (DuckDB, Spark); what comes back is as long as the number
+of cells that hold a record. A cell is a row of codes, each the place of a level in its column's
+list of levels (M §2.2.1: K cells, counts n).
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+from typing import Literal
+
+import ibis
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from understudy.errors import Refused, UnknownName
+from understudy.survey.codebook import Value
+from understudy.survey.survey import Survey
+from understudy.tables.domain import parse_domain
+
+Counts = NDArray[np.int64]
+Codes = NDArray[np.int32]
+Missing = Literal["refuse", "level"]
+
+MANY_LEVELS = 10_000  # a column with more is an identifier or a number, not a category
+CODE_BLOCK = 1 << 20  # cells decoded at once when edit rules are looked up
+
+
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """Columns with their lists of levels (None stands for a missing value) and their types."""
+
+    columns: tuple[str, ...]
+    levels: tuple[tuple[Value | None, ...], ...]
+    dtypes: tuple[pl.DataType, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(len(levels) for levels in self.levels)
+
+    @property
+    def product(self) -> int:
+        """Cells of the full domain, structural zeros included."""
+        return math.prod(self.sizes)
+
+    def series(self, column: int) -> pl.Series:
+        return pl.Series(self.columns[column], self.levels[column]).cast(self.dtypes[column])
+
+    def frame(self, codes: Codes, repeats: Counts | None = None) -> pl.DataFrame:
+        """Rows of codes as values of the original types, each repeated as often as asked."""
+        decoded = []
+        for j in range(len(self.columns)):
+            places = np.ascontiguousarray(codes[:, j])
+            if repeats is not None:
+                places = np.repeat(places, repeats)
+            decoded.append(self.series(j).gather(places))
+        return pl.DataFrame(decoded)
+
+    def all_codes(self) -> Codes:
+        """Every cell of the full domain, (product, columns), the last column fastest."""
+        return np.indices(self.sizes, dtype=np.int32).reshape(len(self.sizes), -1).T
+
+    def places(self, codes: Codes) -> Counts:
+        """The number of each cell in the full domain, in the order of `all_codes`."""
+        return np.ravel_multi_index(tuple(codes.T), self.sizes).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossTable:
+    """Cells as `codes` (K, columns), and the `counts` (K,) of their records."""
+
+    categories: Categories
+    codes: Codes
+    counts: Counts
+
+    @property
+    def n(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def cells(self) -> int:
+        return int(self.counts.size)
+
+    def records(self, counts: Counts | None = None) -> pl.DataFrame:
+        """One row per record, in the order of the cells."""
+        repeats = self.counts if counts is None else counts
+        used = repeats > 0
+        return self.categories.frame(self.codes[used], repeats[used])
+
+
+def categories_of(
+    survey: Survey, columns: Sequence[str], missing: Missing = "refuse"
+) -> Categories:
+    """The columns' levels from the codebook; with `missing="level"` also missing codes and null."""
+    if missing not in ("refuse", "level"):
+        raise UnknownName("way with missing values", str(missing), ("refuse", "level"))
+    levels = []
+    for name in columns:
+        if name not in survey.columns:
+            raise UnknownName("column", name, survey.columns)
+        known = survey.codebook[name].levels if name in survey.codebook else None
+        if not known:
+            _refuse_without_levels(survey, name)
+        found: tuple[Value | None, ...] = tuple(known or ())
+        if missing == "level":
+            extra = [code for code in survey.codebook[name].missing if code not in found]
+            found = (*found, *extra, None)
+        if len(found) > MANY_LEVELS:
+            raise Refused(
+                f"Column `{name}` has {len(found):,} levels; group them into fewer (at most "
+                f"{MANY_LEVELS:,}) or leave the column out."
+            )
+        levels.append(found)
+    schema = survey.raw.select(list(columns)).limit(0).to_polars().schema
+    return Categories(tuple(columns), tuple(levels), tuple(schema[name] for name in columns))
+
+
+def cross_tabulate(survey: Survey, categories: Categories) -> CrossTable:
+    """Count the records of every occupied cell in one GROUP BY."""
+    names = list(categories.columns)
+    coded = any(None in levels for levels in categories.levels)
+    table = (survey.raw if coded else survey.table).select(names)
+    for name in names:
+        if table[name].type().is_floating():
+            table = table.mutate(**{name: table[name].nullif(float("nan"))})
+    count = "records" if "records" not in names else "records_"
+    grouped = table.group_by(names).aggregate(**{count: table.count()}).to_polars().sort(names)
+    codes = np.empty((grouped.height, len(names)), dtype=np.int32)
+    for j, name in enumerate(names):
+        codes[:, j] = _codes(grouped[name], categories.levels[j])
+    return CrossTable(categories, codes, grouped[count].to_numpy().astype(np.int64))
+
+
+def possible_cells(
+    categories: Categories, codes: Codes, rules: Sequence[str], known: Mapping[str, object]
+) -> NDArray[np.bool_]:
+    """Which cells meet none of the codebook's `impossible` conditions.
+
+    A rule that names a column of the codebook outside the table says nothing about its cells.
+    """
+    possible = np.ones(len(codes), dtype=bool)
+    elsewhere = set(known) - set(categories.columns)
+    told = [rule for rule in rules if not _named(rule) & elsewhere]
+    if not told:
+        return possible
+    for start in range(0, len(codes), CODE_BLOCK):
+        block = categories.frame(codes[start : start + CODE_BLOCK])
+        table = ibis.memtable(block.with_row_index("cell_number_"))
+        met = reduce(or_, [parse_domain(rule, table) for rule in told])
+        found = table.filter(met).select("cell_number_").to_polars()["cell_number_"]
+        possible[start + found.to_numpy().astype(np.int64)] = False
+    return possible
+
+
+def without_impossible(table: CrossTable, survey: Survey) -> CrossTable:
+    """The table itself; refused where a record breaks an edit rule of the codebook."""
+    rules = survey.codebook.impossible
+    known = survey.codebook.columns
+    if not possible_cells(table.categories, table.codes, rules, known).all():
+        raise Refused(
+            "Some records meet a condition that the codebook calls `impossible`; correct the "
+            "records or the rule."
+        )
+    return table
+
+
+def full_domain(table: CrossTable, survey: Survey) -> CrossTable:
+    """The same counts over every cell that the codebook allows, empty ones included."""
+    categories = table.categories
+    counts = np.zeros(categories.product, dtype=np.int64)
+    counts[categories.places(table.codes)] = table.counts
+    codes = categories.all_codes()
+    rules = survey.codebook.impossible
+    if rules:
+        possible = possible_cells(categories, codes, rules, survey.codebook.columns)
+        codes, counts = codes[possible], counts[possible]
+    return replace(table, codes=codes, counts=counts)
+
+
+def _named(rule: str) -> set[str]:
+    """Column names in a condition; a text that cannot be read is left to `parse_domain`."""
+    try:
+        nodes = list(ast.walk(ast.parse(rule.strip(), mode="eval")))
+    except (SyntaxError, ValueError):
+        return set()
+    calls = [node for node in nodes if isinstance(node, ast.Call) and len(node.args) == 1]
+    spelled = {node.args[0].value for node in calls if isinstance(node.args[0], ast.Constant)}
+    return {node.id for node in nodes if isinstance(node, ast.Name)} | {str(s) for s in spelled}
+
+
+def _codes(values: pl.Series, levels: Sequence[Value | None]) -> NDArray[np.int32]:
+    place = {level: k for k, level in enumerate(levels)}  # 1 and 1.0 are one key
+    different = values.unique()
+    missing = [value for value in different.to_list() if value not in place]
+    if None in missing:
+        raise Refused(
+            f"Column `{values.name}` has missing values; make them a level of their own with "
+            '`missing="level"`, or drop or impute these records first.'
+        )
+    if missing:
+        raise Refused(
+            f"Column `{values.name}` has values that are not among the codebook's levels; add the "
+            "levels, declare them as missing codes, or correct the file."
+        )
+    numbers = [place[value] for value in different.to_list()]
+    coded = values.replace_strict(different, numbers, return_dtype=pl.Int32)
+    return coded.to_numpy()
+
+
+def _refuse_without_levels(survey: Survey, name: str) -> None:
+    if survey.raw[name].type().is_numeric():
+        raise Refused(
+            f"Column `{name}` is numeric and has no levels; bin it into a few classes first and "
+            "declare them in the codebook."
+        )
+    raise Refused(
+        f"Column `{name}` has no levels in the codebook; declare them, or leave the column out."
+    )

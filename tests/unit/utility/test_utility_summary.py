@@ -1,0 +1,46 @@
+"""The one-look summary of utility puts the right measures together."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import ks_2samp
+
+from understudy import Refused
+from understudy.utility.propensity import propensity_score
+from understudy.utility.summary import summarise_utility
+
+
+def test_every_part_is_the_measure_on_its_own():
+    rng = np.random.default_rng(1)
+    ours = pl.DataFrame({"y": [*rng.normal(0, 1, 200), None], "g": ["a", "b", "c"] * 67})
+    files = [ours.with_columns(y=pl.Series(rng.normal(0.5, 1, 201))) for _ in range(3)]
+    found = summarise_utility(ours, files, ["y", "g"], rng=rng, replicates=300)
+    [row] = found.distances.rows(named=True)
+    present = ours["y"].drop_nulls().to_numpy()
+    distances = [ks_2samp(present, f["y"].to_numpy()).statistic for f in files]
+    assert row["U_m"] == pytest.approx(np.mean(distances))
+    assert (row["missing_confidential"], row["missing_synthetic"]) == (1, 0)
+    assert found.datasets == 3
+    assert found.propensity[1] == propensity_score(ours, files[1], ["y", "g"])
+    assert found.mean_pmse_ratio == pytest.approx(np.mean([p.ratio for p in found.propensity]))
+    mean = found.intervals.row(0, named=True)
+    assert mean["statistic"] == "mean"
+    assert mean["confidential"] == pytest.approx(present.mean(), abs=0.02)
+    assert mean["overlap"] < 0.5
+
+
+def test_text_alone_has_a_pmse_and_no_distance():
+    ours = pl.DataFrame({"g": ["a", "b"] * 20})
+    found = summarise_utility(ours, [ours[:30]], ["g"], rng=np.random.default_rng(0))
+    assert found.distances.height == 0
+    assert found.propensity[0].pmse == pytest.approx(0.0, abs=1e-12)
+
+
+def test_nothing_to_compare_is_refused():
+    frame = pl.DataFrame({"y": [1.0, 2.0, None], "z": [None, None, 1.0]})
+    with pytest.raises(Refused, match="at least one synthetic"):
+        summarise_utility(frame, [], ["y"], rng=np.random.default_rng(0))
+    with pytest.raises(Refused, match="fewer than 2 values"):
+        summarise_utility(frame, [frame], ["z"], rng=np.random.default_rng(0))
