@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -41,27 +42,21 @@ def ours(seed: int) -> np.ndarray:
     return fitter.fit(plain_terms(fitter), "bench").draws["lambda"]
 
 
+FUNCTION = partial(MODEL.function, N)
+COUNTS: dict[str, Any] = {"num_warmup": WARMUP, "num_samples": DRAWS, "progress_bar": False}
+REUSED = MCMC(NUTS(FUNCTION), jit_model_args=True, **COUNTS)
+
+
 def new_object(seed: int) -> np.ndarray:
-    return _mcmc(MCMC(NUTS(MODEL.function), num_warmup=WARMUP, num_samples=DRAWS,
-                      progress_bar=False), seed)  # fmt: skip
-
-
-REUSED = MCMC(
-    NUTS(MODEL.function),
-    num_warmup=WARMUP,
-    num_samples=DRAWS,
-    progress_bar=False,
-    jit_model_args=True,
-)
+    return numpyros(MCMC(NUTS(FUNCTION), **COUNTS), seed)
 
 
 def reused_object(seed: int) -> np.ndarray:
-    return _mcmc(REUSED, seed)
+    return numpyros(REUSED, seed)
 
 
-def _mcmc(sampler: Any, seed: int) -> np.ndarray:
-    y = MODEL.prepare(shares(seed))["y"]
-    sampler.run(jax.random.PRNGKey(seed), n=N, y=y)
+def numpyros(sampler: Any, seed: int) -> np.ndarray:
+    sampler.run(jax.random.PRNGKey(seed), y=MODEL.prepare(shares(seed))["y"])
     return np.asarray(sampler.get_samples()["lambda"])
 
 

@@ -86,6 +86,7 @@ def synthesize(
     """
     _refuse_arguments(survey, model, mechanism, datasets, seed, draws, missing)
     settings = Settings(draws, chains, warmup, target_acceptance)
+    model = model.for_survey(survey)
     _refuse_columns(survey, model, mechanism)
     kept, filled, lacking, dropped = _settle_missing(survey, model, missing)
     fitter = ModelFitter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,19 +32,18 @@ def show_table(table: pl.DataFrame, title: str = "", rows: int = 200) -> None:
 
 
 def readable(value: object) -> str:
-    """A number as a person writes it: six digits, thousands apart, no exponent where it can be."""
-    if value is None:
+    """A number as a person writes it: five digits that matter, thousands apart."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
-    if isinstance(value, float):
-        if value != value:
-            return "-"
-        size = abs(value)
-        if size >= 1e15 or 0 < size < 1e-4:
-            return f"{value:.3g}"
-        if size >= 1000:
-            return f"{value:,.0f}" if size >= 100_000 else f"{value:,.1f}"
-        return f"{value:.6g}" if size != int(size) else f"{value:g}"
-    return str(value)
+    if not isinstance(value, float):
+        return str(value)
+    size = abs(value)
+    if math.isinf(value) or size >= 1e15 or 0 < size < 1e-4:
+        return f"{value:.3g}"
+    if value == int(value):
+        return f"{value:,.0f}"
+    decimals = max(0, 4 - math.floor(math.log10(size)))
+    return f"{value:,.{decimals}f}"
 
 
 def write_table(table: pl.DataFrame, path: Path) -> None:

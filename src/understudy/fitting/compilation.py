@@ -1,11 +1,20 @@
-"""The persistent compilation cache, and a count of what was compiled in this process."""
+"""Compiled programs: counted, and kept on disk from one process to the next.
+
+Only the sampler's own programs are kept. Their data are arguments, so a file holds no record; a
+program of another library may have data built in, and is never written here.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import jax
+
+NEVER = 1e9  # seconds of compilation from which on JAX would keep a program
 
 _count = 0
 
@@ -15,9 +24,16 @@ def compilations() -> int:
     return _count
 
 
-def count_compilation() -> None:
+def compiled(function: Callable[..., Any], *like: Any) -> Callable[..., Any]:
+    """The function compiled ahead of time for arguments like these.
+
+    A later call with other shapes fails instead of compiling again.
+    """
     global _count  # noqa: PLW0603 (one number per process is what it is)
     _count += 1
+    with _kept_on_disk():
+        program: Callable[..., Any] = jax.jit(function).lower(*like).compile()
+    return program
 
 
 def cache_folder() -> Path:
@@ -28,12 +44,29 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "understudy"
 
 
-def keep_programs() -> None:
-    """Let JAX keep compiled programs on disk, unless the user has chosen a place already."""
-    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
-        folder = cache_folder() / "programs"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            return  # no place to keep them: compile each time
-        jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
+@contextmanager
+def _kept_on_disk() -> Iterator[None]:
+    """Let JAX keep what is compiled here, unless the user has chosen a place and rule already."""
+    own = str(cache_folder() / "programs")
+    if _setting("jax_compilation_cache_dir") not in (None, own):
+        yield
+        return
+    try:
+        Path(own).mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        yield  # no place to keep them: compile each time
+        return
+    _set("jax_compilation_cache_dir", own)
+    _set("jax_persistent_cache_min_compile_time_secs", 0.0)
+    try:
+        yield
+    finally:
+        _set("jax_persistent_cache_min_compile_time_secs", NEVER)
+
+
+def _setting(name: str) -> Any:
+    return getattr(jax.config, name, None)
+
+
+def _set(name: str, value: Any) -> None:
+    jax.config.update(name, value)  # type: ignore[no-untyped-call]

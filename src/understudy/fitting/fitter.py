@@ -19,7 +19,8 @@ from jax import Array
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
-from understudy.fitting.nuts import Settings, sample
+from understudy.fitting.moments import is_linear, sample_exactly
+from understudy.fitting.nuts import Chains, Settings, sample
 from understudy.fitting.posterior import Posterior
 from understudy.fitting.progress import fit_progress
 from understudy.models.contract import Arrays, Model
@@ -89,6 +90,20 @@ class ModelFitter:
         return safe
 
     def fit(self, terms: Terms, stage: str, start: Matrix | None = None) -> Posterior:
+        found = self._exact(terms, stage) or self._by_nuts(terms, stage, start)
+        return Posterior(
+            self.density, self.safe_arrays, terms, self.present, found.positions, found.diagnostics
+        )
+
+    def _exact(self, terms: Terms, stage: str) -> Chains | None:
+        """Draws from weighted moments where the model and the terms allow it (fitting/moments)."""
+        if not is_linear(self.density, terms):
+            return None
+        alpha = jnp.asarray(terms.alpha, dtype=jnp.float64)
+        key = self._key(stage)
+        return sample_exactly(self.density, self.safe_arrays, alpha, self.settings, key)
+
+    def _by_nuts(self, terms: Terms, stage: str, start: Matrix | None) -> Chains:
         centre = terms.prior_centre
         inputs = {
             "arrays": {name: jnp.asarray(array) for name, array in self.safe_arrays.items()},
@@ -102,10 +117,7 @@ class ModelFitter:
         }
         iterations = self.settings.chains * (self.settings.warmup + self.settings.per_chain)
         with fit_progress(stage, iterations, self.show_progress) as tick:
-            found = sample(self.density, inputs, self.settings, self._key(stage), start, tick)
-        return Posterior(
-            self.density, self.safe_arrays, terms, self.present, found.positions, found.diagnostics
-        )
+            return sample(self.density, inputs, self.settings, self._key(stage), start, tick)
 
     def record_loglik(self, position: Vector) -> Vector:
         return np.asarray(self.density.evaluate_now(jnp.asarray(position), self.safe_arrays)[1])

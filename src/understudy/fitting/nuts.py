@@ -32,7 +32,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
-from understudy.fitting.compilation import count_compilation, keep_programs
+from understudy.fitting.compilation import compiled
 from understudy.fitting.diagnostics import Diagnostics, diagnose
 from understudy.models.density import Density
 from understudy.privacy.contributions import reference_censored
@@ -200,7 +200,6 @@ class _Program:
     """The compiled functions of one density; called with other values of the same shapes only."""
 
     def __init__(self, density: Density, inputs: Inputs) -> None:
-        keep_programs()
         dense = density.dimension <= DENSE_UP_TO
         metric_start, metric_update, metric_close = mass_matrix_adaptation(not dense)
         kernel = blackjax.nuts.build_kernel()
@@ -254,19 +253,13 @@ class _Program:
 
         self.dimension = density.dimension
         point, key = jnp.zeros(density.dimension), jax.random.key(0)
-        self.start = _compiled(start, point, inputs)
+        self.start = compiled(start, point, inputs)
         state = jax.eval_shape(start, point, inputs)
         chunk_keys = jax.eval_shape(keys, key, 0)
         stages, ends = np.zeros(CHUNK, np.int64), np.zeros(CHUNK, bool)
-        self.advance = _compiled(advance, state, chunk_keys, stages, ends, inputs, jnp.asarray(0.8))
+        self.advance = compiled(advance, state, chunk_keys, stages, ends, inputs, jnp.asarray(0.8))
         self.score = jax.jit(score)
         self.keys = jax.jit(keys)
-
-
-def _compiled(function: Callable[..., Any], *like: Any) -> Callable[..., Any]:
-    """Compiled ahead of time: a call with other shapes fails instead of compiling again."""
-    count_compilation()
-    return jax.jit(function).lower(*like).compile()
 
 
 _PROGRAMS: WeakKeyDictionary[Density, _Program] = WeakKeyDictionary()

@@ -77,6 +77,10 @@ class Model(ABC):
     def bounded_target(self, codebook: Codebook) -> tuple[str, tuple[float, float]]:
         """The one sensitive array with its declared bounds, for a histogram; or refused."""
 
+    def for_survey(self, survey: Survey) -> Model:  # noqa: ARG002
+        """The model with what it must know of this survey (its weight column); itself if nothing."""
+        return self
+
     @property
     def takes_record_count(self) -> bool:
         """Whether the function has a parameter `n` that is no column: the number of records."""

@@ -9,18 +9,16 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
-from verification_samples import make_frame, make_survey
+from verification_samples import FINGERPRINT, OpenLedger, make_frame, make_survey
 
 from understudy.verify.accounts import add_user
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.ledger import Ledger
-
-OpenLedger = Callable[[], Ledger]
 
 
 @pytest.fixture(scope="session")
@@ -109,9 +107,6 @@ def open_ledger(place: tuple[str, str]) -> Iterator[OpenLedger]:
     yield opener
     for ledger in opened:
         ledger.close()
-
-
-FINGERPRINT = "ab" * 32
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FINGERPRINT, OpenLedger
-from verification_samples import make_query
+from verification_samples import FINGERPRINT, OpenLedger, make_query
 
 from understudy.errors import Refused, UnknownName
 from understudy.verify.accounts import (
@@ -47,17 +46,17 @@ def test_200_connections_at_once_spend_exactly_the_budget(
     barrier = threading.Barrier(count, timeout=60)
     outcomes: list[str] = []
 
-    def ask(place: int) -> None:
+    def ask(number: int) -> None:
         try:
-            with Ledger(*place_of_ledger) as mine:  # its connection is open and warm
+            with Ledger(*place) as mine:  # its connection is open and warm
                 barrier.wait()
-                query = make_query(epsilon="0.1", estimate=1.0 + place)
+                query = make_query(epsilon="0.1", estimate=1.0 + number)
                 outcomes.append(type(mine.reserve("ann", FINGERPRINT, query)).__name__)
         except Exception as error:
-            barrier.abort() if not isinstance(error, OverBudget) else None
+            if not isinstance(error, OverBudget):
+                barrier.abort()
             outcomes.append(type(error).__name__)
 
-    place_of_ledger = place
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(count)]
     for thread in threads:
         thread.start()
@@ -156,9 +155,7 @@ def test_a_changed_ledger_does_not_open(
         open_ledger()
 
 
-def test_entries_cannot_be_changed_through_the_database(
-    ledger: Ledger, place: tuple[str, str]
-) -> None:
+def test_entries_cannot_be_changed_through_the_database(ledger: Ledger) -> None:
     reserved(ledger)
     for change in ("UPDATE entries SET micro = 0", "DELETE FROM entries"):
         with (
@@ -337,7 +334,7 @@ def test_releases_spend_from_the_same_cap_once_per_reference(ledger: Ledger) -> 
 # 16. Keys and grants -------------------------------------------------------------------
 
 
-def test_keys_are_stored_hashed_and_checked(ledger: Ledger, place: tuple[str, str]) -> None:
+def test_keys_are_stored_hashed_and_checked(ledger: Ledger) -> None:
     key = add_user(ledger, "carol", role="steward")
     user = authenticate(ledger, key)
     assert (user.name, user.role) == ("carol", "steward")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,12 @@ import polars as pl
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
+from understudy.verify.ledger import Ledger
 from understudy.verify.query import Query, read_query
+
+OpenLedger = Callable[[], Ledger]
+
+FINGERPRINT = "ab" * 32
 
 BOOK = Codebook(
     {

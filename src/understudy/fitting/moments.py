@@ -1,0 +1,154 @@
+"""Exact draws for Gaussian models with linear contributions: one pass over the data, then none.
+
+With contributions alpha_i f_i the density depends on the data through X'AX, X'AY and Y'AY alone
+(methods §4). Under a flat prior of B and |Sigma|^(-(d+1)/2) for Sigma it is
+
+    Sigma ~ inverse Wishart(A - K, R),   B | Sigma ~ matrix normal(B_hat, (X'AX)^-1, Sigma),
+
+A = sum alpha_i, R the weighted residual sum of squares. The model's own prior comes in by
+independence Metropolis: such a draw is a proposal, and it is accepted with the ratio of the
+model's prior to that flat one. Draws are thinned, so that kept ones are all but independent.
+Clipped contributions have other tails and are not for this sampler (NUTS draws them).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import isinf
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.linalg import solve_triangular
+
+from understudy.fitting.diagnostics import diagnose
+from understudy.fitting.nuts import Chains, Settings
+from understudy.models.contract import Arrays
+from understudy.models.density import Density
+from understudy.models.gaussian import GaussianModel
+from understudy.privacy.contract import Terms
+
+THINNING = 3  # proposals per kept draw: acceptance is .7 to .9, so two in a row rarely repeat
+BURN_IN = 30  # proposals of each chain that are left out
+LARGEST_CONDITION = 1e12  # of X'AX; beyond it the prior decides, and NUTS is asked
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Weighted moments of the records, and the sum of their weights."""
+
+    XX: Array  # (K, K)
+    XY: Array  # (K, d)
+    YY: Array  # (d, d)
+    total: Array
+
+
+jax.tree_util.register_dataclass(Moments, ["XX", "XY", "YY", "total"], [])
+
+
+def is_linear(density: Density, terms: Terms) -> bool:
+    """Whether contributions are alpha_i f_i under the model's own prior, and f_i Gaussian."""
+    own_prior = isinf(terms.prior_scale)
+    return isinstance(density.model, GaussianModel) and isinf(terms.limit) and own_prior
+
+
+@jax.jit
+def weighted_moments(X: Array, Y: Array, alpha: Array) -> Moments:
+    """X'AX, X'AY, Y'AY and the sum of alpha, in one pass over the data."""
+    Z = jnp.concatenate([X, Y], axis=1)
+    K = X.shape[1]
+    G = (Z * alpha[:, None]).T @ Z
+    return Moments(G[:K, :K], G[:K, K:], G[K:, K:], alpha.sum())
+
+
+def sample_exactly(
+    density: Density, arrays: Arrays, alpha: Array, settings: Settings, key: Array
+) -> Chains | None:
+    """Chains of kept draws; None where the flat-prior posterior does not exist (too little weight
+    for the covariance matrix, or a combination of predictors without weight)."""
+    model = density.model
+    if not isinstance(model, GaussianModel):
+        return None
+    X, Y = model.gaussian_data(arrays)
+    moments = weighted_moments(X, Y, alpha)
+    if not _is_proper(moments):
+        return None
+    positions = _chains(
+        density, settings.chains, settings.per_chain, key, moments, _public_rows(density, arrays)
+    )
+    kept = np.asarray(positions)
+    return Chains(kept, diagnose(kept, 0, density.coordinates, THINNING))
+
+
+def _is_proper(moments: Moments) -> bool:
+    K, d = moments.XY.shape
+    XX = np.asarray(moments.XX)
+    scale = np.sqrt(np.diag(XX))
+    if not (scale > 0).all() or float(moments.total) - K <= d + 1:
+        return False
+    return bool(np.linalg.cond(XX / np.outer(scale, scale)) < LARGEST_CONDITION)
+
+
+def _public_rows(density: Density, arrays: Arrays) -> dict[str, Array]:
+    """Arrays for the prior's sake: the model's function wants them, and the prior ignores them."""
+    return {name: jnp.zeros((density.n, *a.shape[1:]), a.dtype) for name, a in arrays.items()}
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _chains(
+    density: Density, chains: int, kept: int, key: Array, moments: Moments, blank: dict[str, Array]
+) -> Array:
+    """(chains, kept, D) unconstrained positions."""
+    model = density.model
+    assert isinstance(model, GaussianModel)  # settled by the caller
+    steps = BURN_IN + kept * THINNING
+    of_proposals, of_steps = jax.random.split(key)
+    B, Sigma = propose(of_proposals, moments, chains * steps)
+    positions = jax.vmap(model.position)(B, Sigma)
+    log_prior = jax.vmap(lambda q: density.evaluate(q, blank)[0])(positions)
+    d = Sigma.shape[-1]
+    flat = -0.5 * (d + 1) * jnp.linalg.slogdet(Sigma)[1] + jax.vmap(model.log_volume)(B, Sigma)
+    log_ratio = (log_prior - flat).reshape(chains, steps)
+    levels = jnp.log(jax.random.uniform(of_steps, (chains, steps)))
+    places = jax.vmap(metropolis_places)(log_ratio, levels)[:, BURN_IN + THINNING - 1 :: THINNING]
+    by_chain = positions.reshape(chains, steps, -1)
+    return jnp.take_along_axis(by_chain, places[:, :, None], axis=1)
+
+
+def propose(key: Array, moments: Moments, count: int) -> tuple[Array, Array]:
+    """B (count, K, d) and Sigma (count, d, d) from the flat-prior posterior.
+
+    With R = C C' and A the Bartlett factor of a Wishart(nu, I), Sigma = F F', F = C A'^-1, and
+    B = B_hat + L'^-1 E F' with X'AX = L L' and E standard normal.
+    """
+    of_chi, of_lower, of_normal = jax.random.split(key, 3)
+    K, d = moments.XY.shape
+    L = jnp.linalg.cholesky(moments.XX)
+    half = solve_triangular(L, moments.XY, lower=True)
+    centre = solve_triangular(L.T, half, lower=False)
+    C = jnp.linalg.cholesky(moments.YY - half.T @ half)
+    freedom = moments.total - K - jnp.arange(d)
+    chi = jnp.sqrt(2.0 * jax.random.gamma(of_chi, 0.5 * freedom, (count, d)))
+    lower = jnp.tril(jax.random.normal(of_lower, (count, d, d)), -1)
+    A = lower + chi[:, :, None] * jnp.eye(d)
+    inverse = jax.vmap(lambda a: solve_triangular(a, jnp.eye(d), lower=True))(A)
+    F = jnp.einsum("ij,skj->sik", C, inverse)
+    E = jax.random.normal(of_normal, (count, K, d))
+    spread = jnp.einsum("kj,sjd->skd", solve_triangular(L.T, jnp.eye(K), lower=False), E)
+    B = centre + jnp.einsum("skd,sjd->skj", spread, F)
+    return B, jnp.einsum("sij,skj->sik", F, F)
+
+
+def metropolis_places(log_ratio: Array, levels: Array) -> Array:
+    """Which proposal the chain is at after each step; `levels` are logs of uniform numbers."""
+
+    def step(at: Array, this: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        number, ratio, level = this
+        moved = level < ratio - log_ratio[at]
+        at = jnp.where(moved, number, at)
+        return at, at
+
+    numbers = jnp.arange(log_ratio.shape[0])
+    return jax.lax.scan(step, jnp.zeros((), numbers.dtype), (numbers, log_ratio, levels))[1]

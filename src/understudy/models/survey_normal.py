@@ -1,0 +1,161 @@
+"""What FBS and FBP share: log outcomes and the log weight, given public predictors (T §2).
+
+The weight column of the design is sensitive too, and synthesized. Its unit is N/n, with public
+n and N. `tables` says for which estimator the synthetic files are made (docs/decisions/004):
+"recommended" files give good tables by plain weighted estimation; "paper" files follow T §2.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NoReturn, TypeVar, get_args
+
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+from jax import Array
+from numpy.typing import NDArray
+
+from understudy.errors import Refused, UnknownName
+from understudy.models.contract import Arrays, Columns, array_column
+from understudy.models.design_matrix import design_matrix
+from understudy.models.gaussian import GaussianModel, cell_numbers
+from understudy.models.public_totals import (
+    PublicTotals,
+    public_totals,
+    scaled_weights,
+    weight_unit,
+)
+from understudy.survey.codebook import Codebook
+from understudy.survey.survey import Survey
+
+Tables = Literal["recommended", "paper"]
+Vector = NDArray[np.float64]
+Self = TypeVar("Self", bound="SurveyNormal")
+
+
+@dataclass(frozen=True)
+class SurveyNormal(GaussianModel):
+    """`weight` and `totals` are filled in from the survey's design and codebook."""
+
+    outcome: str | tuple[str, ...]
+    predictors: str
+    population: float | None = None
+    tables: Tables = "recommended"
+    weight: str | None = None
+    totals: PublicTotals | None = None
+
+    def __post_init__(self) -> None:
+        names = (self.outcome,) if isinstance(self.outcome, str) else tuple(self.outcome)
+        if not names or len(set(names)) < len(names):
+            raise Refused('Name each outcome once, such as "salary" or ["salary", "bonus"].')
+        object.__setattr__(self, "outcome", names)
+        if self.tables not in get_args(Tables):
+            raise UnknownName("kind of tables", str(self.tables), get_args(Tables))
+        size = self.population
+        if size is not None and not (isinstance(size, (int, float)) and 0 < size < np.inf):
+            raise Refused("`population` is the public size of the population, a number above 0.")
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        return tuple(self.outcome)
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        return self.outcomes if self.weight is None else (*self.outcomes, self.weight)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        named = tuple(f"y{k}" for k in range(len(self.outcomes)))
+        return named if self.weight is None else (*named, "w")
+
+    def for_survey(self: Self, survey: Survey) -> Self:
+        name = survey.design.weight
+        if name is None:
+            raise Refused(
+                f"{type(self).__name__} synthesizes the design weight too; name it, as in "
+                'Design(weight="w").'
+            )
+        if survey.design.replicates is not None:
+            raise Refused(
+                "Replicate weights give the confidential weights away; leave these columns and "
+                "`replicates` out of the survey that is synthesized."
+            )
+        if not survey.raw[name].type().is_floating():
+            raise Refused(
+                f"The weight `{name}` holds whole numbers, and synthetic weights are not whole; "
+                "store it as decimals (cast it to float64)."
+            )
+        if name in self.outcomes:
+            raise Refused(f"`{name}` is the weight; it is synthesized with the outcomes anyway.")
+        return replace(self, weight=name, totals=public_totals(survey, self.population))
+
+    def prepare(self, survey: Survey, like: Survey | None = None) -> Arrays:
+        weight, totals = self._bound()
+        X = design_matrix(survey, self.predictors, self.sensitive, like)
+        if np.linalg.matrix_rank(X.T @ X) < X.shape[1]:
+            raise Refused(
+                f"The predictors `{self.predictors}` are collinear: a column repeats others, or a "
+                "combination of levels has no records; leave a term out or merge levels."
+            )
+        frame = survey.frame(list(self.sensitive))
+        arrays: Arrays = {"X": X, "cell": cell_numbers(X)}
+        for k, name in enumerate(self.outcomes):
+            arrays[f"y{k}"] = _logs(frame[name])
+        arrays["w"] = _logs(frame[weight]) - np.log(weight_unit(totals, survey.n))
+        return arrays
+
+    def restore(self, generated: Mapping[str, NDArray[Any]], survey: Survey) -> Columns:
+        weight, totals = self._bound()
+        columns = {
+            name: array_column(np.exp(generated[f"y{k}"]), name, survey)
+            for k, name in enumerate(self.outcomes)
+        }
+        log_weight = np.asarray(generated["w"], dtype=np.float64)
+        if self.tables == "paper":
+            totals = PublicTotals(totals.size)
+        columns[weight] = pl.Series(weight, scaled_weights(log_weight, survey, totals))
+        return columns
+
+    def units(self, codebook: Codebook) -> str:  # noqa: ARG002
+        weight, totals = self._bound()
+        logs = ", ".join(f"log {name}" for name in self.outcomes)
+        return (
+            f"Log-likelihoods are of {logs} and log({weight} n/N), with the public number of "
+            f"records n and size of the population N = {totals.size:,.10g}"
+        )
+
+    def rests_on(self, survey: Survey) -> dict[str, str]:  # noqa: ARG002
+        return {}
+
+    def bounded_target(self, codebook: Codebook) -> NoReturn:  # noqa: ARG002
+        raise Refused(
+            f"A perturbed histogram stands for one variable; {type(self).__name__} has the weight "
+            "beside its outcome."
+        )
+
+    def gaussian_data(self, arrays: Mapping[str, Any]) -> tuple[Array, Array]:
+        columns = [jnp.asarray(arrays[name]) for name in self.targets]
+        return jnp.asarray(arrays["X"]), jnp.stack(columns, axis=1)
+
+    def _bound(self) -> tuple[str, PublicTotals]:
+        if self.weight is None or self.totals is None:
+            raise Refused("The model has not met its survey; call `model.for_survey(survey)`.")
+        return self.weight, self.totals
+
+
+def _logs(values: pl.Series) -> Vector:
+    """log of a column that must be above 0."""
+    if not values.dtype.is_numeric():
+        raise Refused(f"`{values.name}` is not numeric; the model takes its logarithm.")
+    numbers = values.cast(pl.Float64).to_numpy()
+    if not np.isfinite(numbers).all():
+        raise Refused(f"`{values.name}` has missing or infinite values; drop or impute them.")
+    if (numbers <= 0).any():
+        raise Refused(
+            f"`{values.name}` is zero or negative for some records, and the model takes its "
+            "logarithm; leave these records out and publish their share as a public category, or "
+            "shift the column by a public constant first."
+        )
+    return np.log(numbers)

@@ -1,0 +1,116 @@
+"""Workers: a deadline of CPU time per partition, and no partition disturbs another (threat 7)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from understudy.verify.partition_fit import (
+    Task,
+    estimate,
+    linear_coefficients,
+    logistic_coefficients,
+    weighted_quantile,
+)
+from understudy.verify.workers import WorkerPool
+
+
+def quantile_task(values: list[float]) -> Task:
+    return Task("quantile", np.array([values, [1.0] * len(values)]))
+
+
+def slow_task() -> Task:
+    """A design so wide that its QR takes far longer than the deadline of the tests."""
+    draw = np.random.default_rng(1)
+    columns = draw.normal(size=(1202, 2500))
+    columns[1] = 1.0
+    return Task("logistic", columns, levels=(0,) * 1200)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[WorkerPool]:
+    made = WorkerPool(count=2, deadline=0.3)
+    yield made
+    made.close()
+
+
+def test_a_slow_partition_has_no_estimate_and_the_others_are_untouched(pool: WorkerPool) -> None:
+    tasks = [quantile_task([float(k), k + 1.0, k + 2.0]) for k in range(8)]
+    plain = pool.run(tasks)
+    assert plain.tolist() == [k + 1.0 for k in range(8)]
+    tasks[3] = slow_task()
+    start = time.monotonic()
+    found = pool.run(tasks)
+    assert np.isnan(found[3])
+    assert time.monotonic() - start < pool.worst_seconds(8)
+    assert np.array_equal(np.delete(found, 3), np.delete(plain, 3))
+    assert np.array_equal(pool.run(tasks[:3]), plain[:3])  # the pool has recovered
+
+
+def test_a_killed_worker_is_one_missing_estimate(pool: WorkerPool) -> None:
+    pool.run([quantile_task([1.0])] * 2)
+    os.kill(pool._idle[-1].pid, signal.SIGKILL)
+    time.sleep(0.05)
+    found = pool.run([quantile_task([5.0])] * 4)
+    assert np.isnan(found).sum() <= 1
+    assert set(found[~np.isnan(found)]) == {5.0}
+
+
+def test_a_task_that_makes_no_sense_is_only_missing(pool: WorkerPool) -> None:
+    broken = Task("linear", np.ones((2, 3)), levels=(0, 0))
+    found = pool.run([broken, quantile_task([2.0]), quantile_task([])])
+    assert np.isnan(found[0])
+    assert found[1] == 2.0
+    assert np.isnan(found[2])
+
+
+def test_the_estimate_depends_on_the_records_not_their_order() -> None:
+    draw = np.random.default_rng(2)
+    columns = draw.normal(size=(4, 200))
+    columns[1] = draw.uniform(1, 5, 200)
+    shuffled = columns[:, draw.permutation(200)]
+    task = Task("linear", columns, levels=(0, 0), column=1)
+    other = Task("linear", shuffled, levels=(0, 0), column=1)
+    assert estimate(task) == estimate(other)  # to the last bit
+
+
+def test_singular_separated_and_short_designs_have_no_coefficients() -> None:
+    draw = np.random.default_rng(3)
+    x = draw.normal(size=50)
+    ones = np.ones(50)
+    y = (x > 0).astype(float)
+    assert linear_coefficients(y, np.column_stack([ones, x, 2 * x]), ones) is None
+    assert linear_coefficients(y, np.column_stack([ones, 0 * x]), ones) is None
+    assert linear_coefficients(y[:1], np.column_stack([ones, x])[:1], ones[:1]) is None
+    assert logistic_coefficients(y, np.column_stack([ones, x]), ones) is None
+    assert logistic_coefficients(ones, np.column_stack([ones, x]), ones) is None
+
+
+def test_logistic_coefficients_maximise_the_likelihood() -> None:
+    draw = np.random.default_rng(4)
+    X = np.column_stack([np.ones(400), draw.normal(size=(400, 2))])
+    w = draw.uniform(0.5, 3, 400)
+    y = (draw.random(400) < 1 / (1 + np.exp(-(X @ [0.3, -1.0, 0.5])))).astype(float)
+
+    def loss(b: np.ndarray) -> float:
+        z = X @ b
+        return float(np.sum(w * (np.logaddexp(0, z) - y * z)))
+
+    direct = minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-7}).x
+    found = logistic_coefficients(y, X, w)
+    assert found is not None
+    np.testing.assert_allclose(found, direct, atol=1e-6)
+
+
+def test_weighted_quantile_by_repetition() -> None:
+    values, weight = np.array([3.0, 1.0, 2.0]), np.array([2.0, 1.0, 3.0])
+    repeated = np.array([3.0, 3.0, 1.0, 2.0, 2.0, 2.0])
+    for p in (0.05, 0.3, 0.5, 0.66, 0.67, 0.99):
+        expected = np.quantile(repeated, p, method="inverted_cdf")
+        assert weighted_quantile(values, weight, p) == expected
