@@ -146,6 +146,11 @@ def _refuse_columns(survey: Survey, model: Model, mechanism: Mechanism) -> None:
                 f"Column `{column.name}` is declared sensitive, and the model does not synthesize "
                 "it; model it too, or leave it out of the survey."
             )
+    if model.generates_from_records and mechanism.has_epsilon:
+        raise Refused(
+            "This model draws each record's component given its own confidential value, which no "
+            "claim with epsilon covers; use assignments='prior', or a mechanism of kind `risk`."
+        )
     if mechanism.formal:
         drafted = survey.codebook.not_declared(model.rests_on(survey))
         if drafted:
@@ -166,6 +171,11 @@ def _settle_missing(
         raise Refused(
             f"{', '.join(f'`{name}`' for name in model.sensitive)} has missing values; choose "
             "`missing='drop'` or `missing='model'`."
+        )
+    if missing == "model" and model.generates_from_records:
+        raise Refused(
+            "A record without a value has no component of its own; use assignments='prior', or "
+            "`missing='drop'`."
         )
     if missing == "drop":
         kept, dropped = without_missing(survey, model.sensitive)

@@ -19,7 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "survey": set(),
     "tables": {"survey"},
     "models": {"survey", "tables"},
-    "privacy": {"survey", "tables", "models"},
+    "privacy": {"survey", "tables", "models", "risk"},
     "fitting": {"survey", "models", "privacy"},
     "risk": {"survey", "tables"},
     "utility": {"survey", "tables"},

@@ -105,6 +105,8 @@ class ModelFitter:
 
     def _by_nuts(self, terms: Terms, stage: str, start: Matrix | None) -> Chains:
         centre = terms.prior_centre
+        if start is None:
+            start = self._model_start(terms.alpha)
         inputs = {
             "arrays": {name: jnp.asarray(array) for name, array in self.safe_arrays.items()},
             "alpha": jnp.asarray(terms.alpha, dtype=jnp.float64),
@@ -118,6 +120,12 @@ class ModelFitter:
         iterations = self.settings.chains * (self.settings.warmup + self.settings.per_chain)
         with fit_progress(stage, iterations, self.show_progress) as tick:
             return sample(self.density, inputs, self.settings, self._key(stage), start, tick)
+
+    def _model_start(self, alpha: Vector) -> Matrix | None:
+        parameters = self.model.start(self.safe_arrays, alpha)
+        if parameters is None:
+            return None
+        return np.asarray(self.density.unconstrain(parameters, self.safe_arrays))[None]
 
     def record_loglik(self, position: Vector) -> Vector:
         return np.asarray(self.density.evaluate_now(jnp.asarray(position), self.safe_arrays)[1])

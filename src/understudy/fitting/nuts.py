@@ -116,14 +116,14 @@ def sample(
             _Chain(program, jnp.asarray(points[c]), key_c, settings.warmup, target, inputs, tick)
             for c, key_c in enumerate(jax.random.split(key_chains, settings.chains))
         ]
-        found = _run(chains, density, settings)
+        found = _run(chains, density, settings, inputs)
         if not found.diagnostics.diverged:
             break
         points = found.positions[:, -1]
     return found
 
 
-def _run(chains: list[_Chain], density: Density, settings: Settings) -> Chains:
+def _run(chains: list[_Chain], density: Density, settings: Settings, inputs: Inputs) -> Chains:
     """Run on until the diagnostics pass, or the run is `most_thinning` times as long as asked."""
     thinning = 1
     with ThreadPoolExecutor(min(settings.chains, os.cpu_count() or 1)) as threads:
@@ -133,7 +133,8 @@ def _run(chains: list[_Chain], density: Density, settings: Settings) -> Chains:
                 done.result()
             positions = np.stack([chain.kept(length, thinning) for chain in chains])
             divergences = sum(chain.divergences(length) for chain in chains)
-            found = diagnose(positions, divergences, density.coordinates, thinning)
+            names, numbers = density.judged(positions, inputs["arrays"])
+            found = diagnose(numbers, divergences, names, thinning)
             last = 2 * thinning > settings.most_thinning
             if not found.failures or found.diverged or last:
                 return Chains(positions, found)

@@ -17,21 +17,14 @@ import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
-from jax import Array
 from numpy.typing import NDArray
 
+from understudy.models.beta import beta_log_density
 from understudy.models.contract import Arrays, Columns, Model, array_column
 from understudy.models.design_matrix import design_matrix
-from understudy.models.log_gamma import log_gamma
 from understudy.models.unit_interval import Bounds, checked_bounds, unit_outcome, unit_scale
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
-
-
-def beta_log_density(y: Array, first: Array, second: Array, total: Array) -> Array:
-    """log Beta(y; first, second) with first + second = total, one number for all records."""
-    constant = log_gamma(total) - log_gamma(first) - log_gamma(second)
-    return constant + (first - 1.0) * jnp.log(y) + (second - 1.0) * jnp.log1p(-y)
 
 
 @dataclass(frozen=True)

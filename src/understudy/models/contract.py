@@ -82,6 +82,29 @@ class Model(ABC):
         return self
 
     @property
+    def generates_from_records(self) -> bool:
+        """Whether a synthetic record depends on its confidential values beyond the parameters.
+
+        Then the parameters are not all that is released, and no claim with epsilon holds.
+        """
+        return False
+
+    def start(self, arrays: Arrays, alpha: NDArray[np.float64]) -> dict[str, Any] | None:  # noqa: ARG002
+        """Parameters by site name where chains start; None leaves it to the sampler."""
+        return None
+
+    def predictive(
+        self,
+        parameters: Mapping[str, jax.Array],  # noqa: ARG002
+        arrays: Mapping[str, Any],  # noqa: ARG002
+    ) -> dict[str, jax.Array] | None:
+        """Numbers on which chains are judged; None judges the parameters themselves.
+
+        For models whose parameters are not identified (a mixture's labels).
+        """
+        return None
+
+    @property
     def takes_record_count(self) -> bool:
         """Whether the function has a parameter `n` that is no column: the number of records."""
         return "n" in inspect.signature(self.function).parameters

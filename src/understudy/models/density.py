@@ -70,6 +70,35 @@ class Density:
         trace = self._replay(position, arrays)[1]
         return {name: jnp.asarray(trace[name]["value"]) for name in self.shapes}
 
+    def unconstrain(self, parameters: Mapping[str, Any], arrays: Mapping[str, Any]) -> Array:
+        """The position of these parameters; the inverse of `constrain`."""
+        given = {name: jnp.asarray(parameters[name]) for name in self.shapes}
+        seeded = handlers.seed(self.model.function, jax.random.key(0))
+        trace = handlers.trace(handlers.substitute(seeded, data=given)).get_trace(
+            **self._arguments(arrays)
+        )
+        free = [biject_to(trace[name]["fn"].support).inv(given[name]) for name in self.shapes]
+        return jnp.concatenate([jnp.ravel(part) for part in free])
+
+    def judged(
+        self, positions: NDArray[np.float64], arrays: Mapping[str, Any]
+    ) -> tuple[list[str], NDArray[np.float64]]:
+        """What chains are judged on: names, and numbers (chains, draws, names)."""
+
+        def numbers(position: Array) -> Array | None:
+            found = self.model.predictive(self.constrain(position, arrays), arrays)
+            if found is None:
+                return None
+            names[:] = list(found)
+            return jnp.stack(list(found.values()))
+
+        names: list[str] = []
+        flat = jnp.asarray(positions.reshape(-1, self.dimension))
+        if jax.eval_shape(numbers, flat[0]) is None:
+            return self.coordinates, positions
+        values = np.asarray(jax.jit(lambda q: jax.lax.map(numbers, q))(flat))
+        return names, values.reshape(positions.shape[:2] + values.shape[1:])
+
     def generate(self, key: Array, position: Array, arrays: Mapping[str, Any]) -> dict[str, Array]:
         """New sensitive arrays for all records, from one parameter draw."""
         parameters = self.constrain(position, arrays)

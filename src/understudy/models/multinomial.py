@@ -85,12 +85,12 @@ def multinomial(size: int, probabilities: Vector, rng: np.random.Generator) -> C
     return rng.multinomial(size, probabilities).astype(np.int64, copy=False)
 
 
-def synthetic_counts(counts: ArrayLike, size: int, prior: float, rng: np.random.Generator) -> Counts:
-    """pi ~ Dirichlet(prior + counts), then Multinomial(size, pi): one synthetic table (M §2.2.4)."""
+def synthetic_counts(
+    counts: ArrayLike, size: int, prior: float, rng: np.random.Generator
+) -> Counts:
+    """pi ~ Dirichlet(prior + counts), then Multinomial(size, pi): one table (M §2.2.4)."""
     return multinomial(size, dirichlet(np.asarray(counts) + prior, rng), rng)
 
 
 def _number(value: Any) -> bool:
-    return (
-        isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    )
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

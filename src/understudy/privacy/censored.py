@@ -22,6 +22,7 @@ from understudy.privacy.contract import (
     weights_from,
 )
 from understudy.privacy.contributions import clip_bound
+from understudy.privacy.risk_weights import RiskWeights
 from understudy.privacy.weighted import checked_scale, fixed_weights
 
 
@@ -30,8 +31,9 @@ class Censored(Mechanism):
     """Censor_w (`weighted=True`) or Censor_uw (`weighted=False`) of the paper.
 
     `weights` takes the record weights' function from elsewhere: a reference survey on which it is
-    fitted, or the function of an earlier release (`fixed_from`). Without it, weights come from an
-    unweighted fit on the same data, as in the paper.
+    fitted, the function of an earlier release (`fixed_from`), or identification risk
+    (`PairwiseRisk(...)`, on the same data or against its own `reference`). Without it, weights
+    come from an unweighted fit on the same data, as in the paper.
     """
 
     formal: ClassVar[bool] = True
@@ -58,6 +60,10 @@ class Censored(Mechanism):
         first.check()
         if not self.weighted:
             return Prepared(plain_terms(fitter, limit=limit), first.positions)
+        if isinstance(self.weights, RiskWeights):
+            alpha, source = self.weights.settle(fitter)
+            terms = plain_terms(fitter, alpha, limit)
+            return Prepared(terms, first.positions, conditions=(source,))
         weights, source = self._weights(fitter, first)
         terms = plain_terms(fitter, weights(fitter), limit)
         return Prepared(terms, first.positions, weights=weights, conditions=(source,))

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,10 @@ from understudy.errors import Refused
 from understudy.privacy.histogram import Bins, HistogramDraw
 from understudy.privacy.record_bounds import RecordBounds
 from understudy.privacy.record_weights import linear_weights
+
+if TYPE_CHECKING:
+    from understudy.models.contract import Model
+    from understudy.survey.survey import Survey
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -67,6 +71,12 @@ class Fitted(Protocol):
 
 class Fitter(Protocol):
     """One model on one database, ready to be fitted under any terms."""
+
+    @property
+    def model(self) -> Model: ...
+
+    @property
+    def survey(self) -> Survey: ...  # the records that are fitted, on their published scale
 
     @property
     def n(self) -> int: ...
@@ -150,6 +160,7 @@ class Mechanism(ABC):
     """A mechanism that releases posterior draws; `epsilon` is the total over all data sets."""
 
     formal: ClassVar[bool] = False  # a formal claim rests on declared facts only
+    has_epsilon: ClassVar[bool] = True  # False: the claim is of kind `risk`
 
     @abstractmethod
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:

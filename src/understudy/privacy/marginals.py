@@ -84,7 +84,7 @@ def noisy_tables(
     """One data set's tables with noise at epsilon/m: all that touches the records."""
     sizes = table.categories.sizes
     shapes = [tuple(sizes[column] for column in names) for names in columns]
-    exact = [_counted(table, names, shape) for names, shape in zip(columns, shapes, strict=True)]
+    exact = marginal_counts(table, columns)
     sensitivity = mechanism.sensitivity(len(columns), datasets)
     noisy = integer_laplace(np.concatenate(exact), sensitivity, mechanism.epsilon)
     cuts = np.cumsum([one.size for one in exact])[:-1]
@@ -92,6 +92,18 @@ def noisy_tables(
         one.reshape(shape).astype(np.float64)
         for one, shape in zip(np.split(noisy, cuts), shapes, strict=True)
     ]
+
+
+def marginal_counts(table: CrossTable, columns: Sequence[Columns]) -> list[NDArray[np.int64]]:
+    """The exact tables, flattened, the last column fastest."""
+    sizes = table.categories.sizes
+    counted = []
+    for names in columns:
+        shape = tuple(sizes[column] for column in names)
+        cells = np.ravel_multi_index(tuple(table.codes[:, name] for name in names), shape)
+        found = np.bincount(cells, table.counts, minlength=math.prod(shape))
+        counted.append(np.rint(found).astype(np.int64))  # whole numbers below 2^53 are exact
+    return counted
 
 
 def marginal_tables(
@@ -140,12 +152,6 @@ def _pool(
         raise Refused("The codebook's `impossible` conditions leave no cell; correct the rules.")
     weights = drawn.weights[allowed]
     return Pool(drawn.codes[allowed], weights / weights.sum())
-
-
-def _counted(table: CrossTable, names: Columns, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    cells = np.ravel_multi_index(tuple(table.codes[:, name] for name in names), shape)
-    found = np.bincount(cells, table.counts, minlength=math.prod(shape))
-    return np.rint(found).astype(np.int64)  # sums of whole numbers below 2^53 are exact
 
 
 def _tolerance(columns: Sequence[Columns], size: int) -> float:

@@ -26,13 +26,18 @@ from understudy.privacy.contributions import clip_bound
 from understudy.privacy.histogram import Bins, bin_count
 from understudy.privacy.record_bounds import RecordBounds
 from understudy.privacy.reference_censored import ReferenceCensored
+from understudy.privacy.risk_weights import ConstantWeight, MarginalRisk, PairwiseRisk, QWayRisk
 from understudy.privacy.weighted import Weighted, WeightedE
 
 __all__ = [
     "Censored",
+    "ConstantWeight",
     "FixedWeights",
+    "MarginalRisk",
     "Mechanism",
+    "PairwiseRisk",
     "PerturbedHistogram",
+    "QWayRisk",
     "ReferenceCensored",
     "Unweighted",
     "Weighted",
@@ -43,6 +48,8 @@ __all__ = [
 @dataclass(frozen=True)
 class Unweighted(Mechanism):
     """f_i: the posterior itself. Its claim is of kind `risk`: no epsilon."""
+
+    has_epsilon: ClassVar[bool] = False
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:  # noqa: ARG002
         return Prepared(plain_terms(fitter))

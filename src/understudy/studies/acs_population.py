@@ -57,7 +57,9 @@ def population(
     return table
 
 
-def pums_tables(survey: Survey, columns: Sequence[str] = VARIABLES) -> tuple[list[Vector], list[Pair]]:
+def pums_tables(
+    survey: Survey, columns: Sequence[str] = VARIABLES
+) -> tuple[list[Vector], list[Pair]]:
     """Shares of all two-way tables of prepared PUMS records."""
     table = cross_tabulate(survey, categories_of(survey, columns))
     sizes = table.categories.sizes

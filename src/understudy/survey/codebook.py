@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -118,12 +118,12 @@ def codebook_from_dict(document: Mapping[str, Any]) -> Codebook:
         if name not in columns:
             raise UnknownName("column under [population.by]", name, columns)
         levels = columns[name].levels or ()
-        spelled = {str(level): level for level in levels}
+        spelled = _spelled(levels)
         totals[name] = {}
         for text, count in _table(by_level, f"population.by.{name}").items():
-            if levels and text not in spelled:
+            level = _read_key(text, spelled)
+            if levels and level not in levels:
                 raise UnknownName(f"level of `{name}` under [population.by]", text, spelled)
-            level = spelled.get(text, _read_key(text))
             totals[name][level] = _positive(count, f"population.by.{name}.{text}")
         sum_of_levels = math.fsum(totals[name].values())
         complete = set(totals[name]) == set(levels)
@@ -156,8 +156,8 @@ def codebook_to_toml(codebook: Codebook) -> str:
         lines += ["[population]", f"size = {_toml(codebook.population_size)}", ""]
     for name, totals in codebook.population_by.items():
         lines.append(f"[population.by.{_toml(name)}]")
-        levels = codebook.columns[name].levels if name in codebook else None
-        lines += [f"{_key(level, levels)} = {_toml(count)}" for level, count in totals.items()]
+        spelled = _spelled((codebook[name].levels if name in codebook else None) or ())
+        lines += [f"{_key(level, spelled)} = {_toml(count)}" for level, count in totals.items()]
         lines.append("")
     for column in codebook:
         lines.append(f"[columns.{_toml(column.name)}]")
@@ -172,8 +172,9 @@ def codebook_to_toml(codebook: Codebook) -> str:
         if column.levels is not None:
             lines.append(f"levels = {_toml(list(column.levels))}")
         if column.value_labels:
+            spelled = _spelled((*(column.levels or ()), *column.missing))
             pairs = ", ".join(
-                f"{_toml(str(v))} = {_toml(t)}" for v, t in column.value_labels.items()
+                f"{_key(v, spelled)} = {_toml(t)}" for v, t in column.value_labels.items()
             )
             lines.append(f"value_labels = {{ {pairs} }}")
         if column.bounds is not None:
@@ -226,17 +227,21 @@ def _column(name: str, facts: Mapping[str, Any]) -> Column:
 
 def _value_labels(name: str, labels: Any, values: tuple[Value, ...]) -> dict[Value, str]:
     """TOML keys are strings; give them back the type of the levels they name, or a number's."""
-    spelled: dict[str, Value] = {str(value): value for value in values}
-    out: dict[Value, str] = {}
-    for text, label in _table(labels, f"columns.{name}.value_labels").items():
-        out[spelled.get(text, _read_key(text))] = str(label)
-    return out
+    table = _table(labels, f"columns.{name}.value_labels")
+    spelled = _spelled(values)
+    return {_read_key(text, spelled): str(label) for text, label in table.items()}
 
 
-def _read_key(key: str) -> Value:
-    """What a TOML key spells: a number, true or false, a text, or a text in quotes of its own."""
+def _spelled(values: Iterable[Value]) -> dict[str, Value]:
+    return {str(value): value for value in values}
+
+
+def _read_key(key: str, spelled: Mapping[str, Value]) -> Value:
+    """What a TOML key spells: a text in quotes of its own, a known value, a number, a text."""
     if len(key) > 1 and key[0] == key[-1] == '"':
         return key[1:-1]
+    if key in spelled:
+        return spelled[key]
     if key in ("True", "False"):
         return key == "True"
     for kind in (int, float):
@@ -249,11 +254,10 @@ def _read_key(key: str) -> Value:
     return key
 
 
-def _key(value: Value, known: Collection[Value] | None) -> str:
+def _key(value: Value, spelled: Mapping[str, Value]) -> str:
     """The TOML key that is read back as this value."""
     text = str(value)
-    spelled = {str(level): level for level in known or ()}
-    if spelled.get(text, _read_key(text)) != value:
+    if _read_key(text, spelled) != value:
         text = f'"{text}"'
     return _toml(text)
 

@@ -50,7 +50,7 @@ def draft_codebook(table: ir.Table, design: Design, labels: Codebook | None = No
         for name in block:
             type_ = table[name].type()
             columns[name] = _column(given[name], type_, roles.get(name), found[name])
-    return Codebook(columns, known.title, known.population_size, known.population_by)
+    return replace(known, columns=columns)
 
 
 def _roles(design: Design, names: tuple[str, ...]) -> dict[str, Role]:

@@ -77,11 +77,11 @@ class Survey:
                 )
         if self.design.weight is None:
             return
-        weight = self.raw[self.design.weight].cast("float64")
-        found = self.raw.aggregate(
+        weight = self.table[self.design.weight].cast("float64")
+        found = self.table.aggregate(
             missing=(weight.isnull() | weight.isnan() | weight.isinf()).sum(),
             lowest=weight.min(),
-            records=self.raw.count(),
+            records=self.table.count(),
         ).to_polars()
         missing, lowest, records = found.row(0)
         if records == 0:

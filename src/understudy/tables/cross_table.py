@@ -29,7 +29,7 @@ Counts = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Missing = Literal["refuse", "level"]
 
-MANY_LEVELS = 10_000  # a column with more is an identifier or a number, not a category
+MANY_LEVELS = 2_000  # a column with more is an identifier or a number, not a category
 CODE_BLOCK = 1 << 20  # cells decoded at once when edit rules are looked up
 
 

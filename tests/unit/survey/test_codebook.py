@@ -66,7 +66,8 @@ def codebooks(draw: st.DrawFn) -> Codebook:
     for column in made.values():
         if column.levels is not None and draw(st.booleans()):
             totals[column.name] = {level: draw(st.floats(0.5, 1e9)) for level in column.levels}
-    return Codebook(made, title=draw(TEXTS), population_by=totals)
+    rules = draw(st.lists(TEXTS.filter(str.strip), max_size=2))
+    return Codebook(made, title=draw(TEXTS), population_by=totals, impossible=tuple(rules))
 
 
 @settings(max_examples=200, deadline=None)
@@ -106,7 +107,9 @@ def test_a_person_can_read_and_change_it(tmp_path: Path) -> None:
     assert '[columns."sch.wide"]' in text
     assert "# Drafted from the data, to be checked: role, levels." in text
     path = tmp_path / "by-hand.toml"
-    path.write_bytes(b'\xef\xbb\xbf[columns.x]\r\nrole = "public"\r\nvalue_labels = {1 = "Yes"}\r\n')
+    path.write_bytes(
+        b'\xef\xbb\xbf[columns.x]\r\nrole = "public"\r\nvalue_labels = {1 = "Yes"}\r\n'
+    )
     assert read_codebook(path)["x"].value_labels == {1: "Yes"}
 
 

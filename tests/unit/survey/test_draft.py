@@ -201,7 +201,10 @@ def test_large_whole_numbers_stay_inside_their_bounds() -> None:
 def test_hundreds_of_columns() -> None:
     chance = np.random.default_rng(3)
     wide = pl.DataFrame(
-        {f"v{i}": chance.integers(0, 4, 50) if i % 2 else chance.normal(size=50) for i in range(850)}
+        {
+            f"v{i}": chance.integers(0, 4, 50) if i % 2 else chance.normal(size=50)
+            for i in range(850)
+        }
     )
     codebook = draft_codebook(ibis.memtable(wide), Design())
     assert list(codebook.columns) == wide.columns

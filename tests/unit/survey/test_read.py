@@ -92,6 +92,43 @@ def test_a_later_record_decides_the_type_of_the_whole_column(tmp_path: Path) -> 
     assert frame["c"][29_999] == "29999"
 
 
+@pytest.mark.parametrize(
+    ("usual", "late", "type_"),
+    [
+        ("1", "007", pl.String),
+        ("1", " -01", pl.String),
+        ("1", "1_000", pl.String),
+        ("1", "1e3", pl.Float64),
+        ("1", "1.", pl.Float64),
+        ("1", "99999999999999999999", pl.String),
+        ("1", "+5", pl.Int64),
+        ("1", "true", pl.String),
+        ("1.5", "007.5", pl.String),
+        ("1.5", "1_0", pl.String),
+        ("1.5", "inf", pl.String),
+        ("1.5", "1e999", pl.String),
+        ("1.5", "NA", pl.Float64),
+        ("true", "t", pl.String),
+        ("true", "1", pl.String),
+        ("true", "False", pl.Boolean),
+        ("2020-01-01", "2020-1-2", pl.String),
+        ("2020-01-01", "2020-01-01 10:00", pl.String),
+        ("2020-01-01", "infinity", pl.String),
+        ("2020-01-01 10:00", "2020-01-01", pl.String),
+        ("2020-01-01 10:00", "2020-01-01 10:00:00+02", pl.String),
+        ("2020-01-01 10:00", "2020-01-01T10:00:00.25", pl.Datetime("us")),
+    ],
+)
+def test_the_first_records_do_not_decide_alone(
+    tmp_path: Path, usual: str, late: str, type_: pl.DataType
+) -> None:
+    path = csv_file(tmp_path, "x,y\n" + f"{usual},1\n" * 600 + f"{late},1\n")
+    column = read_survey(path).frame()["x"]
+    assert column.dtype == type_
+    if type_ == pl.String:
+        assert column[-1] == late
+
+
 def test_a_record_that_breaks_a_declared_number_is_named_by_its_place(tmp_path: Path) -> None:
     many = "".join(f"{i}.5\n" for i in range(3000))
     path = csv_file(tmp_path, f"income\n{many}{SECRET}\n7.5\n")
@@ -184,7 +221,7 @@ def test_a_cut_csv_is_refused_or_read_to_its_end(tmp_path: Path) -> None:
         try:
             assert read_survey(path).n <= 200
         except Refused as refused:
-            assert SECRET not in str(refused)  # noqa: PT017
+            assert SECRET not in str(refused)
 
 
 # ------------------------------------------------------------------------------ any kind of file
@@ -209,7 +246,7 @@ def test_what_is_no_survey_file(tmp_path: Path) -> None:
 def test_an_empty_or_foreign_file_is_refused(tmp_path: Path, suffix: str) -> None:
     with pytest.raises(Refused, match="is empty"):
         read_survey(csv_file(tmp_path, b"", f"survey.{suffix}"))
-    with pytest.raises(Refused, match="cannot be read|not a SAS transport file"):
+    with pytest.raises(Refused, match=r"cannot be read|not a SAS transport file"):
         read_survey(csv_file(tmp_path, f"id,name\n1,{SECRET}\n", f"survey.{suffix}"))
 
 
@@ -262,7 +299,7 @@ def test_a_cut_or_damaged_parquet_is_refused(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for cut in range(0, len(whole), max(1, len(whole) // 17)):
         path.write_bytes(whole[:cut])
-        with pytest.raises(Refused, match="`survey.parquet`"):
+        with pytest.raises(Refused, match=r"`survey\.parquet`"):
             read_survey(path)
     chance = random.Random(2)
     for _ in range(40):
@@ -273,7 +310,7 @@ def test_a_cut_or_damaged_parquet_is_refused(tmp_path: Path) -> None:
         try:
             assert len(read_survey(path).columns) > 0
         except Refused as refused:
-            assert SECRET not in str(refused)  # noqa: PT017
+            assert SECRET not in str(refused)
 
 
 def test_a_parser_that_crashes_does_not_take_us_with_it(
@@ -317,6 +354,13 @@ def test_parquet_stays_on_disk(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
     )
     assert int(run.stdout) < 60
+
+
+def test_a_missing_code_is_no_weight(tmp_path: Path) -> None:
+    path = csv_file(tmp_path, "w,x\n1.5,1\n999,2\n")
+    codebook = Codebook({"w": Column("w", role="weight", missing=(999,))})
+    with pytest.raises(Refused, match="weight `w` is missing"):
+        read_survey(path, Design(weight="w"), codebook)
 
 
 def test_names_that_a_query_engine_would_expand(tmp_path: Path) -> None:
@@ -364,7 +408,7 @@ def test_a_codebook_inside_parquet_is_read_and_a_broken_one_refused(tmp_path: Pa
     assert survey.codebook["x"].label == "Ä"
     assert survey.frame()["x"].to_list() == [1, 2, None]
     pq.write_table(table.replace_schema_metadata({"understudy.codebook": "[columns"}), path)
-    with pytest.raises(Refused, match="codebook inside `survey.parquet`"):
+    with pytest.raises(Refused, match=r"codebook inside `survey\.parquet`"):
         read_survey(path)
 
 

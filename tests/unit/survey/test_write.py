@@ -153,9 +153,10 @@ def test_others_read_what_we_wrote(tmp_path: Path) -> None:
     assert pl.read_parquet(tmp_path / "survey.parquet")["income"].to_list() == [100, -9, -8, None]
     metadata = pq.read_schema(tmp_path / "survey.parquet").metadata
     assert "verweigert" in metadata[b"understudy.codebook"].decode()
-    assert pl.read_csv(tmp_path / "survey.csv")["name"].to_list() == full_survey().frame(["name"])[
-        "name"
-    ].to_list()
+    assert (
+        pl.read_csv(tmp_path / "survey.csv")["name"].to_list()
+        == full_survey().frame(["name"])["name"].to_list()
+    )
     with pd.io.stata.StataReader(tmp_path / "survey.dta") as reader:
         stata = reader.read(convert_categoricals=False)
         assert reader.variable_labels()["sex"] == "Geschlecht – ♀♂ 性別"
@@ -177,7 +178,7 @@ def test_the_codebook_of_a_csv_lies_beside_it(tmp_path: Path) -> None:
     assert beside["digits"].levels == ("1", "2", "4")  # so that they are read as texts again
     write_survey(full_survey(), tmp_path / "survey.csv")  # its own codebook may be replaced
     (tmp_path / "other.codebook.toml").write_text("title = 'by hand'\n")
-    with pytest.raises(Refused, match="codebook `other.codebook.toml` of another file"):
+    with pytest.raises(Refused, match=r"codebook `other\.codebook\.toml` of another file"):
         write_survey(full_survey(), tmp_path / "other.csv")
     assert (tmp_path / "other.codebook.toml").read_text() == "title = 'by hand'\n"
     assert not (tmp_path / "other.csv").exists()

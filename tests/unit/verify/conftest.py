@@ -8,12 +8,16 @@ import secrets
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # pytest runs in importlib mode
+
 from verification_samples import FINGERPRINT, OpenLedger, make_frame, make_survey
 
 from understudy.verify.accounts import add_user
@@ -59,15 +63,18 @@ def postgres() -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     options = f"-k {folder} -p {port} -c listen_addresses= -c max_connections=250"
-    quiet = {"check": True, "capture_output": True, "cwd": folder}
-    subprocess.run([*before, initdb, "-D", cluster, "-A", "trust", "-U", "test", "-N"], **quiet)
+
+    def run(*command: str) -> None:
+        # A server that inherits a pipe would keep it open: the output goes nowhere.
+        subprocess.run([*before, *command], check=True, stdout=subprocess.DEVNULL, cwd=folder)
+
     log = str(folder / "log")
-    start = [*before, control, "-D", cluster, "-w", "-l", log, "-o", options, "start"]
-    subprocess.run(start, check=True, stdout=subprocess.DEVNULL, cwd=folder)
+    run(initdb, "-D", str(cluster), "-A", "trust", "-U", "test", "-N")
+    run(control, "-D", str(cluster), "-w", "-l", log, "-o", options, "start")
     try:
         yield f"postgresql://test@/postgres?host={folder}&port={port}"
     finally:
-        subprocess.run([*before, control, "-D", cluster, "-m", "immediate", "stop"], **quiet)
+        run(control, "-D", str(cluster), "-m", "immediate", "stop")
         shutil.rmtree(folder)
 
 

@@ -11,7 +11,11 @@ import polars as pl
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
+from understudy.verify.confidential import ConfidentialData
+from understudy.verify.estimators import partition_estimates
 from understudy.verify.ledger import Ledger
+from understudy.verify.measures import agreement_flags, discrepancy_steps
+from understudy.verify.partitions import PartitionKey, new_key, with_partition
 from understudy.verify.query import Query, read_query
 
 OpenLedger = Callable[[], Ledger]
@@ -67,3 +71,22 @@ def make_query(**changes: Any) -> Query:
         "partitions": 10,
     }
     return read_query(base | changes)
+
+
+def changed_partitions(one: ConfidentialData, two: pl.DataFrame, query: Query) -> int:
+    """In how many partitions the bounded numbers of two files differ, under the same key."""
+    key = new_key()
+    with ConfidentialData("survey", make_survey(two)) as other:
+        found = [partition_numbers(data, query, key) for data in (one, other)]
+    return int(np.sum(np.any(found[0] != found[1], axis=0)))
+
+
+def partition_numbers(data: ConfidentialData, query: Query, key: PartitionKey) -> np.ndarray:
+    """A_k and D_k of every partition: what the noise is added to, before the sum."""
+    table = with_partition(data.records, key, query.count)
+    factor = np.full(query.count, float(query.count))
+    estimates = partition_estimates(data, query, table, factor, 100.0)
+    centre, width = query.estimate or 0.0, 10 * (query.se or 1.0)
+    return np.array(
+        [agreement_flags(estimates, centre, width), discrepancy_steps(estimates, centre, width)]
+    )

@@ -1,0 +1,42 @@
+"""`understudy study NAME`: rerun a paper's study, with the published numbers beside ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+study = typer.Typer(no_args_is_help=True)
+
+Replicates = Annotated[int, typer.Option(help="How many simulated files.", min=1)]
+Out = Annotated[Path, typer.Option(help="Folder for the results; a stopped study goes on there.")]
+Seed = Annotated[int, typer.Option(help="Seed of the simulated files and the models.", min=0)]
+
+
+@study.callback()
+def about() -> None:
+    """Rerun the papers' studies: figures, tables with the published numbers, and one page."""
+
+
+@study.command()
+def censoring(
+    out: Out,
+    replicates: Replicates = 100,
+    seed: Seed = 1,
+) -> None:
+    """Weighted, censored and reference-centred synthesizers (Hu, Williams and Savitsky).
+
+    Each replicate is stored as soon as it is done; the same command goes on after a stop.
+
+    Example: understudy study censoring --replicates 20 --out study-censoring
+    """
+    from understudy.errors import Refused
+    from understudy.studies.censoring import run_study
+
+    try:
+        page = run_study(replicates, out, seed)
+    except Refused as refusal:
+        typer.echo(str(refusal), err=True)
+        raise typer.Exit(2) from None
+    typer.echo(f"The study is in {page}; tables and figures lie beside it.")

@@ -1,0 +1,312 @@
+"""Mixture of regressions for a skewed income (R supplement §1): a truncated Dirichlet process.
+
+log y_i ~ sum_k pi_k N(x_i beta_k, sigma_k^2), pi ~ Dirichlet(gamma/K), gamma ~ Gamma(1, 1),
+beta_kr ~ N(0, s_r^2), s_r and sigma_k half-t(3, 0, 1). z is summed out. What R leaves open, or
+what we do otherwise:
+- Coefficients of one component are independent (R: correlated, LKJ(1)); s_r is shared by all
+  components, as in R.
+- log y is taken less log(typical), so that an intercept near 0 means a typical income. R's own
+  zero-mean prior needs an intercept scale of 10, and components without records then generate
+  absurd incomes when z is drawn from pi.
+- sigma_k and s_r have floors: tied incomes would make the posterior improper.
+- Sampling is in whitened coordinates theta = L beta, with X'X/n = L'L (public): nearly
+  uncorrelated.
+- Zero and negative incomes are never dropped: see `HurdleMixture`.
+
+Labels switch and components empty and fill, so parameters have no R-hat worth the name. Chains
+are judged on `predictive` quantities: the distribution that generates the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, log
+from typing import Any, Literal, get_args
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import polars as pl
+from jax import Array
+from jax.scipy.special import ndtr
+from numpy.typing import NDArray
+from numpyro.distributions.transforms import LowerCholeskyAffine
+
+from understudy.errors import Refused, UnknownName
+from understudy.models.contract import Arrays, Columns, Model, array_column
+from understudy.models.design_matrix import design_matrix
+from understudy.models.hurdle_mixture import HalfT, HurdleMixture
+from understudy.models.mixture_start import em_start
+from understudy.survey.codebook import Codebook
+from understudy.survey.survey import Survey
+
+Assignments = Literal["posterior", "prior"]
+Zero = Literal["hurdle", "public"]
+SIGMA_FLOOR = 0.05
+SPREAD_FLOOR = 0.02
+JUDGED_RECORDS = 400
+JUDGED_PLACES = (-2.0, -1.0, -0.4, 0.0, 0.4, 1.0, 1.6)  # of log(y / typical)
+
+
+@dataclass(frozen=True)
+class Mixture(Model):
+    """`Mixture("income", "gender + age + region", components=10)`.
+
+    `assignments="posterior"` draws a record's component given its own confidential value (R
+    supplement eq. 7): the synthetic value then depends on the record beyond the parameters, so it
+    goes with mechanisms of kind `risk` only. `"prior"` draws it from pi, for any claim.
+    `zero="hurdle"` synthesizes whether an income is positive, zero or negative, with shares of
+    zero by the public columns `zero_by`; `"public"` declares that category public and keeps it.
+    `typical` is a public guess of the middle income; without it, `"posterior"` takes the median,
+    and `"prior"` refuses, because a claim must not rest on the records.
+    """
+
+    outcome: str
+    predictors: str
+    components: int = 10
+    assignments: Assignments = "posterior"
+    zero: Zero = "hurdle"
+    zero_by: tuple[str, ...] = ()
+    typical: float | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.zero_by, str):
+            object.__setattr__(self, "zero_by", (self.zero_by,))
+        object.__setattr__(self, "zero_by", tuple(self.zero_by))
+        count = self.components
+        if isinstance(count, bool) or not isinstance(count, int) or count < 2:
+            raise Refused("`components` must be a whole number of at least 2; R's is 10.")
+        for name, value, allowed in (
+            ("assignments", self.assignments, get_args(Assignments)),
+            ("zero", self.zero, get_args(Zero)),
+        ):
+            if value not in allowed:
+                raise UnknownName(f"choice of `{name}`", str(value), allowed)
+        if self.typical is not None and not (isfinite(self.typical) and self.typical > 0):
+            raise Refused("`typical` must be a finite number above 0.")
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        return (self.outcome,)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return ("y",)
+
+    @property
+    def generates_from_records(self) -> bool:
+        return self.assignments == "posterior"
+
+    def prepare(self, survey: Survey, like: Survey | None = None) -> Arrays:
+        y = _outcome(survey, self.outcome)
+        self._refuse_outside(y, (like or survey).codebook)
+        X = design_matrix(survey, self.predictors, self.sensitive, like)
+        own = X if like is None else design_matrix(like, self.predictors, self.sensitive)
+        L = whitening(own)
+        arrays: Arrays = {
+            "Q": np.linalg.solve(L.T, X.T).T,
+            "L": L,
+            "centre": np.asarray(log(self._typical(like or survey))),
+            "groups": one_hot_groups(survey, self.zero_by, like),
+            "losses": np.asarray(float(self._losses_possible(like or survey))),
+            "y": y,
+        }
+        if self.zero == "public":
+            arrays["sign"] = np.sign(y)
+        if self.assignments == "posterior":
+            arrays["given"] = y.copy()
+        return arrays
+
+    def function(
+        self,
+        Q: Any,
+        L: Any,
+        centre: Any,
+        groups: Any,
+        losses: Any,
+        y: Any = None,
+        sign: Any = None,
+        given: Any = None,
+    ) -> None:
+        K, R = self.components, Q.shape[1]
+        concentration = numpyro.sample("gamma", dist.Gamma(1.0, 1.0))
+        share = numpyro.sample("share", dist.Dirichlet(jnp.full(K, 1.0 / K) * concentration))
+        sigma = numpyro.sample("sigma", HalfT(SIGMA_FLOOR, (K,)).to_event(1))
+        spread = numpyro.sample("spread", HalfT(SPREAD_FLOOR, (R,)).to_event(1))
+        beta = dist.Normal(0.0, spread).expand([K, R]).to_event(1)
+        whitened = dist.TransformedDistribution(beta, LowerCholeskyAffine(jnp.zeros(R), L))
+        theta = numpyro.sample("theta", whitened.to_event(1))
+        loss = self._loss()
+        nobody = jnp.asarray(0.0)
+        zero, negative = nobody, nobody
+        if self.zero == "hurdle":
+            at_zero = numpyro.sample(
+                "zero", dist.Beta(0.5, 0.5).expand([groups.shape[1]]).to_event(1)
+            )
+            # share of losses among all; 0 where the codebook says that there are none
+            negative = losses * numpyro.sample("negative", dist.Beta(0.5, 0.5))
+            zero = (1.0 - negative) * (groups @ at_zero)
+        mean = theta @ Q.T
+        law = HurdleMixture(
+            mean, sigma, jnp.log(share), zero, negative, loss, centre, sign,
+            given if y is None else None,
+        )  # fmt: skip
+        with numpyro.plate("record", Q.shape[0]):
+            numpyro.sample("y", law, obs=y)
+
+    @staticmethod
+    def _loss() -> tuple[Array, Array]:
+        """Mean and standard deviation of log(-y / typical) of a negative income."""
+        mean = numpyro.sample("loss_mean", dist.Normal(0.0, 2.0))
+        return mean, numpyro.sample("loss_sigma", HalfT(SIGMA_FLOOR))
+
+    def restore(self, generated: Mapping[str, NDArray[Any]], survey: Survey) -> Columns:
+        values = np.asarray(generated["y"], dtype=np.float64)
+        bounds = self._declared_bounds(survey.codebook)
+        if bounds is not None:
+            values = np.clip(values, *bounds)
+        return {self.outcome: array_column(values, self.outcome, survey)}
+
+    def units(self, codebook: Codebook) -> str:  # noqa: ARG002
+        scale = "its median" if self.typical is None else f"{self.typical:g}"
+        size = f"Log-likelihoods are of log(|{self.outcome}| / {scale})"
+        if self.zero == "public":
+            return (
+                f"{size}; whether `{self.outcome}` is positive, zero or negative is public and kept"
+            )
+        return f"{size} and of whether `{self.outcome}` is positive, zero or negative"
+
+    def rests_on(self, survey: Survey) -> dict[str, str]:  # noqa: ARG002
+        return {}
+
+    def bounded_target(self, codebook: Codebook) -> tuple[str, tuple[float, float]]:
+        bounds = self._declared_bounds(codebook)
+        if bounds is None:
+            raise Refused(
+                f"A histogram of `{self.outcome}` needs declared bounds; give them in the "
+                "codebook, from what is public about the variable."
+            )
+        return "y", bounds
+
+    def start(self, arrays: Arrays, alpha: NDArray[np.float64]) -> dict[str, Any]:
+        """Parameters to start from: the components by EM, everything else at a middle value."""
+        y = np.asarray(arrays["y"])
+        positive = y > 0
+        if positive.sum() <= self.components:
+            raise Refused(
+                f"`{self.outcome}` has too few positive values for {self.components} components."
+            )
+        size = np.log(y[positive]) - float(arrays["centre"])
+        Q, L = np.asarray(arrays["Q"]), np.asarray(arrays["L"])
+        found = em_start(Q[positive], size, alpha[positive], self.components, SIGMA_FLOOR, 0)
+        beta = np.linalg.solve(L, found.theta.T).T
+        groups = np.asarray(arrays["groups"])
+        zero = (groups.T @ (y == 0) + 0.5) / (groups.sum(axis=0) + 1.0)
+        return {
+            "gamma": np.asarray(1.0),
+            "share": found.share,
+            "sigma": found.sigma,
+            "spread": np.maximum(np.sqrt((beta**2).mean(axis=0)), 2 * SPREAD_FLOOR),
+            "theta": found.theta,
+            "zero": zero,
+            "negative": np.asarray(((y < 0).sum() + 0.5) / (len(y) + 1.0)),
+            "loss_mean": np.asarray(-1.0),
+            "loss_sigma": np.asarray(1.0),
+        }
+
+    def predictive(self, parameters: Mapping[str, Array], arrays: Mapping[str, Any]) -> Any:
+        """F(y) over the records at fixed places, the average coefficients sum_k pi_k theta_k, and
+        the shares of zero and negative: what the synthetic data are made of, free of labels."""
+        share, sigma, theta = (parameters[name] for name in ("share", "sigma", "theta"))
+        Q = arrays["Q"]
+        some = Q[:: max(1, Q.shape[0] // JUDGED_RECORDS)]
+        mean = theta @ some.T
+        found = {}
+        for place in JUDGED_PLACES:
+            below = ndtr((place - mean) / sigma[:, None]).mean(axis=1)
+            found[f"F({place:g})"] = share @ below
+        average = share @ theta
+        found |= {f"coefficient[{r}]": average[r] for r in range(theta.shape[1])}
+        if self.zero == "hurdle":
+            zero = parameters["zero"]
+            found |= {f"zero[{g}]": zero[g] for g in range(zero.shape[0])}
+        return found
+
+    def _typical(self, survey: Survey) -> float:
+        if self.typical is not None:
+            return float(self.typical)
+        if self.assignments == "prior":
+            raise Refused(
+                f"Give `typical`, a public guess of the middle `{self.outcome}`; with "
+                "assignments='prior' nothing may be taken from the records."
+            )
+        y = _outcome(survey, self.outcome)
+        if not (y > 0).any():
+            raise Refused(f"`{self.outcome}` has no positive value; this model needs some.")
+        return float(np.median(y[y > 0]))
+
+    def _losses_possible(self, survey: Survey) -> bool:
+        bounds = self._declared_bounds(survey.codebook)
+        if bounds is not None:
+            return bounds[0] < 0
+        if self.assignments == "prior":
+            return True  # whether there are losses is a fact of the records
+        return bool((_outcome(survey, self.outcome) < 0).any())
+
+    def _declared_bounds(self, codebook: Codebook) -> tuple[float, float] | None:
+        column = codebook.columns.get(self.outcome)
+        declared = column is not None and column.declared("bounds")
+        return column.bounds if column is not None and declared else None
+
+    def _refuse_outside(self, y: NDArray[np.float64], codebook: Codebook) -> None:
+        bounds = self._declared_bounds(codebook)
+        if bounds is not None and ((y < bounds[0]) | (y > bounds[1])).any():
+            raise Refused(
+                f"`{self.outcome}` has values outside the declared bounds {bounds[0]:g} to "
+                f"{bounds[1]:g}; declare wider bounds, or correct the file."
+            )
+
+
+def whitening(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Lower triangular L with X'X/n = L'L, so that X beta = (X L^-1)(L beta)."""
+    moments = X.T @ X / len(X)
+    if np.linalg.matrix_rank(moments) < len(moments):
+        raise Refused(
+            "The predictors are collinear (one column follows from others); leave one out."
+        )
+    # Cholesky of the reversed matrix, reversed: the factor on the right is lower triangular
+    return np.ascontiguousarray(np.linalg.cholesky(moments[::-1, ::-1])[::-1, ::-1].T)
+
+
+def one_hot_groups(
+    survey: Survey, columns: Sequence[str], like: Survey | None = None
+) -> NDArray[np.float64]:
+    """(n, groups): which combination of public columns a record has; one group without columns."""
+    if not columns:
+        return np.ones((survey.n, 1))
+    for name in columns:
+        if name not in survey.columns:
+            raise UnknownName("column of `zero_by`", name, survey.columns)
+    names = list(columns)
+    levels = (like or survey).frame(names).unique().sort(names).with_row_index("group")
+    joined = survey.frame(names).join(levels, on=names, how="left", maintain_order="left")
+    if joined["group"].null_count():
+        raise Refused(
+            "`zero_by` has combinations that the confidential survey does not have; both surveys "
+            "need the same."
+        )
+    return np.eye(levels.height)[joined["group"].to_numpy()]
+
+
+def _outcome(survey: Survey, outcome: str) -> NDArray[np.float64]:
+    if outcome not in survey.columns:
+        raise UnknownName("outcome column", outcome, survey.columns)
+    values = survey.frame([outcome])[outcome]
+    if not values.dtype.is_numeric():
+        raise Refused(f"The outcome `{outcome}` is not numeric; a mixture needs numbers.")
+    numbers = np.array(values.cast(pl.Float64).to_numpy())
+    if np.isnan(numbers).any():
+        raise Refused(f"`{outcome}` has missing values; choose `missing='drop'` or `'model'`.")
+    return numbers

@@ -1,0 +1,164 @@
+"""Audit of the mechanisms on tables of counts: MODIPS by support, and Marginals.
+
+Neighbouring files are small surveys that go through the mechanisms' own code up to the noise; the
+noise is OpenDP's. Two pairs each: a record among others, and a record that is alone in its cell.
+The second shows that `support="observed"` leaks: on one file the cell is there, on the other it
+is not, whatever epsilon is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from understudy.errors import UnknownName
+from understudy.models.multinomial import Multinomial
+from understudy.privacy.audit import ALPHA, AuditResult, judge
+from understudy.privacy.categorical import tabulated
+from understudy.privacy.epsilon_bound import choose_event, clopper_pearson
+from understudy.privacy.marginals import Marginals, marginal_counts
+from understudy.privacy.modips import CountRelation, Modips, checked_relation
+from understudy.privacy.noise import Counts, exact_scale, integer_laplace
+from understudy.survey.codebook import Codebook, Column
+from understudy.survey.survey import Survey
+
+COUNT_MUTANTS = {
+    "modips-public": ("scale-halved", "two-sets"),
+    "modips-threshold": ("scale-halved", "threshold-missing"),
+    "modips-observed": (),
+    "marginals": ("scale-halved", "one-table"),
+}
+COUNT_MECHANISMS = tuple(COUNT_MUTANTS)
+DELTA = 1e-3  # of the threshold audit: large enough to be seen in simulations
+MANY = 60  # records in a full cell: far above any threshold of the audit
+
+
+def audit_counts(
+    mechanism: str,
+    relation: CountRelation,
+    epsilon: float = 1.0,
+    trials: int = 100_000,
+    mutant: str | None = None,
+) -> AuditResult:
+    """The lower bound on epsilon for one mechanism; the larger one over the two pairs of files."""
+    if mechanism not in COUNT_MUTANTS:
+        raise UnknownName("mechanism to audit", mechanism, COUNT_MECHANISMS)
+    if mutant is not None and mutant not in COUNT_MUTANTS[mechanism]:
+        raise UnknownName(f"mutant of {mechanism}", mutant, COUNT_MUTANTS[mechanism])
+    checked_relation(relation)
+    shown, exact = 0.0, 0.0
+    for first, second in neighbours(relation):
+        if mechanism == "marginals":
+            found = _marginals(first, second, relation, epsilon, trials, mutant)
+        else:
+            support = mechanism.removeprefix("modips-")
+            found = _modips(first, second, support, relation, epsilon, trials, mutant)
+        shown, exact = max(shown, found[0]), max(exact, found[1])
+    verdict = judge(epsilon, shown, exact)
+    return AuditResult(
+        mechanism, cast(Any, relation), epsilon, shown, exact, trials, verdict, mutant
+    )
+
+
+def neighbours(relation: CountRelation) -> list[tuple[Survey, Survey]]:
+    """Pairs of files of two columns: the record among others; the record alone in its cell."""
+    full = [("a", "x")] * MANY + [("b", "y")] * MANY
+    pairs = []
+    # both columns change, so that every marginal table is touched twice under `replace`
+    for record, instead in ((("a", "x"), ("b", "y")), (("a", "y"), ("b", "x"))):
+        other = full if relation == "add-remove" else [*full, instead]
+        pairs.append((_survey([*full, record]), _survey(other)))
+    return pairs
+
+
+def _survey(rows: list[tuple[str, str]]) -> Survey:
+    columns = {
+        name: Column(name, role="sensitive", type="categorical", levels=levels)
+        for name, levels in (("g", ("a", "b")), ("h", ("x", "y")))
+    }
+    return Survey(pl.DataFrame(rows, schema=["g", "h"], orient="row"), codebook=Codebook(columns))
+
+
+def _modips(
+    first: Survey, second: Survey, support: str, relation: CountRelation,
+    epsilon: float, trials: int, mutant: str | None,
+) -> tuple[float, float]:  # fmt: skip
+    delta = DELTA if support == "threshold" else 0.0
+    mechanism = Modips(epsilon, cast(Any, support), relation, delta)
+    used = Modips(2 * epsilon, mechanism.support, relation, delta)
+    used = used if mutant == "scale-halved" else mechanism
+    tables = [tabulated(one, Multinomial(["g", "h"]), mechanism) for one in (first, second)]
+    # each file's counts over the full domain; -1 where a cell is not in the file's support
+    placed = [np.full(4, -1, dtype=np.int64) for _ in tables]
+    for table, counts in zip(tables, placed, strict=True):
+        counts[table.categories.places(table.codes)] = table.counts
+    differing = np.flatnonzero(placed[0] != placed[1])
+    repeats = 2 if mutant == "two-sets" else 1
+    symbols = []
+    for counts in placed:
+        seen = np.zeros((repeats * trials, differing.size), dtype=np.int64)
+        for column, cell in enumerate(differing):
+            if counts[cell] < 0:
+                continue  # never shown
+            tiled = np.full(repeats * trials, counts[cell])
+            if mutant == "threshold-missing":
+                noisy = integer_laplace(tiled, used.sensitivity, epsilon)
+            else:
+                noisy = used.noisy(tiled, 1)
+            # counts differ by 1, and the ratio is constant on either side of the larger one
+            steps = (noisy >= max(placed[0][cell], placed[1][cell])) + 1
+            dropped = (noisy == 0) & (support == "threshold") & (mutant != "threshold-missing")
+            seen[:, column] = np.where(dropped, 0, steps)
+        symbols.append(_numbered(seen.reshape(trials, -1), 3))
+    cells = 3 ** (differing.size * repeats)
+    distance = int(np.abs(np.maximum(placed[0], 0) - np.maximum(placed[1], 0)).sum())
+    exact = repeats * distance / exact_scale(used.sensitivity, used.epsilon)
+    if (placed[0] < 0).tolist() != (placed[1] < 0).tolist():
+        hidden = support == "threshold" and mutant != "threshold-missing"
+        exact = 0.0 if hidden else math.inf
+    return _shown(symbols[0], symbols[1], cells, delta), exact
+
+
+def _marginals(
+    first: Survey, second: Survey, relation: CountRelation,
+    epsilon: float, trials: int, mutant: str | None,
+) -> tuple[float, float]:  # fmt: skip
+    mechanism = Marginals(epsilon, order=1, relation=relation)
+    columns = mechanism.columns(2)
+    sensitivity = mechanism.sensitivity(1 if mutant == "one-table" else len(columns), 1)
+    spent = 2 * epsilon if mutant == "scale-halved" else epsilon
+    tables = [tabulated(one, Multinomial(["g", "h"]), mechanism) for one in (first, second)]
+    exact = [np.concatenate(marginal_counts(table, columns)) for table in tables]
+    differing = np.flatnonzero(exact[0] != exact[1])
+    symbols = []
+    for counts in exact:
+        noisy = integer_laplace(np.tile(counts[differing], trials), sensitivity, spent)
+        higher = np.maximum(exact[0], exact[1])[differing]
+        symbols.append(_numbered((noisy.reshape(trials, -1) >= higher).astype(np.int64), 2))
+    distance = int(np.abs(exact[0] - exact[1]).sum())
+    cells = 2**differing.size
+    return _shown(symbols[0], symbols[1], cells, 0.0), distance / exact_scale(sensitivity, spent)
+
+
+def _numbered(symbols: Counts, base: int) -> Counts:
+    return np.asarray(symbols @ base ** np.arange(symbols.shape[1]), dtype=np.int64)
+
+
+def _shown(first: Counts, second: Counts, cells: int, delta: float) -> float:
+    """log((P_a - delta)/P_b) at confidence limits, for an event chosen on other trials."""
+    cut = first.size // 10
+    early = [np.bincount(drawn[:cut], minlength=cells) for drawn in (first, second)]
+    late = [np.bincount(drawn[cut:], minlength=cells) for drawn in (first, second)]
+    event = choose_event(early[0], early[1], ALPHA)
+    likely, unlikely = late if event.likelier_on_first else late[::-1]
+    low = _limit(likely, event.cells, 0) - delta
+    high = _limit(unlikely, event.cells, 1)
+    return max(0.0, math.log(low / high)) if low > 0 else 0.0
+
+
+def _limit(counts: Counts, cells: NDArray[np.bool_], side: int) -> float:
+    return float(clopper_pearson(counts[cells].sum(), int(counts.sum()), ALPHA / 2)[side])

@@ -1,0 +1,87 @@
+"""The MODIPS study from end to end: the table, the replicates, the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from understudy.errors import Refused
+from understudy.studies.acs_modips import EPSILONS, Counts, Summary, run
+from understudy.studies.acs_modips_page import write_page
+from understudy.studies.acs_population import (
+    CELLS,
+    RECORDS,
+    acs_categories,
+    invented_tables,
+    population,
+    pums_tables,
+)
+from understudy.survey.acs_pums import NEEDED, prepare_acs
+
+
+def run_study(
+    replicates: int,
+    out: Path,
+    pums: Sequence[Path] = (),
+    seed: int = 1,
+    *,
+    records: int = RECORDS,
+    cells: int = CELLS,
+    epsilons: Sequence[float] = EPSILONS,
+    progress: bool = False,
+) -> list[Summary]:
+    """Write the page into `out`; the table and the sums are kept there, so that it can go on.
+
+    `pums` are Parquet files of ACS person records, such as those of two states; without them the
+    two-way tables behind the population are invented.
+    """
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    source = (
+        f"drawn from the two-way tables of {len(pums)} PUMS files" if pums else "invented tables"
+    )
+    counts = _counts(out / "table.npz", pums, seed, records, cells)
+    with _shown(replicates, progress) as advance:
+        summaries = run(counts, replicates, out / "state.npz", epsilons, seed, advance)
+    write_page(summaries, out, source, replicates)
+    return summaries
+
+
+def _counts(kept: Path, pums: Sequence[Path], seed: int, records: int, cells: int) -> Counts:
+    """The true counts of the occupied cells; made once and then read from the study's folder."""
+    key = f"{[str(path) for path in pums]} {seed} {records} {cells}"
+    if kept.exists():
+        with np.load(kept) as found:
+            if str(found["key"]) == key:
+                return np.array(found["counts"])
+        raise Refused(f"`{kept.name}` in the study's folder is of another study; name another.")
+    categories = acs_categories()
+    if pums:
+        missing = [path for path in pums if not Path(path).is_file()]
+        if missing:
+            raise Refused(f"There is no file `{missing[0]}`; check the path.")
+        frames = [pl.read_parquet(path, columns=list(NEEDED)) for path in pums]
+        tables, pairs = pums_tables(prepare_acs(pl.concat(frames)).survey)
+    else:
+        tables, pairs = invented_tables(categories.sizes, seed)
+    counts = population(tables, pairs, categories, records, cells, seed).counts
+    np.savez(kept, key=np.array(key), counts=counts)
+    return counts
+
+
+@contextmanager
+def _shown(replicates: int, progress: bool) -> Iterator[Callable[[int], None] | None]:
+    """A function to call with the number of replicates done, or None when nothing is shown."""
+    if not progress:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("replicates", total=replicates)
+        yield lambda done: bar.update(task, completed=done)

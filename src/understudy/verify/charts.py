@@ -1,0 +1,226 @@
+"""Pictures in the pages: plain SVG, coloured by the page's style sheet.
+
+The pages allow neither scripts nor styles inside the document, and they are read in light
+and in dark; so shapes carry a class instead of a colour, and every picture has its message
+in words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from markupsafe import Markup, escape
+from numpy.typing import NDArray
+
+from understudy.verify.answer import Answer
+from understudy.verify.planner import Plan
+from understudy.verify.posterior import DiscrepancyPosterior
+
+Floats = NDArray[np.float64] | Sequence[float]
+
+WIDTH, HEIGHT = 440, 270
+LEFT, RIGHT, TOP, BOTTOM = 64, 12, 14, 52
+
+
+class Chart:
+    """Axes, and shapes between them in the data's own units."""
+
+    def __init__(self, x: tuple[float, float], y: tuple[float, float], top: int = TOP) -> None:
+        self._x, self._y, self._top = _widened(*x), _widened(*y), top
+        self._shapes: list[str] = []
+
+    def band(self, low: float, high: float, style: str) -> None:
+        """A vertical band over the whole height, cut to the axes."""
+        left, right = (self._across(min(max(v, self._x[0]), self._x[1])) for v in (low, high))
+        self._add(
+            f'<rect class="{style}" x="{left:.1f}" y="{self._top}" '
+            f'width="{right - left:.1f}" height="{HEIGHT - BOTTOM - self._top}"/>'
+        )
+
+    def area(self, x: Floats, low: Floats, high: Floats, style: str) -> None:
+        there = [self._point(a, b) for a, b in zip(x, high, strict=True)]
+        back = [self._point(a, b) for a, b in zip(x, low, strict=True)][::-1]
+        self._add(f'<polygon class="{style}" points="{" ".join(there + back)}"/>')
+
+    def line(self, x: Floats, y: Floats, style: str) -> None:
+        points = " ".join(self._point(a, b) for a, b in zip(x, y, strict=True))
+        self._add(f'<polyline class="{style}" points="{points}"/>')
+
+    def text(self, x: float, y: float, text: str, style: str = "mark", anchor: str = "middle") -> None:
+        """Words at a place; y counts pixels from the top."""
+        place = self._across(min(max(x, self._x[0]), self._x[1]))
+        self._add(
+            f'<text class="{style}" x="{place:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
+            f"{escape(text)}</text>"
+        )
+
+    def svg(self, name: str, title: str, told: str, across: str, up: str, marks_up: bool) -> Markup:
+        """The picture with its axes; `told` says in words what can be seen."""
+        axes = [f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" {_at_y(HEIGHT - BOTTOM)}/>']
+        for value in ticks(*self._x, 5):
+            place = self._across(value)
+            axes.append(
+                f'<line class="axis" x1="{place:.1f}" x2="{place:.1f}" y1="{HEIGHT - BOTTOM}" '
+                f'y2="{HEIGHT - BOTTOM + 5}"/><text class="tick" x="{place:.1f}" '
+                f'y="{HEIGHT - BOTTOM + 19}" text-anchor="middle">{short(value)}</text>'
+            )
+        for value in ticks(*self._y, 5) if marks_up else ():
+            height = self._up(value)
+            axes.append(
+                f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" {_at_y(height)}/>'
+                f'<text class="tick" x="{LEFT - 7}" y="{height + 4:.1f}" text-anchor="end">'
+                f"{short(value)}</text>"
+            )
+        middle = (LEFT + WIDTH - RIGHT) / 2
+        tall = (self._top + HEIGHT - BOTTOM) / 2
+        names = (
+            f'<text class="name" x="{middle}" y="{HEIGHT - 10}" text-anchor="middle">'
+            f'{escape(across)}</text><text class="name" text-anchor="middle" '
+            f'transform="translate(14 {tall}) rotate(-90)">{escape(up)}</text>'
+        )
+        return Markup(  # every text above is escaped; numbers are ours
+            f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+            f'aria-labelledby="{name}-t {name}-d"><title id="{name}-t">{escape(title)}</title>'
+            f'<desc id="{name}-d">{escape(told)}</desc>{"".join(axes)}{"".join(self._shapes)}'
+            f"{names}</svg>"
+        )
+
+    def _add(self, shape: str) -> None:
+        self._shapes.append(shape)
+
+    def _across(self, value: float) -> float:
+        low, high = self._x
+        return LEFT + (value - low) / (high - low) * (WIDTH - LEFT - RIGHT)
+
+    def _up(self, value: float) -> float:
+        low, high = self._y
+        return HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - BOTTOM - self._top)
+
+    def _point(self, x: float, y: float) -> str:
+        return f"{self._across(x):.1f},{self._up(y):.1f}"
+
+
+def posterior_chart(answer: Answer) -> Markup:
+    """The posterior density, its middle 90 %, and the tolerance where it applies."""
+    posterior = answer.posterior
+    x, height = posterior.density(241)
+    low, high = posterior.interval(0.9)
+    inner = (x >= low) & (x <= high)
+    if isinstance(posterior, DiscrepancyPosterior):
+        tolerance = answer.tolerance
+        reach = (min(float(x[0]), -1.25 * tolerance), max(float(x[-1]), 1.25 * tolerance))
+        chart = Chart(reach, (0, float(height.max()) * 1.05), top=30)
+        chart.band(-tolerance, tolerance, "tolerance")
+        chart.text(0, 20, "within your tolerance")
+        across, title = "confidential minus synthetic estimate", "What the answer says"
+        told = (
+            f"The difference is most likely near {short(posterior.estimate)}; nine times in ten "
+            f"between {short(low)} and {short(high)}. The tolerance reaches from "
+            f"{short(-tolerance)} to {short(tolerance)}."
+        )
+    else:
+        chart = Chart((0, 1), (0, float(height.max()) * 1.05))
+        across, title = "chance that a part is inside", "What the answer says"
+        told = (
+            f"The chance is most likely near {posterior.median:.2f}; nine times in ten between "
+            f"{low:.2f} and {high:.2f}."
+        )
+    chart.area(x, np.zeros(len(x)), height, "density")
+    chart.area(x[inner], np.zeros(int(inner.sum())), height[inner], "middle")
+    chart.line(x, height, "curve")
+    return chart.svg("posterior", title, told, across, "plausible", marks_up=False)
+
+
+def plan_charts(plan: Plan) -> tuple[Markup, Markup]:
+    """What would be reported, and how often the verdict would be "inside" (V §5)."""
+    ratios = np.unique(plan.table["se"].to_numpy())
+    same = _nearest(plan, ratios, 1.0)
+    offset = same["estimate"].to_numpy() - plan.estimate
+    low, high = same["median_low"].to_numpy(), same["median_high"].to_numpy()
+    agreement = plan.measure == "agreement"
+    reach = (0.0, 1.0) if agreement else (float(low.min()), float(high.max()))
+    first = Chart((float(offset[0]), float(offset[-1])), reach, top=30)
+    first.band(-plan.tolerance, plan.tolerance, "tolerance")
+    first.text(0, 20, "within your tolerance")
+    first.area(offset, low, high, "middle")
+    first.line(offset, same["median_mid"].to_numpy(), "curve")
+    if not agreement:
+        first.line(offset, offset, "truth")
+    across = "true difference, if it were"
+    one = first.svg(
+        "plan-reported",
+        "What would be reported",
+        "The line is the middle report for each true difference; nine reports in ten fall into "
+        f"the shaded band. At no difference the band reaches from {short(_at(offset, low, 0))} "
+        f"to {short(_at(offset, high, 0))}.",
+        across,
+        "reported chance" if agreement else "reported difference",
+        marks_up=True,
+    )
+    second = Chart((float(offset[0]), float(offset[-1])), (0, 1), top=30)
+    second.band(-plan.tolerance, plan.tolerance, "tolerance")
+    second.text(0, 20, "within your tolerance")
+    for ratio, style in ((0.5, "curve thin"), (2.0, "curve thin"), (1.0, "curve")):
+        rows = _nearest(plan, ratios, ratio)
+        second.line(offset, rows["says_inside"].to_numpy(), style)
+    chance = same["says_inside"].to_numpy()
+    two = second.svg(
+        "plan-verdict",
+        "How often the verdict would be “inside”",
+        f"At no difference the verdict is “inside” {_at(offset, chance, 0):.0%} of the time, at "
+        f"twice your tolerance {chance[-1]:.0%}. Thin lines: a confidential standard error half "
+        "and twice the synthetic one.",
+        across,
+        "chance of “inside”",
+        marks_up=True,
+    )
+    return one, two
+
+
+def right_chance(plan: Plan) -> float:
+    """The chance of a right verdict, over the assumed differences, at the same precision."""
+    ratios = np.unique(plan.table["se"].to_numpy())
+    return float(_nearest(plan, ratios, 1.0)["says_right"].to_numpy().mean())
+
+
+def ticks(low: float, high: float, count: int) -> list[float]:
+    """Round numbers between two ends: 1, 2 or 5 times a power of ten apart."""
+    rough = (high - low) / count
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [step * k for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def short(value: float) -> str:
+    """A number for people: four digits that matter, no exponents where none are needed."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else "?"
+    size = abs(value)
+    if size >= 1e7 or size < 1e-4:
+        return f"{value:.3g}"
+    if size >= 1000:
+        return f"{value:,.0f}".replace("-", "−")
+    return f"{value:.4g}".replace("-", "−")
+
+
+def _nearest(plan: Plan, ses: NDArray[np.float64], ratio: float) -> pl.DataFrame:
+    nearest = ses[np.argmin(np.abs(np.log(ses / plan.se / ratio)))]
+    return plan.table.filter(pl.col("se") == nearest).sort("estimate")
+
+
+def _at(x: Floats, y: Floats, place: float) -> float:
+    return float(np.interp(place, np.asarray(x), np.asarray(y)))
+
+
+def _widened(low: float, high: float) -> tuple[float, float]:
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _at_y(height: float) -> str:
+    return f'y1="{height:.1f}" y2="{height:.1f}"'
+
+

@@ -1,0 +1,66 @@
+"""Audit of tables of counts: sound supports hold, observed leaks, mutants are caught."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from understudy.errors import Refused
+from understudy.privacy.audit_counts import COUNT_MUTANTS, audit_counts, neighbours
+from understudy.privacy.modips import Modips
+
+RELATIONS = ("add-remove", "replace")
+SOUND = ("modips-public", "modips-threshold", "marginals")
+PLANTED = [(name, mutant) for name, mutants in COUNT_MUTANTS.items() for mutant in mutants]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("mechanism", SOUND)
+def test_a_sound_mechanism_stays_below_its_claim_and_near_it(mechanism, relation):
+    result = audit_counts(mechanism, relation, trials=12_000)
+    assert result.lower_bound <= result.claimed
+    assert result.exact == pytest.approx(result.claimed)
+    assert result.lower_bound >= 0.75 * result.claimed
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_observed_support_leaks_at_any_epsilon(relation, epsilon):
+    """A record alone in its cell: there on one file, never on the other."""
+    result = audit_counts("modips-observed", relation, epsilon, trials=3000)
+    assert result.lower_bound > 4
+    assert result.exact == math.inf
+    assert result.verdict == "broken"
+    assert Modips(epsilon).claim(1, False).kind == "local"
+
+
+@pytest.mark.parametrize(("mechanism", "mutant"), PLANTED)
+def test_every_mutant_is_caught_by_simulation_alone(mechanism, mutant):
+    result = audit_counts(mechanism, "add-remove", trials=4000, mutant=mutant)
+    assert result.lower_bound > result.claimed
+    assert result.verdict == "broken"
+
+
+def test_neighbours_differ_in_one_record():
+    for relation, gap in zip(RELATIONS, (1, 0), strict=True):
+        for first, second in neighbours(relation):
+            assert first.n - second.n == gap
+            rows = [sorted(one.frame().rows()) for one in (first, second)]
+            assert (
+                len(rows[0]) - sum(min(rows[0].count(r), rows[1].count(r)) for r in set(rows[0]))
+                == 1
+            )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("modips", "replace"), "mechanism to audit"),
+        (("marginals", "blank"), "relation"),
+        (("marginals", "replace", 1.0, 100, "two-sets"), "mutant of marginals"),
+    ],
+)
+def test_refusals(arguments, text):
+    with pytest.raises(Refused, match=text):
+        audit_counts(*arguments)

@@ -1,0 +1,224 @@
+"""Mixture: densities against SciPy, components from R's eq. 7, zeros and losses never dropped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+import pytest
+import scipy.stats
+from scipy.special import logsumexp
+
+from understudy.errors import Refused
+from understudy.models.density import Density, density_of
+from understudy.models.hurdle_mixture import HalfT
+from understudy.models.mixture import SIGMA_FLOOR, SPREAD_FLOOR, Mixture, whitening
+from understudy.models.mixture_start import em_start
+from understudy.survey.codebook import Codebook, Column
+from understudy.survey.survey import Survey
+
+
+def incomes(n: int = 80, seed: int = 1, **facts: Any) -> Survey:
+    rng = np.random.default_rng(seed)
+    sex, age = rng.choice(["F", "M"], n), rng.normal(45, 12, n)
+    y = np.exp(10.5 + 0.4 * (sex == "M") + 0.01 * age + rng.normal(0, 0.7, n))
+    y[:6], y[6:9] = 0.0, -np.exp(rng.normal(8, 1, 3))
+    frame = pl.DataFrame({"sex": sex, "age": age, "income": y})
+    book = Codebook({"income": Column("income", role="sensitive", **facts)}) if facts else None
+    return Survey(frame, codebook=book)
+
+
+def parameters(arrays: dict[str, Any], K: int, seed: int = 0) -> dict[str, Any]:
+    rng, R = np.random.default_rng(seed), arrays["Q"].shape[1]
+    return {
+        "gamma": np.asarray(1.3),
+        "share": rng.dirichlet(np.ones(K)),
+        "sigma": rng.uniform(0.3, 1.2, K),
+        "spread": rng.uniform(0.3, 1.5, R),
+        "theta": rng.normal(0, 0.6, (K, R)),
+        "zero": rng.uniform(0.05, 0.3, arrays["groups"].shape[1]),
+        "negative": np.asarray(0.07),
+        "loss_mean": np.asarray(-1.5),
+        "loss_sigma": np.asarray(0.8),
+    }
+
+
+def prepared(model: Mixture, survey: Survey) -> tuple[Density, dict[str, Any], dict[str, Any]]:
+    arrays = model.prepare(survey)
+    density = density_of(model, arrays)
+    values = parameters(arrays, model.components)
+    return density, arrays, {name: values[name] for name in density.shapes}
+
+
+def test_record_log_likelihoods_are_scipys() -> None:
+    model = Mixture("income", "sex + age", 4, zero_by=("sex",), typical=40_000)
+    density, arrays, values = prepared(model, incomes())
+    found = density.record_loglik(density.unconstrain(values, arrays), arrays)
+    y, negative = arrays["y"], 0.07
+    zero = (1 - negative) * (arrays["groups"] @ values["zero"])
+    with np.errstate(divide="ignore"):
+        size = np.log(np.abs(y) / 40_000)
+    means = arrays["Q"] @ values["theta"].T
+    parts = np.log(values["share"]) + scipy.stats.norm.logpdf(
+        size[:, None], means, values["sigma"]
+    )
+    expected = np.where(y > 0, np.log1p(-zero - negative) + logsumexp(parts, axis=1), 0.0)
+    expected = np.where(y == 0, np.log(zero), expected)
+    loss = np.log(negative) + scipy.stats.norm.logpdf(size, -1.5, 0.8)
+    expected = np.where(y < 0, loss, expected)
+    np.testing.assert_allclose(found, expected, rtol=3e-5, atol=3e-5)  # single precision inside
+
+
+def test_log_prior_is_scipys() -> None:
+    model = Mixture("income", "sex + age", 4, typical=40_000)
+    density, arrays, values = prepared(model, incomes())
+    position = density.unconstrain(values, arrays)
+    # the Jacobian of the map from the free position to the parameters, by JAX
+    free = jax.jacobian(
+        lambda q: jnp.concatenate(
+            [jnp.ravel(p)[: None if n != "share" else -1] for n, p in
+             density.constrain(q, arrays).items()]
+        )
+    )(position)  # fmt: skip
+    log_det = np.linalg.slogdet(np.asarray(free))[1]
+    stats = scipy.stats
+    beta = np.linalg.solve(arrays["L"], values["theta"].T).T
+    expected = stats.gamma.logpdf(1.3, 1.0) + stats.dirichlet.logpdf(
+        values["share"], np.full(4, 1.3 / 4)
+    )
+    expected += (stats.t.logpdf(values["sigma"], 3) - stats.t.logsf(SIGMA_FLOOR, 3)).sum()
+    expected += (stats.t.logpdf(values["spread"], 3) - stats.t.logsf(SPREAD_FLOOR, 3)).sum()
+    expected += stats.norm.logpdf(beta, 0, values["spread"]).sum()
+    expected -= 4 * np.log(np.diag(arrays["L"])).sum()  # theta = L beta, for each component
+    expected += stats.norm.logpdf(-1.5, 0, 2) + stats.t.logpdf(0.8, 3)
+    expected -= stats.t.logsf(SIGMA_FLOOR, 3)
+    expected += stats.beta.logpdf(values["zero"], 0.5, 0.5).sum()
+    expected += stats.beta.logpdf(0.07, 0.5, 0.5)
+    log_prior, _ = density.evaluate(position, arrays)
+    assert float(log_prior) == pytest.approx(expected + log_det, abs=1e-6)
+
+
+def test_whitened_columns_are_uncorrelated_and_mean_the_same() -> None:
+    X = np.column_stack([np.ones(50), np.random.default_rng(1).normal(3, 2, (50, 3))])
+    L = whitening(X)
+    Q = np.linalg.solve(L.T, X.T).T
+    assert np.allclose(L, np.tril(L))
+    np.testing.assert_allclose(Q.T @ Q / 50, np.eye(4), atol=1e-10)
+    beta = np.arange(4.0)
+    np.testing.assert_allclose(Q @ (L @ beta), X @ beta, atol=1e-9)
+    with pytest.raises(Refused, match="collinear"):
+        whitening(np.column_stack([X, X[:, 1]]))
+
+
+def far_components(model: Mixture) -> tuple[Density, dict[str, Any], Any]:
+    """Two components so far apart that eq. 7 leaves no doubt which one a record belongs to."""
+    rng = np.random.default_rng(3)
+    y = np.exp(np.where(np.arange(2000) % 4 == 0, 12.0, 9.0) + rng.normal(0, 0.1, 2000))
+    x = rng.normal(size=2000)
+    arrays = model.prepare(Survey(pl.DataFrame({"x": x, "income": y})))
+    density = density_of(model, arrays)
+    values = parameters(arrays, 2)
+    values |= {
+        "share": np.array([0.75, 0.25]),
+        "sigma": np.array([0.1, 0.1]),
+        "theta": np.column_stack([np.zeros(2), np.array([9.0, 12.0]) - np.log(20_000)]),
+        "zero": np.array([0.2]),
+    }
+    # L is lower triangular with the intercept first: theta = L beta mixes, so set through beta
+    beta = np.zeros((2, 2))
+    beta[:, 0] = np.array([9.0, 12.0]) - np.log(20_000)
+    values["theta"] = beta @ arrays["L"].T
+    position = density.unconstrain({n: values[n] for n in density.shapes}, arrays)
+    return density, arrays, position
+
+
+def test_components_come_from_the_record_or_from_pi() -> None:
+    high_of = {}
+    for assignments in ("posterior", "prior"):
+        model = Mixture("income", "x", 2, assignments=assignments, typical=20_000)  # type: ignore[arg-type]
+        density, arrays, position = far_components(model)
+        y = np.asarray(density.generate(jax.random.key(1), position, arrays)["y"])
+        positive = y > 0
+        share = 1 - 0.93 * 0.2 - 0.07 * float(arrays["losses"])
+        assert positive.mean() == pytest.approx(share if assignments == "prior" else 0.8, abs=0.04)
+        high = np.log(np.maximum(y, 1.0)) > 10.5
+        own = np.arange(2000) % 4 == 0
+        high_of[assignments] = (high[positive & own].mean(), high[positive & ~own].mean())
+    assert high_of["posterior"] == (1.0, 0.0)
+    assert high_of["prior"] == (pytest.approx(0.25, abs=0.08), pytest.approx(0.25, abs=0.05))
+
+
+def test_zero_and_negative_incomes_come_out_again() -> None:
+    model = Mixture("income", "sex + age", 3, zero="public", typical=40_000)
+    survey = incomes()
+    arrays = model.prepare(survey)
+    density = density_of(model, arrays)
+    values = parameters(arrays, 3)
+    position = density.unconstrain({n: values[n] for n in density.shapes}, arrays)
+    y = np.asarray(density.generate(jax.random.key(1), position, arrays)["y"])
+    np.testing.assert_array_equal(np.sign(y), np.sign(arrays["y"]))
+    assert "public and kept" in model.units(survey.codebook)
+
+
+def test_losses_are_possible_by_declaration_only() -> None:
+    with pytest.raises(Refused, match="outside the declared bounds"):
+        Mixture("income", "sex", 3).prepare(incomes(bounds=(0.0, 1e7)))
+    no_losses = pl.DataFrame({"sex": ["F", "M"] * 20, "income": np.arange(40.0)})
+    prior = Mixture("income", "sex", 3, assignments="prior", typical=10.0)
+    assert prior.prepare(Survey(no_losses))["losses"] == 1.0  # absence is a fact of the records
+    declared = Codebook({"income": Column("income", role="sensitive", bounds=(0.0, 1e7))})
+    assert prior.prepare(Survey(no_losses, codebook=declared))["losses"] == 0.0
+    with pytest.raises(Refused, match="typical"):
+        Mixture("income", "sex", 3, assignments="prior").prepare(Survey(no_losses))
+
+
+def test_half_t_integrates_to_one_above_its_floor() -> None:
+    grid = np.linspace(0.05, 400, 2_000_001)
+    density = np.exp(np.asarray(HalfT(0.05).log_prob(jnp.asarray(grid))))
+    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-4)
+    drawn = np.asarray(HalfT(0.05).sample(jax.random.key(0), (4000,)))
+    law = scipy.stats.t(3)
+    cdf = lambda x: (law.cdf(x) - law.cdf(0.05)) / law.sf(0.05)  # noqa: E731
+    assert scipy.stats.kstest(drawn, cdf).pvalue > 1e-3
+
+
+def test_em_finds_two_regressions() -> None:
+    rng = np.random.default_rng(2)
+    Q = np.column_stack([np.ones(900), rng.normal(size=900)])
+    low = rng.random(900) < 0.3
+    size = np.where(low, -3 + 0.5 * Q[:, 1], 1 - 0.5 * Q[:, 1]) + rng.normal(0, 0.2, 900)
+    found = em_start(Q, size, np.ones(900), 2, 0.05, 0)
+    np.testing.assert_allclose(found.share, [0.7, 0.3], atol=0.05)
+    np.testing.assert_allclose(found.theta, [[1, -0.5], [-3, 0.5]], atol=0.1)
+    np.testing.assert_allclose(found.sigma, 0.2, atol=0.05)
+
+
+def test_chains_are_judged_on_what_generates_the_data() -> None:
+    model = Mixture("income", "sex + age", 3, typical=40_000)
+    density, arrays, values = prepared(model, incomes())
+    swapped = dict(values)
+    for name in ("share", "sigma", "theta"):
+        swapped[name] = values[name][[2, 0, 1]]
+    positions = np.stack([density.unconstrain(v, arrays) for v in (values, swapped)])[None]
+    names, numbers = density.judged(positions, arrays)
+    assert numbers.shape == (1, 2, len(names))
+    np.testing.assert_allclose(numbers[0, 0], numbers[0, 1], atol=1e-10)  # labels do not matter
+    means = arrays["Q"] @ values["theta"].T
+    expected = scipy.stats.norm.cdf((0.4 - means) / values["sigma"]).mean(axis=0) @ values["share"]
+    assert numbers[0, 0, names.index("F(0.4)")] == pytest.approx(expected, abs=1e-9)
+
+
+def test_bad_arguments_are_refused() -> None:
+    for arguments in (
+        {"components": 1},
+        {"assignments": "z"},
+        {"zero": "drop"},
+        {"typical": -1.0},
+    ):
+        with pytest.raises(Refused):
+            Mixture("income", "sex", **arguments)  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="not numeric"):
+        Mixture("sex", "age").prepare(incomes())

@@ -1,0 +1,270 @@
+"""FBS and FBP: likelihoods against SciPy and each other, priors, coordinates, synthetic files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+import pytest
+import scipy.integrate
+import scipy.stats
+
+from understudy.errors import Refused
+from understudy.models.density import density_of
+from understudy.models.gaussian import GaussianModel, cell_numbers
+from understudy.models.normal_population import FBP
+from understudy.models.normal_sample import FBS
+from understudy.models.scale_mixture import HalfTScaleNormal
+from understudy.studies.doctorates import codebook, doctorates
+from understudy.survey.codebook import Column
+from understudy.survey.design import Design
+from understudy.survey.survey import Survey
+
+PREDICTORS = "C(field) + gender"
+
+
+@pytest.fixture(scope="module")
+def small() -> Survey:
+    return doctorates(200, seed=3)
+
+
+@pytest.fixture(scope="module")
+def two_outcomes(small: Survey) -> Survey:
+    rng = np.random.default_rng(5)
+    bonus = pl.Series("bonus", np.exp(8 + rng.standard_normal(small.n)))
+    book = small.codebook.with_column(Column("bonus", "sensitive"))
+    return Survey(small.frame().with_columns(bonus), small.design, book)
+
+
+def some_parameters(K: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((d, d)) * 0.3 + 0.5 * np.eye(d)
+    return rng.standard_normal((K, d)), root @ root.T
+
+
+@pytest.mark.parametrize("s", [10.0, 2.5])
+@pytest.mark.parametrize("beta", [1e-3, 0.2, 3.0, 11.5, 40.0, 400.0])
+def test_integrated_prior_is_the_integral(beta: float, s: float) -> None:
+    def joint(log_sigma: float) -> float:
+        sigma = np.exp(log_sigma)
+        half_t = 2 * scipy.stats.t.pdf(sigma, 3, scale=s)
+        return float(scipy.stats.norm.pdf(beta, 0, sigma) * half_t * sigma)
+
+    # the integrand is smooth in log sigma; each part is easy for the quadrature
+    parts = [scipy.integrate.quad(joint, a, a + 2, epsabs=0)[0] for a in range(-20, 20, 2)]
+    log_prob = jax.jit(jax.value_and_grad(HalfTScaleNormal(s).log_prob))
+    found, slope = log_prob(jnp.asarray(beta))
+    assert float(found) == pytest.approx(np.log(sum(parts)), rel=1e-8)
+    step = 1e-3 * beta
+    rise = log_prob(jnp.asarray(beta + step))[0] - log_prob(jnp.asarray(beta - step))[0]
+    assert float(slope) == pytest.approx(float(rise) / (2 * step), rel=1e-4)
+
+
+def test_integrated_prior_draws_have_its_distribution() -> None:
+    prior = HalfTScaleNormal(2.0)
+    draws = np.asarray(prior.sample(jax.random.key(0), (20_000,)))
+    grid = np.concatenate([-np.geomspace(1e4, 1e-9, 60_000), np.geomspace(1e-9, 1e4, 60_000)])
+    density = np.exp(np.asarray(prior.log_prob(jnp.asarray(grid))))
+    cdf = scipy.integrate.cumulative_trapezoid(density, grid, initial=0.0)
+    assert cdf[-1] == pytest.approx(1.0, abs=1e-3)
+    test = scipy.stats.kstest(draws, lambda x: np.interp(x, grid, cdf))
+    assert test.pvalue > 0.001
+
+
+def test_fbs_likelihood_is_scipys(two_outcomes: Survey) -> None:
+    model = FBS(["salary", "bonus"], PREDICTORS).for_survey(two_outcomes)
+    arrays = model.prepare(two_outcomes)
+    density = density_of(model, arrays)
+    B, Sigma = some_parameters(9, 3)
+    position = model.position(jnp.asarray(B), jnp.asarray(Sigma))
+    found = density.evaluate_now(position, arrays)[1]
+    frame = two_outcomes.frame()
+    weight = frame["weight"].to_numpy() * two_outcomes.n / 100_000
+    Y = np.log(np.c_[frame["salary"].to_numpy(), frame["bonus"].to_numpy(), weight])
+    residual = Y - arrays["X"] @ B
+    expected = scipy.stats.multivariate_normal(np.zeros(3), Sigma).logpdf(residual)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_fbs_prior_is_scipys(small: Survey) -> None:
+    model = FBS("salary", PREDICTORS).for_survey(small)
+    density = density_of(model, arrays := model.prepare(small))
+    B, Sigma = some_parameters(9, 2)
+    position = model.position(jnp.asarray(B), jnp.asarray(Sigma))
+    scale = np.sqrt(np.diag(Sigma))
+    rho = Sigma[0, 1] / scale.prod()
+    half_t = scipy.stats.t.logpdf(scale, 3, scale=10) + np.log(2) + np.log(scale)  # + Jacobian
+    # LKJ(6) in two dimensions: (1 + rho)/2 ~ Beta(6, 6); rho = tanh(x) has derivative 1 - rho^2
+    lkj = scipy.stats.beta.logpdf((1 + rho) / 2, 6, 6) - np.log(2) + np.log(1 - rho**2)
+    coefficients = np.asarray(HalfTScaleNormal(10.0).log_prob(jnp.asarray(B)))
+    expected = coefficients.sum() + half_t.sum() + lkj
+    assert float(density.evaluate_now(position, arrays)[0]) == pytest.approx(expected, rel=1e-10)
+
+
+def test_fbp_is_fbs_in_other_coordinates(small: Survey) -> None:
+    """methods §4: f_FBP = log BVN((log y, l); x B, Sigma) - l, to 1e-10."""
+    sampled, population = (m("salary", PREDICTORS).for_survey(small) for m in (FBS, FBP))
+    arrays = population.prepare(small)
+    fbs, fbp = density_of(sampled, arrays), density_of(population, arrays)
+    for seed in range(5):
+        B, Sigma = map(jnp.asarray, some_parameters(9, 2, seed))
+        turned = jnp.array([1.0, -1.0])  # FBS has log w = -l as its second column
+        at = sampled.position(B * turned, Sigma * jnp.outer(turned, turned))
+        of_fbs = fbs.evaluate_now(at, arrays)[1]
+        of_fbp = fbp.evaluate_now(population.position(B, Sigma), arrays)[1]
+        difference = np.asarray(of_fbp - (of_fbs + arrays["w"]))
+        assert np.abs(difference).max() < 1e-10 * max(1.0, float(jnp.abs(of_fbs).max()))
+
+
+def test_fbp_prior_is_scipys(small: Survey) -> None:
+    model = FBP("salary", PREDICTORS).for_survey(small)
+    density = density_of(model, arrays := model.prepare(small))
+    position = np.random.default_rng(1).standard_normal(density.dimension)
+    sigma = np.exp(position[-2:])
+    expected = scipy.stats.norm.logpdf(position[:-2], 0, 10).sum()
+    expected += (scipy.stats.halfcauchy.logpdf(sigma) + np.log(sigma)).sum()
+    found = density.evaluate_now(jnp.asarray(position), arrays)[0]
+    assert float(found) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("model", [FBS(["a", "b"], "x"), FBS("a", "x"), FBP("a", "x")], ids=repr)
+def test_log_volume_is_the_jacobian(model: GaussianModel) -> None:
+    """The determinant by automatic differentiation of the inverse map, position -> (B, Sigma)."""
+    d = len(model.outcomes) + 1  # type: ignore[attr-defined]
+    lower = np.tril_indices(d)
+    B, Sigma = map(jnp.asarray, some_parameters(3, d, seed=4))
+
+    def flat(B_and_Sigma: jax.Array) -> jax.Array:
+        S = jnp.zeros((d, d)).at[lower].set(B_and_Sigma[3 * d :])
+        S = S + jnp.tril(S, -1).T
+        return model.position(B_and_Sigma[: 3 * d].reshape(3, d), S)
+
+    jacobian = jax.jit(jax.jacfwd(flat))(jnp.concatenate([B.ravel(), Sigma[lower]]))
+    expected = -np.linalg.slogdet(np.asarray(jacobian))[1]
+    assert float(model.log_volume(B, Sigma)) == pytest.approx(expected, rel=1e-9)
+
+
+def generated(model: FBS | FBP, survey: Survey, tables: str) -> tuple[dict[str, np.ndarray], ...]:
+    model = replace(model, tables=tables).for_survey(survey)  # type: ignore[arg-type]
+    arrays = model.prepare(survey)
+    density = density_of(model, arrays)
+    B = np.zeros((9, 2))
+    B[:, 0], B[0, 0], B[8, 1] = 0.1, 11.5, 0.3
+    Sigma = np.array([[0.16, -0.12], [-0.12, 0.25]])
+    if isinstance(model, FBP):
+        B[:, 1], Sigma = -B[:, 1], Sigma * np.array([[1, -1], [-1, 1]])
+    position = model.position(jnp.asarray(B), jnp.asarray(Sigma))
+    made = jax.jit(density.generate)(jax.random.key(0), position, arrays)
+    columns = model.restore({k: np.asarray(v) for k, v in made.items()}, survey)
+    return {k: v.to_numpy() for k, v in columns.items()}, arrays, {"B": B, "Sigma": Sigma}
+
+
+@pytest.mark.parametrize("tables", ["recommended", "paper"])
+def test_fbs_weights_are_smoothed_and_add_up(small: Survey, tables: str) -> None:
+    columns, arrays, at = generated(FBS("salary", PREDICTORS), small, tables)
+    X, B, Sigma = arrays["X"], at["B"], at["Sigma"]
+    slope = Sigma[0, 1] / Sigma[0, 0]
+    smoothed = X @ B[:, 1] + slope * (np.log(columns["salary"]) - X @ B[:, 0])
+    field = small.frame()["field"].to_numpy()
+    gap = np.log(columns["weight"]) - smoothed
+    groups = [field == h for h in range(1, 9)] if tables == "recommended" else [field > 0]
+    for inside in groups:
+        np.testing.assert_allclose(gap[inside], gap[inside][0], atol=1e-9)
+    assert columns["weight"].sum() == pytest.approx(100_000, rel=1e-12)
+    if tables == "recommended":
+        sizes = codebook().population_by["field"]
+        for h, inside in zip(range(1, 9), groups, strict=True):
+            assert columns["weight"][inside].sum() == pytest.approx(sizes[h], rel=1e-12)
+
+
+def test_fbp_weights(small: Survey) -> None:
+    columns, arrays, at = generated(FBP("salary", PREDICTORS), small, "recommended")
+    for c in np.unique(arrays["cell"]):  # the population's y: no weighting inside a cell
+        inside = columns["weight"][arrays["cell"] == c]
+        np.testing.assert_allclose(inside, inside[0], rtol=1e-12)
+    gender = arrays["X"][:, 8] == 1
+    field = small.frame()["field"].to_numpy()
+    one = field == 1
+    found = np.log(columns["weight"][one & gender][0] / columns["weight"][one & ~gender][0])
+    # 1/E[pi | x] = exp(-(B_l + constant)) in FBS coordinates, and B_l of gender is -.3
+    assert found == pytest.approx(0.3, abs=1e-9)
+    columns, _, at = generated(FBP("salary", PREDICTORS), small, "paper")
+    kappa = at["Sigma"][0, 1] / at["Sigma"][0, 0]
+    gap = np.log(columns["weight"]) + kappa * np.log(columns["salary"])
+    np.testing.assert_allclose(gap, gap[0], atol=1e-9)
+
+
+def test_balanced_outcomes_have_the_models_cell_means() -> None:
+    """Within a cell the mean of y* is all but exp(x b + sigma^2/2): far closer than chance."""
+    survey = doctorates(1000, seed=3)
+    errors = {}
+    for tables in ("recommended", "paper"):
+        columns, arrays, at = generated(FBP("salary", PREDICTORS), survey, tables)
+        b = at["B"][:, 0].copy()
+        b[0] -= at["Sigma"][0, 1]
+        expected = np.exp(arrays["X"] @ b + at["Sigma"][0, 0] / 2)
+        cell = arrays["cell"]
+        relative = [
+            columns["salary"][cell == c].mean() / expected[cell == c][0] - 1
+            for c in np.unique(cell)
+        ]
+        errors[tables] = np.sqrt(np.mean(np.square(relative)))
+    assert errors["recommended"] < 0.25 * errors["paper"]
+    assert errors["recommended"] < 0.02
+
+
+def test_cells_are_the_distinct_rows() -> None:
+    X = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 0.0], [1.0, 0.5]])
+    cell = cell_numbers(X)
+    assert cell[0] == cell[2]
+    assert len(set(cell)) == 3
+
+
+def with_column(survey: Survey, **columns: object) -> Survey:
+    frame = survey.frame().with_columns(**columns)  # type: ignore[arg-type]
+    return Survey(frame, survey.design, survey.codebook)
+
+
+def test_refusals(small: Survey) -> None:
+    def refused(model: FBS | FBP, survey: Survey, match: str) -> None:
+        with pytest.raises(Refused, match=match):
+            model.for_survey(survey).prepare(survey)
+
+    model = FBS("salary", PREDICTORS)
+    zero = pl.when(pl.int_range(pl.len()) == 0).then(0.0).otherwise("salary")
+    refused(model, with_column(small, salary=zero), "zero or negative")
+    refused(model, with_column(small, salary=-pl.col("salary")), "zero or negative")
+    refused(FBS("salary", "C(field) + C(field)*gender"), doctorates(60, seed=1), "collinear")
+    refused(FBS("salary", "gender + twin"), with_column(small, twin=pl.col("gender")), "collinear")
+    refused(model, Survey(small.frame(), Design(), small.codebook), "design weight")
+    refused(model, with_column(small, weight=pl.col("weight").round().cast(pl.Int64)), "whole")
+    book = small.codebook
+    refused(model, Survey(small.frame(), small.design, replace(book, population_size=9e4)), "add up")
+    unknown = replace(book, population_size=None, population_by={})
+    refused(model, Survey(small.frame(), small.design, unknown), "population.size")
+    fewer = replace(book, population_by={"field": {h: 12_500.0 for h in range(1, 8)} | {9: 12_500.0}})
+    refused(model, Survey(small.frame(), small.design, fewer), "no records")
+    part = replace(
+        book, population_size=None, population_by={"field": {h: 1e4 for h in range(1, 8)}}
+    )
+    refused(model, Survey(small.frame(), small.design, part), "no public total")
+    with pytest.raises(Refused, match="one outcome"):
+        FBP(["salary", "bonus"], PREDICTORS)  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="not met its survey"):
+        model.prepare(small)
+    with pytest.raises(Refused, match="Unknown kind of tables"):
+        FBS("salary", PREDICTORS, tables="best")  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="histogram"):
+        model.for_survey(small).bounded_target(small.codebook)
+
+
+def test_population_may_be_given_to_the_model(small: Survey) -> None:
+    bare = replace(small.codebook, population_size=None, population_by={})
+    survey = Survey(small.frame(), small.design, bare)
+    model = FBS("salary", PREDICTORS, population=100_000).for_survey(survey)
+    expected = FBS("salary", PREDICTORS).for_survey(small).prepare(small)["w"]
+    np.testing.assert_allclose(model.prepare(survey)["w"], expected)
+    assert "N = 100,000" in model.units(survey.codebook)

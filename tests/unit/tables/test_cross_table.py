@@ -1,0 +1,174 @@
+"""The sparse cross-tabulation against polars' own counts, and the codebook's edit rules."""
+
+from __future__ import annotations
+
+import ibis
+import numpy as np
+import polars as pl
+import pytest
+
+from understudy.errors import Refused, SyntaxRefused
+from understudy.survey.codebook import Codebook, Column, read_codebook, write_codebook
+from understudy.survey.survey import Survey
+from understudy.tables import cross_table
+from understudy.tables.cross_table import (
+    categories_of,
+    cross_tabulate,
+    full_domain,
+    possible_cells,
+    without_impossible,
+)
+
+
+def codebook(**levels) -> Codebook:
+    rules = levels.pop("impossible", ())
+    missing = levels.pop("missing", {})
+    columns = {
+        name: Column(
+            name, role="sensitive", type="categorical", levels=each, missing=missing.get(name, ())
+        )
+        for name, each in levels.items()
+    }
+    return Codebook(columns, impossible=rules)
+
+
+@pytest.fixture
+def frame() -> pl.DataFrame:
+    rng = np.random.default_rng(1)
+    return pl.DataFrame(
+        {
+            "age": rng.integers(1, 5, 500).astype(np.int8),
+            "sex": rng.choice(["f", "m"], 500),
+            "own": rng.random(500) < 0.2,
+            "code": rng.choice([1.0, 2.0, 9.0], 500),
+        }
+    )
+
+
+@pytest.fixture
+def book() -> Codebook:
+    return codebook(age=(1, 2, 3, 4, 5), sex=("m", "f"), own=(False, True), code=(1, 2, 9))
+
+
+def test_counts_are_those_of_a_plain_group_by(frame, book):
+    survey = Survey(frame, codebook=book)
+    table = cross_tabulate(survey, categories_of(survey, frame.columns))
+    plain = frame.group_by(frame.columns).len().sort(frame.columns)
+    assert table.cells == plain.height
+    assert table.n == 500
+    decoded = table.categories.frame(table.codes).with_columns(len=pl.Series(table.counts))
+    assert decoded.sort(frame.columns).rows() == plain.rows()
+
+
+def test_records_come_back_with_their_types_and_numbers(frame, book):
+    survey = Survey(frame, codebook=book)
+    table = cross_tabulate(survey, categories_of(survey, ["sex", "age", "own", "code"]))
+    back = table.records()
+    assert back.schema == frame.select("sex", "age", "own", "code").schema
+    assert back.sort(pl.all()).equals(frame.select(back.columns).sort(pl.all()))
+
+
+def test_memory_follows_the_occupied_cells():
+    """Twenty columns of ten levels: 10^20 cells in the product, four records in the file."""
+    names = [f"v{k}" for k in range(20)]
+    frame = pl.DataFrame({name: [0, 3, 3, 9] for name in names})
+    survey = Survey(frame, codebook=codebook(**dict.fromkeys(names, tuple(range(10)))))
+    table = cross_tabulate(survey, categories_of(survey, names))
+    assert table.categories.product == 10**20
+    assert table.counts.tolist() == [1, 2, 1]
+
+
+def test_the_full_domain_has_every_possible_cell_once(frame, book):
+    ruled = Codebook(
+        book.columns, impossible=('age == 5 and sex == "f"', "code == 9 and own == True")
+    )
+    survey = Survey(frame.filter((pl.col("code") != 9) | ~pl.col("own")), codebook=ruled)
+    table = cross_tabulate(survey, categories_of(survey, frame.columns))
+    domain = full_domain(table, survey)
+    # 5*2*2*3 cells less 6 (age 5, f) less 10 (code 9, own) plus 1 that both rules name
+    assert domain.cells == 60 - 6 - 10 + 1
+    assert len(np.unique(domain.codes, axis=0)) == domain.cells
+    assert domain.n == table.n
+    assert domain.records().sort(pl.all()).equals(table.records().sort(pl.all()))
+    values = domain.categories.frame(domain.codes)
+    assert values.filter((pl.col("age") == 5) & (pl.col("sex") == "f")).height == 0
+
+
+def test_a_rule_about_other_columns_says_nothing(frame, book):
+    survey = Survey(
+        frame, codebook=Codebook(book.columns, impossible=("code == 9 and own == True",))
+    )
+    categories = categories_of(survey, ["age", "own"])
+    codes = categories.all_codes()
+    kept = possible_cells(categories, codes, survey.codebook.impossible, survey.codebook.columns)
+    assert kept.all()
+
+
+@pytest.mark.parametrize(
+    ("rule", "error", "text"),
+    [
+        ("age == 5 and agee == 1", Refused, "did you mean `age`"),
+        ("age ==", SyntaxRefused, "cannot be read"),
+        ("age < 3", Refused, "impossible"),
+    ],
+)
+def test_wrong_rules_and_records_that_break_them(frame, book, rule, error, text):
+    survey = Survey(frame, codebook=Codebook(book.columns, impossible=(rule,)))
+    table = cross_tabulate(survey, categories_of(survey, ["age", "sex"]))
+    with pytest.raises(error, match=text):
+        without_impossible(table, survey)
+
+
+def test_missing_values_are_refused_or_a_level():
+    frame = pl.DataFrame({"a": [1, 2, None, 9], "b": [1.0, None, 1.0, 1.0]})
+    book = codebook(a=(1, 2), b=(1,), missing={"a": (9,)})
+    survey = Survey(frame, codebook=book)
+    with pytest.raises(Refused, match="column `a` has missing values".capitalize()):
+        cross_tabulate(survey, categories_of(survey, ["a"]))
+    table = cross_tabulate(survey, categories_of(survey, ["a", "b"], "level"))
+    assert table.categories.levels == ((1, 2, 9, None), (1, None))
+    assert table.n == 4
+    assert set(table.records().rows()) == {(1, 1.0), (2, None), (None, 1.0), (9, 1.0)}
+
+
+def test_columns_that_are_no_categories_are_refused(monkeypatch):
+    monkeypatch.setattr(cross_table, "MANY_LEVELS", 5)
+    frame = pl.DataFrame({"x": [0.5, 1.5], "t": ["a", "b"], "id": [1, 2]})
+    book = Codebook(
+        {
+            "x": Column("x"),
+            "t": Column("t", type="text"),
+            "id": Column("id", type="categorical", levels=tuple(range(6))),
+        }
+    )
+    survey = Survey(frame, codebook=book)
+    for name, text in (
+        ("x", "numeric and has no levels; bin it"),
+        ("t", "no levels in the codebook"),
+        ("id", "`id` has 6 levels; group them into fewer"),
+        ("y", "Unknown column `y`"),
+    ):
+        with pytest.raises(Refused, match=text):
+            categories_of(survey, [name])
+    with pytest.raises(Refused, match="way with missing"):
+        categories_of(survey, ["t"], "guess")
+
+
+def test_any_ibis_table_is_counted_where_it_is(frame, book, tmp_path):
+    path = tmp_path / "records.parquet"
+    frame.write_parquet(path)
+    survey = Survey(ibis.duckdb.connect().read_parquet(path), codebook=book)
+    table = cross_tabulate(survey, categories_of(survey, ["sex", "age"]))
+    plain = frame.group_by("sex", "age").len().sort("sex", "age")
+    assert sorted(table.counts.tolist()) == sorted(plain["len"].to_list())
+
+
+def test_rules_are_written_and_read_with_the_codebook(tmp_path, book):
+    ruled = Codebook(
+        book.columns, impossible=("age == 5 and sex == 'f'", 'sex == "m" and own == True')
+    )
+    write_codebook(ruled, tmp_path / "codebook.toml")
+    assert read_codebook(tmp_path / "codebook.toml") == ruled
+    (tmp_path / "wrong.toml").write_text("impossible = [3]\n", encoding="utf-8")
+    with pytest.raises(Refused, match="list of conditions"):
+        read_codebook(tmp_path / "wrong.toml")
