@@ -52,9 +52,6 @@ def survey_of(data: str, design: str, folder: Path | None) -> us.Survey:
         path = folder / PUBLIC_FILES[data]
         frame = pl.read_csv(path, infer_schema_length=None, null_values=["NA"])
     row = DESIGNS[data, design]
-    if data == "fpc":
-        frame = frame.rename({"Nh": "Nh_1"})  # `nh` and `Nh` are one name to a database
-        row = {**row, "fpc": row["fpc"] and "Nh_1"}
     replicates = None
     if row["kind"]:
         coefficients = None

@@ -9,9 +9,13 @@ import typer
 from understudy.cli.audit import audit
 from understudy.cli.codebook import codebook
 from understudy.cli.demo import demo
+from understudy.cli.plan import plan
 from understudy.cli.risk import risk
+from understudy.cli.serve import serve
 from understudy.cli.tabulate import tabulate
+from understudy.cli.user import user
 from understudy.cli.utility import utility
+from understudy.cli.verify import verify
 from understudy.errors import Refused
 
 app = typer.Typer(
@@ -22,8 +26,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Publish what you may not show: synthetic survey data, tables, and exact privacy claims.",
 )
-for command in (demo, codebook, tabulate, risk, utility, audit):
+for command in (demo, codebook, tabulate, risk, utility, audit, serve, plan, verify):
     app.command(no_args_is_help=command is not demo)(command)
+app.add_typer(user, name="user")
 
 
 def version(show: bool) -> None:
@@ -53,3 +58,13 @@ def run() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except Exception as error:
+        # A database's message may quote records; only its kind may be shown.
+        if type(error).__module__.split(".")[0] not in ("duckdb", "_duckdb"):
+            raise
+        typer.echo(
+            f"understudy: The database could not read the data ({type(error).__name__}); "
+            "check that the file is whole.",
+            err=True,
+        )
+        sys.exit(2)

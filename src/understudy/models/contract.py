@@ -78,7 +78,7 @@ class Model(ABC):
         """The one sensitive array with its declared bounds, for a histogram; or refused."""
 
     def for_survey(self, survey: Survey) -> Model:  # noqa: ARG002
-        """The model with what it must know of this survey (its weight column); itself if nothing."""
+        """The model with what it must know of this survey, such as its weight column."""
         return self
 
     @property

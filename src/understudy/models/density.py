@@ -193,6 +193,7 @@ class Density:
 
 
 _DENSITIES: dict[tuple[Any, ...], Density] = {}
+MOST_DENSITIES = 64  # each keeps its compiled program alive; the oldest makes room
 
 
 def density_of(model: Model, arrays: Arrays) -> Density:
@@ -202,6 +203,8 @@ def density_of(model: Model, arrays: Arrays) -> Density:
     """
     shapes = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(arrays.items()))
     if (model, shapes) not in _DENSITIES:
+        while len(_DENSITIES) >= MOST_DENSITIES:
+            _DENSITIES.pop(next(iter(_DENSITIES)))
         _DENSITIES[model, shapes] = Density(model, arrays)
     density = _DENSITIES[model, shapes]
     _refuse_mixing(density, arrays)

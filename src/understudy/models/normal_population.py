@@ -87,10 +87,16 @@ class FBP(SurveyNormal):
 
 
 def exact_loglik(
-    y: Array, l: Array, mean: Array, design: Array, kappa_y: Array, sigma_y: Array, sigma_pi: Array
+    y: Array,
+    log_pi: Array,
+    mean: Array,
+    design: Array,
+    kappa_y: Array,
+    sigma_y: Array,
+    sigma_pi: Array,
 ) -> Array:
     """T eq. 6 for all records (n,): mean = x beta, design = x kappa_x."""
     of_y = jnp.square((y - mean) / sigma_y)
-    of_l = jnp.square((l - kappa_y * y - design) / sigma_pi)
+    of_l = jnp.square((log_pi - kappa_y * y - design) / sigma_pi)
     shift = design + kappa_y * mean + 0.5 * (sigma_pi**2 + (kappa_y * sigma_y) ** 2)
     return -0.5 * (of_y + of_l) - jnp.log(sigma_y * sigma_pi) - log(2 * pi) - shift

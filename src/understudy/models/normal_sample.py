@@ -92,4 +92,4 @@ def _smoothed_log_weight(outcomes: Array, mean: Array, factor: Array) -> Array:
     """E[log w | y] = mu_w + S_wy S_yy^-1 (y - mu_y) (T §2.1), with Sigma = F F'."""
     Sigma = factor @ factor.T
     slope = jnp.linalg.solve(Sigma[:-1, :-1], Sigma[:-1, -1])
-    return mean[:, -1] + (outcomes - mean[:, :-1]) @ slope
+    return jnp.asarray(mean[:, -1] + (outcomes - mean[:, :-1]) @ slope)

@@ -137,10 +137,11 @@ def _marginals(
     symbols = []
     for counts in exact:
         noisy = integer_laplace(np.tile(counts[differing], trials), sensitivity, spent)
-        higher = np.maximum(exact[0], exact[1])[differing]
-        symbols.append(_numbered((noisy.reshape(trials, -1) >= higher).astype(np.int64), 2))
+        # how many counts speak for the first file: each multiplies the ratio by the same factor
+        above = noisy.reshape(trials, -1) >= np.maximum(exact[0], exact[1])[differing]
+        symbols.append((above == (exact[0] > exact[1])[differing]).sum(axis=1))
     distance = int(np.abs(exact[0] - exact[1]).sum())
-    cells = 2**differing.size
+    cells = differing.size + 1
     return _shown(symbols[0], symbols[1], cells, 0.0), distance / exact_scale(sensitivity, spent)
 
 
@@ -150,7 +151,7 @@ def _numbered(symbols: Counts, base: int) -> Counts:
 
 def _shown(first: Counts, second: Counts, cells: int, delta: float) -> float:
     """log((P_a - delta)/P_b) at confidence limits, for an event chosen on other trials."""
-    cut = first.size // 10
+    cut = first.size // 4
     early = [np.bincount(drawn[:cut], minlength=cells) for drawn in (first, second)]
     late = [np.bincount(drawn[cut:], minlength=cells) for drawn in (first, second)]
     event = choose_event(early[0], early[1], ALPHA)

@@ -195,7 +195,10 @@ def figure_1_draws(design: CensoringDesign, seed: int) -> pl.DataFrame:
         ("censored", Censored(epsilon, weighted=False)),
         ("reference-censored", ReferenceCensored(epsilon, reference)),
     ):
-        fitted = mechanism.release(fitter, 1).fitted
+        try:
+            fitted = mechanism.release(fitter, 1).fitted
+        except Refused:  # failed diagnostics: one curve less
+            continue
         if isinstance(fitted, Posterior):
             drawn = {key: value.reshape(-1) for key, value in fitted.draws.items()}
             frames.append(pl.DataFrame(drawn).with_columns(density=pl.lit(name)))

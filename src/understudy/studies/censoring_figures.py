@@ -35,7 +35,7 @@ COLOUR = {
     "ReferenceCensored": GREEN,
 }
 HEIGHT = 0.27  # inches of a row
-WIDTH = 6.4
+WIDTH = 5.4
 
 
 def violin_figure(
@@ -70,7 +70,7 @@ def violin_figure(
             axis.axvline(line[0], color="black", linestyle="--", linewidth=1, label=line[1])
         if targets is not None:
             marked = [(t, p) for t, p in zip(targets, places, strict=True) if t is not None]
-            axis.plot(*zip(*marked, strict=True), "|", color="black", markersize=14,
+            axis.plot(*zip(*marked, strict=True), "|", color="black", markersize=14, zorder=1.5,
                       markeredgewidth=1.6, label="ε/2", linestyle="none")  # fmt: skip
         axis.set_yticks(places, [name for name, _, _ in violins])
         axis.set_ylim(places[-1] + 0.8, -0.8)
@@ -132,6 +132,8 @@ def parameter_figure(draws: pl.DataFrame) -> Figure:
             raw.plot(grid, prior, color=GREY, linestyle=":", linewidth=1.8, label="prior")
             for which, (colour, style, label) in looks.items():
                 values = draws.filter(density=which)[name].to_numpy()
+                if not len(values):
+                    continue
                 raw.plot(grid, _density(values, grid), color=colour, linestyle=style, label=label)
                 reach = np.linspace(-0.5, 0.5, 400) * (ends[1] - ends[0]) * 0.6
                 centred.plot(
@@ -140,6 +142,7 @@ def parameter_figure(draws: pl.DataFrame) -> Figure:
             raw.set_title(f"{title}", fontsize=10, loc="left")
             centred.set_title(f"{title}, centred", fontsize=10, loc="left")
             for axis in (raw, centred):
+                axis.locator_params(axis="x", nbins=5)
                 axis.set_yticks([])
                 axis.set_ylim(0, None)
         handles, labels = axes[0][0].get_legend_handles_labels()

@@ -90,6 +90,9 @@ def write_results(
         "bounds": bounds_table(rows),
         "utility": utility_table(rows),
         "statistics": statistics_table(rows),
+        "figure-1": draws.unpivot(index="density", variable_name="parameter")
+        .group_by("density", "parameter", maintain_order=True)
+        .agg(mean=pl.col("value").mean(), sd=pl.col("value").std()),
     }
     for name, table in tables.items():
         table.write_csv(out / f"{name}.csv")
@@ -131,11 +134,9 @@ def _figures(
 
 
 def _promise(row: dict[str, object]) -> str:
-    if row["mechanism"] == "Unweighted":
-        return "no promise"
     if row["mechanism"] in ("Weighted", "Weighted-e") and isinstance(row["bound"], float):
         return f"ε {2 * row['bound']:.1f}, asymptotic"
-    return f"ε {row['epsilon']:g}"
+    return "no promise" if row["epsilon"] is None else f"ε {row['epsilon']:g}"
 
 
 def _ordered(rows: pl.DataFrame) -> list[Key]:
@@ -207,10 +208,10 @@ def _parts(
               "table-3.csv", COUNT_SUMMARY, _count_format),
         Fold("More figures with downscaling", violins(21, 8, 22, 23, 24)),
         Heading("What censoring does to a parameter"),
-        Words(words.FIGURE_1),
+        Words(words.figure_1(tables)),
         picture("figure-01", "Figure 1. The paper's example: Beta(0.5, 2), epsilon 1.6."),
         Heading("Application: salaries of mathematicians"),
-        Words(words.APPLICATION),
+        Words(words.application(tables)),
         picture("figure-09", "Figure 9. Density of salary in each synthetic file."),
         _grid("Table 2: ours (paper)", tables["table-2"], "table-2.csv", TABLE_2_ROWS,
               lambda name: "{:.2f}" if name in TABLE_2_ROWS[:2]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from re import sub
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,9 @@ h1{font-size:1.7rem;line-height:1.2;margin:.5rem 0 1rem}
 h2{font-size:1.25rem;line-height:1.3;margin:2.5rem 0 .5rem}
 p,li{overflow-wrap:anywhere}li{margin:.4rem 0}a{color:var(--link)}
 .summary{background:var(--shade);padding:.25rem 1rem;border-left:4px solid var(--line)}
-figure{margin:1.5rem 0}img{display:block;width:100%;max-width:42rem;height:auto}
-figcaption,caption{color:var(--soft);font-size:.9rem;line-height:1.4;text-align:left}
-figcaption{margin-top:.5rem}caption{padding-bottom:.5rem;caption-side:top}
-.wide{overflow-x:auto;margin:1.5rem 0}
+figure{margin:1.5rem 0}img{display:block;width:100%;max-width:36rem;height:auto}
+figcaption{color:var(--soft);font-size:.9rem;line-height:1.4;margin:.5rem 0}
+.wide{overflow-x:auto}code{font-size:.92em}
 table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums}
 th,td{padding:.3rem .6rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap;
 vertical-align:top}
@@ -94,7 +94,7 @@ def write_page(
     path: Path, title: str, summary: Sequence[str], parts: Sequence[Part], footer: str
 ) -> Path:
     """One self-contained page; `summary` says first, and plainly, what came out."""
-    lead = "".join(f"<p>{escape(text)}</p>" for text in summary)
+    lead = "".join(f"<p>{_text(text)}</p>" for text in summary)
     body = "\n".join(_part(part) for part in parts)
     path.write_text(
         "<!doctype html>\n"
@@ -102,7 +102,7 @@ def write_page(
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{STYLE}</style></head>\n"
         f'<body><main><h1>{escape(title)}</h1>\n<section class="summary">{lead}</section>\n'
-        f"{body}\n<footer><p>{escape(footer)}</p></footer></main></body></html>\n",
+        f"{body}\n<footer><p>{_text(footer)}</p></footer></main></body></html>\n",
         encoding="utf-8",
     )
     return path
@@ -113,14 +113,14 @@ def _part(part: Part) -> str:
         case Heading(text):
             return f"<h2>{escape(text)}</h2>"
         case Words(text):
-            return f"<p>{escape(text)}</p>"
+            return f"<p>{_text(text)}</p>"
         case Points(items):
-            return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"
+            return "<ul>" + "".join(f"<li>{_text(item)}</li>" for item in items) + "</ul>"
         case Picture(path, alt, caption):
             data = b64encode(path.read_bytes()).decode("ascii")
             return (
                 f'<figure><img src="data:image/svg+xml;base64,{data}" alt="{escape(alt)}">'
-                f"<figcaption>{escape(caption)}</figcaption></figure>"
+                f"<figcaption>{_text(caption)}</figcaption></figure>"
             )
         case Grid():
             return _grid(part)
@@ -139,7 +139,12 @@ def _grid(grid: Grid) -> str:
     )
     file = f' <a href="{escape(grid.file)}">{escape(grid.file)}</a>' if grid.file else ""
     return (
+        f"<figure><figcaption>{_text(grid.caption)}{file}</figcaption>"
         f'<div class="wide" role="region" tabindex="0" aria-label="{escape(grid.caption)}"><table>'
-        f"<caption>{escape(grid.caption)}{file}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></figure>"
     )
+
+
+def _text(text: str) -> str:
+    """Escaped, with `code` in backticks."""
+    return sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))

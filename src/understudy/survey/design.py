@@ -106,10 +106,17 @@ class Design:
         if self.replicates is not None and self.weight is None:
             raise Refused("Replicate weights need the full-sample `weight` beside them.")
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The columns that the design names one by one."""
+        listed = self.replicates.columns if self.replicates is not None else None
+        names = (self.weight, self.strata, self.psu, self.fpc, *(listed or ()))
+        return tuple(name for name in names if name is not None)
+
     def columns(self, available: Iterable[str]) -> tuple[str, ...]:
         """All design columns, checked against the columns of a file."""
         present = list(available)
-        named = [n for n in (self.weight, self.strata, self.psu, self.fpc) if n is not None]
+        named = list(self.named)
         for name in named:
             if name not in present:
                 raise UnknownName("design column", name, present)

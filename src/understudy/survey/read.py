@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from understudy.survey.draft import draft_codebook
 from understudy.survey.engine import connection, literal_path, parquet_table, quoted
 from understudy.survey.labelled_files import SOFTWARE, labelled_table
 from understudy.survey.missing_tags import is_tag_code
-from understudy.survey.survey import Survey
+from understudy.survey.survey import Survey, distinct_names
 
 PARQUET = (".parquet", ".pq")
 TEXT = (".csv", ".tsv")
@@ -48,7 +47,7 @@ def read_survey(
     path = _existing(path)
     design = design or Design()
     given = _given(codebook, path)
-    keep = _named(design) | set(given.columns if given is not None else ())
+    keep = {*design.named, *(given.columns if given is not None else ())}
     try:
         table, in_file, complete = _open(path, keep, given)
         design.columns(table.columns)
@@ -67,29 +66,6 @@ def read_survey(
 def codebook_beside(path: Path) -> Path:
     """Where the codebook of a file lies that cannot hold it: `sdr.codebook.toml`."""
     return path.with_suffix(".codebook.toml")
-
-
-def distinct_names(names: list[str], keep: Iterable[str]) -> list[str]:
-    """The names, with a number after those that differ from another one only in case."""
-    keep = set(keep)
-    first: dict[str, str] = {}
-    for name in sorted(names, key=lambda name: name not in keep):
-        if name in keep and first.get(name.lower(), name) != name:
-            raise Refused(
-                f"Columns `{first[name.lower()]}` and `{name}` differ only in upper and lower "
-                "case; rename one of them in the file to use both."
-            )
-        first.setdefault(name.lower(), name)
-    taken = {name.lower() for name in names}
-    out = []
-    for name in names:
-        new, number = name, 0
-        while new != first.get(new.lower(), new) or (number and new.lower() in taken):
-            number += 1
-            new = f"{name}_{number}"
-        taken.add(new.lower())
-        out.append(new)
-    return out
 
 
 def _existing(path: str | Path) -> Path:
@@ -117,13 +93,6 @@ def _given(codebook: Codebook | str | Path | None, path: Path) -> Codebook | Non
     if codebook is None and path.suffix.lower() in TEXT and codebook_beside(path).exists():
         return read_codebook(codebook_beside(path))
     return codebook
-
-
-def _named(design: Design) -> set[str]:
-    names = {design.weight, design.strata, design.psu, design.fpc}
-    if design.replicates is not None:
-        names |= set(design.replicates.columns or ())
-    return {name for name in names if name is not None}
 
 
 def _check_named(codebook: Codebook, table: ir.Table) -> None:

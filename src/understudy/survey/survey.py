@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -23,9 +24,9 @@ class Survey:
     """
 
     def __init__(self, data: Any, design: Design | None = None, codebook: Codebook | None = None):
-        self.raw: ir.Table = as_ibis(data)
         self.design = design or Design()
         self._codebook = codebook
+        self.raw: ir.Table = as_ibis(data, [*self.design.named, *(c.name for c in codebook or ())])
         self.design.columns(self.raw.columns)
         if codebook is not None:
             for column in codebook:
@@ -122,43 +123,52 @@ class Survey:
             )
 
 
-def as_ibis(data: Any) -> ir.Table:
+def as_ibis(data: Any, keep: Iterable[str] = ()) -> ir.Table:
     """An Ibis table over frames and Arrow tables (without a copy), or the table as it is."""
     if isinstance(data, ir.Table):
         return data
     if isinstance(data, pl.LazyFrame):
         data = data.collect()
-    if isinstance(data, pl.DataFrame):
-        return ibis.memtable(data.rename(_told_apart(data.columns)))
     library = type(data).__module__.split(".")[0]
     if library == "pandas":
-        return ibis.memtable(data.rename(columns=_told_apart([str(c) for c in data.columns])))
+        names = distinct_names([str(name) for name in data.columns], keep)
+        return ibis.memtable(data.set_axis(names, axis="columns"))
+    if isinstance(data, pl.DataFrame):
+        names = distinct_names(data.columns, keep)
+        return ibis.memtable(data.rename(dict(zip(data.columns, names, strict=True))))
     if library == "pyarrow":
-        renames = _told_apart(data.column_names)
-        return ibis.memtable(data.rename_columns([renames.get(c, c) for c in data.column_names]))
+        return ibis.memtable(data.rename_columns(distinct_names(data.column_names, keep)))
     raise Refused(
         "A survey is made from a polars or pandas frame, an Arrow table or an Ibis table; "
         "for a file use `read_survey`."
     )
 
 
-def _told_apart(names: list[str]) -> dict[str, str]:
-    """New names for columns that differ from an earlier one only in case.
+def distinct_names(names: list[str], keep: Iterable[str]) -> list[str]:
+    """The names, with a number after those that differ from another one only in case.
 
     SQL databases do not tell `nh` from `Nh`, and would silently answer with the other column.
-    The later one becomes `Nh_1`, the name that DuckDB gives it when it reads a file.
+    The one in `keep` (named by the design or the codebook), else the first, keeps its name.
     """
-    taken: set[str] = set()
-    renames = {}
+    keep = set(keep)
+    first: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: name not in keep):
+        if name in keep and first.get(name.lower(), name) != name:
+            raise Refused(
+                f"Columns `{first[name.lower()]}` and `{name}` differ only in upper and lower "
+                "case; rename one of them in the file to use both."
+            )
+        first.setdefault(name.lower(), name)
+    taken = {name.lower() for name in names}
+    out = []
     for name in names:
         new, number = name, 0
-        while new.lower() in taken:
+        while new != first.get(new.lower(), new) or (number and new.lower() in taken):
             number += 1
             new = f"{name}_{number}"
         taken.add(new.lower())
-        if new != name:
-            renames[name] = new
-    return renames
+        out.append(new)
+    return out
 
 
 def _grouping(design: Design) -> tuple[str | None, ...]:

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import Literal
+from typing import Any, Literal
 
 import ibis
+import ibis.expr.types as ir
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -123,19 +124,63 @@ def categories_of(
 
 
 def cross_tabulate(survey: Survey, categories: Categories) -> CrossTable:
-    """Count the records of every occupied cell in one GROUP BY."""
+    """Count the records of every occupied cell in one GROUP BY.
+
+    Where the product of levels fits into 64 bits, the database groups by one number per record,
+    the cell's place in the full domain: that is several times faster than by all columns.
+    """
     names = list(categories.columns)
     coded = any(None in levels for levels in categories.levels)
     table = (survey.raw if coded else survey.table).select(names)
     for name in names:
         if table[name].type().is_floating():
             table = table.mutate(**{name: table[name].nullif(float("nan"))})
+    if categories.product < 2**62:
+        cell: Any = ibis.literal(0, "int64")
+        for name, levels in zip(names, categories.levels, strict=True):
+            cell = cell * len(levels) + _code(table[name], levels)
+        grouped = table.select(cell=cell).group_by("cell").aggregate(records=ibis._.count())
+        counted = grouped.to_polars().sort("cell")
+        if not counted["cell"].null_count():
+            codes = np.unravel_index(counted["cell"].to_numpy(), categories.sizes)
+            return CrossTable(
+                categories,
+                np.column_stack(codes).astype(np.int32),
+                counted["records"].to_numpy().astype(np.int64),
+            )
+    return _by_columns(table, categories)  # also finds out which column has a value without level
+
+
+def _code(values: ir.Value, levels: Sequence[Value | None]) -> ir.Value:
+    """The place of each record's level, null where it has none; runs of numbers by subtraction."""
+    known = [level for level in levels if level is not None]
+    first = known[0] if known else None
+    run = (
+        values.type().is_integer()
+        and isinstance(first, int)
+        and known == list(range(first, first + len(known)))
+    )
+    if run:
+        inside = values.between(first, first + len(known) - 1)
+        code: Any = ibis.ifelse(inside, values.cast("int64") - first, ibis.null("int64"))
+    else:
+        code = values.cases(*[(level, place) for place, level in enumerate(known)], else_=None)
+        code = code.cast("int64")
+    if None in levels:
+        code = ibis.ifelse(values.isnull(), levels.index(None), code)
+    return code
+
+
+def _by_columns(table: ir.Table, categories: Categories) -> CrossTable:
+    """The same by all columns at once, for products beyond 64 bits."""
+    names = list(categories.columns)
     count = "records" if "records" not in names else "records_"
-    grouped = table.group_by(names).aggregate(**{count: table.count()}).to_polars().sort(names)
+    grouped = table.group_by(names).aggregate(**{count: table.count()}).to_polars()
     codes = np.empty((grouped.height, len(names)), dtype=np.int32)
     for j, name in enumerate(names):
         codes[:, j] = _codes(grouped[name], categories.levels[j])
-    return CrossTable(categories, codes, grouped[count].to_numpy().astype(np.int64))
+    order = np.lexsort(codes.T[::-1])
+    return CrossTable(categories, codes[order], grouped[count].to_numpy().astype(np.int64)[order])
 
 
 def possible_cells(

@@ -49,7 +49,9 @@ class Chart:
         points = " ".join(self._point(a, b) for a, b in zip(x, y, strict=True))
         self._add(f'<polyline class="{style}" points="{points}"/>')
 
-    def text(self, x: float, y: float, text: str, style: str = "mark", anchor: str = "middle") -> None:
+    def text(
+        self, x: float, y: float, text: str, style: str = "mark", anchor: str = "middle"
+    ) -> None:
         """Words at a place; y counts pixels from the top."""
         place = self._across(min(max(x, self._x[0]), self._x[1]))
         self._add(
@@ -222,5 +224,3 @@ def _widened(low: float, high: float) -> tuple[float, float]:
 
 def _at_y(height: float) -> str:
     return f'y1="{height:.1f}" y2="{height:.1f}"'
-
-

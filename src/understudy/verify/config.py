@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -34,7 +34,7 @@ class DatasetConfig:
     path: Path
     cap: str
     codebook: Path | None = None
-    design: Design = Design()
+    design: Design = field(default_factory=Design)
     released: tuple[Path, ...] = ()
     combine: Combine = "partial"
     workers: int = 2
@@ -109,7 +109,7 @@ _WANTED: Mapping[str, tuple[type, ...]] = {
     "cap": (str,),
     "combine": (str,),
 }
-_RANGES = {
+_RANGES: Mapping[str, tuple[float, float]] = {
     "port": (0, 65535),
     "slot_seconds": (0.01, 600),
     "places": (1, 1000),
@@ -121,13 +121,13 @@ _RANGES = {
 
 
 def _plain(name: str, value: Any, place: str = "") -> Any:
-    kinds = _WANTED[name]
+    kinds: Any = _WANTED[name]
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         wanted = {str: "a text in quotes", bool: "true or false"}.get(kinds[0], "a number")
         raise Refused(f"`{place}{name}` in the configuration must be {wanted}.")
-    low, high = _RANGES.get(name, (None, None))
-    if low is not None and high is not None and not low <= value <= high:
-        raise Refused(f"`{place}{name}` in the configuration must be from {low} to {high}.")
+    low, high = _RANGES.get(name, (0.0, 0.0))
+    if name in _RANGES and not low <= float(value) <= high:
+        raise Refused(f"`{place}{name}` in the configuration must be from {low:g} to {high:g}.")
     return value
 
 
@@ -174,7 +174,7 @@ def _design(place: str, table: Any) -> Design:
 
 
 def _known(kind: str, table: Mapping[str, Any], holder: type) -> None:
-    names = [field.name for field in fields(holder)]
+    names = [one.name for one in fields(holder)]
     for name in table:
         if name not in names:
             raise UnknownName(f"{kind} in the configuration", name, names)

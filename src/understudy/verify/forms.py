@@ -186,7 +186,7 @@ def _conditions(values: Iterable[str], codebook: Codebook) -> list[dict[str, Any
 
 
 def _level(value: str, codebook: Codebook) -> tuple[str, Any]:
-    """"gender:1" -> ("gender", "Female"); what is not of this form stays as it came."""
+    """ "gender:1" -> ("gender", "Female"); what is not of this form stays as it came."""
     name, _, place = value.rpartition(":")
     levels = codebook[name].levels if name in codebook else None
     if levels is None or not place.isdecimal() or int(place) >= len(levels):

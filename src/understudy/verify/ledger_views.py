@@ -121,7 +121,7 @@ def totals(ledger: Ledger) -> list[Total]:
             "WHERE kind IN ('reserve', 'spend') GROUP BY holder, dataset"
         )
     found = [
-        Total(user, names.get(dataset, dataset), show_epsilon(int(micro)), int(count))
+        Total(user, names.get(dataset, str(dataset)), show_epsilon(int(micro)), int(count))
         for user, dataset, micro, count in rows
     ]
     return sorted(found, key=lambda total: (total.user or "", total.dataset))
@@ -131,7 +131,8 @@ def accounts(ledger: Ledger) -> list[Account]:
     with ledger.journal.database.reading() as run:
         rows = run(
             "SELECT u.name, u.role, u.active, coalesce(b.allowed, 0), coalesce(b.spent, 0) "
-            "FROM users u LEFT JOIN budgets b ON b.kind = 'user' AND b.name = u.name ORDER BY u.name"
+            "FROM users u LEFT JOIN budgets b ON b.kind = 'user' AND b.name = u.name "
+            "ORDER BY u.name"
         )
     return [
         Account(name, role, bool(active), *_shown(Budget(int(allowed), int(spent))))

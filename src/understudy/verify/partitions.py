@@ -84,13 +84,15 @@ def with_shuffle(table: ir.Table, dealt: NDArray[np.int64]) -> ir.Table:
 
 
 def _number(digest: ir.StringValue, start: int) -> ir.IntegerValue:
-    """Eight hexadecimal digits as a number mod 2^31 - 1, in functions every backend has."""
+    """Eight hexadecimal digits as a number mod 2^31 - 1, in functions every backend has.
+
+    In doubles, which hold 32 bits exactly: Spark would do it in 32-bit integers, and fail.
+    """
     digits = ibis.literal("0123456789abcdef")
-    value: Any = _big(0)
+    value: Any = ibis.literal(0.0)
     for place in range(8):
-        digit = digits.find(digest.substr(start + place, 1)).cast("int64")
-        value = value * _big(16) + digit
-    return cast(ir.IntegerValue, value % PRIME)
+        value = value * 16.0 + digits.find(digest.substr(start + place, 1)).cast("float64")
+    return cast(ir.IntegerValue, value.cast("int64") % PRIME)
 
 
 def _big(number: int) -> Any:

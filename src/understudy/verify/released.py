@@ -46,7 +46,7 @@ class ReleasedFiles:
         estimate, se = row["estimate"], row["se"]
         if estimate is None or se is None or not (math.isfinite(estimate) and math.isfinite(se)):
             raise _cannot("It does not exist in the released files.")
-        if se <= 0:
+        if se <= 1e-12 * abs(estimate):
             raise _cannot("Its standard error is zero in the released files.")
         scale = self._codebook.population_size if query.estimator == "total" else None
         return Synthetic(estimate * (scale or 1.0), se * (scale or 1.0))

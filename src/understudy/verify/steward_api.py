@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
@@ -32,7 +32,9 @@ Steward = Annotated[User, Depends(steward)]
 Name = Annotated[str, Path(min_length=1, max_length=64)]
 
 router = APIRouter(prefix=VERSION, tags=["steward"])
-CSV = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "A table."}}
+CSV: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "A table."}
+}
 
 
 @router.get("/users", responses=failures())

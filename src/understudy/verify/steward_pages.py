@@ -20,9 +20,7 @@ from understudy.verify.sessions import Session
 
 PAGE = 100
 
-router = APIRouter(
-    prefix="/steward", include_in_schema=False, default_response_class=HTMLResponse
-)
+router = APIRouter(prefix="/steward", include_in_schema=False, default_response_class=HTMLResponse)
 StewardSession = Annotated[Session, Depends(steward_session)]
 
 

@@ -56,7 +56,7 @@ def test_proposals_are_inverse_wishart_and_matrix_normal() -> None:
     alpha = rng.random(40)
     moments = weighted_moments(X, Y, alpha)
     draw = jax.jit(propose, static_argnums=2)
-    B, Sigma = map(np.asarray, draw(jax.random.key(0), moments, 40_000))
+    B, Sigma = map(np.asarray, draw(jax.random.key(0), moments, 20_000))
     centre = np.linalg.solve(moments.XX, moments.XY)
     R = np.asarray(moments.YY) - np.asarray(moments.XY).T @ centre
     nu = alpha.sum() - 2
@@ -84,8 +84,8 @@ def test_metropolis_corrects_the_proposals() -> None:
 
 @pytest.mark.parametrize("model", [FBS, FBP])
 def test_same_posterior_as_nuts(model: type[FBS], survey: Survey) -> None:
-    """Means within .1 sd and ratios of sds within .95 to 1.05, by 8,000 draws of each."""
-    fitter = fitter_of(model("salary", "gender"), survey, draws=8000)
+    """Means within .1 sd and ratios of sds within .95 to 1.05, by 4,000 draws of each."""
+    fitter = fitter_of(model("salary", "gender"), survey, draws=4000)
     alpha = 0.2 + 0.8 * np.random.default_rng(0).random(survey.n)
     terms = plain_terms(fitter, alpha)
     assert is_linear(fitter.density, terms)

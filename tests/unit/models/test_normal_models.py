@@ -242,13 +242,17 @@ def test_refusals(small: Survey) -> None:
     refused(model, Survey(small.frame(), Design(), small.codebook), "design weight")
     refused(model, with_column(small, weight=pl.col("weight").round().cast(pl.Int64)), "whole")
     book = small.codebook
-    refused(model, Survey(small.frame(), small.design, replace(book, population_size=9e4)), "add up")
+    refused(
+        model, Survey(small.frame(), small.design, replace(book, population_size=9e4)), "add up"
+    )
     unknown = replace(book, population_size=None, population_by={})
     refused(model, Survey(small.frame(), small.design, unknown), "population.size")
-    fewer = replace(book, population_by={"field": {h: 12_500.0 for h in range(1, 8)} | {9: 12_500.0}})
+    fewer = replace(
+        book, population_by={"field": dict.fromkeys(range(1, 8), 12500.0) | {9: 12_500.0}}
+    )
     refused(model, Survey(small.frame(), small.design, fewer), "no records")
     part = replace(
-        book, population_size=None, population_by={"field": {h: 1e4 for h in range(1, 8)}}
+        book, population_size=None, population_by={"field": dict.fromkeys(range(1, 8), 10000.0)}
     )
     refused(model, Survey(small.frame(), small.design, part), "no public total")
     with pytest.raises(Refused, match="one outcome"):

@@ -43,7 +43,8 @@ def spark() -> Any:
 
 def test_partitions_and_estimates_agree_with_duckdb(spark: Any) -> None:
     frame = make_frame(300)
-    table = spark.create_table("people", frame.to_pandas(), temp=True, overwrite=True)
+    spark._session.createDataFrame(frame.to_pandas()).createOrReplaceTempView("people")
+    table = spark.table("people")
     key = new_key()
     with (
         ConfidentialData("survey", Survey(table, Design("w"), BOOK), in_memory=False) as there,

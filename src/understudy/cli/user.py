@@ -1,0 +1,85 @@
+"""`understudy user`: users of the verification server and what they may spend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from understudy.verify.ledger import Ledger
+
+user = typer.Typer(no_args_is_help=True, help="Users of the verification server, and grants.")
+
+Config = Annotated[Path, typer.Argument(help="Configuration of the server (TOML).")]
+Name = Annotated[str, typer.Argument(help="The user's name.")]
+
+
+@user.command(no_args_is_help=True)
+def add(
+    config: Config,
+    name: Name,
+    role: Annotated[str, typer.Option(help="analyst or steward.")] = "analyst",
+    epsilon: Annotated[str, typer.Option(help='A first grant, such as "2.5".')] = "",
+) -> None:
+    """Add a user and print the key, which is shown this once.
+
+    Example: understudy user add server.toml ann --epsilon 2.5
+    """
+    from understudy.verify.accounts import add_user
+    from understudy.verify.epsilon import parse_epsilon
+
+    if epsilon:
+        parse_epsilon(epsilon)
+    with _ledger(config) as ledger:
+        key = add_user(ledger, name, role, BY)
+        if epsilon:
+            ledger.grant(name, epsilon, BY)
+    typer.echo(key)
+
+
+@user.command(no_args_is_help=True)
+def grant(
+    config: Config,
+    name: Name,
+    epsilon: Annotated[str, typer.Argument(help='Epsilon to add, such as "0.5".')],
+) -> None:
+    """Give a user more epsilon; it stays on record and cannot be taken back.
+
+    Example: understudy user grant server.toml ann 0.5
+    """
+    from understudy.verify.epsilon import show_epsilon
+
+    with _ledger(config) as ledger:
+        ledger.grant(name, epsilon, BY)
+        left = ledger.budget("user", name).left
+    typer.echo(f"{name} has epsilon {show_epsilon(left)} left.")
+
+
+@user.command("list", no_args_is_help=True)
+def list_users(config: Config) -> None:
+    """All users with what they were granted, spent, and have left.
+
+    Example: understudy user list server.toml
+    """
+    import polars as pl
+
+    from understudy.cli.show import show_table
+    from understudy.verify.ledger_views import accounts
+
+    with _ledger(config) as ledger:
+        rows = [vars(account) for account in accounts(ledger)]
+    names = ("name", "role", "active", "allowed", "spent", "left")
+    show_table(pl.DataFrame(rows, schema=dict.fromkeys(names, pl.Object)), title="Users")
+
+
+BY = "command line"
+
+
+def _ledger(config: Path) -> Ledger:
+    from understudy.verify.config import read_config
+    from understudy.verify.ledger import Ledger
+
+    settings = read_config(config)
+    return Ledger(settings.ledger, settings.head)

@@ -1,0 +1,71 @@
+"""`understudy verify`: ask a verification server, after seeing the price."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+KEY_VARIABLE = "UNDERSTUDY_KEY"
+
+
+def verify(
+    question: Annotated[
+        Path, typer.Argument(help="The question as JSON; `-` reads it from standard input.")
+    ],
+    server: Annotated[str, typer.Option(help="Address of the server.")] = "http://127.0.0.1:8080",
+    key: Annotated[
+        str, typer.Option(envvar=KEY_VARIABLE, help="Your key; better given by the variable.")
+    ] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Spend without asking again.")] = False,
+    price_only: Annotated[bool, typer.Option("--price", help="Show the price and stop.")] = False,
+    receipt: Annotated[Path | None, typer.Option(help="Write the receipt here (JSON).")] = None,
+) -> None:
+    """Check an estimate against the confidential data, at a price that is shown first.
+
+    The question has dataset, estimator, variable, tolerance and epsilon, such as
+    {"dataset": "doctorates", "estimator": "mean", "variable": "salary",
+    "tolerance": {"value": 2}, "epsilon": "0.5"}.
+
+    Example: understudy verify question.json --server http://127.0.0.1:8080
+    """
+    from understudy.errors import Refused
+    from understudy.verify.client import Client
+
+    if not key:
+        raise Refused(f"Give your key in the environment variable {KEY_VARIABLE}.")
+    asked = read_question(question)
+    client = Client(server, key)
+    quote = client.price(asked)
+    typer.echo(
+        f"Price: epsilon {'0 (asked before)' if quote['free'] else quote['epsilon']}. Left: "
+        f"{quote['left']} of your budget, {quote['left_for_dataset']} for the data set."
+    )
+    if price_only:
+        return
+    if not yes and not quote["free"]:
+        typer.confirm("Spend it?", abort=True)
+    answer = client.verify(asked)
+    if receipt is not None:
+        receipt.write_text(json.dumps(answer, indent=2) + "\n", encoding="utf-8")
+    typer.echo(answer["sentence"])
+    typer.echo(f"What it cannot say: {answer['cannot']}")
+    typer.echo(f"Receipt {answer['receipt']}.")
+
+
+def read_question(path: Path) -> dict[str, Any]:
+    """The question in a file, checked for its form before anything is sent."""
+    import sys
+
+    from understudy.errors import Refused
+    from understudy.verify.query import read_query
+
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise Refused(f"There is no question at `{path}`; check the path.") from None
+    except (OSError, UnicodeDecodeError):
+        raise Refused(f"The question `{path}` cannot be read as text.") from None
+    return read_query(text).model_dump(mode="json")

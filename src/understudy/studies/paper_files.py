@@ -1,0 +1,71 @@
+"""Synthetic files as T §2 makes them, from the draws of any fit; and T's pictures of weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from understudy.errors import Refused
+from understudy.models.density import Density, density_of
+from understudy.models.survey_normal import SurveyNormal
+from understudy.survey.survey import Survey
+from understudy.synthesize import Synthesis
+
+Floats = NDArray[np.float64]
+
+
+def paper_files(
+    result: Synthesis, model: SurveyNormal, survey: Survey, count: int, seed: int
+) -> list[dict[str, Floats]]:
+    """y* and smoothed weights scaled to N, of `count` spaced draws (`tables="paper"`)."""
+    if result.posterior is None:
+        raise Refused("The release has no posterior draws to make files from.")
+    paper = replace(model, tables="paper").for_survey(survey)
+    arrays = paper.prepare(survey)
+    density = density_of(paper, arrays)
+    outcome, weight = paper.sensitive
+    files = []
+    for number, position in enumerate(result.posterior.spaced(count)):
+        key = jax.random.fold_in(jax.random.key(seed), number)
+        made = _generate(density, key, jnp.asarray(position), arrays)
+        columns = paper.restore({k: np.asarray(v) for k, v in made.items()}, survey)
+        files.append({"y": columns[outcome].to_numpy(), "w": columns[weight].to_numpy()})
+    return files
+
+
+@partial(jax.jit, static_argnums=0)
+def _generate(density: Density, key: Array, position: Array, arrays: Any) -> dict[str, Array]:
+    return density.generate(key, position, arrays)
+
+
+def weight_pictures(
+    name: str, result: Synthesis, smoothed: dict[str, Floats], survey: Survey
+) -> dict[str, Floats]:
+    """What T's Figures 4, 8 and 9 show: salaries with confidential, synthesized and smoothed
+    weights, all scaled to the same total."""
+    frame = survey.frame(["salary", "weight"])
+    rng = np.random.default_rng(0)
+    spread = _residual_scale(name, result.draws[0])
+    noisy = smoothed["w"] * np.exp(spread * rng.standard_normal(len(smoothed["w"])))
+    total = smoothed["w"].sum()
+    return {
+        "confidential_y": frame["salary"].to_numpy(),
+        "confidential_w": frame["weight"].to_numpy(),
+        f"{name}_y": smoothed["y"],
+        f"{name}_smoothed": smoothed["w"],
+        f"{name}_synthesized": noisy * total / noisy.sum(),
+    }
+
+
+def _residual_scale(name: str, draw: dict[str, Any]) -> float:
+    """The standard deviation of log w given y."""
+    if name == "FBP":
+        return float(draw["sigma_pi"])
+    return float(draw["scale"][-1] * draw["correlation"][-1, -1])

@@ -1,0 +1,279 @@
+"""T whole: private tables of counts and mean salaries from survey microdata, repeated.
+
+Each replicate draws a sample of n = 1000 from one population (T §4.1), fits FBS and FBP, tunes
+them to bounds 1.8 and 3.4, makes m = 1, 3, 5, 10 data sets, and tabulates them by the paper's
+and by the recommended formulas, beside the sample itself and a Laplace table. Censored and
+ReferenceCensored, which T does not have, stand beside them. Replicates are kept one by one, so
+that a killed study goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from understudy.errors import Refused
+from understudy.models.normal_population import FBP
+from understudy.models.normal_sample import FBS
+from understudy.models.survey_normal import SurveyNormal
+from understudy.privacy.contract import Mechanism
+from understudy.privacy.laplace_table import laplace_table
+from understudy.privacy.mechanisms import Censored, ReferenceCensored, Weighted
+from understudy.studies.application import run_application
+from understudy.studies.cell_tables import CELLS, CellTable, Intervals, combined, population_truth
+from understudy.studies.doctorates import codebook, population, sample
+from understudy.studies.paper_files import paper_files, weight_pictures
+from understudy.survey.design import Design
+from understudy.survey.survey import Survey
+from understudy.synthesize import Synthesis, synthesize
+
+Floats = NDArray[np.float64]
+PREDICTORS = "C(field) + gender"
+MODELS = {"FBS": FBS("salary", PREDICTORS), "FBP": FBP("salary", PREDICTORS)}
+STATISTICS = ("count", "mean(salary)")
+DRIFT = 1.10  # the drifted reference's salaries are 10 % too high
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study runs; the defaults are T's, and `small()` is for a look."""
+
+    n: int = 1000
+    bounds: tuple[float, ...] = (1.8, 3.4)
+    datasets: tuple[int, ...] = (1, 3, 5, 10)
+    epsilon: float = 10.8  # of the mechanisms beside Weighted, over three data sets
+    reference_epsilons: tuple[float, ...] = (10.8, 3.0, 1.0)
+    draws: int = 1000
+    other_mechanisms: bool = True
+    application: bool = True
+
+    @staticmethod
+    def small() -> Plan:
+        return Plan(
+            n=400, bounds=(1.8,), datasets=(1, 3), other_mechanisms=False, application=False
+        )
+
+
+def run_study(replicates: int, out: Path, seed: int = 1, plan: Plan | None = None) -> Path:
+    """Run or continue the study in the folder `out`; returns the path of its page."""
+    from understudy.studies.private_tables_report import write_report
+
+    plan = plan or Plan()
+    if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
+        raise Refused("`replicates` is a whole number of at least 1.")
+    folder = Path(out) / "replicates"
+    folder.mkdir(parents=True, exist_ok=True)
+    _same_plan(Path(out) / "plan.json", {"seed": seed, **asdict(plan)})
+    persons = population(np.random.default_rng(seed))
+    truth = population_truth(persons)
+    for number in range(replicates):
+        kept = folder / f"{number:04d}.parquet"
+        if not kept.exists():
+            rows, facts, pictures = one_replicate(persons, plan, seed, number)
+            if number == 0:
+                np.savez_compressed(folder / "pictures.npz", **pictures)  # type: ignore[arg-type]
+            _write(folder / f"{number:04d}.json", json.dumps(facts).encode())
+            part = kept.with_suffix(".part")
+            rows.write_parquet(part)
+            os.replace(part, kept)  # whole or not at all
+    if plan.application and not (Path(out) / "application.parquet").exists():
+        run_application(Path(out), MODELS, plan.bounds[0], plan.draws, seed)
+    return write_report(Path(out), truth, replicates)
+
+
+def one_replicate(
+    persons: pl.DataFrame, plan: Plan, seed: int, number: int
+) -> tuple[pl.DataFrame, dict[str, Any], dict[str, Floats]]:
+    """The rows of one sample: all methods, statistics and cells; its bounds; what is drawn."""
+    rng = np.random.default_rng([seed, number])
+    survey, reference = (_survey(sample(persons, plan.n, rng)) for _ in range(2))
+    table = CellTable(survey.frame())
+    rows = list(_plain_rows(survey, table, plan, number))
+    facts: dict[str, Any] = {"refused": []}
+    pictures: dict[str, Floats] = {}
+    for name, model in MODELS.items():
+        for bound in plan.bounds:
+            most = max(plan.datasets)
+            result = _synthesize(survey, model, Weighted(bound=bound), most, number, plan)
+            facts[f"{name} {bound}"] = float(result.record_bounds.max())
+            facts[f"{name} unweighted"] = float(_unweighted_bounds(result).max())
+            files = {
+                "recommended": [_columns(one) for one in result.datasets],
+                "paper": paper_files(result, model, survey, most, number),
+            }
+            for m in plan.datasets:
+                for formulas, made in files.items():
+                    key = (name, "Weighted", 2 * m * bound, m, formulas)
+                    rows += _released(key, table, made[:m])
+            if number == 0 and bound == plan.bounds[0]:
+                pictures |= {f"{name}_bounds": result.record_bounds}
+                pictures |= {f"{name}_unweighted": _unweighted_bounds(result)}
+                pictures |= weight_pictures(name, result, files["paper"][0], survey)
+        if plan.other_mechanisms:
+            rows += _other_rows(name, model, survey, reference, table, plan, number, facts)
+    return _frame(rows, number), facts, pictures
+
+
+def _plain_rows(
+    survey: Survey, table: CellTable, plan: Plan, number: int
+) -> Iterator[tuple[Any, ...]]:
+    own = _columns(survey)
+    df = float(survey.n - 8)
+    tables = {
+        "count": combined([table.counts(own["w"])], df),
+        "mean(salary)": combined([table.means(own["y"], own["w"])], df),
+    }
+    for statistic, found in tables.items():
+        yield ("Sample", "none", 0.0, 1, "recommended", statistic, found)
+    noisy = laplace_table(survey, STATISTICS, ["field", "gender"], plan.epsilon, seed=number).table
+    order = pl.DataFrame({"field": [f for f, _ in CELLS], "gender": [g for _, g in CELLS]})
+    for statistic in STATISTICS:
+        part = noisy.filter(pl.col("statistic") == statistic)
+        part = order.join(part, on=["field", "gender"], how="left", maintain_order="left")
+        value = part["estimate"].to_numpy()
+        for formulas, column in (("paper", "replicate_se"), ("recommended", "se")):
+            se = part[column].to_numpy()
+            found = Intervals(value, se, value - 1.96 * se, value + 1.96 * se)
+            yield ("Laplace", "Laplace", plan.epsilon, 1, formulas, statistic, found)
+
+
+def _released(
+    key: tuple[str, str, float, int, str], table: CellTable, files: list[dict[str, Floats]]
+) -> list[tuple[Any, ...]]:
+    """Tables of m files. The recommended formulas are plain weighted estimation, as `tabulate`
+    does it. The paper's are the same for FBS; for FBP (T §2.3) counts have no strata and means
+    no weights (margins by the number of records, which fits T's Table 3)."""
+    df = float(table.inside.shape[1] - 8)
+    own = key[0] == "FBP" and key[4] == "paper"
+    counts = [table.counts(one["w"], stratified=not own) for one in files]
+    weights = [np.ones_like(one["w"]) if own else one["w"] for one in files]
+    means = [table.means(one["y"], w) for one, w in zip(files, weights, strict=True)]
+    return [
+        (*key, "count", combined(counts, df, normal=own)),
+        (*key, "mean(salary)", combined(means, df)),
+    ]
+
+
+def _other_rows(
+    name: str,
+    model: SurveyNormal,
+    survey: Survey,
+    reference: Survey,
+    table: CellTable,
+    plan: Plan,
+    number: int,
+    facts: dict[str, Any],
+) -> list[tuple[Any, ...]]:
+    """Censored, and ReferenceCensored with a good and with a drifted reference; m = 3."""
+    drifted = _survey(reference.frame().with_columns(pl.col("salary") * DRIFT))
+    tried: dict[str, Mechanism] = {"Censored": Censored(plan.epsilon)}
+    for epsilon in plan.reference_epsilons:
+        tried[f"ReferenceCensored {epsilon:g}"] = ReferenceCensored(
+            epsilon, reference, prior_scale=0.5
+        )
+    tried["ReferenceCensored 3 drifted"] = ReferenceCensored(3.0, drifted, prior_scale=0.5)
+    rows: list[tuple[Any, ...]] = []
+    for label, mechanism in tried.items():
+        try:
+            result = _synthesize(survey, model, mechanism, 3, number, plan, chains=2)
+        except Refused as refusal:
+            facts["refused"].append(f"{name} {label}: {refusal}")
+            continue
+        epsilon = float(result.claim.epsilon or 0.0)
+        files = [_columns(one) for one in result.datasets]
+        rows += _released((name, label, epsilon, 3, "recommended"), table, files)
+    return rows
+
+
+def _synthesize(
+    survey: Survey,
+    model: SurveyNormal,
+    mechanism: Mechanism,
+    datasets: int,
+    seed: int,
+    plan: Plan,
+    chains: int = 4,
+) -> Synthesis:
+    return synthesize(
+        survey, model, mechanism, datasets, seed,
+        draws=plan.draws, chains=chains, warmup=300, progress=False,
+    )  # fmt: skip
+
+
+def _unweighted_bounds(result: Synthesis) -> Floats:
+    """Record bounds of the first, unweighted fit: the weight function remembers its draws."""
+    weights = result.weights
+    if weights is None or result.posterior is None:
+        raise Refused("This mechanism has no unweighted fit.")
+    from understudy.privacy.record_bounds import record_bounds
+
+    posterior = result.posterior
+    n = posterior.density.n
+    found = record_bounds(
+        posterior.density.record_loglik,
+        weights.positions,
+        posterior.arrays,
+        np.ones(n),
+        np.zeros(n),
+    )
+    return found.loglik
+
+
+def _survey(frame: pl.DataFrame) -> Survey:
+    return Survey(frame, Design(weight="weight", strata="field"), codebook())
+
+
+def _columns(survey: Survey) -> dict[str, Floats]:
+    frame = survey.frame(["salary", "weight"])
+    return {"y": frame["salary"].to_numpy(), "w": frame["weight"].to_numpy()}
+
+
+def _frame(rows: list[tuple[Any, ...]], number: int) -> pl.DataFrame:
+    """One row per method, statistic and cell."""
+    parts = []
+    for model, mechanism, epsilon, m, formulas, statistic, found in rows:
+        parts.append(
+            pl.DataFrame(
+                {
+                    "field": [f for f, _ in CELLS],
+                    "gender": [g for _, g in CELLS],
+                    "estimate": found.value,
+                    "se": found.se,
+                    "lower": found.lower,
+                    "upper": found.upper,
+                }
+            ).select(
+                pl.lit(number, pl.Int64).alias("replicate"),
+                pl.lit(model).alias("model"),
+                pl.lit(mechanism).alias("mechanism"),
+                pl.lit(float(epsilon)).alias("epsilon"),
+                pl.lit(m, pl.Int64).alias("m"),
+                pl.lit(formulas).alias("formulas"),
+                pl.lit(statistic).alias("statistic"),
+                pl.all(),
+            )
+        )
+    return pl.concat(parts)
+
+
+def _same_plan(path: Path, plan: dict[str, Any]) -> None:
+    text = json.dumps(plan, indent=2)
+    if path.exists() and path.read_text(encoding="utf-8") != text:
+        raise Refused(
+            f"The folder `{path.parent}` holds a study with another plan; choose a new folder."
+        )
+    _write(path, text.encode())
+
+
+def _write(path: Path, content: bytes) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(content)
+    os.replace(part, path)

@@ -1,0 +1,191 @@
+"""R §2.3, §3.2 and supplement §7 as computations: family incomes by the mixture synthesizer.
+
+Each synthesizer is fitted once and its results are one file, so that a stopped study goes on.
+Chains are judged on predictive quantities (see `Mixture`); a fit that does not pass is kept and
+shown with what failed, because this is a study and nothing is released from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from understudy.fitting.diagnostics import Diagnostics
+from understudy.fitting.fitter import ModelFitter
+from understudy.fitting.nuts import Settings
+from understudy.models.mixture import Mixture
+from understudy.privacy.contract import Mechanism
+from understudy.privacy.mechanisms import ConstantWeight, MarginalRisk, PairwiseRisk, Unweighted
+from understudy.risk.identification import identification_risk
+from understudy.risk.topcoding import topcoding_risk
+from understudy.studies.incomes import KNOWN, PREDICTORS, REGRESSION
+from understudy.studies.replicates import stored
+from understudy.survey.survey import Survey
+from understudy.tables.regress import regress
+from understudy.utility.bootstrap import bootstrap_intervals
+from understudy.utility.ecdf import ecdf_distance
+
+Vector = NDArray[np.float64]
+Row = dict[str, Any]
+
+RADIUS = 0.2  # R: what the survey's program deems close
+TOPCODED = 0.06
+STATISTICS: tuple[str | float, ...] = ("mean", "median", 0.9)
+SYNTHESIZER, AGAIN = "Synthesizer", "Synthesizer again"
+MARGINAL, PAIRWISE = "Marginal", "Pairwise"
+CONSTANT_PAIRWISE, CONSTANT_MARGINAL = "Constant, mean of Pairwise", "Constant, mean of Marginal"
+
+
+@dataclass(frozen=True)
+class ApplicationDesign:
+    """Sizes. n = None takes all records of the file; the generated file then has R's 6,208."""
+
+    n: int | None = None
+    components: int = 10
+    predictors: str = PREDICTORS
+    datasets: int = 20
+    draws: int = 1000
+    chains: int = 4
+    warmup: int = 300
+    most_thinning: int = 2
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(self.draws, self.chains, self.warmup, most_thinning=self.most_thinning)
+
+
+def synthesizers(alpha: dict[str, Vector]) -> dict[str, tuple[Mechanism, int]]:
+    """Each synthesizer with the offset of its seed: R's five, and the controls."""
+    risk: dict[str, Any] = {"known": KNOWN, "radius": RADIUS, "small_patterns": "merge"}
+    return {
+        SYNTHESIZER: (Unweighted(), 0),
+        AGAIN: (Unweighted(), 1),
+        MARGINAL: (MarginalRisk(**risk), 0),
+        PAIRWISE: (PairwiseRisk(**risk), 0),
+        CONSTANT_PAIRWISE: (ConstantWeight(float(alpha[PAIRWISE].mean())), 0),
+        CONSTANT_MARGINAL: (ConstantWeight(float(alpha[MARGINAL].mean())), 0),
+        "Pairwise c=1.5": (PairwiseRisk(**risk, c=1.5), 0),
+        "Pairwise g=0.1": (PairwiseRisk(**risk, g=0.1), 0),
+    }
+
+
+def application(design: ApplicationDesign, survey: Survey, seed: int, folder: Path) -> list[Row]:
+    """Results of every synthesizer, the data themselves and topcoding, computed or read."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model = Mixture("income", design.predictors, design.components, zero_by=("earner",))
+    fitter = _fitter(design, model, survey, seed)
+    risk: dict[str, Any] = {"known": KNOWN, "radius": RADIUS, "small_patterns": "merge"}
+    alpha = {
+        MARGINAL: MarginalRisk(**risk).settle(fitter)[0],
+        PAIRWISE: PairwiseRisk(**risk).settle(fitter)[0],
+    }
+    found = [stored(folder / "data.json", lambda: _baseline(survey, seed))]
+    for name, (mechanism, offset) in synthesizers(alpha).items():
+        path = folder / f"{name.lower().replace(' ', '-').replace(',', '')}.json"
+        run = _Run(design, model, survey, seed, name, mechanism, offset)
+        found.append(stored(path, run.compute))
+    return found
+
+
+@dataclass(frozen=True)
+class _Run:
+    design: ApplicationDesign
+    model: Mixture
+    survey: Survey
+    seed: int
+    name: str
+    mechanism: Mechanism
+    offset: int
+
+    def compute(self) -> Row:
+        began = perf_counter()
+        fitter = _fitter(self.design, self.model, self.survey, self.seed + self.offset)
+        terms = self.mechanism.prepare(fitter, self.design.datasets).terms
+        fitted = fitter.fit(terms, "release")
+        generated, _ = fitter.generate(fitted, self.design.datasets)
+        sets = [self.model.restore(one, self.survey)["income"].to_numpy() for one in generated]
+        result = measured(self.survey, sets, self.seed)
+        return {
+            "name": self.name,
+            **result,
+            "weights": np.round(terms.alpha, 5).tolist(),
+            "seconds": perf_counter() - began,
+            "convergence": convergence(fitted.diagnostics),
+        }
+
+
+def convergence(found: Diagnostics) -> Row:
+    """R-hat and bulk ESS of the predictive quantities, and what stands against the fit."""
+    quantities = [
+        {"quantity": name, "R-hat": round(float(r), 4), "bulk ESS": round(float(e), 1)}
+        for name, r, e in zip(found.coordinates, found.rhat, found.ess_bulk, strict=True)
+    ]
+    return {"quantities": quantities, "failures": found.failures, "chains": found.chains,
+            "draws": found.draws, "thinning": found.thinning,
+            "divergences": found.divergences}  # fmt: skip
+
+
+def measured(survey: Survey, sets: list[Vector], seed: int) -> Row:
+    """U_m and U_a, intervals, the regression of R, and every record's risk."""
+    frame = survey.frame()
+    y = frame["income"].to_numpy()
+    surveys = [frame.with_columns(income=pl.Series(one)) for one in sets]
+    risk = identification_risk(frame, surveys, known=KNOWN, target="income", radius=RADIUS)
+    distance = np.array([ecdf_distance(y, one) for one in sets]).mean(axis=0)
+    rng = np.random.default_rng([seed, len(sets)])
+    made = [Survey(one) for one in surveys]
+    return {
+        "U_m": float(distance[0]),
+        "U_a": float(distance[1]),
+        "intervals": _intervals(sets, made, rng),
+        "risk": np.round(risk, 6).tolist(),
+    }
+
+
+def _baseline(survey: Survey, seed: int) -> Row:
+    """The confidential file, and the same file topcoded."""
+    frame = survey.frame()
+    y = frame["income"].to_numpy()
+    rng = np.random.default_rng(seed)
+    risk = identification_risk(frame, known=KNOWN, target="income", radius=RADIUS)
+    after, coded = topcoding_risk(
+        frame, known=KNOWN, target="income", share=TOPCODED, radius=RADIUS
+    )
+    distance = ecdf_distance(y, coded.values)
+    return {
+        "name": "Data",
+        "intervals": _intervals([y], [survey], rng),
+        "risk": np.round(risk, 6).tolist(),
+        "income": y.tolist(),
+        "topcoded": {"risk": np.round(after, 6).tolist(), "share": coded.share,
+                     "U_m": distance[0], "U_a": distance[1]},
+    }  # fmt: skip
+
+
+def _intervals(sets: list[Vector], surveys: list[Survey], rng: np.random.Generator) -> list[Row]:
+    rows = [
+        {"statistic": i.statistic, "estimate": i.estimate, "lower": i.lower, "upper": i.upper}
+        for i in bootstrap_intervals(sets, STATISTICS, rng=rng, replicates=200)
+    ]
+    combine = "partial" if len(surveys) > 1 else None
+    found = regress(surveys if len(surveys) > 1 else surveys[0], REGRESSION, combine=combine)
+    line = found.filter(pl.col("term").str.starts_with("earner")).row(0, named=True)
+    rows.append({"statistic": "earner 2"} | {k: line[k] for k in ("estimate", "lower", "upper")})
+    return rows
+
+
+def _fitter(design: ApplicationDesign, model: Mixture, survey: Survey, seed: int) -> ModelFitter:
+    missing = np.zeros(survey.n, dtype=bool)
+    return ModelFitter(
+        model, survey, model.prepare(survey), missing, design.settings, seed, (), False
+    )
+
+
+def settings_of(design: ApplicationDesign) -> Row:
+    return {f"application {name}": value for name, value in asdict(design).items()}

@@ -1,0 +1,77 @@
+"""Consistent tables: margins that are the sums of their cells, and counts that are not negative.
+
+Noise breaks both. Least squares weighted by the noise, over the innermost cells, restores them:
+each noisy number is an unbiased measurement of a sum (counts) or of a weighted average (means) of
+cells. It is post-processing, and costs no privacy (T §2.4 names it, after Li et al. 2010).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from understudy.errors import Refused
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Consistent:
+    """Consistent values of all table entries, and their noise variances (entries,)."""
+
+    value: Floats
+    noise_variance: Floats
+
+
+def membership(entries: list[tuple[str, ...]], every: str) -> Floats:
+    """1 where an innermost cell lies in a table entry: (entries, cells).
+
+    Entries are tuples of levels with `every` on margins; the innermost ones have none of it.
+    """
+    cells = [entry for entry in entries if every not in entry]
+    if not cells:
+        raise Refused("A consistent table needs its innermost cells; tabulate them too.")
+    inside = [
+        [all(a in (every, b) for a, b in zip(entry, cell, strict=True)) for cell in cells]
+        for entry in entries
+    ]
+    return np.array(inside, dtype=np.float64)
+
+
+def consistent_counts(noisy: Floats, noise_variance: Floats, inside: Floats) -> Consistent:
+    """min_x sum_e (noisy_e - sum_c inside_ec x_c)^2 / variance_e with x >= 0."""
+    root = 1.0 / np.sqrt(noise_variance)
+    # one unit for all: nnls stops by an absolute tolerance
+    unit = max(float(np.abs(noisy).max()), 1.0)
+    scale = float(root.max())
+    cells, _ = nnls(inside * (root / scale)[:, None], noisy / unit * root / scale)
+    return Consistent(inside @ (cells * unit), _spread(inside, noise_variance))
+
+
+def consistent_means(
+    noisy: Floats, noise_variance: Floats, inside: Floats, cell_counts: Floats
+) -> Consistent:
+    """Means of margins as count-weighted averages of cell means, by weighted least squares.
+
+    Cells that count nothing keep the overall mean: nothing is known of them.
+    """
+    weight = inside * cell_counts
+    total = weight.sum(axis=1, keepdims=True)
+    shares = np.where(total > 0, weight / np.where(total > 0, total, 1.0), 0.0)
+    root = 1.0 / np.sqrt(noise_variance)
+    usable = total[:, 0] > 0
+    start = float(np.average(noisy[usable], weights=root[usable] ** 2)) if usable.any() else 0.0
+    cells = np.linalg.lstsq(
+        shares[usable] * root[usable, None], (noisy[usable] - start) * root[usable], rcond=None
+    )[0]
+    values = np.where(usable, shares @ cells + start, start)
+    return Consistent(values, np.where(usable, _spread(shares, noise_variance), noise_variance))
+
+
+def _spread(design: Floats, variance: Floats) -> Floats:
+    """Diagonal of D (D' V^-1 D)^+ D': the noise that is left in each entry."""
+    information = design.T @ (design / variance[:, None])
+    return np.asarray(np.einsum("ec,cd,ed->e", design, np.linalg.pinv(information), design))

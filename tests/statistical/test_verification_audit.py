@@ -1,0 +1,273 @@
+"""Audit of the verification server's promise, and seven planted mutants that it must catch.
+
+Lower bounds on epsilon by Clopper-Pearson (alpha = 1e-6) on neighbouring inputs must stay at
+or below the claim, and above 0.9 of it for the samplers themselves: else the audit is asleep.
+Every check below is a function that the honest code passes and a mutant fails.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import beta
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "verify"))
+
+from verification_samples import make_frame, make_query, make_survey, partition_numbers
+
+from understudy.verify import answer as answer_module
+from understudy.verify.accounts import add_user
+from understudy.verify.answer import AnswerFailed, answer_query
+from understudy.verify.chain import BrokenLedger
+from understudy.verify.confidential import ConfidentialData
+from understudy.verify.ledger import Ledger, Reservation
+from understudy.verify.noise import geometric_count, geometric_sum, laplace_count
+from understudy.verify.partition_fit import Task
+from understudy.verify.partitions import PARTITION, UNIT_HEAD, UNIT_NUMBER, UNIT_TAIL, new_key
+from understudy.verify.workers import WorkerPool
+
+ALPHA = 1e-6
+DRAWS = 20_000
+ONE = 1_000_000
+
+Sampler = Callable[[int], float]
+Event = Callable[[np.ndarray], np.ndarray]
+
+
+def epsilon_lower_bound(sampler: Sampler, low: int, high: int, event: Event) -> float:
+    """A lower confidence bound on log P(event | low) / P(event | high)."""
+    hits = [int(event(np.array([sampler(s) for _ in range(DRAWS)])).sum()) for s in (low, high)]
+    first = beta.ppf(ALPHA / 2, hits[0], DRAWS - hits[0] + 1) if hits[0] else 0.0
+    second = beta.ppf(1 - ALPHA / 2, hits[1] + 1, DRAWS - hits[1]) if hits[1] < DRAWS else 1.0
+    return math.log(first / second) if first > 0 else -math.inf
+
+
+# -- the samplers, at the worst neighbours: the sum moves by the whole sensitivity ----------------
+
+SAMPLERS: dict[str, tuple[Sampler, int, int, Event]] = {
+    "agreement, geometric": (lambda s: geometric_count(s, 5, ONE), 2, 3, lambda y: y <= 2),
+    "agreement, laplace": (lambda s: laplace_count(s, ONE), 2, 3, lambda y: y <= 2),
+    "discrepancy": (lambda s: geometric_sum(s, ONE), -1000, 1000, lambda y: y <= -1000),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_the_sampler_spends_what_it_says_and_not_more(name: str) -> None:
+    bound = epsilon_lower_bound(*SAMPLERS[name])
+    assert 0.9 < bound <= 1.0
+
+
+@pytest.mark.parametrize("name", ["agreement, geometric", "discrepancy"])
+def test_mutant_scale_of_half_epsilon_is_caught(name: str) -> None:
+    """Noise for 2 epsilon where epsilon was paid."""
+    mutants: dict[str, Sampler] = {
+        "agreement, geometric": lambda s: geometric_count(s, 5, 2 * ONE),
+        "discrepancy": lambda s: geometric_sum(s, 2 * ONE),
+    }
+    _, low, high, event = SAMPLERS[name]
+    assert epsilon_lower_bound(mutants[name], low, high, event) > 1.0
+
+
+# -- the low bits of a floating-point sampler ------------------------------------------------------
+
+
+def low_bit(y: np.ndarray) -> np.ndarray:
+    """Answers in [1/4, 1/2) with a bit below 2^-53. A double that came from 1 + noise, noise
+    in (-3/4, -1/2], has none: there such an answer says for sure that S was not 1."""
+    within = (y >= 0.25) & (y < 0.5)
+    return within & (np.floor(np.where(within, y, 0) * 2.0**53) != np.where(within, y, 0) * 2.0**53)
+
+
+def low_bits_keep_the_promise(sampler: Sampler) -> bool:
+    return epsilon_lower_bound(sampler, 0, 1, low_bit) <= 1.0
+
+
+def test_low_bits_of_our_answers_say_nothing() -> None:
+    assert low_bits_keep_the_promise(lambda s: geometric_count(s, 5, ONE))
+    assert low_bits_keep_the_promise(lambda s: laplace_count(s, ONE))
+
+
+def test_mutant_numpy_noise_is_caught() -> None:
+    draw = np.random.default_rng(1)
+    assert not low_bits_keep_the_promise(lambda s: s + draw.laplace(0.0, 1.0))
+
+
+# -- one unit, one partition --------------------------------------------------------------------------
+
+FRAME = make_frame(90, seed=8)
+TOTAL = {"estimator": "total", "estimate": 60_000.0, "se": 3_000.0}
+
+
+def changed(one: ConfidentialData, two: ConfidentialData, **changes: Any) -> int:
+    """The most partitions whose number differs between two files, over several keys."""
+    found = []
+    for _ in range(5):
+        key, query = new_key(), make_query(**changes)
+        numbers = [partition_numbers(data, query, key) for data in (one, two)]
+        found.append(int(np.sum(np.any(numbers[0] != numbers[1], axis=0))))
+    return max(found)
+
+
+def opened(frame: pl.DataFrame) -> ConfidentialData:
+    return ConfidentialData("survey", make_survey(frame))
+
+
+def test_removing_a_unit_changes_one_partition_and_the_count_by_at_most_one() -> None:
+    with opened(FRAME) as whole, opened(FRAME.slice(1)) as without:
+        assert changed(whole, without) == 1
+        assert changed(whole, without, **TOTAL) == 1
+
+
+def test_the_worst_neighbours_reach_the_sensitivity() -> None:
+    """Without them the bounds above would be about inputs that never occur."""
+    calm = FRAME.with_columns(income=pl.lit(120.0))
+    wild = pl.concat([calm, calm.head(1).with_columns(person=pl.lit(1), income=pl.lit(1e12))])
+    query = make_query(measure="agreement")
+    with opened(calm) as one, opened(wild) as two:
+        for _ in range(5):
+            key = new_key()
+            sums = [partition_numbers(data, query, key).sum(axis=1) for data in (one, two)]
+            assert sums[0][0] - sums[1][0] == 1
+            assert sums[1][1] - sums[0][1] == 1000  # from the middle to the end
+
+
+def test_mutant_equal_blocks_under_add_remove_are_caught() -> None:
+    def in_blocks(data: ConfidentialData) -> ConfidentialData:
+        """Partition by position: head = position // size, so that the hash gives blocks."""
+        size = -(-data.units // 10)
+        head = (data.records[UNIT_NUMBER] // size).cast("int64")
+        data.records = data.records.mutate(**{UNIT_HEAD: head, UNIT_TAIL: head * 0})
+        return data
+
+    # Units without ids are known by their row; removing the first moves all block limits.
+    with (
+        in_blocks(opened(FRAME.drop("person"))) as whole,
+        in_blocks(opened(FRAME.drop("person").slice(1))) as without,
+    ):
+        assert changed(whole, without) > 1
+
+
+def test_mutant_recalibrated_weights_are_caught() -> None:
+    def recalibrated(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(w=pl.col("w") * (1000.0 / pl.col("w").sum()))
+
+    with opened(recalibrated(FRAME)) as whole, opened(recalibrated(FRAME.slice(1))) as without:
+        assert changed(whole, without, **TOTAL | {"estimate": 1e5, "se": 3e3}) > 1
+
+
+# -- deadlines ------------------------------------------------------------------------------------------
+
+
+def partition_tasks(slow: bool) -> list[Task]:
+    """Six partitions; in the neighbour a record makes the third one slow."""
+    tasks = [Task("quantile", np.array([[float(k), k + 1.0], [1.0, 1.0]])) for k in range(6)]
+    if slow:
+        draw = np.random.default_rng(1)
+        columns = draw.normal(size=(1202, 2500))
+        columns[1] = 1.0
+        tasks[2] = Task("logistic", columns, levels=(0,) * 1200)
+    return tasks
+
+
+def partitions_silenced(run: Callable[[list[Task]], np.ndarray]) -> int:
+    before, after = run(partition_tasks(False)), run(partition_tasks(True))
+    same = (before == after) | (np.isnan(before) & np.isnan(after))
+    return int(np.sum(~same))
+
+
+def test_a_slow_record_silences_its_own_partition_only() -> None:
+    pool = WorkerPool(2, deadline=0.2)
+    assert partitions_silenced(pool.run) == 1
+    pool.close()
+
+
+def test_mutant_time_out_of_the_whole_query_is_caught() -> None:
+    pool = WorkerPool(2, deadline=0.2)
+
+    def whole_query(tasks: list[Task]) -> np.ndarray:
+        found = pool.run(tasks)
+        return np.full(len(found), np.nan) if np.any(np.isnan(found)) else found
+
+    assert partitions_silenced(whole_query) > 1
+    pool.close()
+
+
+# -- seeds --------------------------------------------------------------------------------------------------
+
+
+def forks_differ(sampler: Sampler) -> bool:
+    """Whether four forked processes draw different noise."""
+    told = set()
+    for _ in range(4):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(write, ",".join(str(sampler(0)) for _ in range(6)).encode())
+            os._exit(0)
+        os.close(write)
+        os.waitpid(child, 0)
+        told.add(os.read(read, 4096))
+        os.close(read)
+    return len(told) == 4
+
+
+def test_every_process_draws_its_own_noise() -> None:
+    assert forks_differ(lambda s: geometric_sum(s, ONE))
+
+
+def test_mutant_fixed_seed_is_caught() -> None:
+    draw = np.random.default_rng(2024)
+    assert not forks_differ(lambda s: s + int(draw.geometric(0.5)) - int(draw.geometric(0.5)))
+
+
+# -- refunds --------------------------------------------------------------------------------------------------
+
+
+def failed_query_stays_spent(path: Path, patch: pytest.MonkeyPatch) -> bool:
+    """Let a query break after its reservation; whether the epsilon is still gone."""
+
+    def broken(*_: Any) -> Any:
+        raise MemoryError
+
+    patch.setattr(answer_module, "partition_estimates", broken)
+    with opened(FRAME) as data, Ledger(path) as ledger:
+        add_user(ledger, "ann")
+        ledger.grant("ann", "1")
+        ledger.add_dataset(data.fingerprint, "survey", "1")
+        with pytest.raises(AnswerFailed):
+            answer_query(make_query(epsilon="0.4"), data, ledger, "ann")
+        spent = ledger.budget("user", "ann").spent
+    return spent == 400_000
+
+
+def test_an_error_after_the_reservation_is_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert failed_query_stays_spent(tmp_path / "ledger.db", monkeypatch)
+
+
+def test_mutant_refund_on_error_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refund(ledger: Ledger, reservation: Reservation) -> None:
+        with ledger.journal.write() as run:
+            run("UPDATE budgets SET spent = spent - ?", reservation.micro)
+
+    monkeypatch.setattr(Ledger, "fail", refund)
+    assert not failed_query_stays_spent(tmp_path / "ledger.db", monkeypatch)
+    with pytest.raises(BrokenLedger, match="do not follow"):  # and the ledger itself notices
+        Ledger(tmp_path / "ledger.db")
+
+
+def test_the_partition_column_is_what_the_mutants_replace() -> None:
+    """The mutants above steer the real code path: the keyed hash of head and tail."""
+    with opened(FRAME) as data:
+        columns = data.records.columns
+    assert {UNIT_HEAD, UNIT_TAIL, UNIT_NUMBER} <= set(columns)
+    assert PARTITION not in columns

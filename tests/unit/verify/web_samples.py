@@ -1,0 +1,131 @@
+"""A served survey over HTTP: an application on a generated survey, its users and their keys."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import polars as pl
+import uvicorn
+from fastapi import FastAPI
+from verification_samples import BOOK, make_frame, make_survey
+
+from understudy.survey.design import Design
+from understudy.survey.survey import Survey
+from understudy.verify.accounts import add_user
+from understudy.verify.confidential import ConfidentialData
+from understudy.verify.ledger import Ledger
+from understudy.verify.released import ReleasedFiles
+from understudy.verify.service import Remembered, Served, Service
+from understudy.verify.web import create_app
+
+SLOT = 0.05
+
+
+@dataclass(frozen=True)
+class Site:
+    """An application and the keys of its users."""
+
+    app: FastAPI
+    ledger: Ledger
+    keys: dict[str, str]
+    url: str
+
+    @property
+    def service(self) -> Service:
+        found: Service = self.app.state.service
+        return found
+
+    def client(self, user: str | None = None) -> httpx.Client:
+        """A caller of the API with the user's key, or without one."""
+        headers = {} if user is None else {"Authorization": f"Bearer {self.keys[user]}"}
+        return httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=60)
+
+    def page_client(self, user: str) -> httpx.Client:
+        """A browser without scripts, signed in."""
+        client = self.client()
+        reply = client.post("/sign-in", data={"key": self.keys[user]})
+        assert reply.status_code == 303, reply.text
+        return client
+
+
+def released_files(frame: pl.DataFrame) -> ReleasedFiles:
+    """Two public files: other draws of the same simulation, without the unit's id."""
+    public = [make_frame(len(frame), seed=seed).drop("person") for seed in (21, 22)]
+    book = BOOK.only([name for name in BOOK.columns if name != "person"])
+    surveys = [Survey(one, Design(weight="w"), book) for one in public]
+    return ReleasedFiles(surveys, BOOK, "partial")
+
+
+@contextlib.contextmanager
+def make_site(
+    folder: Path,
+    frame: pl.DataFrame | None = None,
+    *,
+    slot: float = SLOT,
+    budget: str = "10",
+    cap: str = "1000",
+    per_minute: int = 1_000_000,
+    deadline: float = 0.2,
+    **settings: Any,
+) -> Iterator[Site]:
+    frame = make_frame() if frame is None else frame
+    ledger = Ledger(folder / "ledger.db")
+    data = ConfidentialData("survey", make_survey(frame), deadline=deadline)
+    ledger.add_dataset(data.fingerprint, "survey", cap)
+    keys = {name: add_user(ledger, name) for name in ("ann", "bob")}
+    for name in keys:
+        ledger.grant(name, budget)
+    keys["stella"] = add_user(ledger, "stella", "steward")
+    served = Served(data, Remembered(released_files(frame)), "A generated survey")
+    service = Service(ledger, {"survey": served}, slot)
+    try:
+        app = create_app(service, requests_per_minute=per_minute, **settings)
+        with running(app) as url:
+            yield Site(app, ledger, keys, url)
+    finally:
+        service.close()
+
+
+def question(**changes: Any) -> dict[str, Any]:
+    base: dict[str, Any] = {
+        "dataset": "survey",
+        "estimator": "mean",
+        "variable": "income",
+        "tolerance": {"value": 2.0},
+        "epsilon": "1",
+        "estimate": 120.0,
+        "se": 1.0,
+        "partitions": 10,
+    }
+    return {name: value for name, value in (base | changes).items() if value is not None}
+
+
+@contextlib.contextmanager
+def running(app: FastAPI) -> Iterator[str]:
+    """A real server on loopback; its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = uvicorn.Server(
+        uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", server_header=False)
+    )
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 20
+    while not server.started:
+        if time.monotonic() > deadline:
+            raise TimeoutError("the server did not start")
+        time.sleep(0.02)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
