@@ -6,7 +6,7 @@ survey -> model.prepare -> mechanism.release -> model.restore -> surveys with a 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,8 @@ from understudy.fitting.fitter import ModelFitter, missing_values, without_missi
 from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
 from understudy.models.contract import Model
+from understudy.models.multinomial import Multinomial
+from understudy.privacy.categorical import CategoricalSynthesis, synthesize_categorical
 from understudy.privacy.contract import FixedWeights, Generated, Mechanism
 from understudy.privacy.record_bounds import RecordBounds
 from understudy.survey.codebook import Codebook
@@ -61,6 +63,7 @@ class Synthesis:
         return None if self.posterior is None else self.posterior.diagnostics
 
 
+@overload
 def synthesize(
     survey: Survey,
     model: Model,
@@ -74,7 +77,29 @@ def synthesize(
     target_acceptance: float = 0.8,
     missing: Missing = "refuse",
     progress: bool | None = None,
-) -> Synthesis:
+) -> Synthesis: ...
+
+
+@overload
+def synthesize(
+    survey: Survey, model: Multinomial, mechanism: Any, datasets: int = 1, seed: int = 0
+) -> CategoricalSynthesis: ...
+
+
+def synthesize(
+    survey: Survey,
+    model: Model | Multinomial,
+    mechanism: Any,
+    datasets: int = 1,
+    seed: int = 0,
+    *,
+    draws: int = 2000,
+    chains: int = 4,
+    warmup: int = 500,
+    target_acceptance: float = 0.8,
+    missing: Missing = "refuse",
+    progress: bool | None = None,
+) -> Synthesis | CategoricalSynthesis:
     """Synthetic versions of a survey: sensitive columns are replaced, public ones kept.
 
     m = `datasets` data sets come from m distinct posterior draws, and `epsilon` of the mechanism
@@ -83,7 +108,12 @@ def synthesize(
     "model", which treats the value as blank when fitting and synthesizes it like the others.
     The same seed and version give the same bytes, except under noise from OpenDP, which has no
     seed (PerturbedHistogram, two-stage). Keep the seed of a release secret.
+
+    A Multinomial model goes with Modips, Marginals or Unweighted: its columns are synthesized
+    whole, from a table of counts, and the arguments after `seed` do not concern it.
     """
+    if isinstance(model, Multinomial):
+        return synthesize_categorical(survey, model, mechanism, datasets, seed)
     _refuse_arguments(survey, model, mechanism, datasets, seed, draws, missing)
     settings = Settings(draws, chains, warmup, target_acceptance)
     model = model.for_survey(survey)

@@ -29,33 +29,38 @@ from understudy.verify.answer import AnswerFailed, answer_query
 from understudy.verify.chain import BrokenLedger
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.ledger import Ledger, Reservation
-from understudy.verify.noise import geometric_count, geometric_sum, laplace_count
+from understudy.verify.noise import bounded_geometric, geometric, laplace
 from understudy.verify.partition_fit import Task
 from understudy.verify.partitions import PARTITION, UNIT_HEAD, UNIT_NUMBER, UNIT_TAIL, new_key
 from understudy.verify.workers import WorkerPool
 
 ALPHA = 1e-6
-DRAWS = 20_000
+DRAWS = 60_000
 ONE = 1_000_000
 
-Sampler = Callable[[int], float]
+Sampler = Callable[[list[int]], list[float]]
 Event = Callable[[np.ndarray], np.ndarray]
 
 
 def epsilon_lower_bound(sampler: Sampler, low: int, high: int, event: Event) -> float:
     """A lower confidence bound on log P(event | low) / P(event | high)."""
-    hits = [int(event(np.array([sampler(s) for _ in range(DRAWS)])).sum()) for s in (low, high)]
+    hits = [int(event(np.array(sampler([s] * DRAWS))).sum()) for s in (low, high)]
     first = beta.ppf(ALPHA / 2, hits[0], DRAWS - hits[0] + 1) if hits[0] else 0.0
     second = beta.ppf(1 - ALPHA / 2, hits[1] + 1, DRAWS - hits[1]) if hits[1] < DRAWS else 1.0
     return math.log(first / second) if first > 0 else -math.inf
 
 
-# -- the samplers, at the worst neighbours: the sum moves by the whole sensitivity ----------------
+# -- the samplers, at the worst neighbours: the sum moves by the whole sensitivity ---------------
+
+
+def floats(sampler: Callable[[list[float]], list[float]]) -> Sampler:
+    return lambda counts: sampler([float(count) for count in counts])
+
 
 SAMPLERS: dict[str, tuple[Sampler, int, int, Event]] = {
-    "agreement, geometric": (lambda s: geometric_count(s, 5, ONE), 2, 3, lambda y: y <= 2),
-    "agreement, laplace": (lambda s: laplace_count(s, ONE), 2, 3, lambda y: y <= 2),
-    "discrepancy": (lambda s: geometric_sum(s, ONE), -1000, 1000, lambda y: y <= -1000),
+    "agreement, geometric": (bounded_geometric(ONE, 5), 2, 3, lambda y: y <= 2),
+    "agreement, laplace": (floats(laplace(ONE)), 2, 3, lambda y: y <= 2),
+    "discrepancy": (geometric(ONE), -1000, 1000, lambda y: y <= -1000),
 }
 
 
@@ -69,14 +74,14 @@ def test_the_sampler_spends_what_it_says_and_not_more(name: str) -> None:
 def test_mutant_scale_of_half_epsilon_is_caught(name: str) -> None:
     """Noise for 2 epsilon where epsilon was paid."""
     mutants: dict[str, Sampler] = {
-        "agreement, geometric": lambda s: geometric_count(s, 5, 2 * ONE),
-        "discrepancy": lambda s: geometric_sum(s, 2 * ONE),
+        "agreement, geometric": bounded_geometric(2 * ONE, 5),
+        "discrepancy": geometric(2 * ONE),
     }
     _, low, high, event = SAMPLERS[name]
     assert epsilon_lower_bound(mutants[name], low, high, event) > 1.0
 
 
-# -- the low bits of a floating-point sampler ------------------------------------------------------
+# -- the low bits of a floating-point sampler ----------------------------------------------------
 
 
 def low_bit(y: np.ndarray) -> np.ndarray:
@@ -91,16 +96,16 @@ def low_bits_keep_the_promise(sampler: Sampler) -> bool:
 
 
 def test_low_bits_of_our_answers_say_nothing() -> None:
-    assert low_bits_keep_the_promise(lambda s: geometric_count(s, 5, ONE))
-    assert low_bits_keep_the_promise(lambda s: laplace_count(s, ONE))
+    assert low_bits_keep_the_promise(bounded_geometric(ONE, 5))
+    assert low_bits_keep_the_promise(floats(laplace(ONE)))
 
 
 def test_mutant_numpy_noise_is_caught() -> None:
     draw = np.random.default_rng(1)
-    assert not low_bits_keep_the_promise(lambda s: s + draw.laplace(0.0, 1.0))
+    assert not low_bits_keep_the_promise(lambda s: list(s + draw.laplace(0.0, 1.0, len(s))))
 
 
-# -- one unit, one partition --------------------------------------------------------------------------
+# -- one unit, one partition ---------------------------------------------------------------------
 
 FRAME = make_frame(90, seed=8)
 TOTAL = {"estimator": "total", "estimate": 60_000.0, "se": 3_000.0}
@@ -129,7 +134,8 @@ def test_removing_a_unit_changes_one_partition_and_the_count_by_at_most_one() ->
 def test_the_worst_neighbours_reach_the_sensitivity() -> None:
     """Without them the bounds above would be about inputs that never occur."""
     calm = FRAME.with_columns(income=pl.lit(120.0))
-    wild = pl.concat([calm, calm.head(1).with_columns(person=pl.lit(1), income=pl.lit(1e12))])
+    one_more = calm.head(1).with_columns(person=pl.lit(1, pl.Int64), income=pl.lit(1e12))
+    wild = pl.concat([calm, one_more])
     query = make_query(measure="agreement")
     with opened(calm) as one, opened(wild) as two:
         for _ in range(5):
@@ -163,7 +169,7 @@ def test_mutant_recalibrated_weights_are_caught() -> None:
         assert changed(whole, without, **TOTAL | {"estimate": 1e5, "se": 3e3}) > 1
 
 
-# -- deadlines ------------------------------------------------------------------------------------------
+# -- deadlines -----------------------------------------------------------------------------------
 
 
 def partition_tasks(slow: bool) -> list[Task]:
@@ -200,7 +206,7 @@ def test_mutant_time_out_of_the_whole_query_is_caught() -> None:
     pool.close()
 
 
-# -- seeds --------------------------------------------------------------------------------------------------
+# -- seeds ---------------------------------------------------------------------------------------
 
 
 def forks_differ(sampler: Sampler) -> bool:
@@ -210,7 +216,7 @@ def forks_differ(sampler: Sampler) -> bool:
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
-            os.write(write, ",".join(str(sampler(0)) for _ in range(6)).encode())
+            os.write(write, str(sampler([0] * 6)).encode())
             os._exit(0)
         os.close(write)
         os.waitpid(child, 0)
@@ -220,15 +226,16 @@ def forks_differ(sampler: Sampler) -> bool:
 
 
 def test_every_process_draws_its_own_noise() -> None:
-    assert forks_differ(lambda s: geometric_sum(s, ONE))
+    assert forks_differ(geometric(ONE))
+    assert forks_differ(bounded_geometric(ONE, 50))
 
 
 def test_mutant_fixed_seed_is_caught() -> None:
     draw = np.random.default_rng(2024)
-    assert not forks_differ(lambda s: s + int(draw.geometric(0.5)) - int(draw.geometric(0.5)))
+    assert not forks_differ(lambda s: list(s + draw.laplace(0.0, 1.0, len(s))))
 
 
-# -- refunds --------------------------------------------------------------------------------------------------
+# -- refunds -------------------------------------------------------------------------------------
 
 
 def failed_query_stays_spent(path: Path, patch: pytest.MonkeyPatch) -> bool:

@@ -40,3 +40,30 @@ def censoring(
         typer.echo(str(refusal), err=True)
         raise typer.Exit(2) from None
     typer.echo(f"The study is in {page}; tables and figures lie beside it.")
+
+
+@study.command("risk-weights")
+def risk_weights(
+    out: Out,
+    replicates: Replicates = 20,
+    seed: Seed = 1,
+    data: Annotated[
+        Path | None, typer.Option(help="CE interviews (Parquet); without it incomes are generated.")
+    ] = None,
+) -> None:
+    """Synthesizers weighted by identification risk (Hu, Savitsky and Williams).
+
+    Each simulated file and each synthesizer of incomes is stored as soon as it is done; the same
+    command goes on after a stop.
+
+    Example: understudy study risk-weights --replicates 20 --out study-risk-weights
+    """
+    from understudy.errors import Refused
+    from understudy.studies.risk_weights import run_study
+
+    try:
+        page = run_study(replicates, out, data, seed)
+    except Refused as refusal:
+        typer.echo(str(refusal), err=True)
+        raise typer.Exit(2) from None
+    typer.echo(f"The study is in {page}; tables and figures lie beside it.")

@@ -105,8 +105,9 @@ class ModelFitter:
 
     def _by_nuts(self, terms: Terms, stage: str, start: Matrix | None) -> Chains:
         centre = terms.prior_centre
-        if start is None:
-            start = self._model_start(terms.alpha)
+        first = self.model.start(self.safe_arrays, terms.alpha)
+        if start is None and first is not None:
+            start = np.asarray(self.density.unconstrain(first, self.safe_arrays))[None]
         inputs = {
             "arrays": {name: jnp.asarray(array) for name, array in self.safe_arrays.items()},
             "alpha": jnp.asarray(terms.alpha, dtype=jnp.float64),
@@ -117,15 +118,12 @@ class ModelFitter:
             else jnp.asarray(centre),
             "prior_scale": jnp.asarray(terms.prior_scale, dtype=jnp.float64),
         }
+        if first is not None:
+            scale = self.model.start_scale(first, self.safe_arrays, terms.alpha)
+            inputs["scale"] = jnp.asarray(self.density.free_scale(scale))
         iterations = self.settings.chains * (self.settings.warmup + self.settings.per_chain)
         with fit_progress(stage, iterations, self.show_progress) as tick:
             return sample(self.density, inputs, self.settings, self._key(stage), start, tick)
-
-    def _model_start(self, alpha: Vector) -> Matrix | None:
-        parameters = self.model.start(self.safe_arrays, alpha)
-        if parameters is None:
-            return None
-        return np.asarray(self.density.unconstrain(parameters, self.safe_arrays))[None]
 
     def record_loglik(self, position: Vector) -> Vector:
         return np.asarray(self.density.evaluate_now(jnp.asarray(position), self.safe_arrays)[1])

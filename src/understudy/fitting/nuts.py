@@ -84,6 +84,7 @@ class Chains:
 
 def log_density(density: Density, position: Array, inputs: Inputs) -> Array:
     """log prior(theta) + sum_i contribution_i(theta) (methods §3), for all mechanisms at once."""
+    position = position * inputs.get("scale", 1.0)  # the sampler's unit in each coordinate
     log_prior, record_loglik = density.evaluate(position, inputs["arrays"])
     own = jnp.isinf(inputs["prior_scale"])
     scale = jnp.where(own, 1.0, inputs["prior_scale"])
@@ -108,7 +109,7 @@ def sample(
     if start is None:
         points = _starting_points(program, key_start, settings.chains, inputs)
     else:
-        points = _spread(np.asarray(start), settings.chains)
+        points = _spread(np.asarray(start), settings.chains) / np.asarray(inputs.get("scale", 1.0))
     for target in [settings.target_acceptance, *CAREFUL]:
         if target < settings.target_acceptance:
             continue
@@ -119,7 +120,7 @@ def sample(
         found = _run(chains, density, settings, inputs)
         if not found.diagnostics.diverged:
             break
-        points = found.positions[:, -1]
+        points = found.positions[:, -1] / np.asarray(inputs.get("scale", 1.0))
     return found
 
 
@@ -132,6 +133,7 @@ def _run(chains: list[_Chain], density: Density, settings: Settings, inputs: Inp
             for done in [threads.submit(chain.run_to, length) for chain in chains]:
                 done.result()
             positions = np.stack([chain.kept(length, thinning) for chain in chains])
+            positions = positions * np.asarray(inputs.get("scale", 1.0))
             divergences = sum(chain.divergences(length) for chain in chains)
             names, numbers = density.judged(positions, inputs["arrays"])
             found = diagnose(numbers, divergences, names, thinning)

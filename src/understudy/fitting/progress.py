@@ -23,6 +23,6 @@ def fit_progress(
         return
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=console.is_terminal) as progress:
         task = progress.add_task(f"fitting ({stage})", total=iterations)
         yield lambda finished: progress.advance(task, finished)

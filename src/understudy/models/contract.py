@@ -93,6 +93,18 @@ class Model(ABC):
         """Parameters by site name where chains start; None leaves it to the sampler."""
         return None
 
+    def start_scale(
+        self,
+        parameters: Mapping[str, Any],  # noqa: ARG002
+        arrays: Arrays,  # noqa: ARG002
+        alpha: NDArray[np.float64],  # noqa: ARG002
+    ) -> dict[str, Any]:
+        """Rough posterior standard deviations around `start`, by site, on the free scale.
+
+        They only make the sampler's first steps fit; sites that are left out count as 1.
+        """
+        return {}
+
     def predictive(
         self,
         parameters: Mapping[str, jax.Array],  # noqa: ARG002

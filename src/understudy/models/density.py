@@ -80,6 +80,11 @@ class Density:
         free = [biject_to(trace[name]["fn"].support).inv(given[name]) for name in self.shapes]
         return jnp.concatenate([jnp.ravel(part) for part in free])
 
+    def free_scale(self, by_site: Mapping[str, Any]) -> NDArray[np.float64]:
+        """Numbers by site as one vector over the position; 1 where a site is left out."""
+        parts = [np.broadcast_to(by_site.get(n, 1.0), shape) for n, shape in self.shapes.items()]
+        return np.concatenate([np.ravel(part) for part in parts]).astype(np.float64)
+
     def judged(
         self, positions: NDArray[np.float64], arrays: Mapping[str, Any]
     ) -> tuple[list[str], NDArray[np.float64]]:

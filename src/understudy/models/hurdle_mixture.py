@@ -1,7 +1,7 @@
 """The density of one income: a category (positive, zero, negative) and a size (R supplement §1).
 
     P(zero) = zero_i,  P(negative) = negative,  P(positive) = 1 - zero_i - negative
-    log y      | positive ~ sum_k pi_k N(mean_ki, sigma_k^2)       (R supplement eq. 1-3, z summed out)
+    log y      | positive ~ sum_k pi_k N(mean_ki, sigma_k^2)   (R supplement eq. 1-3)
     log(-y)    | negative ~ N(loss_mean, loss_sigma^2)
 
 Sizes are log |y| less a constant `centre`; densities are with respect to that size, and a zero

@@ -216,6 +216,28 @@ class Mixture(Model):
             "loss_sigma": np.asarray(1.0),
         }
 
+    def start_scale(
+        self, parameters: Mapping[str, Any], arrays: Arrays, alpha: NDArray[np.float64]
+    ) -> dict[str, Any]:
+        """Standard deviations as if each component's records were known to be its own."""
+        y = np.asarray(arrays["y"])
+        sigma, share = parameters["sigma"], parameters["share"]
+        records = share * alpha[y > 0].sum()
+        typical_spread = float(np.mean(parameters["spread"]))
+        precision = 1.0 / typical_spread**2 + records / sigma**2
+        zero = parameters["zero"]
+        at_zero = (alpha @ np.asarray(arrays["groups"])) * zero * (1.0 - zero)
+        return {
+            "share": 1.0 / np.sqrt(records[:-1] + 0.2),
+            "sigma": sigma / (sigma - SIGMA_FLOOR) / np.sqrt(2.0 * records + 1.0),
+            "spread": 1.0 / np.sqrt(2.0 * self.components),
+            "theta": 1.0 / np.sqrt(precision)[:, None],
+            "zero": 1.0 / np.sqrt(at_zero + 0.5),
+            "negative": 1.0 / np.sqrt(alpha @ (y < 0) + 0.5),
+            "loss_mean": 1.0 / np.sqrt(0.25 + alpha @ (y < 0)),
+            "loss_sigma": 1.0 / np.sqrt(1.0 + 2.0 * (alpha @ (y < 0))),
+        }
+
     def predictive(self, parameters: Mapping[str, Array], arrays: Mapping[str, Any]) -> Any:
         """F(y) over the records at fixed places, the average coefficients sum_k pi_k theta_k, and
         the shares of zero and negative: what the synthetic data are made of, free of labels."""
@@ -297,7 +319,7 @@ def one_hot_groups(
             "`zero_by` has combinations that the confidential survey does not have; both surveys "
             "need the same."
         )
-    return np.eye(levels.height)[joined["group"].to_numpy()]
+    return np.asarray(np.eye(levels.height)[joined["group"].to_numpy()])
 
 
 def _outcome(survey: Survey, outcome: str) -> NDArray[np.float64]:

@@ -57,7 +57,8 @@ def _first(Q: Matrix, size: Vector, components: int, rng: np.random.Generator) -
     blurred = residual + residual.std() * rng.normal(0.0, 0.7, len(size))
     edges = np.quantile(blurred, np.arange(1, components) / components)
     band = np.searchsorted(edges, blurred)
-    return 0.1 / components + 0.9 * (band[None] == np.arange(components)[:, None])
+    own = band[None] == np.arange(components)[:, None]
+    return np.asarray(0.1 / components + 0.9 * own, dtype=np.float64)
 
 
 def _em(
@@ -82,7 +83,8 @@ def _maximise(
     """Weighted ridge regressions, one per component; `weight` is alpha_i r_ik (K, n)."""
     columns = Q.shape[1]
     moments = (weight @ products).reshape(-1, columns, columns) + RIDGE * np.eye(columns)
-    theta = np.linalg.solve(moments, ((weight * size) @ Q)[..., None])[..., 0]
+    right = ((weight * size) @ Q)[..., None]
+    theta = np.asarray(np.linalg.solve(moments, right)[..., 0], dtype=np.float64)
     mass = weight.sum(axis=1)
     squares = (weight * (size - theta @ Q.T) ** 2).sum(axis=1)
     # one observation of size 0.5 keeps an empty component's sigma in reach

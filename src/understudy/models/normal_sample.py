@@ -2,10 +2,10 @@
 
     (log y_1, ..., log y_p, log w)_i ~ N(x_i B, Sigma)                               (T eq. 2)
 
-Priors of T appendix C: each coefficient normal with a half-t(3, 0, 10) scale, the standard
-deviations of Sigma half-t(3, 0, 10), its correlations LKJ(6). T also gives the coefficients'
-scales a correlation matrix with an LKJ(6) prior; two vectors say next to nothing about it, and
-it is the identity here.
+Priors of T appendix C: each coefficient normal with a half-t(3, 0, 10) scale (integrated out, and
+kept from 0; models/scale_mixture.py), the standard deviations of Sigma half-t(3, 0, 10), its
+correlations LKJ(6). T also gives the coefficients a correlation matrix with an LKJ(6) prior; two
+vectors say next to nothing about it, and it is the identity here.
 
 A synthetic weight is the smoothed one, exp(E[log w | y*]) (T §2.1).
 """
@@ -30,6 +30,7 @@ from understudy.models.scale_mixture import HalfTScaleNormal
 from understudy.models.survey_normal import SurveyNormal
 
 PRIOR_SCALE = 10.0
+SCALE_FLOOR = 0.1  # scales of coefficients far below this are left out
 CONCENTRATION = 6.0
 _CORRELATION = biject_to(constraints.corr_cholesky)
 
@@ -41,7 +42,7 @@ class FBS(SurveyNormal):
     def function(self, X: Any, cell: Any, w: Any = None, **outcomes: Any) -> None:
         n, K = X.shape
         d = len(self.targets)
-        own_scale = HalfTScaleNormal(PRIOR_SCALE).expand([K, d]).to_event(2)
+        own_scale = HalfTScaleNormal(PRIOR_SCALE, SCALE_FLOOR).expand([K, d]).to_event(2)
         B = numpyro.sample("coefficients", own_scale)
         half_t = dist.FoldedDistribution(dist.StudentT(3.0, 0.0, PRIOR_SCALE))
         scale = numpyro.sample("scale", half_t.expand([d]).to_event(1))

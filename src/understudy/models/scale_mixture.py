@@ -1,17 +1,20 @@
 """Normal coefficients whose own scales have a half-t prior, with the scales integrated out.
 
 T appendix C: beta_k ~ N(0, sigma_k^2), sigma_k ~ half-t(3, 0, s). For three degrees of freedom
-the integral over sigma_k exists in closed form. With x = beta^2 / (6 s^2),
+the integral over sigma_k exists in closed form, so that nothing but the coefficients is sampled
+and there is no funnel between a coefficient and its scale. With x = beta^2/(6 s^2) it is
 
-    p(beta) = 1/(sqrt(2 pi)) * c/s * [(1 + x) e^x E_1(x) - 1],     c = 2/(pi sqrt(3)),
+    p(beta) proportional to (1 + x) e^x E_1(x) - 1,
 
-so each coefficient stands for itself: nothing but the coefficients is sampled, and the funnel
-between a coefficient and its scale is gone. The density has a mild (log log) peak at 0.
+which has a pole at 0: no gradient sampler passes a coefficient that may be 0. The pole comes from
+scales next to 0. Here the prior of sigma_k has a factor exp(-f^2/(2 sigma_k^2)) that leaves out
+scales far below a floor f; then x = (beta^2 + f^2)/(6 s^2), and the density is smooth.
 """
 
 from __future__ import annotations
 
-from math import factorial, log, pi, sqrt
+from functools import lru_cache
+from math import exp, factorial, log, pi, sqrt
 from typing import Any
 
 import jax
@@ -20,31 +23,50 @@ import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 from numpyro.distributions import constraints
+from scipy import stats
+from scipy.integrate import quad
 
 EULER = 0.5772156649015329
 SWITCH = 2.0  # below: power series; above: continued fraction
 # E_1(x) = -gamma - log x - sum_k (-x)^k / (k k!), highest power first
 SERIES = np.array([-((-1.0) ** k) / (k * factorial(k)) for k in range(24, 0, -1)] + [-EULER])
 FRACTION_DEPTH = 30
+CANDIDATES = 12  # scales of which the first kept one is taken; all but never none
 
 
 class HalfTScaleNormal(dist.Distribution):  # type: ignore[misc]
-    """The marginal of N(0, sigma^2) with sigma ~ half-t(3, 0, scale)."""
+    """The marginal of N(0, sigma^2), sigma ~ half-t(3, 0, scale) with scales kept from 0."""
 
     support = constraints.real
 
-    def __init__(self, scale: float) -> None:
-        self.scale = scale
+    def __init__(self, scale: float, floor: float) -> None:
+        self.scale, self.floor = scale, floor
         super().__init__(batch_shape=(), event_shape=())
 
     def log_prob(self, value: Array) -> Array:
+        """Normalised: the mass of the half-t that the factor leaves is divided out."""
         constant = log(2.0 / (pi * sqrt(3.0) * self.scale)) - 0.5 * log(2.0 * pi)
-        return constant + log_bracket(jnp.square(value) / (6.0 * self.scale**2))
+        x = (jnp.square(value) + self.floor**2) / (6.0 * self.scale**2)
+        return constant - log(kept_mass(self.floor / self.scale)) + log_bracket(x)
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Array:
-        of_scale, of_value = jax.random.split(key)
-        sigma = self.scale * jnp.abs(jax.random.t(of_scale, 3.0, sample_shape))
-        return jnp.asarray(sigma * jax.random.normal(of_value, sample_shape))
+        of_scale, of_place, of_value = jax.random.split(key, 3)
+        shape = (CANDIDATES, *sample_shape)
+        sigma = self.scale * jnp.abs(jax.random.t(of_scale, 3.0, shape))
+        kept = jax.random.uniform(of_place, shape) < jnp.exp(-0.5 * (self.floor / sigma) ** 2)
+        chosen = jnp.take_along_axis(sigma, kept.argmax(axis=0)[None], axis=0)[0]
+        return jnp.asarray(chosen * jax.random.normal(of_value, sample_shape))
+
+
+@lru_cache
+def kept_mass(floor: float) -> float:
+    """Integral of half-t(3, 0, 1)(u) exp(-floor^2/(2 u^2)) du, by quadrature in log u."""
+
+    def part(log_u: float) -> float:
+        u = exp(log_u)
+        return float(2.0 * stats.t.pdf(u, 3) * exp(-0.5 * (floor / u) ** 2) * u)
+
+    return float(sum(quad(part, a, a + 2, epsabs=0)[0] for a in range(-16, 16, 2)))
 
 
 @jax.custom_jvp

@@ -67,7 +67,7 @@ def mutual_information(pair: Vector) -> float:
 def pair_table(table: Vector, names: Columns, a: int, b: int) -> Vector:
     """The two-way margin of a table, a's levels in rows."""
     rest = tuple(axis for axis, name in enumerate(names) if name not in (a, b))
-    pair = table.sum(axis=rest)
+    pair = np.asarray(table.sum(axis=rest), dtype=np.float64)
     return pair if names.index(a) < names.index(b) else pair.T
 
 
@@ -165,7 +165,7 @@ def systematic(weights: Vector, size: int, rng: np.random.Generator) -> Counts:
     reached = np.floor(np.cumsum(weights) * (size / weights.sum()) + rng.random())
     reached = np.minimum(reached, size)
     reached[-1] = size
-    return np.diff(reached, prepend=0.0).astype(np.int64)
+    return np.asarray(np.diff(reached, prepend=0.0), dtype=np.int64)
 
 
 def _cell_numbers(codes: Codes, names: Columns, shape: tuple[int, ...]) -> NDArray[np.uint32]:
@@ -179,7 +179,8 @@ def _one_way(tables: Sequence[Vector], columns: Sequence[Columns], column: int) 
     for table, names in zip(tables, columns, strict=True):
         if column in names:
             axis = names.index(column)
-            return table.sum(axis=tuple(other for other in range(table.ndim) if other != axis))
+            others = tuple(other for other in range(table.ndim) if other != axis)
+            return np.asarray(table.sum(axis=others), dtype=np.float64)
     raise KeyError(column)
 
 

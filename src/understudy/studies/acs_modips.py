@@ -180,7 +180,7 @@ def integer_noise(size: int, scale: float, rng: np.random.Generator) -> Counts:
 
 def t_quantile(degrees: Vector) -> Vector:
     """97.5 % quantile of t by interpolation in 1/degrees (exact to 1e-6); degrees >= 4."""
-    return np.interp(1 / degrees, _GRID, _QUANTILES)
+    return np.asarray(np.interp(1 / degrees, _GRID, _QUANTILES), dtype=np.float64)
 
 
 _GRID = np.linspace(0.0, 0.25, 4001)

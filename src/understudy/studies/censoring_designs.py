@@ -42,6 +42,7 @@ DOWNSCALED = (4.0, 0.8)  # epsilon and c1 of C §4.4
 SHAPES = (0.5, 3.0)  # of the simulated outcome, C §4.1
 FIGURE_1 = (0.5, 2.0, 1.6)  # shapes and epsilon of C's Figure 1
 EARLIER_LEVEL = 0.96  # salaries of the application's earlier survey, relative to the later one
+NUMBERS = ("bound", "count", "u_m", "u_a", "mean", "median", "q15", "q90")
 NAMES = {"PH": "PH √n"}  # the histogram's bins, where rows are named for a reader
 CODEBOOK = Codebook({"y": Column("y", "sensitive", bounds=(0.0, 1.0))})
 
@@ -52,6 +53,7 @@ class CensoringDesign:
 
     n: int = 2000
     application_n: int = 1601
+    predictors: str = "gender + age + weeks"
     draws: int = 1000
     chains: int = 2
     warmup: int = 300
@@ -119,7 +121,7 @@ def application(design: CensoringDesign, seed: int) -> tuple[dict[str, Any], pl.
     """
     survey = mathematicians(design.application_n, seed)
     earlier = mathematicians(design.application_n, seed + 1, EARLIER_LEVEL)
-    model = BetaRegression("salary", "gender + age + weeks")
+    model = BetaRegression("salary", design.predictors)
     fitter = shared_fits(survey, model, design.settings, seed)
     rows, columns = compare(fitter, survey, "salary", entries(earlier, (5.0,), downscaled=False))
     return {"rows": rows}, pl.DataFrame(columns)
@@ -130,11 +132,11 @@ def compare(
 ) -> tuple[list[Row], dict[str, Vector]]:
     """A row for the confidential data and for each mechanism, and the values behind them."""
     values = survey.frame([outcome])[outcome].to_numpy()
-    rows: list[Row] = [{"mechanism": "Data", "epsilon": None, "c1": 1.0, **statistics(values)}]
+    rows = [_row("Data", None, 1.0) | statistics(values)]
     columns = {"Data": values}
     weights: dict[float, Vector] = {}
     for entry in compared:
-        row: Row = {"mechanism": entry.name, "epsilon": entry.epsilon, "c1": entry.c1}
+        row = _row(entry.name, entry.epsilon, entry.c1)
         rows.append(row)
         try:
             released = entry.mechanism.release(fitter, 1)
@@ -156,6 +158,12 @@ def compare(
         elif entry.name in ("Censor_w", "Censor_uw", "ReferenceCensored"):
             row["count"] = released.bounds.censored
     return rows, columns
+
+
+def _row(mechanism: str, epsilon: float | None, c1: float) -> Row:
+    """A row without numbers yet; a mechanism that releases nothing stays so."""
+    numbers = dict.fromkeys(NUMBERS)
+    return {"mechanism": mechanism, "epsilon": epsilon, "c1": c1, **numbers, "refused": None}
 
 
 def statistics(values: Vector) -> Row:

@@ -110,7 +110,7 @@ def density_figure(salaries: pl.DataFrame, epsilons: dict[str, str]) -> Figure:
     return figure
 
 
-def parameter_figure(draws: pl.DataFrame) -> Figure:
+def parameter_figure(draws: pl.DataFrame, n: int) -> Figure:
     """C Figure 1: prior, posterior and censored posterior, as they are and centred."""
     from matplotlib.figure import Figure
 
@@ -139,7 +139,7 @@ def parameter_figure(draws: pl.DataFrame) -> Figure:
                 centred.plot(
                     reach, _density(values - values.mean(), reach), color=colour, linestyle=style
                 )
-            raw.set_title(f"{title}", fontsize=10, loc="left")
+            raw.set_title(title, fontsize=10, loc="left")
             centred.set_title(f"{title}, centred", fontsize=10, loc="left")
             for axis in (raw, centred):
                 axis.locator_params(axis="x", nbins=5)
@@ -147,7 +147,7 @@ def parameter_figure(draws: pl.DataFrame) -> Figure:
                 axis.set_ylim(0, None)
         handles, labels = axes[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False)
-        footer(figure, "one simulated file, Beta(0.5, 2), n = 2000")
+        footer(figure, f"one simulated file, Beta(0.5, 2), n = {n}")
     return figure
 
 

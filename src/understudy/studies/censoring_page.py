@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 NAMES = {
     "bound": "record bound",
-    "u_m": "U_m: largest difference of the distribution functions",
-    "u_a": "U_a: mean squared difference of the distribution functions",
+    "u_m": "U_m: largest difference of the ECDFs",
+    "u_a": "U_a: mean squared difference of the ECDFs",
     "mean": "mean of the synthetic file",
     "median": "median of the synthetic file",
     "q15": "15th quantile of the synthetic file",
@@ -60,7 +60,7 @@ VIOLINS = {
     "figure-05": ("median", "epsilon 5"),
     "figure-06": ("bound", "downscaling"),
     "figure-07": ("u_a", "downscaling"),
-    "figure-08": ("q15", "downscaling"),
+    "figure-08": ("q15", "downscaling and Censor_uw"),
     "figure-10": ("bound", "with unweighted"),
     "figure-11": ("q15", "epsilon 5"),
     "figure-12": ("q90", "epsilon 5"),
@@ -69,7 +69,7 @@ VIOLINS = {
     "figure-15": ("median", "epsilons"),
     "figure-21": ("u_m", "downscaling"),
     "figure-22": ("mean", "downscaling"),
-    "figure-23": ("median", "downscaling"),
+    "figure-23": ("median", "downscaling and Censor_uw"),
     "figure-24": ("q90", "downscaling"),
 }
 
@@ -97,7 +97,9 @@ def write_results(
     for name, table in tables.items():
         table.write_csv(out / f"{name}.csv")
     rows.write_csv(out / "replicates.csv")
-    for name, figure in _figures(rows, applied, salaries, draws).items():
+    figures = {"figure-01": parameter_figure(draws, design.n)}
+    figures |= _figures(rows, applied, salaries)
+    for name, figure in figures.items():
         save_figure(figure, out / name)
     return write_page(
         out / "study.html",
@@ -110,9 +112,9 @@ def write_results(
 
 
 def _figures(
-    rows: pl.DataFrame, applied: pl.DataFrame, salaries: pl.DataFrame, draws: pl.DataFrame
+    rows: pl.DataFrame, applied: pl.DataFrame, salaries: pl.DataFrame
 ) -> dict[str, Figure]:
-    figures = {"figure-01": parameter_figure(draws)}
+    figures = {}
     for name, (column, comparison) in VIOLINS.items():
         chosen = [key for key in _ordered(rows) if _belongs(key, column, comparison)]
         violins = [(_label(key), key[0], values(rows, key, column)) for key in chosen]
@@ -149,8 +151,10 @@ def _belongs(key: Key, column: str, comparison: str) -> bool:
         return column not in MEASURES
     if mechanism == "ReferenceCensored":
         return True
-    if comparison == "downscaling":
-        return mechanism in ("Weighted", "Weighted-e", "Censor_w") and epsilon in (None, 4.0)
+    if comparison.startswith("downscaling"):
+        scaled = mechanism in ("Weighted", "Weighted-e", "Censor_w")
+        beside = mechanism == "Censor_uw" and "Censor_uw" in comparison
+        return (scaled or beside) and epsilon in (None, 4.0)
     if mechanism == "Unweighted":
         return column != "bound" or comparison == "with unweighted"
     return c1 == 1 and (comparison != "epsilon 5" or epsilon in (None, 5.0))

@@ -45,9 +45,9 @@ COUNTS = (
 )
 
 UTILITY = (
-    "Both measures compare the distribution of the synthetic file with the confidential one; 0 is "
-    "perfect. Look first at Unweighted: nothing can be expected to be much nearer. The paper "
-    "prints no numbers for these figures."
+    "Both measures compare the distribution functions (ECDFs) of the synthetic and the "
+    "confidential file; 0 is perfect. Look first at Unweighted: nothing can be expected to be much "
+    "nearer. The paper prints no numbers for these figures."
 )
 
 
@@ -136,9 +136,9 @@ def summary(tables: Tables, rows: pl.DataFrame) -> tuple[str, ...]:
         f"around 7.5 to 15) and {span('Weighted')} weighted (2 to 3.5); records censored by "
         f"Censor_uw {mean_count('Censor_uw, ε 5')}, {mean_count('Censor_uw, ε 4')} and "
         f"{mean_count('Censor_uw, ε 3')} at epsilon 5, 4 and 3 (247, 419 and 809).",
-        "These are close. Two things are not: the counts of Weighted-e and Censor_w, which are smaller "
-        "here than in the paper, and the histogram, which does better here with √n bins. The end "
-        "of the page says what is known about the reasons.",
+        "These are close. Two things are not: the counts of Weighted-e and Censor_w, which are "
+        "smaller here than in the paper, and the histogram, which does better here with √n bins. "
+        "The end of the page says what is known about the reasons.",
     )
 
 

@@ -59,10 +59,10 @@ def generated_incomes(n: int, seed: int = 1) -> Survey:
     marital = rng.choice(["1", "2", "3", "5"], n, p=[0.48, 0.09, 0.16, 0.27])
     earner = rng.random(n) < np.array([0.85, 0.9, 0.88, 0.7, 0.25])[age]
     size = np.clip(1 + rng.poisson(1.3, n), 1, 6).astype(np.float64)
-    mean = 9.95 + 0.12 * (education - 5) + 0.35 * earner + 0.35 * (marital == "1")
+    mean = 10.05 + 0.12 * (education - 5) + 0.35 * earner + 0.35 * (marital == "1")
     mean += np.array([-0.35, 0.0, 0.2, 0.1, -0.1])[age] + 0.06 * size + 0.05 * (gender == "M")
     tail = rng.random(n)
-    noise = np.where(tail < 0.1, rng.normal(-0.9, 1.2, n), rng.normal(0.15, 0.62, n))
+    noise = np.where(tail < 0.1, rng.normal(-0.9, 1.2, n), rng.normal(0.15, 0.8, n))
     y = np.exp(mean + noise)
     y = np.where(rng.random(n) < np.where(earner, 0.005, 0.03), 0.0, y)
     y = np.where(rng.random(n) < 0.001, -np.exp(rng.normal(8.0, 0.7, n)), y)

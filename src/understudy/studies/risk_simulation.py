@@ -133,9 +133,7 @@ def radii_of(name: str) -> tuple[float, ...]:
     return tuple(own) or (HARD,)
 
 
-def _risks(
-    y: Vector, sets: list[Vector] | None, radii: tuple[float, ...]
-) -> dict[float, Vector]:
+def _risks(y: Vector, sets: list[Vector] | None, radii: tuple[float, ...]) -> dict[float, Vector]:
     confidential = pl.DataFrame({"y": y})
     synthetic = None if sets is None else [pl.DataFrame({"y": one}) for one in sets]
     return {

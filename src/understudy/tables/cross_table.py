@@ -70,7 +70,7 @@ class Categories:
 
     def places(self, codes: Codes) -> Counts:
         """The number of each cell in the full domain, in the order of `all_codes`."""
-        return np.ravel_multi_index(tuple(codes.T), self.sizes).astype(np.int64)
+        return np.asarray(np.ravel_multi_index(tuple(codes.T), self.sizes), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,39 +136,53 @@ def cross_tabulate(survey: Survey, categories: Categories) -> CrossTable:
         if table[name].type().is_floating():
             table = table.mutate(**{name: table[name].nullif(float("nan"))})
     if categories.product < 2**62:
-        cell: Any = ibis.literal(0, "int64")
-        for name, levels in zip(names, categories.levels, strict=True):
-            cell = cell * len(levels) + _code(table[name], levels)
+        cell, shift = _cell_number(table, categories)
         grouped = table.select(cell=cell).group_by("cell").aggregate(records=ibis._.count())
         counted = grouped.to_polars().sort("cell")
         if not counted["cell"].null_count():
-            codes = np.unravel_index(counted["cell"].to_numpy(), categories.sizes)
             return CrossTable(
                 categories,
-                np.column_stack(codes).astype(np.int32),
+                _unpacked(counted["cell"].to_numpy() - shift, categories.sizes),
                 counted["records"].to_numpy().astype(np.int64),
             )
     return _by_columns(table, categories)  # also finds out which column has a value without level
 
 
-def _code(values: ir.Value, levels: Sequence[Value | None]) -> ir.Value:
-    """The place of each record's level, null where it has none; runs of numbers by subtraction."""
-    known = [level for level in levels if level is not None]
-    first = known[0] if known else None
-    run = (
-        values.type().is_integer()
-        and isinstance(first, int)
-        and known == list(range(first, first + len(known)))
-    )
-    if run:
-        inside = values.between(first, first + len(known) - 1)
-        code: Any = ibis.ifelse(inside, values.cast("int64") - first, ibis.null("int64"))
-    else:
-        code = values.cases(*[(level, place) for place, level in enumerate(known)], else_=None)
-        code = code.cast("int64")
-    if None in levels:
-        code = ibis.ifelse(values.isnull(), levels.index(None), code)
-    return code
+def _cell_number(table: ir.Table, categories: Categories) -> tuple[ir.Value, int]:
+    """Each record's place in the full domain, plus a constant; null where a value has no level.
+
+    Levels that are a run of whole numbers are used as they are, which costs the database least:
+    the survey has checked that no other number occurs. The constant makes up for their start.
+    """
+    cell: Any = None
+    shift = 0
+    for name, levels in zip(categories.columns, categories.levels, strict=True):
+        values = table[name]
+        first = levels[0]
+        if (
+            values.type().is_integer()
+            and isinstance(first, int)
+            and list(levels) == list(range(first, first + len(levels)))
+        ):
+            code: Any = values if cell is not None else values.cast("int64")
+        else:
+            first = 0
+            places = [(level, k) for k, level in enumerate(levels) if level is not None]
+            code = values.cases(*places, else_=None).cast("int64")
+            if None in levels:
+                code = ibis.ifelse(values.isnull(), levels.index(None), code)
+        cell = code if cell is None else cell * len(levels) + code
+        shift = shift * len(levels) + first
+    return cell, shift
+
+
+def _unpacked(places: Counts, sizes: Sequence[int]) -> Codes:
+    """Places in the full domain as rows of codes, the last column fastest."""
+    codes = np.empty((len(sizes), places.size), dtype=np.int32)
+    rest = places
+    for j in range(len(sizes) - 1, -1, -1):
+        rest, codes[j] = np.divmod(rest, sizes[j])
+    return codes.T
 
 
 def _by_columns(table: ir.Table, categories: Categories) -> CrossTable:

@@ -26,6 +26,7 @@ from understudy.verify.estimators import assign_partitions, partition_estimates
 from understudy.verify.ledger import Ledger, Reservation, StoredAnswer
 from understudy.verify.measures import agreement_flags, discrepancy_steps
 from understudy.verify.noise import geometric_count, geometric_sum, laplace_count
+from understudy.verify.numbers import chance, short
 from understudy.verify.posterior import (
     AgreementPosterior,
     DiscrepancyPosterior,
@@ -112,9 +113,9 @@ class Answer:
             )
         text = (
             f"The confidential estimate differs from the synthetic one by about "
-            f"{posterior.estimate:.4g} (90 % from {low:.4g} to {high:.4g}); the probability that "
-            f"it is within your tolerance of {self.tolerance:.4g} is "
-            f"{posterior.probability_within():.2f}."
+            f"{short(posterior.estimate)} (90 % from {short(low)} to {short(high)}); the "
+            f"probability that it is within your tolerance of {short(self.tolerance)} is "
+            f"{chance(posterior.probability_within())}."
         )
         if posterior.near_clip:
             text += " The answer is near the end of its range: the difference may be larger."

@@ -16,13 +16,14 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from understudy.verify.answer import Answer
+from understudy.verify.numbers import short
 from understudy.verify.planner import Plan
 from understudy.verify.posterior import DiscrepancyPosterior
 
 Floats = NDArray[np.float64] | Sequence[float]
 
 WIDTH, HEIGHT = 440, 270
-LEFT, RIGHT, TOP, BOTTOM = 64, 12, 14, 52
+LEFT, RIGHT, TOP, BOTTOM = 80, 30, 14, 52
 
 
 class Chart:
@@ -195,18 +196,6 @@ def ticks(low: float, high: float, count: int) -> list[float]:
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
     return [step * k for k in range(first, math.floor(high / step + 1e-9) + 1)]
-
-
-def short(value: float) -> str:
-    """A number for people: four digits that matter, no exponents where none are needed."""
-    if value == 0 or not math.isfinite(value):
-        return "0" if value == 0 else "?"
-    size = abs(value)
-    if size >= 1e7 or size < 1e-4:
-        return f"{value:.3g}"
-    if size >= 1000:
-        return f"{value:,.0f}".replace("-", "−")
-    return f"{value:.4g}".replace("-", "−")
 
 
 def _nearest(plan: Plan, ses: NDArray[np.float64], ratio: float) -> pl.DataFrame:

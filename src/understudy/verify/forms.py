@@ -26,7 +26,6 @@ class Choice:
     value: str
     label: str
     chosen: bool = False
-    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -168,8 +167,10 @@ def _levels(
         if place >= skip:
             label = column.value_labels.get(level, "")
             text = f"{level} ({label})" if label else str(level)
+            if field in ("property", "coefficient"):
+                text = f"{column.label or column.name} = {text}"
             value = f"{column.name}:{place}"
-            found.append(Choice(value, text, value in chosen.get(field, ()), named(column)))
+            found.append(Choice(value, text, value in chosen.get(field, ())))
     return found
 
 

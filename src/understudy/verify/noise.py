@@ -34,35 +34,39 @@ def exact_scale(sensitivity: int, micro: int) -> float:
 
 def geometric_count(count: int, partitions: int, micro: int) -> int:
     """S plus two-sided geometric noise, held in 0..M (methods §7, measure 1)."""
-    return int(_bounded_geometric(micro, partitions)(count))
+    return int(bounded_geometric(micro, partitions)([count])[0])
 
 
 def laplace_count(count: int, micro: int) -> float:
     """S plus Laplace(1/epsilon), the paper's mechanism (V §3.1)."""
-    return float(_laplace(micro)(float(count)))
+    return float(laplace(micro)([float(count)])[0])
 
 
 def geometric_sum(steps: int, micro: int) -> int:
     """The sum of grid steps plus two-sided geometric noise of sensitivity 2000 (measure 2)."""
-    return int(_geometric(micro)(steps))
+    return int(geometric(micro)([steps])[0])
+
+
+# The measurements take lists, so that the audit can draw many answers from the very ones
+# that the server uses; an answer is a list of one.
 
 
 @lru_cache(maxsize=256)
-def _bounded_geometric(micro: int, partitions: int) -> Any:
+def bounded_geometric(micro: int, partitions: int) -> Any:
     scale = exact_scale(AGREEMENT_SENSITIVITY, micro)
     return dp.m.make_geometric(*_integers(), scale=scale, bounds=(0, partitions))
 
 
 @lru_cache(maxsize=256)
-def _geometric(micro: int) -> Any:
+def geometric(micro: int) -> Any:
     return dp.m.make_geometric(*_integers(), scale=exact_scale(DISCREPANCY_SENSITIVITY, micro))
 
 
 @lru_cache(maxsize=256)
-def _laplace(micro: int) -> Any:
-    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+def laplace(micro: int) -> Any:
+    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
     return dp.m.make_laplace(*space, scale=exact_scale(AGREEMENT_SENSITIVITY, micro))
 
 
 def _integers() -> tuple[Any, Any]:
-    return dp.atom_domain(T="i64"), dp.absolute_distance(T="i64")
+    return dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")

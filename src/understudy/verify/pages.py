@@ -18,8 +18,9 @@ from understudy.verify.access import address, analyst_session, check_form, from_
 from understudy.verify.accounts import WrongKey
 from understudy.verify.answer import Answer
 from understudy.verify.api import Number, service, slotted_answer
-from understudy.verify.charts import plan_charts, posterior_chart, right_chance, short
+from understudy.verify.charts import plan_charts, posterior_chart, right_chance
 from understudy.verify.forms import ask_form, pairs, question_from_form
+from understudy.verify.numbers import percent, short
 from understudy.verify.posterior import DiscrepancyPosterior
 from understudy.verify.query import InvalidQuery, Mistake, Query, read_query
 from understudy.verify.refusals import status_of
@@ -239,5 +240,5 @@ def _price(request: Request, session: Session, given: dict[str, list[str]]) -> R
 def _headline(answer: Answer) -> str:
     posterior = answer.posterior
     if isinstance(posterior, DiscrepancyPosterior):
-        return f"{posterior.probability_within():.0%} likely within your tolerance"
+        return f"{percent(posterior.probability_within())} likely within your tolerance"
     return f"A part agrees with chance {posterior.median:.2f}"

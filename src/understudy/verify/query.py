@@ -32,6 +32,9 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Names = Annotated[tuple[Name, ...], Field(strict=False, max_length=30)]
 
 
+_KINDS = ("str", "int", "float", "bool")  # how pydantic names the members of Level
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(
         strict=True, frozen=True, extra="forbid", allow_inf_nan=False, str_max_length=10_000
@@ -184,10 +187,7 @@ def scale_mistakes(query: Query, estimate: float, se: float | None) -> list[Mist
         message = "The tolerance is zero wide here; give it in standard errors instead."
         return [Mistake(field="tolerance", message=message)]
     if query.measure == "discrepancy" and se is not None and width > clip_bound(query, se):
-        message = (
-            "The tolerance is wider than the range of the answer, clip x sqrt(partitions) x se; "
-            "lower the tolerance, or raise `clip`."
-        )
+        message = "The tolerance is wider than the range, clip x sqrt(partitions) x se; lower it."
         return [Mistake(field="tolerance", message=message)]
     return []
 
@@ -259,6 +259,10 @@ def _check_number(field: str, name: str, codebook: Codebook) -> list[Mistake]:
     if name not in codebook:
         return [_unknown(field, name, codebook)]
     column = codebook[name]
+    if not column.declared("type"):
+        # A type that was read off the data could change with one record (threat 11).
+        message = f"The codebook's type of `{name}` is only drafted; the steward must declare it."
+        return [_say(field, message)]
     if column.type not in ("continuous", "integer") or column.role == "unit":
         numbers = [c.name for c in codebook if c.type in ("continuous", "integer")]
         shown = ", ".join(f"`{other}`" for other in numbers[:8]) or "none"
@@ -340,9 +344,6 @@ def _mistake(found: Any) -> Mistake:
         return _say(place, f"`{place}` must be a text, a number, or true or false.")
     message = found["msg"].rstrip(".")
     return _say(place, f"`{place}`: {message[0].lower()}{message[1:]}.")
-
-
-_KINDS = ("str", "int", "float", "bool")
 
 
 def _typed(level: Level) -> tuple[str, str]:

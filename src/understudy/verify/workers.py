@@ -35,11 +35,6 @@ class WorkerPool:
         self._idle: list[Worker] = []
         self._lock = threading.Lock()
 
-    def worst_seconds(self, partitions: int) -> float:
-        """Wall time within which a query is surely done: what a reply slot must exceed."""
-        rounds = -(-partitions // self.count)
-        return rounds * (self._guard + STARTING)
-
     def run(self, tasks: Sequence[Task]) -> NDArray[np.float64]:
         """One number per task, NaN where there is none. One query at a time."""
         results = np.full(len(tasks), np.nan)

@@ -129,5 +129,13 @@ def test_a_missing_file_is_a_sentence() -> None:
 def test_demo_makes_its_files(tmp_path: Path) -> None:
     done = understudy("demo", "--out", str(tmp_path / "demo"))
     assert done.returncode == 0, done.stderr
-    table = pl.read_csv(tmp_path / "demo" / "tables.csv")
+    assert "formal privacy claim with epsilon = 3 " in done.stdout
+    public = tmp_path / "demo" / "public"
+    table = pl.read_csv(public / "tables.csv")
     assert table.height == 54
+    whole = table.filter(field="All", gender="All", statistic="count")
+    assert whole["estimate"][0] == pytest.approx(100_000)
+    confidential = pl.read_parquet(tmp_path / "demo" / "internal" / "confidential.parquet")
+    synthetic = pl.read_parquet(public / "synthetic" / "1.parquet")
+    assert synthetic.columns == confidential.columns
+    assert not set(synthetic["salary"]) & set(confidential["salary"])

@@ -20,6 +20,8 @@ from understudy.models.mixture_start import em_start
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 
+MODEL = Mixture("income", "sex + age", 4, zero_by=("sex",), typical=40_000)
+
 
 def incomes(n: int = 80, seed: int = 1, **facts: Any) -> Survey:
     rng = np.random.default_rng(seed)
@@ -54,17 +56,14 @@ def prepared(model: Mixture, survey: Survey) -> tuple[Density, dict[str, Any], d
 
 
 def test_record_log_likelihoods_are_scipys() -> None:
-    model = Mixture("income", "sex + age", 4, zero_by=("sex",), typical=40_000)
-    density, arrays, values = prepared(model, incomes())
-    found = density.record_loglik(density.unconstrain(values, arrays), arrays)
+    density, arrays, values = prepared(MODEL, incomes())
+    found = density.evaluate_now(density.unconstrain(values, arrays), arrays)[1]
     y, negative = arrays["y"], 0.07
     zero = (1 - negative) * (arrays["groups"] @ values["zero"])
     with np.errstate(divide="ignore"):
         size = np.log(np.abs(y) / 40_000)
     means = arrays["Q"] @ values["theta"].T
-    parts = np.log(values["share"]) + scipy.stats.norm.logpdf(
-        size[:, None], means, values["sigma"]
-    )
+    parts = np.log(values["share"]) + scipy.stats.norm.logpdf(size[:, None], means, values["sigma"])
     expected = np.where(y > 0, np.log1p(-zero - negative) + logsumexp(parts, axis=1), 0.0)
     expected = np.where(y == 0, np.log(zero), expected)
     loss = np.log(negative) + scipy.stats.norm.logpdf(size, -1.5, 0.8)
@@ -73,16 +72,16 @@ def test_record_log_likelihoods_are_scipys() -> None:
 
 
 def test_log_prior_is_scipys() -> None:
-    model = Mixture("income", "sex + age", 4, typical=40_000)
-    density, arrays, values = prepared(model, incomes())
+    density, arrays, values = prepared(MODEL, incomes())
     position = density.unconstrain(values, arrays)
+
     # the Jacobian of the map from the free position to the parameters, by JAX
-    free = jax.jacobian(
-        lambda q: jnp.concatenate(
-            [jnp.ravel(p)[: None if n != "share" else -1] for n, p in
-             density.constrain(q, arrays).items()]
-        )
-    )(position)  # fmt: skip
+    def flat(q: Any) -> Any:
+        parts = density.constrain(q, arrays)
+        parts["share"] = parts["share"][:-1]  # the last share follows from the others
+        return jnp.concatenate([jnp.ravel(part) for part in parts.values()])
+
+    free = jax.jit(jax.jacobian(flat))(position)
     log_det = np.linalg.slogdet(np.asarray(free))[1]
     stats = scipy.stats
     beta = np.linalg.solve(arrays["L"], values["theta"].T).T
@@ -97,7 +96,7 @@ def test_log_prior_is_scipys() -> None:
     expected -= stats.t.logsf(SIGMA_FLOOR, 3)
     expected += stats.beta.logpdf(values["zero"], 0.5, 0.5).sum()
     expected += stats.beta.logpdf(0.07, 0.5, 0.5)
-    log_prior, _ = density.evaluate(position, arrays)
+    log_prior, _ = density.evaluate_now(position, arrays)
     assert float(log_prior) == pytest.approx(expected + log_det, abs=1e-6)
 
 
@@ -140,7 +139,7 @@ def test_components_come_from_the_record_or_from_pi() -> None:
     for assignments in ("posterior", "prior"):
         model = Mixture("income", "x", 2, assignments=assignments, typical=20_000)  # type: ignore[arg-type]
         density, arrays, position = far_components(model)
-        y = np.asarray(density.generate(jax.random.key(1), position, arrays)["y"])
+        y = np.asarray(jax.jit(density.generate)(jax.random.key(1), position, arrays)["y"])
         positive = y > 0
         share = 1 - 0.93 * 0.2 - 0.07 * float(arrays["losses"])
         assert positive.mean() == pytest.approx(share if assignments == "prior" else 0.8, abs=0.04)
@@ -158,7 +157,7 @@ def test_zero_and_negative_incomes_come_out_again() -> None:
     density = density_of(model, arrays)
     values = parameters(arrays, 3)
     position = density.unconstrain({n: values[n] for n in density.shapes}, arrays)
-    y = np.asarray(density.generate(jax.random.key(1), position, arrays)["y"])
+    y = np.asarray(jax.jit(density.generate)(jax.random.key(1), position, arrays)["y"])
     np.testing.assert_array_equal(np.sign(y), np.sign(arrays["y"]))
     assert "public and kept" in model.units(survey.codebook)
 
@@ -197,11 +196,10 @@ def test_em_finds_two_regressions() -> None:
 
 
 def test_chains_are_judged_on_what_generates_the_data() -> None:
-    model = Mixture("income", "sex + age", 3, typical=40_000)
-    density, arrays, values = prepared(model, incomes())
+    density, arrays, values = prepared(MODEL, incomes())
     swapped = dict(values)
     for name in ("share", "sigma", "theta"):
-        swapped[name] = values[name][[2, 0, 1]]
+        swapped[name] = values[name][[2, 0, 3, 1]]
     positions = np.stack([density.unconstrain(v, arrays) for v in (values, swapped)])[None]
     names, numbers = density.judged(positions, arrays)
     assert numbers.shape == (1, 2, len(names))

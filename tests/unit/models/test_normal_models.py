@@ -17,7 +17,7 @@ from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel, cell_numbers
 from understudy.models.normal_population import FBP
 from understudy.models.normal_sample import FBS
-from understudy.models.scale_mixture import HalfTScaleNormal
+from understudy.models.scale_mixture import HalfTScaleNormal, kept_mass
 from understudy.studies.doctorates import codebook, doctorates
 from understudy.survey.codebook import Column
 from understudy.survey.design import Design
@@ -51,20 +51,22 @@ def test_integrated_prior_is_the_integral(beta: float, s: float) -> None:
     def joint(log_sigma: float) -> float:
         sigma = np.exp(log_sigma)
         half_t = 2 * scipy.stats.t.pdf(sigma, 3, scale=s)
-        return float(scipy.stats.norm.pdf(beta, 0, sigma) * half_t * sigma)
+        kept = np.exp(-0.5 * (0.1 / sigma) ** 2)
+        return float(scipy.stats.norm.pdf(beta, 0, sigma) * half_t * kept * sigma)
 
     # the integrand is smooth in log sigma; each part is easy for the quadrature
     parts = [scipy.integrate.quad(joint, a, a + 2, epsabs=0)[0] for a in range(-20, 20, 2)]
-    log_prob = jax.jit(jax.value_and_grad(HalfTScaleNormal(s).log_prob))
+    log_prob = jax.jit(jax.value_and_grad(HalfTScaleNormal(s, 0.1).log_prob))
     found, slope = log_prob(jnp.asarray(beta))
-    assert float(found) == pytest.approx(np.log(sum(parts)), rel=1e-8)
+    expected = np.log(sum(parts)) - np.log(kept_mass(0.1 / s))
+    assert float(found) == pytest.approx(expected, rel=1e-8)
     step = 1e-3 * beta
     rise = log_prob(jnp.asarray(beta + step))[0] - log_prob(jnp.asarray(beta - step))[0]
     assert float(slope) == pytest.approx(float(rise) / (2 * step), rel=1e-4)
 
 
 def test_integrated_prior_draws_have_its_distribution() -> None:
-    prior = HalfTScaleNormal(2.0)
+    prior = HalfTScaleNormal(2.0, 0.1)
     draws = np.asarray(prior.sample(jax.random.key(0), (20_000,)))
     grid = np.concatenate([-np.geomspace(1e4, 1e-9, 60_000), np.geomspace(1e-9, 1e4, 60_000)])
     density = np.exp(np.asarray(prior.log_prob(jnp.asarray(grid))))
@@ -99,7 +101,7 @@ def test_fbs_prior_is_scipys(small: Survey) -> None:
     half_t = scipy.stats.t.logpdf(scale, 3, scale=10) + np.log(2) + np.log(scale)  # + Jacobian
     # LKJ(6) in two dimensions: (1 + rho)/2 ~ Beta(6, 6); rho = tanh(x) has derivative 1 - rho^2
     lkj = scipy.stats.beta.logpdf((1 + rho) / 2, 6, 6) - np.log(2) + np.log(1 - rho**2)
-    coefficients = np.asarray(HalfTScaleNormal(10.0).log_prob(jnp.asarray(B)))
+    coefficients = np.asarray(HalfTScaleNormal(10.0, 0.1).log_prob(jnp.asarray(B)))
     expected = coefficients.sum() + half_t.sum() + lkj
     assert float(density.evaluate_now(position, arrays)[0]) == pytest.approx(expected, rel=1e-10)
 

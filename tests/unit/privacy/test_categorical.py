@@ -217,3 +217,13 @@ def test_missing_values_as_a_level_come_back_missing():
 def test_refusals(arguments, text):
     with pytest.raises(Refused, match=text):
         synthesize_categorical(*arguments)
+
+
+def test_synthesize_takes_a_multinomial_model():
+    import understudy as us
+
+    result = us.synthesize(survey(), model=MODEL, mechanism=Modips(8.0), datasets=2, seed=1)
+    assert [one.n for one in result.datasets] == [4000, 4000]
+    assert result.claim.kind == "local"
+    table = us.tabulate(result.datasets, ["count"], by=["region", "sex"], combine="partial")
+    assert table["estimate"].sum() == pytest.approx(4000)

@@ -78,6 +78,20 @@ def test_memory_follows_the_occupied_cells():
     assert table.counts.tolist() == [1, 2, 1]
 
 
+def test_cells_beyond_32_bits_are_told_apart():
+    """Twelve small columns whose product is 10^12; levels start anywhere, some are texts."""
+    rng = np.random.default_rng(2)
+    columns = {f"v{k}": (rng.integers(0, 10, 300) + k).astype(np.int8) for k in range(11)}
+    columns["t"] = rng.choice(list("abcdefghij"), 300)
+    frame = pl.DataFrame(columns)
+    levels = {f"v{k}": tuple(range(k, k + 10)) for k in range(11)} | {"t": tuple("jihgfedcba")}
+    survey = Survey(frame, codebook=codebook(**levels))
+    table = cross_tabulate(survey, categories_of(survey, frame.columns))
+    assert table.records().sort(pl.all()).equals(frame.sort(pl.all()))
+    places = table.categories.places(table.codes)
+    assert (np.diff(places) > 0).all()
+
+
 def test_the_full_domain_has_every_possible_cell_once(frame, book):
     ruled = Codebook(
         book.columns, impossible=('age == 5 and sex == "f"', "code == 9 and own == True")

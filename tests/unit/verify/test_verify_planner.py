@@ -163,3 +163,30 @@ def test_the_figure_is_the_same_svg_every_time() -> None:
 def test_impossible_plans_are_refused(words: str, kwargs: dict[str, Any]) -> None:
     with pytest.raises(Refused, match=words):
         plan(**({"estimate": 100.0, "se": 2.0} | kwargs))
+
+
+def test_noise_beyond_an_end_is_counted_at_the_end() -> None:
+    sums = np.array([[0.2, 0.0, 0.5, 0.3], [0.0, 1.0, 0.0, 0.0]])
+    a = 0.8
+    direct = np.zeros_like(sums)
+    for s in range(4):
+        for e in range(-200, 201):
+            chance = (1 - a) / (1 + a) * a ** abs(e)
+            direct[:, min(max(s + e, 0), 3)] += sums[:, s] * chance
+    np.testing.assert_allclose(planner._noisy_sum(sums, a), direct, atol=1e-12)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-5, 5), (-2, 3), (4, 5)])
+def test_the_geometric_series_is_the_sum(low: int, high: int) -> None:
+    answers = np.arange(-8, 9)
+    direct = [sum(0.7 ** abs(y - s) for s in range(low, high + 1)) for y in answers]
+    np.testing.assert_allclose(planner._mass(answers, low, high, 0.7), direct, rtol=1e-12)
+
+
+def test_a_tiny_budget_leaves_the_prior() -> None:
+    """At epsilon near zero the answer says nothing: chances are those of the bare range."""
+    found = plan(100.0, 2.0, epsilon="0.000001", estimates=[100.0], ses=[2.0], partitions=2)
+    row = found.table.row(0, named=True)
+    bound = 2 * math.sqrt(2) * 2
+    assert row["median_high"] - row["median_low"] < 1e-3 * bound
+    assert row["says_inside"] == pytest.approx(1.0 if 4.0 / bound > 0.5 else 0.0, abs=1e-6)

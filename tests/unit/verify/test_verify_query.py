@@ -25,6 +25,7 @@ BOOK = Codebook(
                 "field", "public", "categorical", levels=("a", "b"), drafted=frozenset({"levels"})
             ),
             Column("note", "sensitive", "text"),
+            Column("age", "sensitive", "integer", drafted=frozenset({"type"})),
             Column("person", "unit", "integer"),
         )
     }
@@ -80,6 +81,7 @@ def test_a_good_query_passes_as_mapping_and_as_text(changes: dict[str, Any]) -> 
 BAD = [
     ({"variable": "incme"}, "variable", "did you mean `income`"),
     ({"variable": "region"}, "variable", "not a number"),
+    ({"variable": "age"}, "variable", "only drafted"),
     ({"variable": "note"}, "variable", "not a number"),
     ({"variable": "person"}, "variable", "not a number"),
     ({"estimator": "maen"}, "estimator", "should be"),

@@ -1,0 +1,154 @@
+"""Mixed data (M names it as future work): categories by their table, numbers given categories.
+
+    categories ~ Modips, Marginals or MS            -> m synthetic files of categories
+    each number | categories ~ a regression model   -> drawn for the synthetic categories
+
+Every synthetic value is drawn; no record keeps any of its own. The claims compose: the regression
+sees the confidential categories, but through the contribution of each record alone, which its
+mechanism bounds whatever the record's categories are. For that the columns of the regression must
+be the codebook's declared levels, and so they are demanded here. Given the categories, different
+regressions are independent; use one model of several outcomes where that will not do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+
+from understudy.claim import Claim
+from understudy.errors import Refused
+from understudy.models.contract import Model
+from understudy.models.density import density_of
+from understudy.models.multinomial import Multinomial
+from understudy.privacy.categorical import CategoricalSynthesis, synthesize_categorical
+from understudy.survey.design import Design
+from understudy.survey.survey import Survey
+from understudy.synthesize import Synthesis, synthesize
+
+PUBLIC_NUMBER = "The number of records is public"
+
+
+@dataclass(frozen=True)
+class Given:
+    """A regression of numbers on the categorical columns, and the mechanism that protects it."""
+
+    model: Model
+    mechanism: Any
+
+
+@dataclass(frozen=True, eq=False)
+class MixedSynthesis:
+    """`datasets` and their composed `claim`; `categories` and `regressions` are the parts."""
+
+    datasets: list[Survey]
+    claim: Claim
+    categories: CategoricalSynthesis = field(repr=False)
+    regressions: list[Synthesis] = field(repr=False)
+
+
+def synthesize_mixed(
+    survey: Survey,
+    categories: Multinomial,
+    mechanism: Any,
+    given: Sequence[Given],
+    datasets: int = 1,
+    seed: int = 0,
+    **fit: Any,
+) -> MixedSynthesis:
+    """m synthetic files with categorical and numeric columns, under one claim by composition.
+
+    `mechanism` is for the categories, each of `given` brings its own; their epsilons add up.
+    `fit` are the arguments of `synthesize` for the regressions (draws, chains, ...).
+    """
+    _refuse(survey, categories, given)
+    first = synthesize_categorical(survey, categories, mechanism, datasets, seed)
+    frames = [one.frame() for one in first.datasets]
+    results = []
+    for number, step in enumerate(given):
+        narrowed = _narrowed(survey, categories, step.model)
+        result = synthesize(
+            narrowed, step.model, step.mechanism, datasets, seed + 1 + number, **fit
+        )
+        results.append(result)
+        key = jax.random.fold_in(jax.random.key(seed), number)
+        columns = _numbers(narrowed, step.model, result, frames, key)
+        frames = [frame.with_columns(new) for frame, new in zip(frames, columns, strict=True)]
+    codebook = survey.codebook.only(frames[0].columns)
+    for one in [first.datasets[0], *(result.datasets[0] for result in results)]:
+        for column in one.codebook:  # without facts that were drafted from the records
+            codebook = codebook.with_column(replace(column, role=survey.codebook[column.name].role))
+    claim = Claim.compose([first.claim, *(_covered(one.claim) for one in results)])
+    return MixedSynthesis(
+        [Survey(frame, Design(), codebook) for frame in frames], claim, first, results
+    )
+
+
+def _numbers(
+    narrowed: Survey, model: Model, result: Synthesis, frames: Sequence[pl.DataFrame], key: Any
+) -> list[list[pl.Series]]:
+    """The model's columns for the synthetic categories, each file from its own parameter draw."""
+    if result.posterior is None:
+        raise Refused("A regression needs a mechanism with a posterior, such as Censored(epsilon).")
+    model = model.for_survey(narrowed)
+    drawn = []
+    for number, (frame, position) in enumerate(
+        zip(frames, result.posterior.spaced(len(frames)), strict=True)
+    ):
+        # the model only needs columns of the right type here; their values are replaced
+        stand_in = result.datasets[number].frame(list(model.sensitive))
+        rows = np.resize(np.arange(stand_in.height), frame.height)
+        filled = frame.select(
+            name for name in narrowed.columns if name not in model.sensitive
+        ).with_columns(stand_in[name].gather(rows) for name in model.sensitive)
+        synthetic = Survey(filled.select(narrowed.columns), Design(), narrowed.codebook)
+        arrays = model.prepare(synthetic, like=narrowed)
+        generated = density_of(model, arrays).generate(
+            jax.random.fold_in(key, number), jnp.asarray(position), arrays
+        )
+        values = {name: np.asarray(array) for name, array in generated.items()}
+        drawn.append(list(model.restore(values, synthetic).values()))
+    return drawn
+
+
+def _narrowed(survey: Survey, categories: Multinomial, model: Model) -> Survey:
+    """The columns that the regression sees; the categories are given to it, hence `public`."""
+    names = [*categories.columns, *(n for n in model.sensitive if n not in categories.columns)]
+    codebook = survey.codebook.only(names)
+    for name in categories.columns:
+        codebook = codebook.with_column(replace(codebook[name], role="public"))
+    return Survey(survey.raw.select(names), Design(), replace(codebook, population_by={}))
+
+
+def _covered(claim: Claim) -> Claim:
+    """The regression's claim, where no column but the number of records is taken as public."""
+    kept = [one for one in claim.conditions if not one.startswith("The number of records")]
+    return replace(claim, conditions=(PUBLIC_NUMBER, *kept))
+
+
+def _refuse(survey: Any, categories: Any, given: Any) -> None:
+    if not isinstance(survey, Survey):
+        raise Refused("`survey` must be a Survey; make one with `Survey(frame)` or `read_survey`.")
+    if not isinstance(categories, Multinomial):
+        raise Refused('`categories` must be Multinomial(["column", ...]).')
+    if not given or not all(isinstance(step, Given) for step in given):
+        raise Refused("`given` is a list of Given(model, mechanism), one for each regression.")
+    drafted = survey.codebook.not_declared(dict.fromkeys(categories.columns, "levels"))
+    drafted += survey.codebook.not_declared(dict.fromkeys(categories.columns, "type"))
+    if drafted:
+        raise Refused(
+            f"The regressions rest on `{drafted[0]}`, which is not declared; declare it in the "
+            "codebook from what is public."
+        )
+    for step in given:
+        both = set(step.model.sensitive) & set(categories.columns)
+        if both:
+            raise Refused(
+                f"`{sorted(both)[0]}` is synthesized twice: as a category and by a regression; "
+                "name it once."
+            )

@@ -1,0 +1,152 @@
+"""Everything the study of paper R writes: tables as CSV, figures, and study.html."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from understudy import __version__
+from understudy.drawing import INTERNAL, save_figure
+from understudy.studies import risk_tables as tables
+from understudy.studies import risk_words as words
+from understudy.studies.page import Fold, Grid, Heading, Part, Picture, Points, Words, write_page
+from understudy.studies.risk_figures import application_figures, simulation_figures
+
+Row = dict[str, Any]
+
+CAPTIONS = {
+    "simulation-figure-04": "R Figure 4: the simulated counts.",
+    "simulation-figure-05a": "R Figure 5a: risk of each record by radius; D data, S Synthesizer, "
+    "M Marginal.",
+    "simulation-figure-05b": "R Figure 5b: records that rise from the Synthesizer to the Marginal.",
+    "simulation-figure-05c": "Control: records that rise from the Synthesizer to a second run of "
+    "itself.",
+    "simulation-figure-06": "R Figure 6: risk under the Marginal by radius.",
+    "simulation-figure-07": "R Figure 7: mean and median; medians over the simulated files.",
+    "simulation-supplement-2": "R supplement Figure 2, with the controls.",
+    "simulation-supplement-3": "R supplement Figure 3: records that rise under the Pairwise.",
+    "simulation-supplement-4": "R supplement Figure 4: mean and median.",
+    "application-figure-02": "R Figure 2: risk in the data, under S and M, and topcoded (T).",
+    "application-figure-03": "R Figure 3: records that rise from the Synthesizer to the Marginal.",
+    "application-figure-08": "R Figure 8, with the controls.",
+    "application-figure-09": "R Figure 9b: records that rise from the Synthesizer to the Pairwise.",
+    "application-figure-09-control": "Control: records that rise in a second unweighted run.",
+    "application-figure-10": "R Figure 10: estimates and intervals; lines are the data's.",
+    "application-supplement-5": "R supplement Figure 5: pairwise weights against income.",
+    "application-supplement-6": "R supplement Figure 6: the adjustments c and g.",
+    "application-supplement-7": "R supplement Figure 7: risk under the adjustments.",
+}
+
+
+def write_results(
+    out: Path, simulated: Sequence[Row], applied: Sequence[Row], source: str, real: bool
+) -> Path:
+    """All files of the study from its stored numbers; returns the page."""
+    rows = tables.simulation_rows(simulated)
+    found = {
+        "simulation-table-5": tables.simulation_ecdf(rows),
+        "simulation-risk": tables.simulation_risk(rows),
+        "simulation-table-6": tables.table_6(simulated),
+        "application-table-7": tables.application_ecdf(applied),
+        "application-risk": tables.application_risk(applied),
+        "application-table-4": tables.application_intervals(applied),
+        "application-table-2": tables.top_ten(applied, largest=False),
+        "application-table-3": tables.top_ten(applied, largest=True),
+        "convergence": tables.convergence_table(applied),
+    }
+    for name, table in found.items():
+        table.write_csv(out / f"{name}.csv")
+    rows.write_csv(out / "simulation-rows.csv")
+    figures = {f"simulation-{k}": v for k, v in simulation_figures(simulated[0], rows).items()}
+    intervals = found["application-table-4"]
+    figures |= {f"application-{k}": v for k, v in application_figures(applied, intervals).items()}
+    for name, draw in figures.items():
+        save_figure(draw(), out / name)
+    summary = [
+        *words.simulation_summary(
+            found["simulation-table-5"], found["simulation-risk"], len(simulated)
+        ),
+        *words.application_summary(found["application-table-7"], found["application-risk"], real),
+    ]
+    return write_page(
+        out / "study.html",
+        "Risk-weighted synthesis: what the weights achieve, and what is noise",
+        summary,
+        _parts(out, found, applied, source, len(simulated)),
+        f"Understudy {__version__}, `understudy study risk-weights`; {INTERNAL}. Paper R: Hu, "
+        "Savitsky and Williams, Risk-Efficient Bayesian Data Synthesis for Privacy Protection.",
+    )
+
+
+def _parts(
+    out: Path, found: dict[str, pl.DataFrame], applied: Sequence[Row], source: str, files: int
+) -> list[Part]:
+    def picture(name: str) -> Picture:
+        return Picture(out / f"{name}.svg", CAPTIONS[name], CAPTIONS[name])
+
+    def pictures(start: str, *names: str) -> tuple[Picture, ...]:
+        return tuple(picture(f"{start}-{name}") for name in names)
+
+    def grid(name: str, caption: str) -> Grid:
+        return as_grid(caption, found[name], f"{name}.csv")
+
+    return [
+        Heading("How to read the comparisons"),
+        Words(words.CONTROLS),
+        Heading(f"Simulated counts (R §2.4 and supplement §6), {files} files of 1,000"),
+        grid("simulation-table-5", "R Table 5 and supplement Table 2: published, and ours"),
+        grid("simulation-risk", "Risk at r = 15 %, with the controls"),
+        *pictures("simulation", "supplement-2", "figure-05b", "figure-05c", "supplement-3"),
+        Fold("Sensitivity to the radius and to the number of data sets", (
+            *pictures("simulation", "figure-04", "figure-05a", "figure-06", "figure-07",
+                      "supplement-4"),
+            grid("simulation-table-6", "R Table 6: published, and ours over the files"),
+        )),
+        Heading("Family incomes (R §2.3, §3.2 and supplement §7)"),
+        Words(f"The file: {source} {words.SMALL_PATTERNS}"),
+        grid("application-table-7", "R Table 7, supplement Tables 1 and 3"),
+        grid("application-risk", "Risk at r = 20 %, with the controls"),
+        *pictures("application", "figure-08", "figure-09", "figure-09-control", "figure-10"),
+        Fold("Topcoding, single records, and the adjustments c and g", (
+            *pictures("application", "figure-02", "figure-03", "supplement-5", "supplement-6",
+                      "supplement-7"),
+            grid("application-table-4", "R Table 4: estimates and intervals"),
+            grid("application-table-2", "R Table 2: the ten riskiest records"),
+            grid("application-table-3", "R Table 3: the ten largest incomes"),
+        )),
+        Heading("Did the chains converge?"),
+        Words(words.CONVERGENCE),
+        Points(tuple(_verdict(one) for one in applied[1:])),
+        Fold("Every predictive quantity", (grid("convergence", "R-hat and bulk ESS"),)),
+    ]  # fmt: skip
+
+
+def _verdict(one: Row) -> str:
+    found = one["convergence"]
+    worst = max(found["quantities"], key=lambda line: float(line["R-hat"]))
+    least = min(float(line["bulk ESS"]) for line in found["quantities"])
+    verdict = (
+        "passes" if not found["failures"] else "does not pass: " + "; ".join(found["failures"])
+    )
+    return (
+        f"{one['name']}: {found['chains']} chains, {found['draws']} kept draws; largest R-hat "
+        f"{worst['R-hat']:.3f} ({worst['quantity']}), least bulk ESS {least:.0f}, "
+        f"{found['divergences']} divergences, {one['seconds']:.0f} s; {verdict}."
+    )
+
+
+def as_grid(caption: str, table: pl.DataFrame, file: str) -> Grid:
+    """A frame as texts: four significant digits, thousands with commas."""
+    body = tuple(tuple(_text(value) for value in row) for row in table.iter_rows())
+    return Grid(caption, tuple(table.columns), body, file)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)

@@ -1,0 +1,121 @@
+"""The study of paper R: its page from made-up synthesizers, and whole on tiny files (slow)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.stats
+
+from understudy.errors import Refused
+from understudy.studies import risk_application, risk_page, risk_simulation
+from understudy.studies.incomes import consumer_incomes, generated_incomes
+from understudy.studies.published_risk import APPLICATION_ECDF, SIMULATION_ECDF, TABLE_6
+from understudy.studies.risk_application import ApplicationDesign, measured
+from understudy.studies.risk_simulation import SimulationDesign, simulated_counts
+from understudy.studies.risk_weights import run_study
+
+TINY = ApplicationDesign(n=240, components=2, predictors="gender + age", datasets=3)
+COUNTS = SimulationDesign(n=150)
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Synthesizers without a fit: resampled values, blurred more where weights are smaller."""
+    calls: list[str] = []
+
+    def counts(_: Any, y: np.ndarray, seed: int) -> dict[str, list[np.ndarray]]:
+        calls.append("counts")
+        rng = np.random.default_rng(seed)
+        names = [*SIMULATION_ECDF, risk_simulation.AGAIN, risk_simulation.CONSTANT_PAIRWISE,
+                 risk_simulation.CONSTANT_MARGINAL]  # fmt: skip
+        return {
+            name: [np.rint(rng.choice(y, len(y)) * rng.normal(1, 0.02 * k, len(y)))
+                   for _ in range(30)]
+            for k, name in enumerate(names)
+        }  # fmt: skip
+
+    def compute(run: Any) -> dict[str, Any]:
+        calls.append(run.name)
+        rng = np.random.default_rng(len(calls))
+        y = run.survey.frame()["income"].to_numpy()
+        sets = [rng.choice(y, len(y)) * rng.normal(1, 0.05, len(y)) for _ in range(3)]
+        line = {"quantity": "F(0)", "R-hat": 1.002, "bulk ESS": 512.0}
+        judged = {"quantities": [line], "failures": [], "chains": 2, "draws": 10, "thinning": 1,
+                  "divergences": 0}  # fmt: skip
+        weights = np.full(len(y), 0.4).tolist()
+        return {"name": run.name, **measured(run.survey, sets, 1), "weights": weights,
+                "seconds": 1.0, "convergence": judged}  # fmt: skip
+
+    monkeypatch.setattr(risk_simulation, "synthetic_counts", counts)
+    monkeypatch.setattr(risk_application._Run, "compute", compute)
+    return calls
+
+
+def test_every_table_and_figure_is_written_and_a_second_run_computes_nothing(
+    made_up: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = run_study(2, tmp_path, simulation=COUNTS, incomes=TINY)
+    computed = len(made_up)
+    text = page.read_text(encoding="utf-8")
+    assert "noise" in text
+    assert text.count("<img") == 18
+    table = pl.read_csv(tmp_path / "simulation-table-5.csv")
+    published = dict(
+        table.filter(pl.col("measure") == "U_m").select("synthesizer", "published").iter_rows()
+    )
+    assert published["Pairwise r=15%"] == 0.0378
+    assert (table["5 %"] <= table["median"]).all()
+    risk = pl.read_csv(tmp_path / "application-risk.csv")
+    controls = {risk_application.AGAIN, risk_application.CONSTANT_PAIRWISE}
+    assert controls <= set(risk["synthesizer"])
+    six = pl.read_csv(tmp_path / "simulation-table-6.csv")
+    assert six.height == 4 * len(TABLE_6)
+    monkeypatch.setattr(risk_page, "save_figure", lambda *_: None)  # they lie there already
+    assert run_study(2, tmp_path, simulation=COUNTS, incomes=TINY) == page
+    assert len(made_up) == computed
+    with pytest.raises(Refused, match="another"):
+        run_study(2, tmp_path, seed=2, simulation=COUNTS, incomes=TINY)
+
+
+def test_simulated_counts_are_the_two_component_mixture() -> None:
+    y = simulated_counts(40_000, np.random.default_rng(1))
+    grid = np.arange(0, 500)
+    pmf = sum(w * scipy.stats.nbinom.pmf(grid, phi, phi / (phi + 100)) for w, phi in
+              ((0.7, 20), (0.3, 5)))  # fmt: skip
+    cdf = np.cumsum(pmf)
+    found = np.searchsorted(np.sort(y), grid, side="right") / len(y)
+    assert np.abs(found - cdf).max() < 1.63 / np.sqrt(len(y))  # Kolmogorov, 1 %
+
+
+def test_generated_incomes_have_the_published_shape() -> None:
+    y = generated_incomes(6208).frame()["income"].to_numpy()
+    assert 40_000 < np.median(y) < 60_000  # R Table 4: 50,225
+    assert 200_000 < np.quantile(y, 0.975) < 340_000  # R Table 1: about 270,000
+    assert (y < 0).any()
+    assert (y == 0).any()
+
+
+def test_consumer_incomes_are_each_unit_once(shared_data: Path) -> None:
+    survey = consumer_incomes(shared_data / "ce_half_a.parquet")
+    frame = survey.frame()
+    assert 5500 < frame.height < 6500  # R: 6,208
+    assert frame.select("gender", "age", "region").n_unique() == 40  # R §2.3
+    assert set(APPLICATION_ECDF) >= {"Synthesizer", "Marginal", "Pairwise"}
+
+
+@pytest.mark.slow
+def test_the_whole_study_on_tiny_files(tmp_path: Path) -> None:
+    tiny = ApplicationDesign(
+        n=300, components=2, predictors="gender", datasets=5, draws=400, chains=2, warmup=150,
+        most_thinning=1,
+    )  # fmt: skip
+    page = run_study(1, tmp_path, simulation=SimulationDesign(n=200), incomes=tiny)
+    assert page.exists()
+    risk = pl.read_csv(tmp_path / "application-risk.csv")
+    data, made = (risk.filter(pl.col("synthesizer") == n)["mean"][0] for n in
+                  ("Data", "Synthesizer"))  # fmt: skip
+    assert made < data
