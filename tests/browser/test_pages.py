@@ -236,6 +236,7 @@ def test_every_page_fits_a_telephone(chromium: Any, site: Site, scheme: Any) -> 
 
 def test_the_forms_work_by_keyboard_alone(page: Any, site: Site) -> None:
     page.goto("/sign-in")
+    page.locator("#key:focus").wait_for()
     page.keyboard.type(site.keys["ann"])
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="What do you want to check?").wait_for()

@@ -12,6 +12,7 @@ from understudy.cli.demo import demo
 from understudy.cli.plan import plan
 from understudy.cli.risk import risk
 from understudy.cli.serve import serve
+from understudy.cli.study import study
 from understudy.cli.tabulate import tabulate
 from understudy.cli.user import user
 from understudy.cli.utility import utility
@@ -29,6 +30,7 @@ app = typer.Typer(
 for command in (demo, codebook, tabulate, risk, utility, audit, serve, plan, verify):
     app.command(no_args_is_help=command is not demo)(command)
 app.add_typer(user, name="user")
+app.add_typer(study, name="study")
 
 
 def version(show: bool) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from understudy.cli.study_acs_modips import acs_modips
+
 study = typer.Typer(no_args_is_help=True)
 
 Replicates = Annotated[int, typer.Option(help="How many simulated files.", min=1)]
@@ -17,6 +19,9 @@ Seed = Annotated[int, typer.Option(help="Seed of the simulated files and the mod
 @study.callback()
 def about() -> None:
     """Rerun the papers' studies: figures, tables with the published numbers, and one page."""
+
+
+study.command("acs-modips")(acs_modips)
 
 
 @study.command()

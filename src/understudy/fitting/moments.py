@@ -30,10 +30,13 @@ from understudy.models.density import Density
 from understudy.models.gaussian import GaussianModel
 from understudy.privacy.contract import Terms
 
-THINNING = 6  # proposals per kept draw: acceptance is .45 (FBS) to .95, so few repeat
+THINNING = 6  # proposals per kept draw: acceptance is .65 (FBS) to .95, so few repeat
 MOST_RUNS = 4  # at most, thinned to the asked number, where diagnostics ask for more
 BURN_IN = 30  # proposals of each chain that are left out
 LARGEST_CONDITION = 1e12  # of X'AX; beyond it the prior decides, and NUTS is asked
+
+
+Shapes = tuple[tuple[str, tuple[int, ...], str], ...]
 
 
 @dataclass(frozen=True)
@@ -76,12 +79,12 @@ def sample_exactly(
     moments = weighted_moments(X, Y, alpha)
     if not _is_proper(moments):
         return None
-    blank = _blank_arrays(density, arrays)
+    like = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(arrays.items()))
     shape = settings.chains, settings.per_chain
     drawn = []
     for run in range(MOST_RUNS):
         of_run = jax.random.fold_in(key, run)
-        drawn.append(np.asarray(_chains(density, *shape, of_run, moments, blank)))
+        drawn.append(np.asarray(_chains(density, *shape, like, of_run, moments)))
         runs = len(drawn)
         kept = np.concatenate(drawn, axis=1)[:, runs - 1 :: runs]
         found = diagnose(kept, 0, density.coordinates, THINNING * runs)
@@ -99,18 +102,15 @@ def _is_proper(moments: Moments) -> bool:
     return bool(np.linalg.cond(XX / np.outer(scale, scale)) < LARGEST_CONDITION)
 
 
-def _blank_arrays(density: Density, arrays: Arrays) -> dict[str, Array]:
-    """Arrays for the prior's sake: the model's function wants them, and the prior ignores them."""
-    return {name: jnp.zeros((density.n, *a.shape[1:]), a.dtype) for name, a in arrays.items()}
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _chains(
-    density: Density, chains: int, kept: int, key: Array, moments: Moments, blank: dict[str, Array]
+    density: Density, chains: int, kept: int, like: Shapes, key: Array, moments: Moments
 ) -> Array:
     """(chains, kept, D) unconstrained positions."""
     model = density.model
     assert isinstance(model, GaussianModel)  # settled by the caller
+    # the model's function wants arrays; its prior ignores them, and the compiler drops them
+    blank = {name: jnp.zeros(shape, dtype) for name, shape, dtype in like}
     steps = BURN_IN + kept * THINNING
     of_proposals, of_steps = jax.random.split(key)
     B, Sigma = propose(of_proposals, moments, chains * steps)

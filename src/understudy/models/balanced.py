@@ -4,7 +4,7 @@ A synthetic record is a function of the released draw, the public X and fresh ra
 these may be chosen freely without changing any claim. Independent deviates add their own noise
 to every table. Here the n_c records of a cell get Phi^-1((rank + U)/n_c), rank a random order of
 0..n_c-1 and U uniform: each deviate is exactly standard normal, and a cell's mean is all but the
-model's own (docs/decisions/004). Columns have independent orders (a Latin hypercube).
+model's own (docs/decisions/010). Columns have independent orders (a Latin hypercube).
 """
 
 from __future__ import annotations

@@ -19,17 +19,19 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from jax import Array
+from jax.scipy.special import ndtr, ndtri
 from numpyro.distributions import constraints
 from scipy.stats import t as student_t
 
-LARGEST_SIZE = 20.0  # exp(20) times a typical income; beyond, whole numbers overflow
+LARGEST_SIZE = 20.0  # without declared bounds: exp(20) times a typical income
 HALF_LOG_TWO_PI = 0.9189385332046727
 
 
 class HurdleMixture(dist.Distribution):  # type: ignore[misc]
     """One value per record. `given` are the confidential values from which components are drawn
     in R's way (eq. 7); without them components are drawn from pi. `sign` keeps each record's
-    category where that is public; without it, categories are drawn."""
+    category where that is public; without it, categories are drawn. `largest` are the sizes of
+    the declared bounds (of a positive, of a negative value): drawn sizes stay below them."""
 
     support = constraints.real
 
@@ -42,12 +44,13 @@ class HurdleMixture(dist.Distribution):  # type: ignore[misc]
         negative: Array,
         loss: tuple[Array, Array],
         centre: Array,
+        largest: Array,
         sign: Array | None = None,
         given: Array | None = None,
     ) -> None:
         self.means, self.sigma, self.log_share = mean, sigma, log_share
         self.zero, self.negative, self.loss = zero, negative, loss
-        self.centre, self.sign, self.given = centre, sign, given
+        self.centre, self.largest, self.sign, self.given = centre, largest, sign, given
         super().__init__(batch_shape=(mean.shape[1],), event_shape=())
 
     def log_prob(self, value: Array) -> Array:
@@ -68,11 +71,10 @@ class HurdleMixture(dist.Distribution):  # type: ignore[misc]
         n = self.batch_shape[0]
         component = jax.random.categorical(of_component, self._component_logits(), axis=0)
         mean = jnp.take_along_axis(self.means, component[None], axis=0)[0]
-        size = mean + self.sigma[component] * jax.random.normal(of_size, (n,))
-        loss = self.loss[0] + self.loss[1] * jax.random.normal(of_loss, (n,))
+        size = normal_below(of_size, mean, self.sigma[component], self.largest[0])
+        loss = normal_below(of_loss, self.loss[0] + jnp.zeros(n), self.loss[1], self.largest[1])
         sign = self._signs(of_category) if self.sign is None else self.sign
-        chosen = jnp.minimum(jnp.where(sign < 0, loss, size), LARGEST_SIZE)
-        return jnp.asarray(sign * jnp.exp(self.centre + chosen))
+        return jnp.asarray(sign * jnp.exp(self.centre + jnp.where(sign < 0, loss, size)))
 
     def _signs(self, key: Array) -> Array:
         uniform = jax.random.uniform(key, self.batch_shape)
@@ -90,6 +92,13 @@ class HurdleMixture(dist.Distribution):  # type: ignore[misc]
 
     def _size(self, value: Array) -> Array:
         return jnp.log(jnp.where(value == 0, 1.0, jnp.abs(value))) - self.centre
+
+
+def normal_below(key: Array, mean: Array, sigma: Array, largest: Array) -> Array:
+    """N(mean, sigma^2) cut off above `largest`, by the inverse distribution function."""
+    mass = jnp.maximum(ndtr((largest - mean) / sigma), 1e-12)
+    uniform = jax.random.uniform(key, mean.shape, minval=1e-16)
+    return jnp.minimum(mean + sigma * ndtri(uniform * mass), largest)
 
 
 def mixture_log_density(size: Array, mean: Array, sigma: Array, log_share: Array) -> Array:

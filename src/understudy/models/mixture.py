@@ -11,6 +11,8 @@ what we do otherwise:
 - sigma_k and s_r have floors: tied incomes would make the posterior improper.
 - Sampling is in whitened coordinates theta = L beta, with X'X/n = L'L (public): nearly
   uncorrelated.
+- Where the codebook declares bounds, generated sizes are cut off there: a half-t sigma_k lets a
+  wide component generate incomes that nobody has.
 - Zero and negative incomes are never dropped: see `HurdleMixture`.
 
 Labels switch and components empty and fill, so parameters have no R-hat worth the name. Chains
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, log
+from math import inf, isfinite, log
 from typing import Any, Literal, get_args
 
 import jax.numpy as jnp
@@ -37,7 +39,7 @@ from numpyro.distributions.transforms import LowerCholeskyAffine
 from understudy.errors import Refused, UnknownName
 from understudy.models.contract import Arrays, Columns, Model, array_column
 from understudy.models.design_matrix import design_matrix
-from understudy.models.hurdle_mixture import HalfT, HurdleMixture
+from understudy.models.hurdle_mixture import LARGEST_SIZE, HalfT, HurdleMixture
 from understudy.models.mixture_start import em_start
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
@@ -104,12 +106,13 @@ class Mixture(Model):
         self._refuse_outside(y, (like or survey).codebook)
         X = design_matrix(survey, self.predictors, self.sensitive, like)
         own = X if like is None else design_matrix(like, self.predictors, self.sensitive)
-        L = whitening(own)
+        L, typical = whitening(own), self._typical(like or survey)
         arrays: Arrays = {
             "Q": np.linalg.solve(L.T, X.T).T,
             "L": L,
-            "centre": np.asarray(log(self._typical(like or survey))),
+            "centre": np.asarray(log(typical)),
             "groups": one_hot_groups(survey, self.zero_by, like),
+            "largest": self._largest_sizes((like or survey).codebook, typical),
             "losses": np.asarray(float(self._losses_possible(like or survey))),
             "y": y,
         }
@@ -125,6 +128,7 @@ class Mixture(Model):
         L: Any,
         centre: Any,
         groups: Any,
+        largest: Any,
         losses: Any,
         y: Any = None,
         sign: Any = None,
@@ -150,7 +154,7 @@ class Mixture(Model):
             zero = (1.0 - negative) * (groups @ at_zero)
         mean = theta @ Q.T
         law = HurdleMixture(
-            mean, sigma, jnp.log(share), zero, negative, loss, centre, sign,
+            mean, sigma, jnp.log(share), zero, negative, loss, centre, largest, sign,
             given if y is None else None,
         )  # fmt: skip
         with numpyro.plate("record", Q.shape[0]):
@@ -276,6 +280,12 @@ class Mixture(Model):
         if self.assignments == "prior":
             return True  # whether there are losses is a fact of the records
         return bool((_outcome(survey, self.outcome) < 0).any())
+
+    def _largest_sizes(self, codebook: Codebook, typical: float) -> NDArray[np.float64]:
+        """log(bound / typical) of a positive and of a negative income."""
+        low, high = self._declared_bounds(codebook) or (-inf, inf)
+        sizes = [log(abs(b) / typical) if isfinite(b) and b else LARGEST_SIZE for b in (high, low)]
+        return np.minimum(sizes, LARGEST_SIZE)
 
     def _declared_bounds(self, codebook: Codebook) -> tuple[float, float] | None:
         column = codebook.columns.get(self.outcome)

@@ -31,6 +31,7 @@ SWITCH = 2.0  # below: power series; above: continued fraction
 # E_1(x) = -gamma - log x - sum_k (-x)^k / (k k!), highest power first
 SERIES = np.array([-((-1.0) ** k) / (k * factorial(k)) for k in range(24, 0, -1)] + [-EULER])
 FRACTION_DEPTH = 30
+TINY = float(np.finfo(np.float64).tiny)
 CANDIDATES = 12  # scales of which the first kept one is taken; all but never none
 
 
@@ -72,14 +73,14 @@ def kept_mass(floor: float) -> float:
 @jax.custom_jvp
 def log_bracket(x: Array) -> Array:
     """log((1 + x) e^x E_1(x) - 1) for x >= 0."""
-    x = jnp.maximum(x, jnp.finfo(x.dtype).tiny)
+    x = jnp.maximum(x, TINY)
     return jnp.log((1.0 + x) * scaled_e1(x) - 1.0)
 
 
 @log_bracket.defjvp
 def _log_bracket_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     """h = e^x E_1(x) has h' = h - 1/x; nothing of the series need be differentiated."""
-    x = jnp.maximum(primals[0], jnp.finfo(primals[0].dtype).tiny)
+    x = jnp.maximum(primals[0], TINY)
     h = scaled_e1(x)
     bracket = (1.0 + x) * h - 1.0
     slope = h + (1.0 + x) * (h - 1.0 / x)

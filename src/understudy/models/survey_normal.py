@@ -1,7 +1,7 @@
 """What FBS and FBP share: log outcomes and the log weight, given public predictors (T §2).
 
 The weight column of the design is sensitive too, and synthesized. Its unit is N/n, with public
-n and N. `tables` says for which estimator the synthetic files are made (docs/decisions/004):
+n and N. `tables` says for which estimator the synthetic files are made (docs/decisions/010):
 "recommended" files give good tables by plain weighted estimation; "paper" files follow T §2.3.
 """
 
@@ -30,6 +30,7 @@ from understudy.models.public_totals import (
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
 
+SMALLEST_EIGENVALUE = 1e-10  # below it the predictors count as collinear
 Tables = Literal["recommended", "paper"]
 Vector = NDArray[np.float64]
 Self = TypeVar("Self", bound="SurveyNormal")
@@ -94,7 +95,7 @@ class SurveyNormal(GaussianModel):
     def prepare(self, survey: Survey, like: Survey | None = None) -> Arrays:
         weight, totals = self._bound()
         X = design_matrix(survey, self.predictors, self.sensitive, like)
-        if np.linalg.matrix_rank(X.T @ X) < X.shape[1]:
+        if _is_collinear(X):
             raise Refused(
                 f"The predictors `{self.predictors}` are collinear: a column repeats others, or a "
                 "combination of levels has no records; leave a term out or merge levels."
@@ -143,6 +144,12 @@ class SurveyNormal(GaussianModel):
         if self.weight is None or self.totals is None:
             raise Refused("The model has not met its survey; call `model.for_survey(survey)`.")
         return self.weight, self.totals
+
+
+def _is_collinear(X: NDArray[np.float64]) -> bool:
+    """Whether the columns, scaled to length 1, have a combination that all but vanishes."""
+    length = np.sqrt(np.square(X).sum(axis=0))
+    return bool(np.linalg.eigvalsh(X.T @ X / np.outer(length, length))[0] < SMALLEST_EIGENVALUE)
 
 
 def _logs(values: pl.Series) -> Vector:

@@ -31,6 +31,7 @@ from understudy.tables.cross_table import (
     categories_of,
     cross_tabulate,
     full_domain,
+    possible_cells,
     without_impossible,
 )
 
@@ -76,8 +77,7 @@ def synthesize_categorical(
     size = model.size or table.n
     rngs = [np.random.default_rng([seed, number]) for number in range(datasets)]
     if isinstance(mechanism, Marginals):
-        made = marginal_tables(table, mechanism, datasets, size, rngs, _forbidden(survey))
-        tables, draws = made
+        tables, draws = marginal_tables(table, mechanism, datasets, size, rngs, _allowed(survey))
     else:
         tables, draws = _from_counts(table, model, mechanism, size, rngs)
     claim = _claim(survey, model, mechanism, datasets)
@@ -170,8 +170,8 @@ def _claim(survey: Survey, model: Multinomial, mechanism: Any, datasets: int) ->
     return replace(claim, conditions=tuple(conditions))
 
 
-def _forbidden(survey: Survey) -> Callable[[CrossTable], Any]:
-    from understudy.tables.cross_table import possible_cells
+def _allowed(survey: Survey) -> Callable[[CrossTable], Any]:
+    """Which cells the codebook's edit rules allow, as a function of the cells."""
 
     def possible(cells: CrossTable) -> Any:
         codebook = survey.codebook

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
-from understudy.privacy.record_pool import draw_pool
+from understudy.privacy.record_pool import distinct_cells, draw_pool
 from understudy.survey.acs_pums import VARIABLES, acs_codebook
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import Categories, CrossTable, categories_of, cross_tabulate
@@ -88,8 +88,6 @@ def invented_tables(sizes: Sequence[int], seed: int = 1) -> tuple[list[Vector], 
 
 def margin_of(table: CrossTable, columns: Sequence[str]) -> CrossTable:
     """The table of fewer columns."""
-    from understudy.privacy.record_pool import distinct_cells
-
     old = table.categories
     places = [old.columns.index(name) for name in columns]
     codes = table.codes[:, places]

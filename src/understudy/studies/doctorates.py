@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from understudy.survey.codebook import Codebook, Column
+from understudy.survey.codebook import Codebook, Column, Value
 from understudy.survey.design import Design
 from understudy.survey.selection import proportional_allocation, stratified_pps
 from understudy.survey.survey import Survey
@@ -86,7 +86,8 @@ def codebook() -> Codebook:
             transform="log",
         ),
     ]
-    by_field = dict(zip(FIELDS, COUNTS.sum(axis=1).astype(float).tolist(), strict=True))
+    sizes = COUNTS.sum(axis=1)
+    by_field: dict[Value, float] = {f: float(n) for f, n in zip(FIELDS, sizes, strict=True)}
     return Codebook(
         columns={column.name: column for column in columns},
         title="Doctorate recipients (simulated)",

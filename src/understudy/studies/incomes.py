@@ -13,8 +13,11 @@ import numpy as np
 import polars as pl
 
 from understudy.errors import Refused
+from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 
+# What anybody may know about a family's income (R Table 1: about -7,000 to 1,800,000).
+CODEBOOK = Codebook({"income": Column("income", "sensitive", bounds=(-100_000.0, 2_000_000.0))})
 KNOWN = ("gender", "age", "region")  # R §2.3
 PREDICTORS = "gender + age + education + region + urban + marital + earner + family_size"
 REGRESSION = "income ~ region + urban + earner"  # R §2.3.1
@@ -46,7 +49,8 @@ def consumer_incomes(path: Path, n: int | None = None, seed: int = 1) -> Survey:
             earner=pl.when(pl.col("EARNER") == "Y").then(pl.lit("1")).otherwise(pl.lit("2")),
             family_size=pl.col("FAM_SIZE").clip(1, 6).cast(pl.Float64),
             income=pl.col("FINCBTAX").cast(pl.Float64),
-        )
+        ),
+        codebook=CODEBOOK,
     )
 
 
@@ -78,7 +82,8 @@ def generated_incomes(n: int, seed: int = 1) -> Survey:
                 "marital": marital,
                 "earner": np.where(earner, "1", "2"),
                 "family_size": size,
-                "income": rounded,
+                "income": np.clip(rounded, -100_000.0, 2_000_000.0),
             }
-        )
+        ),
+        codebook=CODEBOOK,
     )

@@ -96,7 +96,7 @@ def _parts(
     return [
         Heading("How to read the comparisons"),
         Words(words.CONTROLS),
-        Heading(f"Simulated counts (R §2.4 and supplement §6), {files} files of 1,000"),
+        Heading(f"Simulated counts (R §2.4 and supplement §6), {files} files"),
         grid("simulation-table-5", "R Table 5 and supplement Table 2: published, and ours"),
         grid("simulation-risk", "Risk at r = 15 %, with the controls"),
         *pictures("simulation", "supplement-2", "figure-05b", "figure-05c", "supplement-3"),

@@ -38,7 +38,7 @@ DATASETS = (1, 5, 10, 20, 30)
 SHOWN = 20  # data sets of every result but Table 6
 HARD = 0.15  # the radius of R's Figure 5b and supplement §6
 RISE = 0.2  # of risk, for the whack-a-mole count
-SECOND = 500_000  # seeds of second runs lie this far away
+APART = 500_000  # between the seeds of two synthesizers of one file
 
 SYNTHESIZER, AGAIN = "Synthesizer", "Synthesizer again"
 PAIRWISE = f"Pairwise r={HARD:.0%}"
@@ -108,21 +108,25 @@ def replicate(design: SimulationDesign, seed: int, number: int) -> Row:
 
 
 def synthetic_counts(design: SimulationDesign, y: Vector, seed: int) -> dict[str, list[Vector]]:
-    """max(DATASETS) synthetic columns by every synthesizer and control."""
-    survey = Survey(pl.DataFrame({"y": y.astype(np.int64)}))
-    fitter = shared_fits(survey, NegativeBinomial("y"), design.settings, seed)
-    second = shared_fits(survey, NegativeBinomial("y"), design.settings, seed + SECOND)
-    mechanisms: dict[str, Mechanism] = {SYNTHESIZER: Unweighted()}
+    """max(DATASETS) synthetic columns by every synthesizer and control.
+
+    Each has random numbers of its own. With shared ones, weighted and unweighted runs would move
+    together and rise less than a second run of the unweighted synthesizer by that alone.
+    """
+    survey, model = Survey(pl.DataFrame({"y": y.astype(np.int64)})), NegativeBinomial("y")
+    fitter = shared_fits(survey, model, design.settings, seed)
+    mechanisms: dict[str, Mechanism] = {SYNTHESIZER: Unweighted(), AGAIN: Unweighted()}
     mechanisms |= {marginal(radius): MarginalRisk((), radius) for radius in RADII}
     mechanisms[PAIRWISE] = PairwiseRisk((), HARD)
     mechanisms[f"3-way r={HARD:.0%}"] = QWayRisk((), HARD, 3)
     for name, like in ((CONSTANT_PAIRWISE, PairwiseRisk), (CONSTANT_MARGINAL, MarginalRisk)):
         mechanisms[name] = ConstantWeight(float(like((), HARD).settle(fitter)[0].mean()))
-    most = max(DATASETS)
-    made = {name: [g["y"] for g in mechanism.release(fitter, most).generated]
-            for name, mechanism in mechanisms.items()}  # fmt: skip
-    made[AGAIN] = [g["y"] for g in Unweighted().release(second, most).generated]
-    return {name: [np.asarray(s, dtype=np.float64) for s in sets] for name, sets in made.items()}
+    made = {}
+    for number, (name, mechanism) in enumerate(mechanisms.items()):
+        own = shared_fits(survey, model, design.settings, seed + APART * number)
+        generated = mechanism.release(own, max(DATASETS)).generated
+        made[name] = [np.asarray(one["y"], dtype=np.float64) for one in generated]
+    return made
 
 
 def radii_of(name: str) -> tuple[float, ...]:

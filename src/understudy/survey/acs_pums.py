@@ -159,7 +159,7 @@ def acs_codebook() -> Codebook:
             type="categorical",
             label=label,
             levels=tuple(levels),
-            value_labels=dict(levels),
+            value_labels={**levels},
         )
         for name, (label, levels) in LABELS.items()
     }

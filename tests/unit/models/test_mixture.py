@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from understudy.errors import Refused
 from understudy.models.density import Density, density_of
-from understudy.models.hurdle_mixture import HalfT
+from understudy.models.hurdle_mixture import LARGEST_SIZE, HalfT, normal_below
 from understudy.models.mixture import SIGMA_FLOOR, SPREAD_FLOOR, Mixture, whitening
 from understudy.models.mixture_start import em_start
 from understudy.survey.codebook import Codebook, Column
@@ -172,6 +172,18 @@ def test_losses_are_possible_by_declaration_only() -> None:
     assert prior.prepare(Survey(no_losses, codebook=declared))["losses"] == 0.0
     with pytest.raises(Refused, match="typical"):
         Mixture("income", "sex", 3, assignments="prior").prepare(Survey(no_losses))
+
+
+def test_sizes_are_cut_off_at_the_declared_bounds() -> None:
+    mean = jnp.full(4000, 0.5)
+    drawn = np.asarray(normal_below(jax.random.key(4), mean, jnp.asarray(2.0), jnp.asarray(1.5)))
+    law = scipy.stats.truncnorm(-np.inf, (1.5 - 0.5) / 2, 0.5, 2.0)
+    assert scipy.stats.kstest(drawn, law.cdf).pvalue > 1e-3
+    far = normal_below(jax.random.key(4), jnp.full(9, 90.0), jnp.asarray(0.1), jnp.asarray(1.5))
+    assert np.isfinite(np.asarray(far)).all()
+    bounded = MODEL.prepare(incomes(bounds=(-1e5, 2e6)))["largest"]
+    np.testing.assert_allclose(bounded, np.log([2e6 / 40_000, 1e5 / 40_000]))
+    assert (MODEL.prepare(incomes())["largest"] == LARGEST_SIZE).all()
 
 
 def test_half_t_integrates_to_one_above_its_floor() -> None:

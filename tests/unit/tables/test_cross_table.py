@@ -9,6 +9,7 @@ import pytest
 
 from understudy.errors import Refused, SyntaxRefused
 from understudy.survey.codebook import Codebook, Column, read_codebook, write_codebook
+from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.tables import cross_table
 from understudy.tables.cross_table import (
@@ -186,3 +187,11 @@ def test_rules_are_written_and_read_with_the_codebook(tmp_path, book):
     (tmp_path / "wrong.toml").write_text("impossible = [3]\n", encoding="utf-8")
     with pytest.raises(Refused, match="list of conditions"):
         read_codebook(tmp_path / "wrong.toml")
+
+
+def test_rules_reach_a_survey_that_is_read_from_a_file(tmp_path, frame, book):
+    frame.write_parquet(tmp_path / "records.parquet")
+    ruled = Codebook(book.columns, impossible=("age == 5 and own == True",))
+    write_codebook(ruled, tmp_path / "codebook.toml")
+    survey = read_survey(tmp_path / "records.parquet", codebook=tmp_path / "codebook.toml")
+    assert survey.codebook.impossible == ruled.impossible

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -247,7 +248,7 @@ def test_places_are_held_for_the_whole_slot(tmp_path: Path) -> None:
 
         with ThreadPoolExecutor(4) as pool:
             ends = sorted(pool.map(ask, range(4)))
-        gaps = [b - a for a, b in zip(ends, ends[1:], strict=False)]
+        gaps = [b - a for a, b in pairwise(ends)]
         assert min(gaps) > 0.2
 
 

@@ -1,0 +1,102 @@
+"""The private-tables study: its numbers are tabulate's, its published ones T's, and it resumes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import understudy as us
+from understudy.errors import Refused
+from understudy.studies.application import application_survey
+from understudy.studies.cell_tables import CELLS, CellTable, combined
+from understudy.studies.doctorates import COUNTS, MEAN_SALARIES, doctorates
+from understudy.studies.private_tables import Plan, run_study
+from understudy.studies.published_tables import application_table, coverage_table
+
+STATISTICS = ["count", "mean(salary)"]
+
+
+def test_cell_tables_are_tabulates() -> None:
+    surveys = [doctorates(300, seed=k) for k in range(3)]
+    same = [
+        us.Survey(one.frame().with_columns(surveys[0].frame()["field"]), one.design, one.codebook)
+        for one in surveys
+    ]
+    expected = us.tabulate(
+        same, STATISTICS, by=["field", "gender"], margins=True, combine="partial"
+    )
+    tables = [CellTable(one.frame()) for one in same]
+    frames = [one.frame() for one in same]
+    weights = [f["weight"].to_numpy() for f in frames]
+    counts = [t.counts(w) for t, w in zip(tables, weights, strict=True)]
+    means = [
+        t.means(f["salary"].to_numpy(), w) for t, f, w in zip(tables, frames, weights, strict=True)
+    ]
+    for statistic, parts in (("count", counts), ("mean(salary)", means)):
+        found = combined(parts, 292.0)
+        keys = pl.DataFrame({"field": [f for f, _ in CELLS], "gender": [g for _, g in CELLS]})
+        rows = keys.join(
+            expected.filter(pl.col("statistic") == statistic),
+            on=["field", "gender"],
+            how="left",
+            maintain_order="left",
+        )
+        np.testing.assert_allclose(found.value, rows["estimate"].to_numpy(), rtol=1e-9)
+        np.testing.assert_allclose(found.se, rows["se"].to_numpy(), rtol=1e-7, atol=1e-6)
+        np.testing.assert_allclose(found.lower, rows["lower"].to_numpy(), rtol=1e-6, atol=1e-4)
+
+
+def test_published_tables_are_whole() -> None:
+    """Sums inside T's own tables: counts of cells make the margins, up to rounding."""
+    for table, column in ((application_table(2), "Sample_est"), (coverage_table(4), "population")):
+        inner = table.filter((pl.col("field") != "All") & (pl.col("gender") != "All"))
+        totals = table.filter((pl.col("field") != "All") & (pl.col("gender") == "All"))
+        sums = inner.group_by("field", maintain_order=True).agg(pl.col(column).sum())
+        joined = totals.join(sums, on="field", suffix="_sum")
+        assert joined.height == 8
+        assert (joined[column] - joined[f"{column}_sum"]).abs().max() <= 1
+    inner = coverage_table(4).filter(pl.col("gender") != "All")["population"].to_numpy()
+    np.testing.assert_array_equal(inner, COUNTS.ravel())
+    inner = coverage_table(5).filter(pl.col("gender") != "All")["population"].to_numpy()
+    np.testing.assert_array_equal(inner, MEAN_SALARIES.ravel())
+    assert coverage_table(4)["FBS_coverage"].filter(
+        coverage_table(4)["gender"] == "All"
+    ).mean() == (pytest.approx(0.87, abs=0.001))
+
+
+def test_application_is_nearly_non_informative() -> None:
+    survey = application_survey()
+    frame = survey.frame()
+    assert abs(survey.n - 10_355) <= 8
+    correlation = np.corrcoef(frame["salary"].to_numpy(), frame["weight"].to_numpy())[0, 1]
+    assert 0.0 < correlation < 0.15
+    assert frame["weight"].sum() == pytest.approx(125_199, rel=0.03)
+
+
+def test_a_small_study_runs_and_goes_on(tmp_path: Path) -> None:
+    plan = Plan(
+        n=300, bounds=(1.8,), datasets=(3,), draws=800, other_mechanisms=False, application=False
+    )
+    page = run_study(1, tmp_path, plan=plan)
+    first = (tmp_path / "replicates" / "0000.parquet").read_bytes()
+    run_study(2, tmp_path, plan=plan)
+    assert (tmp_path / "replicates" / "0000.parquet").read_bytes() == first
+    text = page.read_text(encoding="utf-8")
+    assert "T Table 4" in text
+    assert "figure10.svg" in text
+    summary = pl.read_csv(tmp_path / "summary.csv")
+    assert set(summary["model"]) == {"Sample", "Laplace", "FBS", "FBP"}
+    assert (summary["replicates"] == 2).all()
+    ours = pl.read_csv(tmp_path / "table4_counts.csv")
+    assert ours.height == 24
+    assert ours["our_FBS_recommended_coverage"].is_between(0, 1).all()
+    bounds = pl.read_csv(tmp_path / "bounds.csv")
+    tuned = bounds.filter(pl.col("fit") == "FBS 1.8")["largest"].item()
+    assert 1.76 < tuned <= 1.8
+    with pytest.raises(Refused, match="another plan"):
+        run_study(2, tmp_path, seed=3, plan=plan)
+    with pytest.raises(Refused, match="at least 1"):
+        run_study(0, tmp_path, plan=plan)

@@ -1,0 +1,62 @@
+"""The cross-tabulation on Spark equals the one on DuckDB, cell by cell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+
+import ibis
+import numpy as np
+import polars as pl
+import pytest
+
+from understudy.survey.codebook import Codebook, Column
+from understudy.survey.survey import Survey
+from understudy.tables.cross_table import categories_of, cross_tabulate
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
+
+
+def test_spark_counts_the_same_cells():
+    if shutil.which("java") is None:
+        reason = "Spark needs Java: run scripts/test-components"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame(
+        {
+            "age": rng.integers(3, 8, 400),
+            "sex": rng.choice(["f", "m", "x"], 400),
+            "odd": rng.choice([1, 7, 20], 400),
+        }
+    ).with_columns(sex=pl.when(pl.col("sex") != "x").then("sex"))
+    columns = {
+        "age": Column("age", type="categorical", levels=(3, 4, 5, 6, 7, 8)),
+        "sex": Column("sex", type="categorical", levels=("m", "f")),
+        "odd": Column("odd", type="categorical", levels=(1, 7, 20)),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from pyspark.sql import SparkSession
+
+        session = (
+            SparkSession.builder.master("local[1]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.shuffle.partitions", "1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .getOrCreate()
+        )
+        try:
+            session.createDataFrame(frame.to_pandas()).createOrReplaceTempView("cells")
+            clustered = Survey(
+                ibis.pyspark.connect(session).table("cells"), codebook=Codebook(columns)
+            )
+            found = cross_tabulate(clustered, categories_of(clustered, frame.columns, "level"))
+        finally:
+            session.stop()
+    local = Survey(frame, codebook=Codebook(columns))
+    expected = cross_tabulate(local, categories_of(local, frame.columns, "level"))
+    assert np.array_equal(found.codes, expected.codes)
+    assert found.counts.tolist() == expected.counts.tolist()
+    assert found.records()["sex"].null_count() == frame["sex"].null_count()
