@@ -31,6 +31,7 @@ from understudy.models.normal_sample import FBS
 from understudy.privacy.mechanisms import Weighted
 from understudy.studies.application import application_survey
 from understudy.studies.doctorates import doctorates
+from understudy.synthesis import synthesize
 
 PREDICTORS = "C(field) + gender"
 RSCRIPT = Path(__file__).with_name("fbs_speed.R")
@@ -93,7 +94,7 @@ def release(repeats: int) -> float:
     survey = doctorates(1000, seed=1)
 
     def run() -> object:
-        result = us.synthesize(
+        result = synthesize(
             survey, FBS("salary", PREDICTORS), Weighted(bound=1.8), datasets=3, draws=1000
         )
         by = ["field", "gender"]

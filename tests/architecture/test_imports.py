@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fitting": {"survey", "models", "privacy"},
     "risk": {"survey", "tables"},
     "utility": {"survey", "tables"},
-    "synthesize": {"survey", "tables", "models", "privacy", "fitting", "risk"},
+    "synthesis": {"survey", "tables", "models", "privacy", "fitting", "risk"},
     "verify": {"survey", "tables", "privacy"},
 }
 LAST = ["release", "report", "studies", "cli"]

@@ -177,9 +177,9 @@ def partition_tasks(slow: bool) -> list[Task]:
     tasks = [Task("quantile", np.array([[float(k), k + 1.0], [1.0, 1.0]])) for k in range(6)]
     if slow:
         draw = np.random.default_rng(1)
-        columns = draw.normal(size=(1202, 2500))
+        columns = draw.normal(size=(602, 2000))
         columns[1] = 1.0
-        tasks[2] = Task("logistic", columns, levels=(0,) * 1200)
+        tasks[2] = Task("linear", columns, levels=(0,) * 600)
     return tasks
 
 
@@ -190,13 +190,13 @@ def partitions_silenced(run: Callable[[list[Task]], np.ndarray]) -> int:
 
 
 def test_a_slow_record_silences_its_own_partition_only() -> None:
-    pool = WorkerPool(2, deadline=0.2)
+    pool = WorkerPool(2, deadline=0.05)
     assert partitions_silenced(pool.run) == 1
     pool.close()
 
 
 def test_mutant_time_out_of_the_whole_query_is_caught() -> None:
-    pool = WorkerPool(2, deadline=0.2)
+    pool = WorkerPool(2, deadline=0.05)
 
     def whole_query(tasks: list[Task]) -> np.ndarray:
         found = pool.run(tasks)

@@ -33,7 +33,7 @@ from understudy.privacy.mechanisms import (
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
-from understudy.synthesize import Synthesis, synthesize
+from understudy.synthesis import Synthesis, synthesize
 
 N = 240
 REGIONS = ("north", "south", "east", "west")

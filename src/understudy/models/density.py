@@ -7,6 +7,7 @@ remembers the result by model and shapes, so that repeated fits share one compil
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -89,20 +90,11 @@ class Density:
         self, positions: NDArray[np.float64], arrays: Mapping[str, Any]
     ) -> tuple[list[str], NDArray[np.float64]]:
         """What chains are judged on: names, and numbers (chains, draws, names)."""
-
-        def numbers(position: Array) -> Array | None:
-            found = self.model.predictive(self.constrain(position, arrays), arrays)
-            if found is None:
-                return None
-            names[:] = list(found)
-            return jnp.stack(list(found.values()))
-
-        names: list[str] = []
-        flat = jnp.asarray(positions.reshape(-1, self.dimension))
-        if jax.eval_shape(numbers, flat[0]) is None:
+        found = _predicted(self, positions.reshape(-1, self.dimension), dict(arrays))
+        if found is None:
             return self.coordinates, positions
-        values = np.asarray(jax.jit(lambda q: jax.lax.map(numbers, q))(flat))
-        return names, values.reshape(positions.shape[:2] + values.shape[1:])
+        values = np.stack([np.asarray(value) for value in found.values()], axis=-1)
+        return list(found), values.reshape(positions.shape[:2] + values.shape[1:])
 
     def generate(self, key: Array, position: Array, arrays: Mapping[str, Any]) -> dict[str, Array]:
         """New sensitive arrays for all records, from one parameter draw."""
@@ -326,3 +318,14 @@ def _with_row(array: NDArray[Any], row: int, value: Any) -> NDArray[Any]:
 
 def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
     return bool(np.allclose(a, b, rtol=1e-10, atol=1e-12, equal_nan=True))
+
+
+@partial(jax.jit, static_argnums=0)
+def _predicted(density: Density, positions: Array, arrays: Any) -> dict[str, Array] | None:
+    """The model's own quantities to judge chains by, at each position; None if it has none."""
+
+    def at(position: Array) -> dict[str, Array] | None:
+        return density.model.predictive(density.constrain(position, arrays), arrays)
+
+    found: dict[str, Array] | None = jax.lax.map(at, positions)
+    return found

@@ -165,4 +165,4 @@ def _logs(values: pl.Series) -> Vector:
             "logarithm; leave these records out and publish their share as a public category, or "
             "shift the column by a public constant first."
         )
-    return np.log(numbers)
+    return np.asarray(np.log(numbers))

@@ -51,8 +51,8 @@ class Terms:
 
 
 EXACT_DRAWS = (
-    "Each set of parameters is an exact draw from its density; the sampler (MCMC) only approaches "
-    "this, and the release was made after its diagnostics had passed"
+    "Each set of parameters is an exact draw from its density, independent of the others; the "
+    "sampler (MCMC) only approaches this, and the release was made after its diagnostics had passed"
 )
 SECRET_SEED = "The seed of the random numbers is kept secret"
 
@@ -129,6 +129,10 @@ def weights_from(fitted: Fitted, c1: float, c2: float) -> FixedWeights:
     """The linear weight function that an unweighted fit suggests."""
     bounds = fitted.bounds.loglik
     finite = bounds[np.isfinite(bounds)]
+    if len(finite) == 0:
+        raise Refused(
+            "Every record has an infinite log-likelihood; check the outcome's bounds or units."
+        )
     return FixedWeights(fitted.positions, float(finite.min()), float(finite.max()), c1, c2)
 
 

@@ -123,16 +123,19 @@ def reference_scale(reference: Fitter, positions: Matrix, centre: Vector, limit:
     at_centre = reference.record_loglik(centre)
     chosen = positions[:: max(1, len(positions) // SCALE_DRAWS)]
     scale = min(1.0, limit)
+    shares = {}
     for _ in range(10):
         stretched = centre + (chosen - centre) / np.sqrt(scale)
         clipped = [
             np.mean(scale * np.abs(reference.record_loglik(position) - at_centre) > limit)
             for position in stretched
         ]
-        if np.mean(clipped) <= CLIPPED_SHARE:
+        shares[scale] = float(np.mean(clipped))
+        if shares[scale] <= CLIPPED_SHARE:
             return scale
         scale /= 2
-    return scale
+    # Too few records for this limit: no scale avoids clipping, so the best that was seen.
+    return min(shares, key=lambda tried: (shares[tried], -tried))
 
 
 def _is_positive(value: Any) -> bool:

@@ -26,6 +26,8 @@ from understudy.privacy.contract import (
 from understudy.privacy.contributions import clip_bound
 from understudy.privacy.record_weights import inverse_weights, linear_weights, truncate_weights
 
+ABSOLUTE_TOLERANCE = 0.03  # a tuned bound is at most this far below its target, or 2 %
+
 
 @dataclass(frozen=True)
 class Weighted(Mechanism):
@@ -82,7 +84,7 @@ class Weighted(Mechanism):
             fitted = fitter.fit(plain_terms(fitter, alpha_at(scale)), "release", start)
             return fitted.bounds.overall, fitted
 
-        found = calibrate(fit_at, target)
+        found = calibrate(fit_at, target, tolerance=min(0.02, ABSOLUTE_TOLERANCE / target))
         terms = plain_terms(fitter, alpha_at(found.scale))
         fixed = weights_from(first, found.scale * self.c1, self.c2)
         return Prepared(terms, fitted=found.fit, weights=fixed if self.map == "linear" else None)

@@ -29,7 +29,7 @@ from understudy.models.multinomial import Multinomial
 from understudy.privacy.categorical import CategoricalSynthesis, synthesize_categorical
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
-from understudy.synthesize import Synthesis, synthesize
+from understudy.synthesis import Synthesis, synthesize
 
 PUBLIC_NUMBER = "The number of records is public"
 

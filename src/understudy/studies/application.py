@@ -24,7 +24,7 @@ from understudy.survey.codebook import Value
 from understudy.survey.design import Design
 from understudy.survey.selection import proportional_allocation, stratified_pps
 from understudy.survey.survey import Survey
-from understudy.synthesize import synthesize
+from understudy.synthesis import synthesize
 from understudy.tables.tabulate import tabulate
 
 RECORDS = 10_355

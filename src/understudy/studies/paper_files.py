@@ -16,7 +16,7 @@ from understudy.errors import Refused
 from understudy.models.density import Density, density_of
 from understudy.models.survey_normal import SurveyNormal
 from understudy.survey.survey import Survey
-from understudy.synthesize import Synthesis
+from understudy.synthesis import Synthesis
 
 Floats = NDArray[np.float64]
 

@@ -33,7 +33,7 @@ from understudy.studies.doctorates import codebook, population, sample
 from understudy.studies.paper_files import paper_files, weight_pictures
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
-from understudy.synthesize import Synthesis, synthesize
+from understudy.synthesis import Synthesis, synthesize
 
 Floats = NDArray[np.float64]
 PREDICTORS = "C(field) + gender"

@@ -93,7 +93,7 @@ def release(survey: Survey, datasets: int, seed: int, draws: int) -> list[Survey
     """Synthetic files without the person's id."""
     from understudy.models.normal_sample import FBS
     from understudy.privacy.mechanisms import Unweighted
-    from understudy.synthesize import synthesize
+    from understudy.synthesis import synthesize
 
     public = [name for name in survey.columns if name != "person"]
     known = Survey(survey.frame(public), DESIGN, survey.codebook.only(public))

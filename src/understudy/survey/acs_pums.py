@@ -159,7 +159,7 @@ def acs_codebook() -> Codebook:
             type="categorical",
             label=label,
             levels=tuple(levels),
-            value_labels={**levels},
+            value_labels={code: text for code, text in levels.items()},  # noqa: C416
         )
         for name, (label, levels) in LABELS.items()
     }

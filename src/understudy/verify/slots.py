@@ -22,6 +22,31 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 log = logging.getLogger("understudy.verify")
 
 
+class _Outlasted:
+    """Counts replies that were late; the log hears of them once a minute at most."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._told_at = -math.inf
+
+    def note(self, now: float) -> None:
+        self.count += 1
+        if now - self._told_at >= 60:
+            self._told_at = now
+            log.warning(
+                "Replies outlasted their slot (%d so far); raise slot_seconds or lower places.",
+                self.count,
+            )
+
+
+_outlasted = _Outlasted()
+
+
+def outlasted() -> int:
+    """How many replies were late since the start."""
+    return _outlasted.count
+
+
 class Turn:
     """One request's way through its slot."""
 
@@ -42,7 +67,7 @@ class Turn:
         taken = self._loop.time() - self._start
         slots = max(1, math.ceil(taken / self._seconds))
         if slots > 1:
-            log.warning("A reply outlasted its slot; raise slot_seconds or lower places.")
+            _outlasted.note(self._loop.time())
         try:
             await asyncio.sleep(self._start + slots * self._seconds - self._loop.time())
         finally:

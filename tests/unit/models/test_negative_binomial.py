@@ -14,7 +14,7 @@ from understudy.models.density import density_of
 from understudy.models.negative_binomial import NegativeBinomial
 from understudy.privacy.mechanisms import Unweighted
 from understudy.survey.survey import Survey
-from understudy.synthesize import synthesize
+from understudy.synthesis import synthesize
 
 
 def counts_survey(n: int = 60, seed: int = 1) -> Survey:

@@ -24,7 +24,7 @@ from understudy.privacy.mechanisms import (
 from understudy.privacy.risk_weights import OTHER_FILE, SAME_DATABASE
 from understudy.risk.reference_weights import reference_risk_weights
 from understudy.survey.survey import Survey
-from understudy.synthesize import synthesize
+from understudy.synthesis import synthesize
 
 
 def people(n: int = 40, seed: int = 1) -> pl.DataFrame:

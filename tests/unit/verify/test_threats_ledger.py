@@ -39,11 +39,9 @@ def reserved(ledger: Ledger, user: str = "ann", **changes: Any) -> Reservation:
 # 1. Overspending by racing -----------------------------------------------------------
 
 
-def test_200_connections_at_once_spend_exactly_the_budget(
-    ledger: Ledger, open_ledger: OpenLedger, place: tuple[str, str]
-) -> None:
-    count = 200
-    barrier = threading.Barrier(count, timeout=60)
+def race(place: tuple[str, str], users: list[str]) -> list[str]:
+    """Every user asks for 0.1 on a warm connection, all behind one barrier; the outcomes."""
+    barrier = threading.Barrier(len(users), timeout=60)
     outcomes: list[str] = []
 
     def ask(number: int) -> None:
@@ -51,23 +49,39 @@ def test_200_connections_at_once_spend_exactly_the_budget(
             with Ledger(*place) as mine:  # its connection is open and warm
                 barrier.wait()
                 query = make_query(epsilon="0.1", estimate=1.0 + number)
-                outcomes.append(type(mine.reserve("ann", FINGERPRINT, query)).__name__)
+                outcomes.append(type(mine.reserve(users[number], FINGERPRINT, query)).__name__)
         except Exception as error:
             if not isinstance(error, OverBudget):
                 barrier.abort()
             outcomes.append(type(error).__name__)
 
-    threads = [threading.Thread(target=ask, args=(i,)) for i in range(count)]
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(users))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert outcomes.count("Reservation") == 10
-    assert outcomes.count("OverBudget") == 190
+    return outcomes
+
+
+def test_200_connections_at_once_spend_exactly_the_budget(
+    ledger: Ledger, open_ledger: OpenLedger, place: tuple[str, str]
+) -> None:
+    outcomes = race(place, ["ann"] * 200)
+    assert sorted(outcomes) == ["OverBudget"] * 190 + ["Reservation"] * 10
     assert ledger.budget("user", "ann").spent == 1_000_000
     assert ledger.budget("dataset", FINGERPRINT).spent == 1_000_000
     assert sum(e.micro for e in ledger.entries() if e.kind == "reserve") == 1_000_000
     open_ledger()  # the chain has no fork
+
+
+def test_users_who_race_share_the_cap_of_the_data_set(
+    ledger: Ledger, place: tuple[str, str]
+) -> None:
+    ledger.grant("ann", "9")
+    ledger.grant("bob", "9")
+    outcomes = race(place, ["ann", "bob"] * 40)
+    assert sorted(outcomes) == ["OverBudget"] * 65 + ["Reservation"] * 15
+    assert ledger.budget("dataset", FINGERPRINT).left == 0
 
 
 def test_the_data_sets_cap_holds_across_users_and_names(ledger: Ledger) -> None:
@@ -264,9 +278,13 @@ def test_a_replay_is_for_the_same_user_data_and_question_only(ledger: Ledger) ->
     assert ledger.stored("bob", FINGERPRINT, make_query(epsilon="0.1")) is None
     assert ledger.stored("ann", OTHER, make_query(epsilon="0.1")) is None
     assert ledger.stored("ann", FINGERPRINT, make_query(epsilon="0.2")) is None
-    assert isinstance(ledger.reserve("bob", FINGERPRINT, make_query(epsilon="0.1")), Reservation)
-    assert [a.body for a in ledger.answers("ann")] == [{"noisy": 17}]
     assert ledger.answers("bob") == []
+    ledger.release(reserved(ledger, "bob", epsilon="0.1"), {"noisy": 99})
+    for user, noisy in (("ann", 17), ("bob", 99)):
+        assert [a.body for a in ledger.answers(user)] == [{"noisy": noisy}]
+        found = ledger.stored(user, FINGERPRINT, make_query(epsilon="0.1"))
+        assert found is not None
+        assert found.body == {"noisy": noisy}
 
 
 def test_without_an_answer_the_same_question_is_paid_again(ledger: Ledger) -> None:

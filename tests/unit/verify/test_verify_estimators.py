@@ -194,6 +194,22 @@ def test_missing_values_leave_their_record_out_and_nothing_else(frame: pl.DataFr
         assert found[k] == pytest.approx(np.sum(w * part["income"].to_numpy()) / w.sum(), rel=1e-10)
 
 
+def test_a_ratio_leaves_out_records_without_either_value(frame: pl.DataFrame) -> None:
+    holed = frame.with_columns(
+        income=pl.when(pl.col("person") % 3 == 0).then(None).otherwise(pl.col("income")),
+        hours=pl.when(pl.col("person") % 4 == 0).then(None).otherwise(pl.col("hours")),
+    )
+    query = make_query(estimator="ratio", denominator="hours", partitions=2)
+    with ConfidentialData("survey", make_survey(holed)) as data:
+        table, factor = estimators.assign_partitions(data, query)
+        found = estimators.partition_estimates(data, query, table, factor, 3.0)
+        keyed = table.select("income", "hours", "w", PARTITION).to_polars().drop_nulls()
+    for k in range(2):
+        part = keyed.filter(pl.col(PARTITION) == k)
+        direct = (part["w"] * part["income"]).sum() / (part["w"] * part["hours"]).sum()
+        assert found[k] == pytest.approx(direct, rel=1e-10)
+
+
 def test_sums_do_not_depend_on_the_order_of_rows_to_the_last_bit() -> None:
     frame = make_frame(300_000, seed=3).with_columns(pl.col("income") * 1e7 + 0.1)
     key = new_key()

@@ -40,11 +40,13 @@ def test_digests_are_the_head_of_sha256(ids: list[int] | list[str]) -> None:
         assert found[UNIT_TAIL][place] == int(text[8:16], 16) % PRIME
 
 
-def test_the_hash_is_exact_at_the_largest_numbers() -> None:
-    top = PRIME - 1
-    table = ibis.memtable(pl.DataFrame({UNIT_HEAD: [top, 0], UNIT_TAIL: [top, top]}))
-    found = with_partition(table, PartitionKey(top, top, top), 1000).to_polars()[PARTITION]
-    exact = [(top * top + top * top + top) % PRIME % 1000, (top * top + top) % PRIME % 1000]
+@pytest.mark.parametrize("key", [(PRIME - 1,) * 3, (3, 5, 7), (2_000_000_011, 17, 123_456_789)])
+def test_the_hash_is_exact_up_to_the_largest_numbers(key: tuple[int, int, int]) -> None:
+    heads, tails = [PRIME - 1, 0, 41], [PRIME - 1, PRIME - 1, 43]
+    table = ibis.memtable(pl.DataFrame({UNIT_HEAD: heads, UNIT_TAIL: tails}))
+    found = with_partition(table, PartitionKey(*key), 1000).to_polars()[PARTITION]
+    a, b, c = key
+    exact = [(a * u + b * v + c) % PRIME % 1000 for u, v in zip(heads, tails, strict=True)]
     assert found.to_list() == exact
 
 

@@ -1,0 +1,256 @@
+"""`serve`, `user`, `plan`, `verify` as a person meets them: one sentence, or the thing itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from understudy.cli.main import app
+from understudy.errors import Refused
+from understudy.survey.codebook import Codebook, Column, write_codebook
+from understudy.verify.client import Client
+from understudy.verify.config import read_config
+from understudy.verify.service import open_service
+
+RUN = "from understudy.cli.main import run; run()"
+
+CONFIG = """
+ledger = "ledger.db"
+slot_seconds = 0.3
+port = 0
+[datasets.pay]
+path = "confidential.csv"
+codebook = "codebook.toml"
+design = { weight = "w" }
+released = ["synthetic.csv"]
+cap = "3"
+"""
+QUESTION = {
+    "dataset": "pay",
+    "estimator": "mean",
+    "variable": "pay",
+    "tolerance": {"value": 2.0},
+    "epsilon": "0.5",
+    "partitions": 10,
+}
+
+
+def understudy(*words: str, given: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", RUN, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        input=given,
+        env={**os.environ, **variables},
+    )
+
+
+def refusal(*words: str) -> str:
+    """What `run` prints for these words, without a new process."""
+    with pytest.raises(Refused) as refused:
+        app(list(words), standalone_mode=False)
+    return str(refused.value)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("server")
+    columns = (
+        Column("person", "unit", "integer"),
+        Column("pay", "sensitive", "continuous"),
+        Column("w", "weight", "continuous"),
+    )
+    write_codebook(Codebook({c.name: c for c in columns}), made / "codebook.toml")
+    numbers = pl.DataFrame({"person": range(400)}).with_columns(
+        pay=(pl.col("person") * 37 % 101).cast(pl.Float64), w=1.0 + pl.col("person") % 3
+    )
+    numbers.write_csv(made / "confidential.csv")
+    numbers.drop("person").sample(fraction=0.5, seed=1).write_csv(made / "synthetic.csv")
+    (made / "server.toml").write_text(CONFIG)
+    (made / "question.json").write_text(json.dumps(QUESTION))
+    return made
+
+
+@pytest.fixture(scope="module")
+def key(folder: Path) -> str:
+    done = understudy("user", "add", str(folder / "server.toml"), "ann", "--epsilon", "1")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path, key: str) -> Iterator[str]:
+    assert key
+    server = subprocess.Popen(
+        [sys.executable, "-u", "-c", RUN, "serve", str(folder / "server.toml")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    line = server.stdout.readline()
+    assert line.startswith("Serving pay at http://127.0.0.1:"), line
+    yield line.split()[3]
+    server.send_signal(signal.SIGINT)
+    out, err = server.communicate(timeout=30)
+    assert server.returncode == 0, err
+    assert "Traceback" not in out + err
+
+
+def test_users_are_added_granted_and_listed(folder: Path, key: str) -> None:
+    config = str(folder / "server.toml")
+    assert key.startswith("us_")
+    granted = understudy("user", "grant", config, "ann", "0.25")
+    assert granted.stdout == "ann has epsilon 1.25 left.\n"
+    listed = understudy("user", "list", config)
+    assert "ann" in listed.stdout
+    assert "1.25" in listed.stdout
+    assert key.split("_")[2] not in listed.stdout
+    for words, sentence in (
+        (("add", config, "ann"), "There is a user `ann` already"),
+        (("add", config, "bob", "--role", "king"), "Unknown role `king`"),
+        (("add", config, "bob", "--epsilon", "nan"), "plain decimal"),
+        (("grant", config, "anne", "1"), "did you mean `ann`"),
+        (("grant", config, "ann", "0"), "above 0"),
+        (("list", str(folder / "none.toml")), "There is no configuration"),
+    ):
+        assert sentence in refusal("user", *words)
+
+
+def test_a_question_is_priced_confirmed_and_answered(folder: Path, key: str, url: str) -> None:
+    question = str(folder / "question.json")
+    options = (question, "--server", url)
+    priced = understudy("verify", *options, "--price", UNDERSTUDY_KEY=key)
+    assert "Price: epsilon 0.5." in priced.stdout, priced.stderr
+    left = Client(url, key).me()["left"]
+    declined = understudy("verify", *options, given="n\n", UNDERSTUDY_KEY=key)
+    assert declined.returncode != 0
+    assert Client(url, key).me()["left"] == left
+    receipt = folder / "receipt.json"
+    done = understudy("verify", *options, "--yes", "--receipt", str(receipt), UNDERSTUDY_KEY=key)
+    assert done.returncode == 0, done.stderr
+    assert "What it cannot say" in done.stdout
+    told = json.loads(receipt.read_text())
+    assert told["sentence"] in done.stdout
+    assert float(Client(url, key).me()["left"]) == float(left) - 0.5
+    again = understudy("verify", "-", "--server", url, given=json.dumps(QUESTION),
+                       UNDERSTUDY_KEY=key)  # fmt: skip
+    assert "epsilon 0 (asked before)" in again.stdout
+    assert told["sentence"] in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"variable": "pya"}, "did you mean `pay`"),
+        ({"dataset": "play"}, "did you mean `pay`"),
+        ({"epsilon": "2"}, "This needs epsilon 2"),
+        ({"epsilon": 1.0}, "epsilon"),
+        ({"surprise": 1}, "Unknown field `surprise`"),
+        ({"tolerance": {"value": -1}}, "greater than 0"),
+    ],
+)
+def test_a_bad_question_is_one_sentence(
+    folder: Path, key: str, url: str, changes: dict[str, object], sentence: str
+) -> None:
+    left = Client(url, key).me()["left"]
+    path = folder / "bad.json"
+    path.write_text(json.dumps(QUESTION | changes))
+    told = refusal("verify", str(path), "--yes", "--server", url, "--key", key)
+    assert sentence in told
+    assert Client(url, key).me()["left"] == left
+
+
+def test_verify_without_key_or_server_says_so(folder: Path) -> None:
+    question = str(folder / "question.json")
+    for words, key, sentence in (
+        ((question,), "", "UNDERSTUDY_KEY"),
+        ((question, "--server", "http://127.0.0.1:9"), "us_x", "No verification server answers"),
+        ((str(folder / "none.json"),), "us_x", "There is no question"),
+    ):
+        assert sentence in refusal("verify", *words, "--key", key)
+
+
+def test_a_plan_needs_no_server(tmp_path: Path) -> None:
+    figure, table = tmp_path / "plan.svg", tmp_path / "plan.csv"
+    words = ("plan", "--estimate", "100", "--se", "2", "--figure", str(figure), "--out", str(table))
+    done = understudy(*words)
+    assert done.returncode == 0, done.stderr
+    assert "says_right" in done.stdout
+    assert figure.read_text().rstrip().endswith("</svg>")
+    assert pl.read_csv(table).height == 400
+    for extra, sentence in (
+        (("--epsilon", "nan"), "plain decimal"),
+        (("--measure", "magic"), "discrepancy"),
+        (("--unit", "miles"), "Unknown unit"),
+        (("--partitions", "1"), "Partitions must be"),
+    ):
+        assert sentence in refusal("plan", "--estimate", "100", "--se", "2", *extra)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "names no data set"),
+        ("x = 1", "Unknown setting"),
+        ("not toml", "not valid TOML"),
+        ('[datasets.a]\npath = "a"\ncap = "1"', "names no ledger"),
+        ('ledger = "l"\n[datasets.a]\npath = "a"', "lacks `cap`"),
+        ('ledger = "l"\n[datasets.a]\npath = "a"\ncap = "lots"', "plain decimal"),
+        ('ledger = "l"\nport = "80"\n[datasets.a]\npath = "a"\ncap = "1"', "must be a number"),
+        ('ledger = "l"\nslot_seconds = 0\n[datasets.a]\npath = "a"\ncap = "1"', "from 0.01"),
+        ('ledger = "l"\nplaces = true\n[datasets.a]\npath = "a"\ncap = "1"', "must be a number"),
+        ('ledger = "l"\n[datasets.a]\npath = "a"\ncap = "1"\nreleased = "x"', "list of files"),
+        ('ledger = "l"\n[datasets.a]\npath = "a"\ncap = "1"\ncombine = "max"', "Unknown"),
+        ('ledger = "l"\n[datasets.a]\npath = "a"\ncap = "1"\ndesign = 1', "must be a table"),
+        ('ledger = "l"\n[datasets.a]\npath = "a"\ncap = "1"\ndesign = {weigth = "w"}', "weight"),
+        ('ledger = "l"\n[datasets.a]\npath = "a.csv"\ncap = "1"', "a.csv"),
+        ('ledger = "mysql://x"\n[datasets.a]\npath = "a.csv"\ncap = "1"', "mysql"),
+    ],
+)
+def test_a_bad_configuration_is_one_sentence(
+    tmp_path: Path, text: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "server.toml").write_text(text)
+    with pytest.raises(Refused, match=sentence):
+        open_service(read_config(tmp_path / "server.toml"))
+
+
+def test_serve_refuses_in_one_sentence(tmp_path: Path) -> None:
+    assert "one of the two" in refusal("serve", "x.toml", "--demo")
+    assert "There is no configuration" in refusal("serve", str(tmp_path / "none.toml"))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    assert "not empty" in refusal("serve", "--demo", "--folder", str(tmp_path / "full"))
+    done = understudy("serve", str(tmp_path / "none.toml"))
+    assert done.returncode == 2
+    assert done.stderr.strip().count("\n") == 0
+    assert "Traceback" not in done.stderr
+
+
+def test_a_restored_ledger_stops_the_server(folder: Path, tmp_path: Path, key: str) -> None:
+    """Threat 3 as the steward meets it."""
+    assert key
+    mine = tmp_path / "copy"
+    shutil.copytree(folder, mine, ignore=shutil.ignore_patterns("*.db*"))
+    config = str(mine / "server.toml")
+    app(["user", "add", config, "ann"], standalone_mode=False)
+    old = {p.name: p.read_bytes() for p in mine.glob("ledger.db*") if not p.name.endswith("head")}
+    app(["user", "grant", config, "ann", "1"], standalone_mode=False)
+    for path in mine.glob("ledger.db*"):
+        if not path.name.endswith("head"):
+            path.unlink()
+    for name, content in old.items():
+        (mine / name).write_bytes(content)
+    assert "old copy" in refusal("serve", config)
