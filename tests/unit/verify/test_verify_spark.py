@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import warnings
 from typing import Any
@@ -26,7 +27,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 def spark() -> Any:
     pyspark = pytest.importorskip("pyspark", reason="the spark extra is not installed")
     if shutil.which("java") is None:
-        pytest.skip("Java is not installed; run scripts/test-components")
+        reason = "Spark needs Java: run scripts/test-components"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     logging.getLogger("py4j").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -34,6 +36,7 @@ def spark() -> Any:
             pyspark.sql.SparkSession.builder.master("local[1]")
             .config("spark.ui.enabled", "false")
             .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .getOrCreate()
         )
