@@ -15,6 +15,7 @@ _HOME = {
     "BetaRegression": "models.beta_regression",
     "Censored": "privacy.censored",
     "Claim": "claim",
+    "Client": "verify.client",
     "Codebook": "survey.codebook",
     "Column": "survey.codebook",
     "ConstantWeight": "privacy.risk_weights",

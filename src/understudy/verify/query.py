@@ -263,7 +263,7 @@ def _check_number(field: str, name: str, codebook: Codebook) -> list[Mistake]:
         # A type that was read off the data could change with one record (threat 11).
         message = f"The codebook's type of `{name}` is only drafted; the steward must declare it."
         return [_say(field, message)]
-    if column.type not in ("continuous", "integer") or column.role == "unit":
+    if column.type not in ("continuous", "integer") or column.role in ("unit", "replicate"):
         numbers = [c.name for c in codebook if c.type in ("continuous", "integer")]
         shown = ", ".join(f"`{other}`" for other in numbers[:8]) or "none"
         return [_say(field, f"`{name}` is not a number; the numeric columns are {shown}.")]
