@@ -69,7 +69,13 @@ def write_results(
         *words.simulation_summary(
             found["simulation-table-5"], found["simulation-risk"], len(simulated)
         ),
-        *words.application_summary(found["application-table-7"], found["application-risk"], real),
+        *words.application_summary(
+            found["application-table-7"],
+            found["application-risk"],
+            real,
+            sum(bool(one["convergence"]["failures"]) for one in applied[1:]),
+            len(applied) - 1,
+        ),
     ]
     return write_page(
         out / "study.html",

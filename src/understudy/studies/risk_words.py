@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 import polars as pl
 
 from understudy.studies import risk_application as ce
@@ -59,45 +61,70 @@ def simulation_summary(ecdf: pl.DataFrame, risk: pl.DataFrame, files: int) -> li
     return texts
 
 
-def application_summary(ecdf: pl.DataFrame, risk: pl.DataFrame, real: bool) -> list[str]:
-    """What the incomes show."""
+def application_summary(
+    ecdf: pl.DataFrame, risk: pl.DataFrame, real: bool, failed: int, fits: int
+) -> list[str]:
+    """What the incomes show. There is one file, so two unweighted runs measure the noise."""
     u = dict(zip(ecdf["synthesizer"], ecdf["U_m"], strict=True))
     ordered = u[ce.SYNTHESIZER] < u[ce.PAIRWISE] < u[ce.MARGINAL]
     by = {row["synthesizer"]: row for row in risk.iter_rows(named=True)}
-    top = {name: by[name]["riskiest 1 %"] for name in (ce.SYNTHESIZER, ce.AGAIN, ce.MARGINAL,
-                                                       ce.PAIRWISE, ce.CONSTANT_PAIRWISE,
-                                                       ce.CONSTANT_MARGINAL)}  # fmt: skip
-    plain = min(top[ce.SYNTHESIZER], top[ce.AGAIN])
-    both = max(top[ce.MARGINAL], top[ce.PAIRWISE]) < plain
-    beyond = [
-        name
-        for name, control in ((ce.MARGINAL, ce.CONSTANT_MARGINAL),
-                              (ce.PAIRWISE, ce.CONSTANT_PAIRWISE))
-        if top[name] < top[control]
-    ]  # fmt: skip
-    rising = {name: by[name]["rising by 0.25"] for name in (ce.MARGINAL, ce.PAIRWISE, ce.AGAIN)}
-    above = [n for n in (ce.MARGINAL, ce.PAIRWISE) if rising[n] > rising[ce.AGAIN]]
-    below = [n for n in (ce.MARGINAL, ce.PAIRWISE) if rising[n] < rising[ce.AGAIN]]
-    return [
+    texts = [
         f"{'Survey' if real else 'Generated'} incomes: U_m is {u[ce.SYNTHESIZER]:.3f} "
         f"(Synthesizer), {u[ce.PAIRWISE]:.3f} (Pairwise), {u[ce.MARGINAL]:.3f} (Marginal); the "
         f"published order Synthesizer, Pairwise, Marginal is {'' if ordered else 'not '}"
-        "reproduced.",
+        f"reproduced. A second unweighted run gives {u[ce.AGAIN]:.3f}, constant weights of the "
+        f"same means {u[ce.CONSTANT_PAIRWISE]:.3f} and {u[ce.CONSTANT_MARGINAL]:.3f}.",
+        _riskiest({name: row["riskiest 1 %"] for name, row in by.items()}),
+        _rising({name: row["rising by 0.25"] for name, row in by.items()}),
+    ]
+    if failed:
+        texts.append(
+            f"{failed} of {fits} fits of incomes do not pass the diagnostics that a release needs; "
+            "read the incomes as a first look, and run longer chains for more."
+        )
+    return texts
+
+
+def _riskiest(top: dict[str, float]) -> str:
+    """Whether the riskiest records are better protected than by chance or by a constant."""
+    noise = abs(top[ce.SYNTHESIZER] - top[ce.AGAIN])
+    plain = min(top[ce.SYNTHESIZER], top[ce.AGAIN])
+    both = max(top[ce.MARGINAL], top[ce.PAIRWISE]) < plain - noise
+    pairs = ((ce.MARGINAL, ce.CONSTANT_MARGINAL), (ce.PAIRWISE, ce.CONSTANT_PAIRWISE))
+    beyond = [name for name, control in pairs if top[name] < top[control] - noise]
+    return (
         f"The riskiest percent of records has mean risk {top[ce.MARGINAL]:.3f} under Marginal and "
         f"{top[ce.PAIRWISE]:.3f} under Pairwise, against {top[ce.SYNTHESIZER]:.3f} and "
         f"{top[ce.AGAIN]:.3f} in two runs without weights: "
-        + ("both protect them better. " if both else "not better for both. ")
+        + ("both protect them better. " if both else "not clearly better for both. ")
+        + f"Constant weights of the same means give {top[ce.CONSTANT_MARGINAL]:.3f} and "
+        f"{top[ce.CONSTANT_PAIRWISE]:.3f}: "
         + (
-            f"{' and '.join(beyond)} also lies below a constant weight of the same mean, so this is"
-            " what looking at risk buys."
+            f"{' and '.join(beyond)} does better than that by more than two unweighted runs "
+            "differ, so looking at risk buys something."
             if beyond
-            else "A constant weight of the same mean does as well, so it is not looking at risk "
-            "that buys it."
-        ),
-        f"Records that rise by 0.25: Marginal {rising[ce.MARGINAL]}, Pairwise "
-        f"{rising[ce.PAIRWISE]}, a second unweighted run {rising[ce.AGAIN]}. "
-        + _against_noise(above, below, one_file=True),
-    ]
+            else "the difference is no larger than between two unweighted runs, so these data do "
+            "not show that looking at risk buys more than weighting everybody down."
+        )
+    )
+
+
+def _rising(count: dict[str, int]) -> str:
+    """Rises against a second unweighted run; counts as rough Poisson numbers."""
+    control = count[ce.AGAIN]
+
+    def differs(name: str) -> bool:
+        return abs(count[name] - control) > 2 * sqrt(count[name] + control)
+
+    weighted = (ce.MARGINAL, ce.PAIRWISE)
+    above = [n for n in weighted if count[n] > control and differs(n)]
+    below = [n for n in weighted if count[n] < control and differs(n)]
+    return (
+        f"Records that rise by 0.25: Marginal {count[ce.MARGINAL]}, Pairwise "
+        f"{count[ce.PAIRWISE]}, a second unweighted run {control}, constant weights "
+        f"{count[ce.CONSTANT_MARGINAL]} and {count[ce.CONSTANT_PAIRWISE]}. "
+        + _against_noise(above, below, one_file=True)
+    )
 
 
 def _against_noise(above: list[str], below: list[str], one_file: bool = False) -> str:
@@ -109,7 +136,7 @@ def _against_noise(above: list[str], below: list[str], one_file: bool = False) -
             f"{' and '.join(below)} lies below {limit}; smaller weights also mean less noise, so "
             "compare it with the constant weight before reading more into it."
         )
-    return "That is noise: no synthesizer leaves the range of the control."
+    return "That is noise: no weighted synthesizer differs from the control by more than chance."
 
 
 def _row(table: pl.DataFrame, name: str, measure: str) -> dict[str, float]:

@@ -208,10 +208,8 @@ def test_balanced_outcomes_have_the_models_cell_means(small: Survey) -> None:
         b[0] -= at["Sigma"][0, 1]
         expected = np.exp(arrays["X"] @ b + at["Sigma"][0, 0] / 2)
         cell = arrays["cell"]
-        relative = [
-            columns["salary"][cell == c].mean() / expected[cell == c][0] - 1
-            for c in np.unique(cell)
-        ]
+        large = [c for c in np.unique(cell) if (cell == c).sum() >= 15]
+        relative = [columns["salary"][cell == c].mean() / expected[cell == c][0] - 1 for c in large]
         errors[tables] = np.sqrt(np.mean(np.square(relative)))
     assert errors["recommended"] < 0.4 * errors["paper"]
     assert errors["recommended"] < 0.04

@@ -17,6 +17,7 @@ from understudy.studies.published_risk import APPLICATION_ECDF, SIMULATION_ECDF,
 from understudy.studies.risk_application import ApplicationDesign, measured
 from understudy.studies.risk_simulation import SimulationDesign, simulated_counts
 from understudy.studies.risk_weights import run_study
+from understudy.studies.risk_words import application_summary
 
 TINY = ApplicationDesign(n=240, components=2, predictors="gender + age", datasets=3)
 COUNTS = SimulationDesign(n=150)
@@ -79,6 +80,29 @@ def test_every_table_and_figure_is_written_and_a_second_run_computes_nothing(
     assert len(made_up) == computed
     with pytest.raises(Refused, match="another"):
         run_study(2, tmp_path, seed=2, simulation=COUNTS, incomes=TINY)
+
+
+def test_words_claim_nothing_that_the_controls_do_not_bear_out() -> None:
+    names = (risk_application.SYNTHESIZER, risk_application.AGAIN, risk_application.MARGINAL,
+             risk_application.PAIRWISE, risk_application.CONSTANT_MARGINAL,
+             risk_application.CONSTANT_PAIRWISE)  # fmt: skip
+
+    def said(top: tuple[float, ...], rising: tuple[int | None, ...]) -> str:
+        ecdf = pl.DataFrame({"synthesizer": names, "U_m": (0.01, 0.02, 0.07, 0.03, 0.05, 0.03)})
+        columns = {"synthesizer": names, "riskiest 1 %": top, "rising by 0.25": rising}
+        risk = pl.DataFrame(columns, strict=False)
+        return " ".join(application_summary(ecdf, risk, True, 0, 6))
+
+    noise = said((0.078, 0.092, 0.046, 0.046, 0.045, 0.052), (None, 1, 5, 0, 1, 1))
+    assert "both protect them better" in noise
+    assert "do not show that looking at risk" in noise
+    assert "That is noise" in noise
+    effect = said((0.13, 0.14, 0.03, 0.04, 0.08, 0.09), (None, 100, 20, 15, 60, 60))
+    assert "looking at risk buys something" in effect
+    assert "compare it with the constant weight" in effect
+    close = said((0.08, 0.12, 0.07, 0.07, 0.07, 0.07), (None, 10, 60, 12, 9, 9))
+    assert "not clearly better for both" in close
+    assert "Marginal exceeds the control" in close
 
 
 def test_simulated_counts_are_the_two_component_mixture() -> None:

@@ -70,6 +70,9 @@ def test_answers_are_whole_numbers() -> None:
     assert all(type(geometric_sum(5, 100)) is int for _ in range(20))
 
 
+# The child only draws and leaves; another test of this process may have loaded JAX.
+@pytest.mark.filterwarnings("ignore:os.fork")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_forked_processes_draw_their_own_noise() -> None:
     """A generator copied by fork would give every worker the same noise (threat 18)."""
     replies = []
