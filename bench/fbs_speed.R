@@ -1,18 +1,23 @@
 # The rstan side of fbs_speed.py: FBS with T's priors for Sigma and N(0, 10^2) coefficients.
+# All records in one vectorised statement, which is far faster in Stan than record by record.
 # Prints seconds of compiling, seconds of sampling (600 + 1000 iterations, one chain), least ESS.
 suppressMessages(library(rstan))
+# Debian keeps Boost with the system's headers, and its BH package has none of its own.
+if (!nzchar(rstan_options("boost_lib"))) rstan_options(boost_lib = "/usr/include")
 records <- as.matrix(read.csv(commandArgs(TRUE)[1]))
 K <- ncol(records) - 2
 code <- "
-data { int<lower=1> n; int<lower=1> K; matrix[n, K] X; matrix[n, 2] Y; }
+data { int<lower=1> n; int<lower=1> K; matrix[n, K] X; vector[2] Y[n]; }
 parameters { matrix[K, 2] B; vector<lower=0>[2] scale; cholesky_factor_corr[2] L; }
 model {
-  matrix[n, 2] mean = X * B;
+  matrix[n, 2] fitted = X * B;
+  vector[2] mu[n];
   matrix[2, 2] factor = diag_pre_multiply(scale, L);
+  for (i in 1:n) mu[i] = to_vector(fitted[i]);
   to_vector(B) ~ normal(0, 10);
   scale ~ student_t(3, 0, 10);
   L ~ lkj_corr_cholesky(6);
-  for (i in 1:n) to_vector(Y[i]) ~ multi_normal_cholesky(to_vector(mean[i]), factor);
+  Y ~ multi_normal_cholesky(mu, factor);
 }"
 seconds <- function(from) as.numeric(Sys.time() - from, units = "secs")
 start <- Sys.time()

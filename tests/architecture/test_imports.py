@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "synthesis": {"survey", "tables", "models", "privacy", "fitting", "risk"},
     "verify": {"survey", "tables", "privacy"},
 }
-LAST = ["release", "report", "studies", "cli"]
+LAST = ["release", "report", "publishing", "studies", "cli"]
 BELOW = set(MAY_IMPORT)
 for part in LAST:
     MAY_IMPORT[part] = set(BELOW)

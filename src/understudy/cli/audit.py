@@ -11,7 +11,8 @@ def audit(
     mechanism: Annotated[
         str,
         typer.Argument(
-            help="censored, censored-weighted, reference-censored, perturbed-histogram, or all."
+            help="censored, censored-weighted, reference-censored, perturbed-histogram, "
+            "modips-public, modips-threshold, modips-observed, marginals, or all."
         ),
     ] = "all",
     epsilon: Annotated[float, typer.Option(help="The epsilon that is asked for.")] = 1.0,
@@ -26,37 +27,52 @@ def audit(
     """Lower bounds on epsilon from simulations on worst-case neighbouring databases.
 
     A sound mechanism stays at or below its claim and above 0.9 of it. Exit 2 otherwise, or
-    when a planted mutant is not caught.
+    when a planted mutant is not caught. modips-observed is there to be seen broken: it leaks who
+    is alone in a cell, and its claim says so.
 
     Example: understudy audit censored --mutant clip-missing
     """
     from rich.console import Console
 
-    from understudy.errors import Refused
+    from understudy.errors import Refused, UnknownName
     from understudy.privacy.audit import audit as run_audit
     from understudy.privacy.audit import audit_table
-    from understudy.privacy.audit_problems import MECHANISMS, MUTANTS
+    from understudy.privacy.audit_counts import COUNT_MUTANTS, LEAKING, audit_count_mechanism
+    from understudy.privacy.audit_problems import MUTANTS
 
-    names = MECHANISMS if mechanism == "all" else (mechanism,)
+    mutants = MUTANTS | COUNT_MUTANTS
+    names = tuple(mutants) if mechanism == "all" else (mechanism,)
     if mechanism == "all" and mutant not in (None, "every"):
-        names = tuple(name for name in MECHANISMS if mutant in MUTANTS[name]) or MECHANISMS
+        names = tuple(name for name in mutants if mutant in mutants[name]) or names
     results = []
     try:
         with Console(stderr=True).status("Auditing") as status:
             for name in names:
-                every = MUTANTS.get(name, ()) if mutant == "every" else (mutant,)
+                if name not in mutants:
+                    raise UnknownName("mechanism to audit", name, tuple(mutants))
+                every = mutants[name] if mutant == "every" else (mutant,)
                 for planted in every:
                     status.update(f"Auditing {name}" + (f" with {planted}" if planted else ""))
-                    results += run_audit(name, epsilon, trials, planted, seed)
+                    if name in COUNT_MUTANTS:
+                        results += audit_count_mechanism(name, epsilon, trials, planted)
+                    else:
+                        results += run_audit(name, epsilon, trials, planted, seed)
     except Refused as refusal:
         typer.echo(str(refusal), err=True)
         raise typer.Exit(2) from None
     typer.echo(audit_table(results))
-    expected = "holds" if mutant is None else "broken"
-    failed = [one for one in results if one.verdict != expected]
+    failed = []
+    for one in results:
+        leaks = mutant is not None or one.mechanism in LEAKING
+        if one.verdict != ("broken" if leaks else "holds"):
+            failed.append(one)
     if failed:
         one = failed[0]
-        what = "does not hold up" if mutant is None else f"did not catch the mutant {one.mutant}"
+        what = "does not hold up"
+        if mutant is not None:
+            what = f"did not catch the mutant {one.mutant}"
+        elif one.mechanism in LEAKING:
+            what = "did not show its leak"
         typer.echo(
             f"The audit of {one.mechanism} under `{one.relation}` {what} (verdict: {one.verdict}); "
             "try more --trials if it is asleep, and do not publish with a broken mechanism.",

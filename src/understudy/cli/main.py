@@ -8,8 +8,10 @@ import typer
 
 from understudy.cli.audit import audit
 from understudy.cli.codebook import codebook
+from understudy.cli.compare import compare
 from understudy.cli.demo import demo
 from understudy.cli.plan import plan
+from understudy.cli.release import release
 from understudy.cli.risk import risk
 from understudy.cli.serve import serve
 from understudy.cli.study import study
@@ -27,7 +29,19 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Publish what you may not show: synthetic survey data, tables, and exact privacy claims.",
 )
-for command in (demo, codebook, tabulate, risk, utility, audit, serve, plan, verify):
+for command in (
+    demo,
+    codebook,
+    release,
+    compare,
+    tabulate,
+    risk,
+    utility,
+    audit,
+    serve,
+    plan,
+    verify,
+):
     app.command(no_args_is_help=command is not demo)(command)
 app.add_typer(user, name="user")
 app.add_typer(study, name="study")

@@ -72,3 +72,26 @@ def risk_weights(
         typer.echo(str(refusal), err=True)
         raise typer.Exit(2) from None
     typer.echo(f"The study is in {page}; tables and figures lie beside it.")
+
+
+@study.command()
+def verification(
+    out: Out,
+    replicates: Replicates = 200,
+    seed: Seed = 1,
+) -> None:
+    """What a private verification tells about a synthetic estimate (Lin and Reiter).
+
+    Each repeat is stored as soon as it is done; the same command goes on after a stop.
+
+    Example: understudy study verification --replicates 50 --out study-verification
+    """
+    from understudy.errors import Refused
+    from understudy.studies.verification import run_study
+
+    try:
+        page = run_study(replicates, out, seed)
+    except Refused as refusal:
+        typer.echo(str(refusal), err=True)
+        raise typer.Exit(2) from None
+    typer.echo(f"The study is in {page}; tables and figures lie beside it.")

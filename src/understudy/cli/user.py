@@ -1,4 +1,4 @@
-"""`understudy user`: users of the verification server and what they may spend."""
+"""`understudy user`: who uses the verification server, and what may be spent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import typer
 if TYPE_CHECKING:
     from understudy.verify.ledger import Ledger
 
-user = typer.Typer(no_args_is_help=True, help="Users of the verification server, and grants.")
+user = typer.Typer(
+    no_args_is_help=True, help="Users of the verification server, grants, and caps of data sets."
+)
 
 Config = Annotated[Path, typer.Argument(help="Configuration of the server (TOML).")]
 Name = Annotated[str, typer.Argument(help="The user's name.")]
@@ -55,6 +57,32 @@ def grant(
         ledger.grant(name, epsilon, BY)
         left = ledger.budget("user", name).left
     typer.echo(f"{name} has epsilon {show_epsilon(left)} left.")
+
+
+@user.command(no_args_is_help=True)
+def cap(
+    config: Config,
+    dataset: Annotated[str, typer.Argument(help="The data set's name, or its fingerprint.")],
+    epsilon: Annotated[str, typer.Argument(help='Epsilon to add to the cap, such as "5".')],
+) -> None:
+    """Allow more epsilon on a data set; it stays on record and cannot be taken back.
+
+    The configuration's `cap` counts when a data set is first served; later this command does.
+
+    Example: understudy user cap server.toml survey 5
+    """
+    from understudy.verify.epsilon import parse_epsilon, show_epsilon
+    from understudy.verify.ledger_views import dataset_fingerprint
+
+    parse_epsilon(epsilon)
+    with _ledger(config) as ledger:
+        fingerprint = dataset_fingerprint(ledger, dataset)
+        ledger.raise_cap(fingerprint, epsilon, BY)
+        budget = ledger.budget("dataset", fingerprint)
+    typer.echo(
+        f"{dataset} has a cap of epsilon {show_epsilon(budget.allowed)}, "
+        f"{show_epsilon(budget.left)} of it left."
+    )
 
 
 @user.command("list", no_args_is_help=True)

@@ -25,11 +25,13 @@ from understudy.fitting.posterior import Posterior
 from understudy.fitting.progress import fit_progress
 from understudy.models.contract import Arrays, Model
 from understudy.models.density import Density, density_of
+from understudy.models.gaussian import GaussianModel
 from understudy.privacy.contract import Fitted, Generated, Matrix, Terms, Vector
 from understudy.privacy.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
 from understudy.privacy.record_bounds import record_bounds
 from understudy.survey.survey import Survey
 
+FEW = 10  # draws per coordinate below which their covariance is not trusted
 PROBES = 8  # parameter values at which an impossible record must be impossible
 
 
@@ -107,7 +109,7 @@ class ModelFitter:
         centre = terms.prior_centre
         first = self.model.start(self.safe_arrays, terms.alpha)
         if start is None and first is not None:
-            start = np.asarray(self.density.unconstrain(first, self.safe_arrays))[None]
+            start = self._own_starts(first, terms)
         inputs = {
             "arrays": {name: jnp.asarray(array) for name, array in self.safe_arrays.items()},
             "alpha": jnp.asarray(terms.alpha, dtype=jnp.float64),
@@ -121,9 +123,20 @@ class ModelFitter:
         if first is not None:
             scale = self.model.start_scale(first, self.safe_arrays, terms.alpha)
             inputs["scale"] = jnp.asarray(self.density.free_scale(scale))
+        elif isinstance(self.model, GaussianModel):
+            inputs["scale"] = jnp.asarray(_factor(start, self.density.dimension))
         iterations = self.settings.chains * (self.settings.warmup + self.settings.per_chain)
         with fit_progress(stage, iterations, self.show_progress) as tick:
             return sample(self.density, inputs, self.settings, self._key(stage), start, tick)
+
+    def _own_starts(self, first: dict[str, Any], terms: Terms) -> Matrix:
+        """A place for each chain, found apart: chains from one place agree too easily."""
+        others = [
+            self.model.start(self.safe_arrays, terms.alpha, chain) or first
+            for chain in range(1, self.settings.chains)
+        ]
+        places = [self.density.unconstrain(one, self.safe_arrays) for one in (first, *others)]
+        return np.stack([np.asarray(place) for place in places])
 
     def record_loglik(self, position: Vector) -> Vector:
         return np.asarray(self.density.evaluate_now(jnp.asarray(position), self.safe_arrays)[1])
@@ -201,6 +214,13 @@ def _generated(
     density: Density, key: Array, position: Array, arrays: Any
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     return density.generate(key, position, arrays), density.constrain(position, arrays)
+
+
+def _factor(draws: Matrix | None, d: int) -> Matrix:
+    """The Cholesky factor of the draws' covariance matrix; the identity where they are few."""
+    if draws is None or len(draws) < FEW * d:
+        return np.eye(d)
+    return np.asarray(np.linalg.cholesky(np.cov(draws.T)))
 
 
 def missing_values(survey: Survey, columns: tuple[str, ...]) -> NDArray[np.bool_]:

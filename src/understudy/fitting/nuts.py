@@ -84,7 +84,7 @@ class Chains:
 
 def log_density(density: Density, position: Array, inputs: Inputs) -> Array:
     """log prior(theta) + sum_i contribution_i(theta) (methods §3), for all mechanisms at once."""
-    position = position * inputs.get("scale", 1.0)  # the sampler's unit in each coordinate
+    position = _scaled(position, inputs.get("scale", 1.0))
     log_prior, record_loglik = density.evaluate(position, inputs["arrays"])
     own = jnp.isinf(inputs["prior_scale"])
     scale = jnp.where(own, 1.0, inputs["prior_scale"])
@@ -93,6 +93,17 @@ def log_density(density: Density, position: Array, inputs: Inputs) -> Array:
         record_loglik, inputs["reference_loglik"], inputs["alpha"], inputs["limit"]
     )
     return jnp.where(own, log_prior, around) + contribution.sum()
+
+
+def _scaled(points: Any, scale: Any) -> Any:
+    """Positions (..., d) from the sampler's coordinates, whose unit is `scale`: (d,), or a lower
+    triangular factor (d, d) where coordinates are known to be correlated."""
+    return points @ scale.T if jnp.ndim(scale) == 2 else points * scale
+
+
+def _unscaled(points: NDArray[np.float64], inputs: Inputs) -> NDArray[np.float64]:
+    scale = np.asarray(inputs.get("scale", 1.0))
+    return np.asarray(np.linalg.solve(scale, points.T).T if scale.ndim == 2 else points / scale)
 
 
 def sample(
@@ -109,7 +120,7 @@ def sample(
     if start is None:
         points = _starting_points(program, key_start, settings.chains, inputs)
     else:
-        points = _spread(np.asarray(start), settings.chains) / np.asarray(inputs.get("scale", 1.0))
+        points = _unscaled(_spread(np.asarray(start), settings.chains), inputs)
     for target in [settings.target_acceptance, *CAREFUL]:
         if target < settings.target_acceptance:
             continue
@@ -120,7 +131,7 @@ def sample(
         found = _run(chains, density, settings, inputs)
         if not found.diagnostics.diverged:
             break
-        points = found.positions[:, -1] / np.asarray(inputs.get("scale", 1.0))
+        points = _unscaled(found.positions[:, -1], inputs)
     return found
 
 
@@ -133,7 +144,7 @@ def _run(chains: list[_Chain], density: Density, settings: Settings, inputs: Inp
             for done in [threads.submit(chain.run_to, length) for chain in chains]:
                 done.result()
             positions = np.stack([chain.kept(length, thinning) for chain in chains])
-            positions = positions * np.asarray(inputs.get("scale", 1.0))
+            positions = np.asarray(_scaled(positions, np.asarray(inputs.get("scale", 1.0))))
             divergences = sum(chain.divergences(length) for chain in chains)
             names, numbers = density.judged(positions, inputs["arrays"])
             found = diagnose(numbers, divergences, names, thinning)
@@ -225,7 +236,12 @@ class _Program:
                 key, stage, closes = this
                 log_size = jnp.where(stage == SAMPLING, step.log_step_size_avg, step.log_step_size)
                 chain, info = kernel(
-                    key, chain, density_at, jnp.exp(log_size), metric.inverse_mass_matrix
+                    key,
+                    chain,
+                    density_at,
+                    jnp.exp(log_size),
+                    metric.inverse_mass_matrix,
+                    density.model.deepest_tree,
                 )
                 step = jax.lax.cond(
                     stage == SAMPLING,

@@ -89,8 +89,18 @@ class Model(ABC):
         """
         return False
 
-    def start(self, arrays: Arrays, alpha: NDArray[np.float64]) -> dict[str, Any] | None:  # noqa: ARG002
-        """Parameters by site name where chains start; None leaves it to the sampler."""
+    @property
+    def deepest_tree(self) -> int:
+        """A trajectory of the sampler has at most 2 to this power steps, less one."""
+        return 10
+
+    def start(
+        self,
+        arrays: Arrays,  # noqa: ARG002
+        alpha: NDArray[np.float64],  # noqa: ARG002
+        chain: int = 0,  # noqa: ARG002
+    ) -> dict[str, Any] | None:
+        """Parameters by site name where this chain starts; None leaves it to the sampler."""
         return None
 
     def start_scale(

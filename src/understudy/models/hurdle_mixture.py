@@ -12,6 +12,7 @@ their sum over n records keeps its digits.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gamma, inf, log, pi, sqrt
 from typing import Any
 
@@ -25,6 +26,31 @@ from scipy.stats import t as student_t
 
 LARGEST_SIZE = 20.0  # without declared bounds: exp(20) times a typical income
 HALF_LOG_TWO_PI = 0.9189385332046727
+SINGLE = jnp.float32
+
+
+@dataclass(frozen=True)
+class Hurdle:
+    """P(zero | not negative) by group (G,), the groups (n, G), and P(negative)."""
+
+    at_zero: Array
+    groups: Array
+    negative: Array
+
+    @property
+    def zero(self) -> Array:
+        """P(zero) of each record, (n,)."""
+        return (1.0 - self.negative) * (self.groups @ self.at_zero)
+
+    def log_shares(self) -> tuple[Array, Array, Array]:
+        """log P(positive), log P(zero), (n,), and log P(negative); logarithms by group, not by
+        record. Where losses are declared impossible (negative = 0), a loss has -inf."""
+        not_negative = jnp.log1p(-self.negative)
+        positive = self.groups @ jnp.log1p(-self.at_zero) + not_negative
+        zero = self.groups @ jnp.log(self.at_zero) + not_negative
+        possible = self.negative > 0
+        of_negative = jnp.where(possible, jnp.log(jnp.where(possible, self.negative, 1.0)), -inf)
+        return positive, zero, of_negative
 
 
 class HurdleMixture(dist.Distribution):  # type: ignore[misc]
@@ -37,40 +63,39 @@ class HurdleMixture(dist.Distribution):  # type: ignore[misc]
 
     def __init__(
         self,
-        mean: Array,
+        theta: Array,
         sigma: Array,
         log_share: Array,
-        zero: Array,
-        negative: Array,
+        hurdle: Hurdle,
         loss: tuple[Array, Array],
         centre: Array,
         largest: Array,
+        rows: Array,
         sign: Array | None = None,
         given: Array | None = None,
     ) -> None:
-        self.means, self.sigma, self.log_share = mean, sigma, log_share
-        self.zero, self.negative, self.loss = zero, negative, loss
+        self.theta, self.sigma, self.log_share, self.rows = theta, sigma, log_share, rows
+        self.hurdle, self.loss = hurdle, loss
         self.centre, self.largest, self.sign, self.given = centre, largest, sign, given
-        super().__init__(batch_shape=(mean.shape[1],), event_shape=())
+        super().__init__(batch_shape=(rows.shape[1],), event_shape=())
 
     def log_prob(self, value: Array) -> Array:
         size = self._size(value)
-        positive = mixture_log_density(size, self.means, self.sigma, self.log_share)
+        positive = mixture_log_density(self.theta, self.sigma, self.log_share, size, self.rows)
         centre, spread = self.loss
         negative = dist.Normal(centre, spread).log_prob(size)
         zero = jnp.zeros_like(positive)
         if self.sign is None:
-            positive = positive + jnp.log1p(-self.zero - self.negative)
-            # a category that is declared impossible has probability 0 only where it is met
-            negative = negative + jnp.log(jnp.where(value < 0, self.negative, 1.0))
-            zero = jnp.log(jnp.where(value == 0, self.zero, 1.0))
+            of_positive, of_zero, of_negative = self.hurdle.log_shares()
+            positive, zero, negative = positive + of_positive, of_zero, negative + of_negative
         return jnp.where(value > 0, positive, jnp.where(value < 0, negative, zero))
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Array:  # noqa: ARG002
         of_category, of_component, of_size, of_loss = jax.random.split(key, 4)
         n = self.batch_shape[0]
-        component = jax.random.categorical(of_component, self._component_logits(), axis=0)
-        mean = jnp.take_along_axis(self.means, component[None], axis=0)[0]
+        means = self.theta @ self.rows
+        component = jax.random.categorical(of_component, self._component_logits(means), axis=0)
+        mean = jnp.take_along_axis(means, component[None], axis=0)[0]
         size = normal_below(of_size, mean, self.sigma[component], self.largest[0])
         loss = normal_below(of_loss, self.loss[0] + jnp.zeros(n), self.loss[1], self.largest[1])
         sign = self._signs(of_category) if self.sign is None else self.sign
@@ -78,15 +103,16 @@ class HurdleMixture(dist.Distribution):  # type: ignore[misc]
 
     def _signs(self, key: Array) -> Array:
         uniform = jax.random.uniform(key, self.batch_shape)
-        not_negative = jnp.where(uniform < self.negative + self.zero, 0.0, 1.0)
-        return jnp.where(uniform < self.negative, -1.0, not_negative)
+        negative, zero = self.hurdle.negative, self.hurdle.zero
+        not_negative = jnp.where(uniform < negative + zero, 0.0, 1.0)
+        return jnp.where(uniform < negative, -1.0, not_negative)
 
-    def _component_logits(self) -> Array:
+    def _component_logits(self, means: Array) -> Array:
         """log of pi_k, times the density of the record's own positive value where it is given."""
-        prior = jnp.broadcast_to(self.log_share[:, None], self.means.shape)
+        prior = jnp.broadcast_to(self.log_share[:, None], means.shape)
         if self.given is None:
             return prior
-        z = (self._size(self.given) - self.means) / self.sigma[:, None]
+        z = (self._size(self.given) - means) / self.sigma[:, None]
         posterior = prior - jnp.log(self.sigma)[:, None] - 0.5 * z * z
         return jnp.where(self.given > 0, posterior, prior)
 
@@ -101,13 +127,48 @@ def normal_below(key: Array, mean: Array, sigma: Array, largest: Array) -> Array
     return jnp.minimum(mean + sigma * ndtri(uniform * mass), largest)
 
 
-def mixture_log_density(size: Array, mean: Array, sigma: Array, log_share: Array) -> Array:
-    """log sum_k pi_k N(size_i; mean_ki, sigma_k^2), (n,); single precision inside."""
-    single = jnp.float32
-    scale = (1.0 / sigma).astype(single)[:, None]
-    z = (size.astype(single)[None] - mean.astype(single)) * scale
-    constant = (log_share - jnp.log(sigma) - HALF_LOG_TWO_PI).astype(single)[:, None]
-    return jax.nn.logsumexp(constant - 0.5 * z * z, axis=0).astype(jnp.float64)
+@jax.custom_jvp
+def mixture_log_density(
+    theta: Array, sigma: Array, log_share: Array, size: Array, rows: Array
+) -> Array:
+    """log sum_k pi_k N(size_i; theta_k q_i, sigma_k^2), (n,); single precision inside.
+
+    `rows` are the columns of all records lying down, (R, n). Only the parameters have a
+    derivative; it is written out, because with the responsibilities r_ki, which the value has
+    computed anyway, it is one product: d value_i = sum_k r_ki d log(pi_k N_ki).
+    """
+    return _value_and_shares(theta, sigma, log_share, size, rows)[0]
+
+
+@mixture_log_density.defjvp
+def _mixture_log_density_jvp(
+    primals: tuple[Array, ...], tangents: tuple[Array, ...]
+) -> tuple[Array, Array]:
+    sigma, rows = primals[1], primals[4].astype(SINGLE)
+    value, responsibility, z = _value_and_shares(*primals)
+    d_theta, d_sigma, d_log_share = tangents[:3]
+    by_sigma = d_sigma / sigma
+    # d log N = z d theta q / sigma + (z^2 - 1) d sigma / sigma
+    along = (d_theta / sigma[:, None]).astype(SINGLE) @ rows + z * _column(by_sigma)
+    joint = _column(d_log_share - by_sigma) + z * along
+    return value, (responsibility * joint).sum(axis=0).astype(jnp.float64)
+
+
+def _value_and_shares(
+    theta: Array, sigma: Array, log_share: Array, size: Array, rows: Array
+) -> tuple[Array, Array, Array]:
+    """The log density (n,), the responsibilities and the standardised residuals, (K, n)."""
+    mean = theta.astype(SINGLE) @ rows.astype(SINGLE)
+    z = (size.astype(SINGLE) - mean) * _column(1.0 / sigma)
+    joint = _column(log_share - jnp.log(sigma) - HALF_LOG_TWO_PI) - 0.5 * z * z
+    top = joint.max(axis=0)
+    part = jnp.exp(joint - top)
+    total = part.sum(axis=0)
+    return (top + jnp.log(total)).astype(jnp.float64), part / total, z
+
+
+def _column(by_component: Array) -> Array:
+    return by_component.astype(SINGLE)[:, None]
 
 
 class HalfT(dist.Distribution):  # type: ignore[misc]

@@ -8,7 +8,10 @@ what we do otherwise:
 - log y is taken less log(typical), so that an intercept near 0 means a typical income. R's own
   zero-mean prior needs an intercept scale of 10, and components without records then generate
   absurd incomes when z is drawn from pi.
-- sigma_k and s_r have floors: tied incomes would make the posterior improper.
+- sigma_k and s_r have floors: tied incomes would make the posterior improper. That of sigma_k
+  is 0.2, R's radius of closeness. With a lower one, each chain finds another small set of
+  records that some regression fits within a few percent, never leaves it (R-hat 1.36 against
+  1.11 at n = 6,334), and synthesizes those incomes nearly as they are.
 - Sampling is in whitened coordinates theta = L beta, with X'X/n = L'L (public): nearly
   uncorrelated.
 - Where the codebook declares bounds, generated sizes are cut off there: a half-t sigma_k lets a
@@ -16,7 +19,8 @@ what we do otherwise:
 - Zero and negative incomes are never dropped: see `HurdleMixture`.
 
 Labels switch and components empty and fill, so parameters have no R-hat worth the name. Chains
-are judged on `predictive` quantities: the distribution that generates the data.
+start apart, each from its own run of EM, and are judged on the distribution that generates the
+data (`mixture_judged`).
 """
 
 from __future__ import annotations
@@ -32,24 +36,23 @@ import numpyro
 import numpyro.distributions as dist
 import polars as pl
 from jax import Array
-from jax.scipy.special import ndtr
 from numpy.typing import NDArray
 from numpyro.distributions.transforms import LowerCholeskyAffine
 
 from understudy.errors import Refused, UnknownName
 from understudy.models.contract import Arrays, Columns, Model, array_column
 from understudy.models.design_matrix import design_matrix
-from understudy.models.hurdle_mixture import LARGEST_SIZE, HalfT, HurdleMixture
+from understudy.models.hurdle_mixture import LARGEST_SIZE, HalfT, Hurdle, HurdleMixture
+from understudy.models.mixture_judged import generating_quantities
 from understudy.models.mixture_start import em_start
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
 
 Assignments = Literal["posterior", "prior"]
 Zero = Literal["hurdle", "public"]
-SIGMA_FLOOR = 0.05
+SIGMA_FLOOR = 0.2
 SPREAD_FLOOR = 0.02
-JUDGED_RECORDS = 400
-JUDGED_PLACES = (-2.0, -1.0, -0.4, 0.0, 0.4, 1.0, 1.6)  # of log(y / typical)
+DEEPEST_TREE = 6  # measured: longer trajectories give fewer effective draws per gradient
 
 
 @dataclass(frozen=True)
@@ -107,8 +110,10 @@ class Mixture(Model):
         X = design_matrix(survey, self.predictors, self.sensitive, like)
         own = X if like is None else design_matrix(like, self.predictors, self.sensitive)
         L, typical = whitening(own), self._typical(like or survey)
+        rows = np.linalg.solve(L.T, X.T)
         arrays: Arrays = {
-            "Q": np.linalg.solve(L.T, X.T).T,
+            "Q": rows.T,
+            "rows": np.ascontiguousarray(rows, dtype=np.float32),
             "L": L,
             "centre": np.asarray(log(typical)),
             "groups": one_hot_groups(survey, self.zero_by, like),
@@ -125,6 +130,7 @@ class Mixture(Model):
     def function(
         self,
         Q: Any,
+        rows: Any,
         L: Any,
         centre: Any,
         groups: Any,
@@ -144,18 +150,16 @@ class Mixture(Model):
         theta = numpyro.sample("theta", whitened.to_event(1))
         loss = self._loss()
         nobody = jnp.asarray(0.0)
-        zero, negative = nobody, nobody
+        at_zero, negative = jnp.zeros(groups.shape[1]), nobody
         if self.zero == "hurdle":
             at_zero = numpyro.sample(
                 "zero", dist.Beta(0.5, 0.5).expand([groups.shape[1]]).to_event(1)
             )
             # share of losses among all; 0 where the codebook says that there are none
             negative = losses * numpyro.sample("negative", dist.Beta(0.5, 0.5))
-            zero = (1.0 - negative) * (groups @ at_zero)
-        mean = theta @ Q.T
         law = HurdleMixture(
-            mean, sigma, jnp.log(share), zero, negative, loss, centre, largest, sign,
-            given if y is None else None,
+            theta, sigma, jnp.log(share), Hurdle(at_zero, groups, negative), loss, centre, largest,
+            rows if y is not None else Q.T, sign, given if y is None else None,
         )  # fmt: skip
         with numpyro.plate("record", Q.shape[0]):
             numpyro.sample("y", law, obs=y)
@@ -194,7 +198,11 @@ class Mixture(Model):
             )
         return "y", bounds
 
-    def start(self, arrays: Arrays, alpha: NDArray[np.float64]) -> dict[str, Any]:
+    @property
+    def deepest_tree(self) -> int:
+        return DEEPEST_TREE
+
+    def start(self, arrays: Arrays, alpha: NDArray[np.float64], chain: int = 0) -> dict[str, Any]:
         """Parameters to start from: the components by EM, everything else at a middle value."""
         y = np.asarray(arrays["y"])
         positive = y > 0
@@ -204,7 +212,7 @@ class Mixture(Model):
             )
         size = np.log(y[positive]) - float(arrays["centre"])
         Q, L = np.asarray(arrays["Q"]), np.asarray(arrays["L"])
-        found = em_start(Q[positive], size, alpha[positive], self.components, SIGMA_FLOOR, 0)
+        found = em_start(Q[positive], size, alpha[positive], self.components, SIGMA_FLOOR, chain)
         beta = np.linalg.solve(L, found.theta.T).T
         groups = np.asarray(arrays["groups"])
         zero = (groups.T @ (y == 0) + 0.5) / (groups.sum(axis=0) + 1.0)
@@ -243,18 +251,7 @@ class Mixture(Model):
         }
 
     def predictive(self, parameters: Mapping[str, Array], arrays: Mapping[str, Any]) -> Any:
-        """F(y) over the records at fixed places, the average coefficients sum_k pi_k theta_k, and
-        the shares of zero and negative: what the synthetic data are made of, free of labels."""
-        share, sigma, theta = (parameters[name] for name in ("share", "sigma", "theta"))
-        Q = arrays["Q"]
-        some = Q[:: max(1, Q.shape[0] // JUDGED_RECORDS)]
-        mean = theta @ some.T
-        found = {}
-        for place in JUDGED_PLACES:
-            below = ndtr((place - mean) / sigma[:, None]).mean(axis=1)
-            found[f"F({place:g})"] = share @ below
-        average = share @ theta
-        found |= {f"coefficient[{r}]": average[r] for r in range(theta.shape[1])}
+        found = generating_quantities(parameters, arrays)
         if self.zero == "hurdle":
             zero = parameters["zero"]
             found |= {f"zero[{g}]": zero[g] for g in range(zero.shape[0])}

@@ -1,12 +1,13 @@
 """Tables of field x gender with all margins, in plain NumPy, for studies that make thousands.
 
 The same numbers as `tabulate` (tested), for the 27 cells of T at once: Taylor variances by
-stratum, or over the whole sample where `strata` is None.
+stratum, by strata of known size, or over the whole sample.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,7 @@ from understudy.tables.combine import combine
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Variance = Literal["strata", "known sizes", "whole"]
 
 ALL = "All"
 CELLS = [(f, g) for f in (*map(str, FIELDS), ALL) for g in (ALL, *GENDERS)]  # T's order, 27
@@ -55,23 +57,26 @@ class CellTable:
         )
         self.stratum: Ints = np.unique(field, return_inverse=True)[1]
 
-    def counts(self, w: Floats, stratified: bool = True) -> CellEstimates:
+    def counts(self, w: Floats, kind: Variance = "strata") -> CellEstimates:
         z = self.inside * w
-        return CellEstimates(z.sum(axis=1), self._variance(z, stratified))
+        return CellEstimates(z.sum(axis=1), self._variance(z, w, kind))
 
-    def means(self, y: Floats, w: Floats, stratified: bool = True) -> CellEstimates:
+    def means(self, y: Floats, w: Floats, kind: Variance = "strata") -> CellEstimates:
         z = self.inside * w
         size = z.sum(axis=1)
         mean = z @ y / size
         residual = z * (y - mean[:, None]) / size[:, None]
-        return CellEstimates(mean, self._variance(residual, stratified))
+        return CellEstimates(mean, self._variance(residual, w, kind))
 
-    def _variance(self, z: Floats, stratified: bool) -> Floats:
-        """sum_h n_h/(n_h - 1) sum_i (z_i - zbar_h)^2 (methods §2), every record its own PSU."""
-        stratum = self.stratum if stratified else np.zeros_like(self.stratum)
+    def _variance(self, z: Floats, w: Floats, kind: Variance) -> Floats:
+        """sum_h n_h/(n_h - 1) sum_i (z_i - zbar_h)^2 (methods §2), every record its own PSU; with
+        known stratum sizes z_i - w_i Z_h/N_h stands for z_i (methods §5)."""
+        stratum = np.zeros_like(self.stratum) if kind == "whole" else self.stratum
         total = np.zeros(len(z))
         for h in range(stratum.max() + 1):
-            part = z[:, stratum == h]
+            part, weight = z[:, stratum == h], w[stratum == h]
+            if kind == "known sizes":
+                part = part - np.outer(part.sum(axis=1) / weight.sum(), weight)
             n = part.shape[1]
             total += n / (n - 1) * np.square(part - part.mean(axis=1, keepdims=True)).sum(axis=1)
         return total

@@ -28,7 +28,14 @@ from understudy.privacy.contract import Mechanism
 from understudy.privacy.laplace_table import laplace_table
 from understudy.privacy.mechanisms import Censored, ReferenceCensored, Weighted
 from understudy.studies.application import run_application
-from understudy.studies.cell_tables import CELLS, CellTable, Intervals, combined, population_truth
+from understudy.studies.cell_tables import (
+    CELLS,
+    CellTable,
+    Intervals,
+    Variance,
+    combined,
+    population_truth,
+)
 from understudy.studies.doctorates import codebook, population, sample
 from understudy.studies.paper_files import paper_files, weight_pictures
 from understudy.survey.design import Design
@@ -148,14 +155,18 @@ def _plain_rows(
 def _released(
     key: tuple[str, str, float, int, str], table: CellTable, files: list[dict[str, Floats]]
 ) -> list[tuple[Any, ...]]:
-    """Tables of m files. The recommended formulas are plain weighted estimation, as `tabulate`
-    does it. The paper's are the same for FBS; for FBP (T §2.3) counts have no strata and means
-    no weights (margins by the number of records, which fits T's Table 3)."""
+    """Tables of m files. The recommended formulas are plain weighted estimation with public
+    stratum sizes, as `tabulate` does it. The paper's are weighted estimation by strata for FBS;
+    for FBP (T §2.3) counts have no strata and means no weights (margins by the number of records,
+    which fits T's Table 3)."""
     df = float(table.inside.shape[1] - 8)
-    own = key[0] == "FBP" and key[4] == "paper"
-    counts = [table.counts(one["w"], stratified=not own) for one in files]
+    paper = key[4] == "paper"
+    own = paper and key[0] == "FBP"
+    kind: Variance = "whole" if own else "strata" if paper else "known sizes"
+    counts = [table.counts(one["w"], kind) for one in files]
     weights = [np.ones_like(one["w"]) if own else one["w"] for one in files]
-    means = [table.means(one["y"], w) for one, w in zip(files, weights, strict=True)]
+    by_strata: Variance = "strata" if paper else "known sizes"
+    means = [table.means(one["y"], w, by_strata) for one, w in zip(files, weights, strict=True)]
     return [
         (*key, "count", combined(counts, df, normal=own)),
         (*key, "mean(salary)", combined(means, df)),

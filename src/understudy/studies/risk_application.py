@@ -7,7 +7,7 @@ shown with what failed, because this is a study and nothing is released from it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,9 +16,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from understudy.fitting.diagnostics import Diagnostics
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.nuts import Settings
+from understudy.fitting.posterior import Posterior
 from understudy.models.mixture import Mixture
 from understudy.privacy.contract import Mechanism
 from understudy.privacy.mechanisms import ConstantWeight, MarginalRisk, PairwiseRisk, Unweighted
@@ -51,10 +51,10 @@ class ApplicationDesign:
     components: int = 10
     predictors: str = PREDICTORS
     datasets: int = 20
-    draws: int = 1000
+    draws: int = 1500
     chains: int = 4
-    warmup: int = 300
-    most_thinning: int = 2
+    warmup: int = 500
+    most_thinning: int = 4
 
     @property
     def settings(self) -> Settings:
@@ -107,7 +107,7 @@ class _Run:
         began = perf_counter()
         fitter = _fitter(self.design, self.model, self.survey, self.seed)
         terms = self.mechanism.prepare(fitter, self.design.datasets).terms
-        fitted = fitter.fit(terms, "release")
+        fitted = shown(fitter.fit(terms, "release"))
         generated, _ = fitter.generate(fitted, self.design.datasets)
         sets = [self.model.restore(one, self.survey)["income"].to_numpy() for one in generated]
         result = measured(self.survey, sets, self.seed)
@@ -116,16 +116,33 @@ class _Run:
             **result,
             "weights": np.round(terms.alpha, 5).tolist(),
             "seconds": perf_counter() - began,
-            "convergence": convergence(fitted.diagnostics),
+            "convergence": convergence(fitted),
         }
 
 
-def convergence(found: Diagnostics) -> Row:
-    """R-hat and bulk ESS of the predictive quantities, and what stands against the fit."""
+class ShownPosterior(Posterior):
+    """A fit that a release may refuse; the study takes its draws and shows what failed."""
+
+    def spaced(self, number: int) -> Vector:
+        return self.positions[(np.arange(1, number + 1) * len(self.positions)) // number - 1]
+
+
+def shown(fitted: Posterior) -> ShownPosterior:
+    return ShownPosterior(*(getattr(fitted, one.name) for one in fields(fitted)))
+
+
+def convergence(fitted: Posterior) -> Row:
+    """R-hat and bulk ESS of the predictive quantities, by how much the means of the chains
+    differ, and what stands against the fit."""
+    found = fitted.diagnostics
+    by_chain = fitted.density.judged(fitted.chains, fitted.arrays)[1].mean(axis=1)
+    apart = np.ptp(by_chain, axis=0)
+    numbers = zip(found.coordinates, apart, found.rhat, found.ess_bulk, strict=True)
     quantities = [
-        {"quantity": name, "R-hat": round(float(r), 4), "bulk ESS": round(float(e), 1)}
-        for name, r, e in zip(found.coordinates, found.rhat, found.ess_bulk, strict=True)
-    ]
+        {"quantity": name, "chains apart": round(float(a), 5), "R-hat": round(float(r), 4),
+         "bulk ESS": round(float(e), 1)}
+        for name, a, r, e in numbers
+    ]  # fmt: skip
     return {"quantities": quantities, "failures": found.failures, "chains": found.chains,
             "draws": found.draws, "thinning": found.thinning,
             "divergences": found.divergences}  # fmt: skip

@@ -23,9 +23,10 @@ SMALL_PATTERNS = (
 CONVERGENCE = (
     "A mixture's labels switch, and components fill and empty, so its parameters have no R-hat "
     "worth the name. Chains are judged on what generates the data: the distribution function of "
-    "income at fixed places, the average coefficients, and the shares of zero. All chains start "
-    "from the same EM solution: agreement says that they explore the same part, not that there is "
-    "no other."
+    "synthetic income at fixed places, its regression on the predictors, and the shares of zero. "
+    "Each chain starts from its own run of EM. A release would ask for an R-hat below 1.01 and an "
+    "effective size above 400 for each of them; where a fit does not pass, “chains apart” says by "
+    "how much the means of its chains differ, to be compared with U_m."
 )
 
 

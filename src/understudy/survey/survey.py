@@ -11,8 +11,10 @@ import ibis.expr.types as ir
 import polars as pl
 
 from understudy.errors import Refused, UnknownName
-from understudy.survey.codebook import Codebook, Column
+from understudy.survey.codebook import Codebook, Column, Value
 from understudy.survey.design import Design
+
+LONG_LIST = 500  # levels; a longer list is compared here and not written into a query
 
 
 class Survey:
@@ -99,11 +101,17 @@ class Survey:
                 "must be above 0 (drop records that do not represent anyone)."
             )
 
+    def _holds_others(self, name: str, allowed: list[Value]) -> bool:
+        """Whether a column holds other values; a query that names thousands of them is slow."""
+        known = set(allowed)
+        different = self.raw.select(name).distinct().limit(len(known) + 2).to_polars()[name]
+        return any(value is not None and value not in known for value in different.to_list())
+
     def _check_levels(self) -> None:
         columns = [c for c in self._codebook or () if c.levels is not None]
         if not columns:
             return
-        outside = {}
+        outside, wrong = {}, []
         for column in columns:
             if not _same_kind(self.raw[column.name], column):
                 raise Refused(
@@ -112,9 +120,14 @@ class Survey:
                 )
             values = self.raw[column.name]
             allowed = [*(column.levels or ()), *column.missing]
-            outside[column.name] = (values.notnull() & ~values.isin(allowed)).any()
-        found = self.raw.aggregate(**outside).to_polars().row(0, named=True)
-        wrong = [name for name, any_outside in found.items() if any_outside]
+            if len(allowed) > LONG_LIST:
+                if self._holds_others(column.name, allowed):
+                    wrong.append(column.name)
+            else:
+                outside[column.name] = (values.notnull() & ~values.isin(allowed)).any()
+        if outside:
+            found = self.raw.aggregate(**outside).to_polars().row(0, named=True)
+            wrong += [name for name, any_outside in found.items() if any_outside]
         if wrong:
             names = ", ".join(f"`{name}`" for name in wrong)
             raise Refused(

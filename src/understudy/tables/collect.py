@@ -6,9 +6,10 @@ same code. What comes back is small: a row per stratum, PSU and cell.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isclose, nan
 from typing import Any
 
 import ibis
@@ -19,13 +20,15 @@ from ibis.expr.operations import Literal
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
+from understudy.survey.codebook import Value
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.tables.replicates import replicate_df
-from understudy.tables.taylor import Rows, Strata, check_strata
+from understudy.tables.taylor import Rows, RowWeights, Strata, check_strata
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+ADDS_UP = 1e-6  # relative: weights may have been rounded in a file
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Sums:
     pivots: tuple[float, ...]
     design: Design
     replicates: tuple[str, ...]
+    calibrated: bool = False  # the weights of every stratum add up to its public size
 
     @cached_property
     def strata(self) -> Strata:
@@ -74,6 +78,18 @@ class Sums:
             uu=sums("uu") * records,
             uv=sums("uv") * records,
             vv=sums("vv") * records,
+            weights=self._weights(j) if self.calibrated else None,
+        )
+
+    def _weights(self, j: int) -> RowWeights:
+        frame, zero = self.frame, np.zeros(self.frame.height)
+        records = frame["n"].to_numpy().astype(np.float64)
+
+        def about_mean(name: str) -> Floats:
+            return frame[name].to_numpy() * records if name in frame.columns else zero
+
+        return RowWeights(
+            frame["w"].to_numpy(), *(about_mean(name) for name in ("ww", f"uw{j}", f"vw{j}"))
         )
 
     def replicated(self, j: int) -> tuple[Floats, Floats]:
@@ -145,10 +161,14 @@ def collect(
     if not replicates:
         keys += ["h", "c"] if design.psu else ["h"]
     sums = _aggregates(records, design, len(statistics), len(replicates))
+    sizes = survey.codebook.population_by.get(design.strata or "", {}) if design.weight else {}
+    if sizes and not replicates:
+        sums |= _weight_sums(records, design, len(statistics))
     grouped = records.group_by(keys).aggregate(**sums) if keys else records.aggregate(**sums)
     frame = grouped.to_polars()
     frame = frame.sort(keys, nulls_last=True) if keys else frame
-    return Sums(frame, tuple(statistics), pivots, design, replicates)
+    calibrated = bool(sizes) and not replicates and _adds_up(frame, sizes)
+    return Sums(frame, tuple(statistics), pivots, design, replicates, calibrated)
 
 
 def replicate_degrees(survey: Survey, replicates: Sequence[str]) -> float:
@@ -234,6 +254,28 @@ def _aggregates(records: ir.Table, design: Design, count: int, replicates: int) 
         sums |= {"f_low": records.f.min(), "f_high": records.f.max()}
         sums["f_missing"] = records.f.isnull().sum()
     return sums
+
+
+def _weight_sums(records: ir.Table, design: Design, count: int) -> dict[str, Any]:
+    """Sums of the weights and their products with each statistic, for public stratum sizes."""
+    sums: dict[str, Any] = {"w": records.w.sum()}
+    if design.psu is None:
+        sums["ww"] = records.w.var(how="pop")
+        for j in range(count):
+            for letter, name in ((f"uw{j}", f"a{j}"), (f"vw{j}", f"x{j}")):
+                if name in records.columns:
+                    sums[letter] = (records.w * records[name]).cov(records.w, how="pop")
+    return sums
+
+
+def _adds_up(frame: pl.DataFrame, sizes: Mapping[Value, float]) -> bool:
+    """Whether the weights of every stratum add up to its public size."""
+    by_stratum = frame.group_by("h").agg(pl.col("w").sum())
+    public = {str(level): size for level, size in sizes.items()}
+    return all(
+        isclose(total, public.get(str(level), nan), rel_tol=ADDS_UP)
+        for level, total in by_stratum.iter_rows()
+    )
 
 
 def _codes(frame: pl.DataFrame, names: list[str]) -> Ints:

@@ -181,7 +181,9 @@ def _unpacked(places: Counts, sizes: Sequence[int]) -> Codes:
     codes = np.empty((len(sizes), places.size), dtype=np.int32)
     rest = places
     for j in range(len(sizes) - 1, -1, -1):
-        rest, codes[j] = np.divmod(rest, sizes[j])
+        quotient = rest // sizes[j]  # by a constant: NumPy's divmod is not vectorised, this is
+        codes[j] = rest - quotient * sizes[j]
+        rest = quotient
     return codes.T
 
 

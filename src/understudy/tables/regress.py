@@ -63,6 +63,8 @@ def regress(
         fit = fit_survey(survey, formula, family, where)
         variance = np.diag(fit.covariance)
         return _frame(fit.names, fit.coefficients, variance, np.full(len(variance), fit.df), level)
+    if combine is None:
+        combine = getattr(survey, "kind", None)  # an opened release knows its rule
     fits = [fit_survey(one, formula, family, where) for one in survey]
     if not fits:
         raise Refused("Give one Survey, or a list with at least one Survey.")

@@ -53,6 +53,8 @@ def tabulate(
         if combine not in (None, "none"):
             raise Refused("`combine` is for a list of synthetic surveys; this is one survey.")
         return _with_limits(_estimates(survey, statistics, by, margins, where, level), level)
+    if combine is None:
+        combine = getattr(survey, "kind", None)  # an opened release knows its rule
     surveys = list(survey)
     _check_list(surveys, combine)
     tables = [_estimates(one, statistics, by, margins, where, level) for one in surveys]

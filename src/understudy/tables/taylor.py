@@ -10,6 +10,10 @@ The database returns one row per stratum, PSU and cell with sums u = sum w (y - 
 v = sum w x; R0, the overall ratio, is subtracted first so that squares of large numbers do
 not cancel. Where every record is its own PSU, a row holds all records of a stratum and cell
 and brings their sums of squares about the row's mean, merged here without cancellation.
+
+Where the weights of every stratum add up to its public size N_h (post-stratification on the
+strata), z_i is replaced by its residual z_i - w_i Z_h/N_h, Z_h the stratum's sum of z: w (1_g -
+p_hg) for a count (methods §5; R survey's postStratify).
 """
 
 from __future__ import annotations
@@ -58,6 +62,16 @@ def check_strata(strata: Strata) -> None:
 
 
 @dataclass(frozen=True)
+class RowWeights:
+    """Sums of the weights of all records of a row, and products with u and v about the means."""
+
+    w: Floats
+    ww: Floats
+    uw: Floats
+    vw: Floats
+
+
+@dataclass(frozen=True)
 class Rows:
     """Sums per stratum, PSU and cell, for one statistic. All arrays are (rows,)."""
 
@@ -70,6 +84,7 @@ class Rows:
     uu: Floats  # sums of squares and products about the row's means; zero where PSUs exist
     uv: Floats
     vv: Floats
+    weights: RowWeights | None = None  # given where stratum sizes are public
 
 
 @dataclass(frozen=True)
@@ -100,16 +115,23 @@ def taylor(
     delta, size = shift[where], scale[where]
     z = (rows.u[inside] - delta * rows.v[inside]) / size
     within = rows.uu[inside] - 2 * delta * rows.uv[inside] + delta**2 * rows.vv[inside]
-    variance = stratified_variance(
-        z,
-        np.maximum(within, 0.0) / size**2,
-        rows.records[inside],
-        where,
-        rows.stratum[inside],
-        None if rows.psu is None else rows.psu[inside],
-        n_domains,
-        strata,
-    )
+    within = np.maximum(within, 0.0) / size**2
+    if rows.weights is not None:
+        with_w = (rows.weights.uw[inside] - delta * rows.weights.vw[inside]) / size
+        variance = calibrated_variance(
+            rows, rows.weights, inside, z, within, with_w, where, n_domains, strata
+        )
+    else:
+        variance = stratified_variance(
+            z,
+            within,
+            rows.records[inside],
+            where,
+            rows.stratum[inside],
+            None if rows.psu is None else rows.psu[inside],
+            n_domains,
+            strata,
+        )
     if strata.lonely_psu == "average":
         touched = np.zeros((n_domains, len(strata.psus)), dtype=bool)
         used = inside & rows.touched
@@ -147,6 +169,51 @@ def stratified_variance(
     about_mean = _sum_by(pair, within + records * deviation**2, size).reshape(shape)
     about_mean += (strata.psus - present) * mean**2
     return _sum_over_strata(about_mean, total**2, strata)
+
+
+def calibrated_variance(
+    rows: Rows,
+    weights: RowWeights,
+    inside: NDArray[np.bool_],
+    z: Floats,
+    within: Floats,
+    with_w: Floats,
+    domain: Ints,
+    n_domains: int,
+    strata: Strata,
+) -> Floats:
+    """V with the residuals z_i - w_i Z_h/N_h; they add up to 0 in every stratum.
+
+    z, within (sums of squares about the row's mean), with_w (products with w) and domain are of
+    the rows inside; records outside a domain have the residual -w_i Z_h/N_h.
+    """
+    n_strata = len(strata.psus)
+    shape, size = (n_domains, n_strata), n_domains * n_strata
+    pair = domain * n_strata + rows.stratum[inside]
+    share = _sum_by(pair, z, size).reshape(shape) / _sum_by(rows.stratum, weights.w, n_strata)
+    if rows.psu is None:
+        p = share.reshape(-1)[pair]
+        records = rows.records
+        squares = weights.ww + weights.w**2 / records
+        mean = (z - p * weights.w[inside]) / records[inside]
+        about = within - 2 * p * with_w + p**2 * weights.ww[inside] + records[inside] * mean**2
+        units = records[inside]
+        every, seen = _sum_by(rows.stratum, squares, n_strata), squares[inside]
+    else:
+        n_psus = int(rows.psu.max(initial=0)) + 1
+        of_psu = _sum_by(rows.psu, weights.w, n_psus)
+        stratum_of = np.zeros(n_psus, dtype=np.int64)
+        stratum_of[rows.psu] = rows.stratum
+        cluster, member = np.unique(pair * n_psus + rows.psu[inside], return_inverse=True)
+        pair, psu = cluster // n_psus, cluster % n_psus
+        total = _sum_by(member, z, len(cluster))
+        about = (total - share.reshape(-1)[pair] * of_psu[psu]) ** 2
+        units = np.ones(len(cluster))
+        every, seen = _sum_by(stratum_of, of_psu**2, n_strata), of_psu[psu] ** 2
+    outside = np.maximum(every - _sum_by(pair, seen, size).reshape(shape), 0.0)
+    outside[_sum_by(pair, units, size).reshape(shape) == strata.psus] = 0.0
+    about_mean = np.maximum(_sum_by(pair, about, size), 0.0).reshape(shape) + share**2 * outside
+    return _sum_over_strata(about_mean, np.zeros(shape), strata)
 
 
 def _sum_by(group: Ints, values: Floats, size: int) -> Floats:

@@ -18,11 +18,14 @@ import pyarrow as pa
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
+from understudy.verify.exact_sums import exact_decimal
 from understudy.verify.fingerprint import fingerprint
 from understudy.verify.partitions import UNIT_HEAD, UNIT_NUMBER, UNIT_TAIL, unit_digests
 from understudy.verify.workers import WorkerPool
 
 WEIGHT = "__weight"
+EXACT_WEIGHT = "__exact_weight"
+MOST_CODES = 1000  # levels of a text that get codes
 
 Relation = Literal["add-remove", "replace"]
 
@@ -94,14 +97,21 @@ class ConfidentialData:
 
 
 def _prepared(survey: Survey, unit: str | None) -> ir.Table:
-    """Codebook columns, the weight, and the unit's digests; not-a-number becomes null."""
+    """Codebook columns, the weight, and the unit's digests; not-a-number becomes null.
+
+    What every pass would compute again is kept: codes of text levels, the weight as a decimal.
+    """
     table = survey.table.mutate(**{"__row": ibis.row_number()})
     columns: dict[str, Any] = {}
     for column in survey.codebook:
         if column.role not in ("unit", "replicate"):
             columns[column.name] = _finite(table[column.name])
+            if _has_codes(column) and table[column.name].type().is_string():
+                codes = [(level, code) for code, level in enumerate(column.levels or ())]
+                columns[level_code(column.name)] = table[column.name].cases(*codes).cast("int16")
     weight = survey.design.weight
     columns[WEIGHT] = ibis.literal(1.0) if weight is None else table[weight].cast("float64")
+    columns[EXACT_WEIGHT] = exact_decimal(columns[WEIGHT])
     identity = table["__row"] if unit is None else table[unit]
     columns[UNIT_HEAD], columns[UNIT_TAIL] = unit_digests(identity)
     if unit is None:
@@ -110,6 +120,16 @@ def _prepared(survey: Survey, unit: str | None) -> ir.Table:
     digested = table.select(**columns)
     order = [digested[UNIT_HEAD], digested[UNIT_TAIL]]
     return digested.mutate(**{UNIT_NUMBER: ibis.dense_rank().over(order_by=order)})
+
+
+def level_code(name: str) -> str:
+    """The column of the codes of a text column's public levels."""
+    return f"__code_{name}"
+
+
+def _has_codes(column: Column) -> bool:
+    levels = column.levels or ()
+    return 0 < len(levels) <= MOST_CODES and all(isinstance(level, str) for level in levels)
 
 
 def _finite(values: ir.Value) -> ir.Value:

@@ -1,9 +1,8 @@
 """One estimate per partition.
 
 Totals, means, proportions, ratios and differences come from one GROUP BY pass: each record
-contributes a decimal with twelve places, and decimals add up exactly, in any order. With
-floats the last bit of a partition's sum would depend on how the engine split the rows, and
-so on records of other partitions. Quantiles and coefficients are fitted by workers.
+contributes a decimal, and decimals add up exactly, in any order (`exact_sums`). Quantiles and
+coefficients are fitted by workers.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.survey.codebook import Codebook
-from understudy.verify.confidential import WEIGHT, ConfidentialData
+from understudy.verify.confidential import EXACT_WEIGHT, WEIGHT, ConfidentialData, level_code
+from understudy.verify.exact_sums import exact_decimal
 from understudy.verify.partition_fit import Task
 from understudy.verify.partitions import (
     PARTITION,
@@ -31,9 +31,6 @@ from understudy.verify.partitions import (
 from understudy.verify.query import Condition, Query
 
 Floats = NDArray[np.float64]
-
-# A record's scaled contribution; 10^10 records of this size still fit a decimal(38, 12).
-LARGEST_CONTRIBUTION = 1e16
 
 _FITTED: Mapping[str, Literal["quantile", "linear", "logistic"]] = {
     "quantile": "quantile",
@@ -74,14 +71,14 @@ def _total(
 ) -> Floats:
     """N sum(wx)/sum(w) where the population size N is public, else factor * sum(wx)."""
     value = _number(table, query.variable)
-    counted = inside_domain(table, query.domain) & value.notnull()
+    counted = inside_domain(table, query.domain, data.codebook) & value.notnull()
     if data.population is None:
         scale = size / 1e6
         sums = _sums(data, query, table, counted, top=table[WEIGHT] * value / scale)
         return factor * scale * np.nan_to_num(sums["top"])
     scale = size / data.population
     top = ibis.ifelse(counted, table[WEIGHT] * value / scale, 0.0)
-    sums = _sums(data, query, table, None, top=top, bottom=table[WEIGHT])
+    sums = _sums(data, query, table, None, top=top, bottom=table[EXACT_WEIGHT])
     return data.population * scale * _divide(sums["top"], sums["bottom"])
 
 
@@ -93,8 +90,8 @@ def _means(data: ConfidentialData, query: Query, table: ir.Table, size: float) -
         value, size = holds.cast("float64"), 1.0
     else:
         value = _number(table, query.variable)
-    first = inside_domain(table, query.domain) & value.notnull()
-    other = weight
+    first = inside_domain(table, query.domain, data.codebook) & value.notnull()
+    other = table[EXACT_WEIGHT]
     if query.denominator is not None:
         below = _number(table, query.denominator)
         first = first & below.notnull()
@@ -103,7 +100,7 @@ def _means(data: ConfidentialData, query: Query, table: ir.Table, size: float) -
         top = weight * value / size
         sums = _sums(data, query, table, first, top=top, bottom=other)
         return size * _divide(sums["top"], sums["bottom"])
-    second = inside_domain(table, query.versus) & value.notnull()
+    second = inside_domain(table, query.versus, data.codebook) & value.notnull()
     parts = {
         f"{name}{place}": ibis.ifelse(domain, part, 0.0)
         for place, domain in enumerate((first, second))
@@ -122,7 +119,10 @@ def _sums(
     **parts: Any,
 ) -> dict[str, Floats]:
     """Exact sums by partition in one pass; NaN for a partition without a record."""
-    columns = {name: _decimal(part) for name, part in parts.items()}
+    columns = {
+        name: part if part.type().is_decimal() else exact_decimal(part)
+        for name, part in parts.items()
+    }
     kept = table if keep is None else table.filter(keep)
     rows = kept.select(kept[PARTITION], **columns)
     found = data.run(
@@ -134,12 +134,6 @@ def _sums(
         sums[name] = np.full(query.count, np.nan)
         sums[name][place] = [float(value) for value in found.column(name).to_pylist()]
     return sums
-
-
-def _decimal(value: Any) -> Any:
-    """A bounded decimal; `value` is never null here (least and greatest skip nulls)."""
-    bounded = ibis.greatest(ibis.least(value, LARGEST_CONTRIBUTION), -LARGEST_CONTRIBUTION)
-    return bounded.cast("decimal(38, 12)")
 
 
 def _divide(top: Floats, bottom: Floats) -> Floats:
@@ -160,7 +154,9 @@ def _fitted(data: ConfidentialData, query: Query, table: ir.Table) -> Floats:
     for place, name in enumerate(query.predictors):
         columns[f"predictor{place}"], count = _predictor(table, name, data.codebook)
         levels.append(count)
-    rows = table.filter(inside_domain(table, query.domain)).select(table[PARTITION], **columns)
+    rows = table.filter(inside_domain(table, query.domain, data.codebook)).select(
+        table[PARTITION], **columns
+    )
     found = data.run(rows.drop_null())
     matrix = np.array([found.column(name).to_numpy() for name in columns], dtype=np.float64)
     place = found.column(PARTITION).to_numpy()
@@ -205,10 +201,19 @@ def _number(table: ir.Table, name: str) -> Any:
     return table[name].cast("float64")
 
 
-def inside_domain(table: ir.Table, domain: tuple[Condition, ...]) -> ir.BooleanValue:
+def inside_domain(
+    table: ir.Table, domain: tuple[Condition, ...], codebook: Codebook
+) -> ir.BooleanValue:
     """Whether a record is in the domain; a missing value is outside."""
     parts: list[Any] = [
-        table[condition.column].isin(list(condition.levels)).fill_null(False)
-        for condition in domain
+        _has_level(table, condition, codebook).fill_null(False) for condition in domain
     ]
     return reduce(and_, parts) if parts else ibis.literal(True)
+
+
+def _has_level(table: ir.Table, condition: Condition, codebook: Codebook) -> Any:
+    """By the level's code where the table has codes: comparing texts takes twice as long."""
+    code, levels = level_code(condition.column), codebook[condition.column].levels
+    if code not in table.columns or levels is None:
+        return table[condition.column].isin(list(condition.levels))
+    return table[code].isin([levels.index(level) for level in condition.levels])

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from understudy.errors import Refused, UnknownName
 from understudy.verify.epsilon import show_epsilon
 from understudy.verify.journal import Budget
 from understudy.verify.ledger import Ledger
@@ -89,6 +90,22 @@ def dataset_names(ledger: Ledger) -> dict[str, str]:
         name = json.loads(body)["name"]
         names[fingerprint] = f"{names[fingerprint]}, {name}" if fingerprint in names else name
     return names
+
+
+def dataset_fingerprint(ledger: Ledger, name: str) -> str:
+    """The data set with this name or fingerprint; its cap is kept under the fingerprint."""
+    with ledger.journal.database.reading() as run:
+        rows = run("SELECT dataset, body FROM entries WHERE kind = 'dataset' ORDER BY number")
+    known = [(fingerprint, json.loads(body)["name"]) for fingerprint, body in rows]
+    found = sorted({fingerprint for fingerprint, called in known if name in (fingerprint, called)})
+    if not found:
+        raise UnknownName("data set", name, [called for _, called in known])
+    if len(found) > 1:
+        raise Refused(
+            f"`{name}` has been the name of several files; give a fingerprint instead: "
+            f"{' or '.join(found)}."
+        )
+    return found[0]
 
 
 def lines(ledger: Ledger, after: int = 0) -> Iterator[Line]:

@@ -81,14 +81,14 @@ def _derived(survey: Survey, query: Query, codebook: Codebook) -> Survey:
     columns: dict[str, Any] = {}
     y: Any = table[query.variable]
     y = (y == query.level).cast("float64") if query.level is not None else y.cast("float64")
-    inside: Any = inside_domain(table, query.domain)
+    inside: Any = inside_domain(table, query.domain, codebook)
     if query.estimator == "total" and codebook.population_size is not None:
         # The domain goes into the variable: the denominator is the whole population.
         y, inside = ibis.ifelse(inside & y.notnull(), y, 0.0), ibis.literal(True)
     if query.estimator == "difference":
         _refuse_overlap(query)
         columns["x_0"] = inside.cast("float64")
-        inside = inside | inside_domain(table, query.versus)
+        inside = inside | inside_domain(table, query.versus, codebook)
     if query.denominator is not None:
         columns["z"] = table[query.denominator].cast("float64")
     for place, name in enumerate(query.predictors):

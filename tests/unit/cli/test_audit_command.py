@@ -35,6 +35,26 @@ def test_an_audit_that_is_asleep_exits_2_with_one_sentence():
     assert "Traceback" not in result.output
 
 
+def test_tables_of_counts_are_audited_under_three_relations():
+    result = run("modips-public", "--trials", "1000")
+    assert "broken" not in result.stdout
+    assert "verdict: asleep" in result.stderr  # so few trials cannot show 0.9 of the claim
+    assert [result.stdout.count(name) for name in ("add-remove", "replace", "blank")] == [1, 1, 1]
+
+
+def test_the_leak_of_observed_support_is_shown_and_expected():
+    result = run("modips-observed", "--trials", "2000")
+    assert result.exit_code == 0
+    assert result.stdout.count("broken") == 3
+    assert "inf" in result.stdout
+
+
+def test_mutants_of_counts_are_caught():
+    result = run("modips-threshold", "--mutant", "threshold-missing", "--trials", "2000")
+    assert result.exit_code == 0
+    assert result.stdout.count("broken") == 3
+
+
 def test_an_unknown_mechanism_exits_2_and_names_the_nearest():
     result = run("censord")
     assert result.exit_code == 2

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
@@ -254,3 +255,28 @@ def test_a_restored_ledger_stops_the_server(folder: Path, tmp_path: Path, key: s
     for name, content in old.items():
         (mine / name).write_bytes(content)
     assert "old copy" in refusal("serve", config)
+
+
+def test_a_cap_is_raised_by_name_and_stays_on_record(folder: Path, tmp_path: Path) -> None:
+    for name in ("confidential.csv", "codebook.toml", "synthetic.csv", "server.toml"):
+        shutil.copy(folder / name, tmp_path / name)
+    config = str(tmp_path / "server.toml")
+    assert "data set" in refusal("user", "cap", config, "pay", "2")  # never served
+    with closing(open_service(read_config(tmp_path / "server.toml"))) as service:
+        fingerprint = service.dataset("pay").data.fingerprint
+    done = understudy("user", "cap", config, "pay", "2.5")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "pay has a cap of epsilon 5.5, 5.5 of it left.\n"
+    assert understudy("user", "cap", config, fingerprint, "0.5").stdout.count("epsilon 6,") == 1
+    for wrong in ("nan", "-1", "1e9", "0"):
+        assert refusal("user", "cap", config, "pay", "--", wrong)
+    assert "did you mean `pay`" in refusal("user", "cap", config, "pai", "1")
+    with closing(open_service(read_config(tmp_path / "server.toml"))) as service:
+        assert service.left_for("pay") == "6"
+        caps = [e for e in service.ledger.entries() if e.kind == "cap"]
+        assert [(e.micro, e.content()) for e in caps] == [
+            (2_500_000, {"by": "command line"}),
+            (500_000, {"by": "command line"}),
+        ]
+        service.ledger.add_dataset("ab" * 32, "pay", "1")
+    assert "several files" in refusal("user", "cap", config, "pay", "1")

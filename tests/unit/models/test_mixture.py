@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -14,9 +15,17 @@ from scipy.special import logsumexp
 
 from understudy.errors import Refused
 from understudy.models.density import Density, density_of
-from understudy.models.hurdle_mixture import LARGEST_SIZE, HalfT, normal_below
+from understudy.models.hurdle_mixture import (
+    LARGEST_SIZE,
+    HalfT,
+    Hurdle,
+    HurdleMixture,
+    mixture_log_density,
+    normal_below,
+)
 from understudy.models.mixture import SIGMA_FLOOR, SPREAD_FLOOR, Mixture, whitening
 from understudy.models.mixture_start import em_start
+from understudy.models.negative_binomial import NegativeBinomial
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 
@@ -112,42 +121,34 @@ def test_whitened_columns_are_uncorrelated_and_mean_the_same() -> None:
         whitening(np.column_stack([X, X[:, 1]]))
 
 
-def far_components(model: Mixture) -> tuple[Density, dict[str, Any], Any]:
-    """Two components so far apart that eq. 7 leaves no doubt which one a record belongs to."""
-    rng = np.random.default_rng(3)
-    y = np.exp(np.where(np.arange(2000) % 4 == 0, 12.0, 9.0) + rng.normal(0, 0.1, 2000))
-    x = rng.normal(size=2000)
-    arrays = model.prepare(Survey(pl.DataFrame({"x": x, "income": y})))
-    density = density_of(model, arrays)
-    values = parameters(arrays, 2)
-    values |= {
-        "share": np.array([0.75, 0.25]),
-        "sigma": np.array([0.1, 0.1]),
-        "theta": np.column_stack([np.zeros(2), np.array([9.0, 12.0]) - np.log(20_000)]),
-        "zero": np.array([0.2]),
-    }
-    # L is lower triangular with the intercept first: theta = L beta mixes, so set through beta
-    beta = np.zeros((2, 2))
-    beta[:, 0] = np.array([9.0, 12.0]) - np.log(20_000)
-    values["theta"] = beta @ arrays["L"].T
-    position = density.unconstrain({n: values[n] for n in density.shapes}, arrays)
-    return density, arrays, position
-
-
 def test_components_come_from_the_record_or_from_pi() -> None:
-    high_of = {}
-    for assignments in ("posterior", "prior"):
-        model = Mixture("income", "x", 2, assignments=assignments, typical=20_000)  # type: ignore[arg-type]
-        density, arrays, position = far_components(model)
-        y = np.asarray(jax.jit(density.generate)(jax.random.key(1), position, arrays)["y"])
-        positive = y > 0
-        share = 1 - 0.93 * 0.2 - 0.07 * float(arrays["losses"])
-        assert positive.mean() == pytest.approx(share if assignments == "prior" else 0.8, abs=0.04)
-        high = np.log(np.maximum(y, 1.0)) > 10.5
-        own = np.arange(2000) % 4 == 0
-        high_of[assignments] = (high[positive & own].mean(), high[positive & ~own].mean())
-    assert high_of["posterior"] == (1.0, 0.0)
-    assert high_of["prior"] == (pytest.approx(0.25, abs=0.08), pytest.approx(0.25, abs=0.05))
+    # two components so far apart that eq. 7 leaves no doubt which one a record belongs to
+    n, rng, centre = 1000, np.random.default_rng(3), np.log(20_000)
+    own = np.arange(n) % 4 == 0
+    y = jnp.asarray(np.exp(np.where(own, 12.0, 9.0) + rng.normal(0, 0.1, n)))
+    theta = jnp.asarray([[9.0 - centre, 0.0], [12.0 - centre, 0.0]])
+    rows = jnp.asarray(np.stack([np.ones(n), rng.normal(size=n)]))
+    hurdle = Hurdle(jnp.asarray([0.2]), jnp.ones((n, 1)), jnp.asarray(0.07))
+
+    def drawn(given: Any) -> Any:
+        law = HurdleMixture(
+            theta, jnp.full(2, 0.25), jnp.log(jnp.asarray([0.75, 0.25])), hurdle,
+            (jnp.asarray(-1.0), jnp.asarray(1.0)), centre, jnp.full(2, LARGEST_SIZE), rows,
+            given=given,
+        )  # fmt: skip
+        return law.sample(jax.random.key(1))
+
+    for given, shares in ((y, (1.0, 0.0)), (None, (0.25, 0.25))):
+        made = np.asarray(jax.jit(drawn)(given))
+        positive = made > 0
+        assert positive.mean() == pytest.approx(1 - 0.93 * 0.2 - 0.07, abs=0.04)
+        assert (made < 0).mean() == pytest.approx(0.07, abs=0.025)
+        high = made > np.exp(10.5)
+        assert high[positive & own].mean() == pytest.approx(shares[0], abs=0.08 * (given is None))
+        assert high[positive & ~own].mean() == pytest.approx(shares[1], abs=0.05 * (given is None))
+    survey = incomes()
+    assert "given" in MODEL.prepare(survey)
+    assert "given" not in replace(MODEL, assignments="prior").prepare(survey)
 
 
 def test_zero_and_negative_incomes_come_out_again() -> None:
@@ -175,11 +176,11 @@ def test_losses_are_possible_by_declaration_only() -> None:
 
 
 def test_sizes_are_cut_off_at_the_declared_bounds() -> None:
-    mean = jnp.full(4000, 0.5)
-    drawn = np.asarray(normal_below(jax.random.key(4), mean, jnp.asarray(2.0), jnp.asarray(1.5)))
+    below = jax.jit(normal_below)
+    drawn = np.asarray(below(jax.random.key(4), jnp.full(4000, 0.5), 2.0, 1.5))
     law = scipy.stats.truncnorm(-np.inf, (1.5 - 0.5) / 2, 0.5, 2.0)
     assert scipy.stats.kstest(drawn, law.cdf).pvalue > 1e-3
-    far = normal_below(jax.random.key(4), jnp.full(9, 90.0), jnp.asarray(0.1), jnp.asarray(1.5))
+    far = below(jax.random.key(4), jnp.full(4000, 90.0), 0.1, 1.5)
     assert np.isfinite(np.asarray(far)).all()
     bounded = MODEL.prepare(incomes(bounds=(-1e5, 2e6)))["largest"]
     np.testing.assert_allclose(bounded, np.log([2e6 / 40_000, 1e5 / 40_000]))
@@ -187,10 +188,10 @@ def test_sizes_are_cut_off_at_the_declared_bounds() -> None:
 
 
 def test_half_t_integrates_to_one_above_its_floor() -> None:
-    grid = np.linspace(0.05, 400, 2_000_001)
-    density = np.exp(np.asarray(HalfT(0.05).log_prob(jnp.asarray(grid))))
+    grid = np.geomspace(0.05, 400, 20_001)
+    density = np.exp(np.asarray(jax.jit(HalfT(0.05).log_prob)(grid)))
     assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-4)
-    drawn = np.asarray(HalfT(0.05).sample(jax.random.key(0), (4000,)))
+    drawn = np.asarray(jax.jit(lambda key: HalfT(0.05).sample(key, (1500,)))(jax.random.key(0)))
     law = scipy.stats.t(3)
     cdf = lambda x: (law.cdf(x) - law.cdf(0.05)) / law.sf(0.05)  # noqa: E731
     assert scipy.stats.kstest(drawn, cdf).pvalue > 1e-3
@@ -216,9 +217,49 @@ def test_chains_are_judged_on_what_generates_the_data() -> None:
     names, numbers = density.judged(positions, arrays)
     assert numbers.shape == (1, 2, len(names))
     np.testing.assert_allclose(numbers[0, 0], numbers[0, 1], atol=1e-10)  # labels do not matter
-    means = arrays["Q"] @ values["theta"].T
-    expected = scipy.stats.norm.cdf((0.4 - means) / values["sigma"]).mean(axis=0) @ values["share"]
+    # each record's own component decides (eq. 7), except for zeros and losses
+    y, means = arrays["y"], arrays["Q"] @ values["theta"].T
+    law = scipy.stats.norm(means, values["sigma"])
+    size = np.log(np.where(y > 0, y, 1.0) / 40_000)[:, None]
+    joint = values["share"] * law.pdf(size)
+    weight = np.where((y > 0)[:, None], joint / joint.sum(axis=1, keepdims=True), values["share"])
+    expected = (weight * law.cdf(0.4)).sum(axis=1).mean()
     assert numbers[0, 0, names.index("F(0.4)")] == pytest.approx(expected, abs=1e-9)
+    slopes = np.linalg.lstsq(arrays["Q"], (weight * means).sum(axis=1), rcond=None)[0]
+    found = [numbers[0, 0, names.index(f"coefficient[{r}]")] for r in range(3)]
+    np.testing.assert_allclose(found, slopes, atol=1e-9)
+
+
+def test_the_written_derivative_is_that_of_the_density() -> None:
+    rng = np.random.default_rng(8)
+    theta, sigma = jnp.asarray(rng.normal(size=(3, 2))), jnp.asarray([0.3, 0.7, 2.0])
+    log_share, size = jnp.log(jnp.asarray([0.2, 0.5, 0.3])), jnp.asarray(rng.normal(size=40))
+    rows, pull = jnp.asarray(rng.normal(size=(2, 40))), jnp.asarray(rng.uniform(0, 1, 40))
+
+    def ours(theta: Any, sigma: Any, log_share: Any) -> Any:
+        return mixture_log_density(theta, sigma, log_share, size, rows)
+
+    def plain(theta: Any, sigma: Any, log_share: Any) -> Any:
+        law = jax.scipy.stats.norm.logpdf(size, theta @ rows, sigma[:, None])
+        return jax.scipy.special.logsumexp(log_share[:, None] + law, axis=0)
+
+    at = (theta, sigma, log_share)
+    by_all = (0, 1, 2)
+    found, expected = (
+        jax.jit(jax.value_and_grad(lambda *p, f=f: (f(*p) * pull).sum(), by_all))(*at)
+        for f in (ours, plain)
+    )
+    assert float(found[0]) == pytest.approx(float(expected[0]), abs=1e-4)
+    for slope, written in zip(expected[1], found[1], strict=True):
+        np.testing.assert_allclose(written, slope, rtol=1e-4, atol=1e-4)
+
+
+def test_each_chain_has_its_own_start() -> None:
+    arrays = MODEL.prepare(incomes())
+    first, again, other = (MODEL.start(arrays, np.ones(80), chain) for chain in (0, 0, 1))
+    assert (first["theta"] == again["theta"]).all()
+    assert (first["theta"] != other["theta"]).all()
+    assert MODEL.deepest_tree < NegativeBinomial("y").deepest_tree
 
 
 def test_bad_arguments_are_refused() -> None:

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from understudy.errors import Refused
+from understudy.models import multinomial as model
 from understudy.models.multinomial import Multinomial, dirichlet, multinomial, synthetic_counts
 
 ALPHA = np.array([0.5, 1.5, 3.0, 20.5])
@@ -36,6 +37,25 @@ def test_multinomial_keeps_the_size_and_has_its_moments():
     law = stats.multinomial(50, shares)
     assert far(drawn.mean(axis=0), 50 * shares, np.sqrt(np.diag(law.cov()) / DRAWS)) < 5
     assert np.allclose(np.cov(drawn.T), law.cov(), rtol=0.05, atol=0.15)
+
+
+def test_multinomial_over_many_cells_has_the_same_law(monkeypatch):
+    """Poisson counts that are completed: a closed form, as for few cells, and the size kept."""
+    monkeypatch.setattr(model, "MANY_CELLS", 3)
+    rng = np.random.default_rng(5)
+    shares = np.array([0.02, 0.18, 0.8])
+    for size in (3, 400):
+        drawn = np.array([multinomial(size, shares, rng) for _ in range(DRAWS)])
+        assert (drawn.sum(axis=1) == size).all()
+        law = stats.multinomial(size, shares)
+        assert far(drawn.mean(axis=0), size * shares, np.sqrt(np.diag(law.cov()) / DRAWS)) < 5
+        assert np.allclose(np.cov(drawn.T), law.cov(), rtol=0.05, atol=0.03)
+        found = np.bincount(drawn[:, 0], minlength=40)[:40]
+        expected = DRAWS * stats.binom(size, shares[0]).pmf(np.arange(40))
+        kept = expected > 5
+        lumped = np.append(expected[kept], DRAWS - expected[kept].sum())
+        seen = np.append(found[kept], DRAWS - found[kept].sum())
+        assert stats.chisquare(seen, lumped).pvalue > 1e-6
 
 
 def test_synthetic_counts_are_dirichlet_multinomial():

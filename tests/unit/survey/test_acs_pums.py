@@ -61,6 +61,9 @@ def test_the_codebook_has_the_classes_of_the_report():
         ("POB", {"POBP": 207, "CIT": 4}, 7),
         ("POB", {"POBP": 233, "CIT": 5}, 9),
         ("POB", {"POBP": 303, "CIT": 5}, 12),
+        ("POB", {"POBP": 168, "CIT": 4}, 5),
+        ("POB", {"POBP": 463, "CIT": 5}, 15),
+        ("POB", {"POBP": 456, "CIT": 5}, 17),
         ("POB", {"POBP": 554, "CIT": 5}, 21),
         ("SCHL", {"SCHL": 15.0}, 1),
         ("SCHL", {"SCHL": 16.0}, 2),
@@ -132,6 +135,23 @@ def test_classes_of_codes_do_not_overlap():
     assert [number for number, _, _ in OCCUPATIONS] == list(range(1, 15))
 
 
+# POBP outside the states, as the PUMS dictionary of 2018 lists it
+ABROAD = """
+60 66 69 72 78 100 102-106 108-110 116-120 126-130 132 134 136-140 142 147-152 154 156-169 200 202
+203 205-219 222-224 226 228 229 231 233 235 236 238-240 242 243 245-249 253 254 300 301 303 310-316
+321 323 324 327-330 332 333 338-341 343 344 360-365 368-370 372-374 399 400 407 408 412 414 416 417
+420 421 423 425 427 429 430 436 440 442 444 447-449 451 453 454 456 457 459-464 467-469 501 508 511
+512 515 523 527 554
+"""
+
+
+def test_every_place_of_birth_in_the_dictionary_has_its_class():
+    spans = [[int(end) for end in span.split("-")] for span in ABROAD.split()]
+    codes = {code for span in spans for code in range(span[0], span[-1] + 1)}
+    listed = {code for number, each in BIRTHPLACES.items() if number > 1 for code in each}
+    assert listed == codes
+
+
 def test_refusals():
     with pytest.raises(Refused, match="Unknown column of the ACS person file `POVPIP`"):
         prepare_acs(people({}).drop("POVPIP"))
@@ -145,6 +165,8 @@ def test_real_pums_records(shared_data):
         pl.read_parquet(shared_data / f"acs2018_person_{state}.parquet", columns=list(NEEDED))
         for state in ("hi", "ri")
     ]
+    listed = [code for each in BIRTHPLACES.values() for code in each]
+    assert set(pl.concat(frames)["POBP"]) <= set(listed)
     prepared = prepare_acs(pl.concat(frames))
     assert [step.records for step in prepared.steps] == [24_889, 14_350, 12_020, 11_983, 11_868]
     frame = prepared.survey.frame()

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -18,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # pytest runs in importlib mode
 
-from verification_samples import FINGERPRINT, OpenLedger, make_frame, make_survey
+from verification_samples import FINGERPRINT, NewPlace, OpenLedger, make_frame, make_survey
 
 from understudy.verify.accounts import add_user
 from understudy.verify.confidential import ConfidentialData
@@ -86,21 +87,52 @@ def _exists(user: str) -> bool:
     return True
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """A fresh database of each kind and its head file."""
-    if request.param == "sqlite":
-        yield str(tmp_path / "ledger.db"), str(tmp_path / "heads")
-        return
+KINDS = ["sqlite", "postgresql"]
+
+
+@contextmanager
+def fresh_places(request: pytest.FixtureRequest) -> Iterator[NewPlace]:
+    """Gives a function that makes a fresh database of the fixture's kind, with its head file."""
     import psycopg
 
-    url = request.getfixturevalue("postgres")
-    name = f"ledger_{secrets.token_hex(6)}"
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    yield url.replace("/postgres?", f"/{name}?"), str(tmp_path / "heads")
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    made: list[str] = []
+
+    def new_place(folder: Path) -> tuple[str, str]:
+        if request.param == "sqlite":
+            return str(folder / "ledger.db"), str(folder / "ledger.db.head")
+        url = request.getfixturevalue("postgres")
+        made.append(f"ledger_{secrets.token_hex(6)}")
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {made[-1]}")
+        return url.replace("/postgres?", f"/{made[-1]}?"), str(folder / "heads")
+
+    yield new_place
+    if made:
+        with psycopg.connect(request.getfixturevalue("postgres"), autocommit=True) as connection:
+            for name in made:
+                connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=KINDS)
+def new_place(request: pytest.FixtureRequest) -> Iterator[NewPlace]:
+    """Databases of each kind in turn."""
+    with fresh_places(request) as maker:
+        yield maker
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def module_place(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, str]]:
+    """One database of each kind for all tests of a file."""
+    with fresh_places(request) as maker:
+        yield maker(tmp_path_factory.mktemp("place"))
+
+
+@pytest.fixture
+def place(new_place: NewPlace, tmp_path: Path) -> tuple[str, str]:
+    """A fresh database of each kind and its head file."""
+    return new_place(tmp_path)
 
 
 @pytest.fixture

@@ -115,20 +115,34 @@ def test_unknown_users_and_data_sets_have_nothing(ledger: Ledger) -> None:
 # 3. Restored backup ------------------------------------------------------------------
 
 
-def test_a_restored_copy_does_not_open(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.db"
-    with Ledger(path) as ledger:
+def test_a_restored_copy_does_not_open(place: tuple[str, str]) -> None:
+    with Ledger(*place) as ledger:
         add_user(ledger, "ann")
         ledger.grant("ann", "1")
         ledger.add_dataset(FINGERPRINT, "survey", "1")
-    shutil.copy(path, tmp_path / "backup.db")
-    with Ledger(path) as ledger:
+    copy_database(place[0], place[0].replace("ledger", "backup", 1))
+    with Ledger(*place) as ledger:
         reserved(ledger)
-    for leftover in tmp_path.glob("ledger.db-*"):
-        leftover.unlink()
-    shutil.copy(tmp_path / "backup.db", path)
+    copy_database(place[0].replace("ledger", "backup", 1), place[0])
     with pytest.raises(BrokenLedger, match="old copy"):
-        Ledger(path)
+        Ledger(*place)
+
+
+def copy_database(source: str, target: str) -> None:
+    """A copy in the place of `target`, made as somebody who restores a backup does."""
+    if not source.startswith("postgresql"):
+        for leftover in Path(target).parent.glob(f"{Path(target).name}-*"):
+            leftover.unlink()
+        shutil.copy(source, target)
+        return
+    import psycopg
+
+    one, two = (url.split("@/")[1].split("?")[0] for url in (source, target))
+    with psycopg.connect(source.replace(f"/{one}?", "/postgres?"), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {two} WITH (FORCE)")
+        connection.execute(f"CREATE DATABASE {two} TEMPLATE {one}")
+        if two.startswith("ledger"):
+            connection.execute(f"DROP DATABASE {one}")
 
 
 def test_rows_that_vanish_stop_the_ledger(

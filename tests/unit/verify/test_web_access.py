@@ -70,8 +70,10 @@ CALLERS = (None, "ann", "stella")
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with make_site(tmp_path_factory.mktemp("access"), budget="100") as made:
+def site(tmp_path_factory: pytest.TempPathFactory, module_place: tuple[str, str]) -> Iterator[Site]:
+    """On SQLite, then on PostgreSQL."""
+    folder = tmp_path_factory.mktemp("access")
+    with make_site(folder, place=module_place, budget="100") as made:
         yield made
 
 

@@ -1,4 +1,7 @@
-"""Questions over HTTP: races, replay, timing, neighbours, foreign ids, canaries, the client."""
+"""Questions over HTTP: races, replay, timing, neighbours, foreign ids, canaries, the client.
+
+What meets the ledger runs on SQLite and on a real PostgreSQL.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from typing import Any
 import httpx
 import polars as pl
 import pytest
-from verification_samples import make_frame
+from verification_samples import NewPlace, make_frame
 from web_samples import Site, make_site, question, running
 
 from understudy.errors import Refused
@@ -27,14 +30,15 @@ V = "/api/v1"
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with make_site(tmp_path_factory.mktemp("answers"), budget="500") as made:
+def site(tmp_path_factory: pytest.TempPathFactory, module_place: tuple[str, str]) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("answers")
+    with make_site(folder, place=module_place, budget="500") as made:
         yield made
 
 
-def test_a_race_over_http_spends_the_budget_exactly(tmp_path: Path) -> None:
+def test_a_race_over_http_spends_the_budget_exactly(tmp_path: Path, place: tuple[str, str]) -> None:
     """Forty callers at once, 0.1 each, budget 1: ten answers."""
-    with make_site(tmp_path, budget="1", places=40) as site:
+    with make_site(tmp_path, place=place, budget="1", places=40) as site:
         barrier = threading.Barrier(40)
 
         def ask(place: int) -> int:
@@ -125,7 +129,9 @@ def neighbours() -> list[pl.DataFrame]:
     return [frame, constant, frame.with_columns(income=pl.lit(float("inf")))]
 
 
-def test_a_singular_neighbour_has_the_same_status_schema_and_headers(tmp_path: Path) -> None:
+def test_a_singular_neighbour_has_the_same_status_schema_and_headers(
+    tmp_path: Path, new_place: NewPlace
+) -> None:
     asked = [
         question(domain={"region": ["East"]}),
         question(
@@ -139,10 +145,14 @@ def test_a_singular_neighbour_has_the_same_status_schema_and_headers(tmp_path: P
         question(measure="agreement"),
     ]
     shapes = []
-    for place, frame in enumerate(neighbours()):
-        folder = tmp_path / str(place)
+    for number, frame in enumerate(neighbours()):
+        folder = tmp_path / str(number)
         folder.mkdir()
-        with make_site(folder, frame, deadline=0.05) as site, site.client("ann") as client:
+        place = new_place(folder)
+        with (
+            make_site(folder, frame, place=place, deadline=0.05) as site,
+            site.client("ann") as client,
+        ):
             replies = [client.post(f"{V}/verify", json=one) for one in asked]
         shapes.append(
             [(r.status_code, _shape(r.json()), _header_shape(r), r.http_version) for r in replies]
@@ -153,6 +163,7 @@ def test_a_singular_neighbour_has_the_same_status_schema_and_headers(tmp_path: P
 
 def test_a_broken_computation_is_charged_and_tells_nothing(
     tmp_path: Path,
+    place: tuple[str, str],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
@@ -161,7 +172,7 @@ def test_a_broken_computation_is_charged_and_tells_nothing(
         raise ValueError("income 987654.321 is out of range")
 
     caplog.set_level(logging.DEBUG)
-    with make_site(tmp_path) as site, site.client("ann") as client:
+    with make_site(tmp_path, place=place) as site, site.client("ann") as client:
         monkeypatch.setattr(answer_module, "partition_estimates", broken)
         replies = [client.post(f"{V}/verify", json=question(estimate=e)) for e in (1.0, 2.0)]
         assert [r.status_code for r in replies] == [503, 503]
@@ -182,11 +193,11 @@ def test_a_broken_computation_is_charged_and_tells_nothing(
 
 
 def test_replies_come_at_the_slot_whatever_happened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, place: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answer, replay, refusal, wrong key, failure: one slot for all, and none early."""
     slot = 0.4
-    with make_site(tmp_path, slot=slot) as site, site.client("ann") as client:
+    with make_site(tmp_path, place=place, slot=slot) as site, site.client("ann") as client:
         client.get(f"{V}/me")
         client.post(f"{V}/verify", json=question(estimate=100.0))  # warms the engine
         calls: list[tuple[int, dict[str, Any]]] = [
@@ -216,7 +227,10 @@ def test_replies_come_at_the_slot_whatever_happened(
 
 
 def test_a_slow_record_does_not_move_the_reply(tmp_path: Path) -> None:
-    """Many replies of two servers, one of which computes for longer: no difference in time."""
+    """Replies of two servers, one of which computes for longer: no difference in time.
+
+    The whole way by HTTP, with few replies; test_threats_timing.py has many.
+    """
     medians = []
     for place, delay in enumerate((0.0, 0.06)):
         folder = tmp_path / str(place)
@@ -231,9 +245,9 @@ def test_a_slow_record_does_not_move_the_reply(tmp_path: Path) -> None:
             site.service.verify = delayed  # type: ignore[method-assign]
             with site.client("ann") as client:
                 times = [
-                    _timed(client, 200, {"json": question(estimate=100.0 + k)}) for k in range(12)
+                    _timed(client, 200, {"json": question(estimate=100.0 + k)}) for k in range(8)
                 ]
-        medians.append(sorted(times)[3])
+        medians.append(sorted(times)[2])
     assert abs(medians[0] - medians[1]) < 0.03
 
 
@@ -253,7 +267,10 @@ def test_places_are_held_for_the_whole_slot(tmp_path: Path) -> None:
 
 
 def test_no_canary_reaches_logs_database_or_replies(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    place: tuple[str, str],
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     canaries = {"income": 987654321.25, "hours": 313373137, "person": 424242424}
     frame = make_frame(200)
@@ -261,7 +278,7 @@ def test_no_canary_reaches_logs_database_or_replies(
     frame = pl.concat([frame, odd.select(frame.columns).cast(dict(frame.schema))])
     caplog.set_level(logging.DEBUG)
     texts: list[str] = []
-    with make_site(tmp_path, frame) as site:
+    with make_site(tmp_path, frame, place=place) as site:
         with site.client("ann") as client, site.page_client("ann") as page:
             for measure in ("discrepancy", "agreement"):
                 reply = client.post(f"{V}/verify", json=question(measure=measure))
@@ -273,7 +290,11 @@ def test_no_canary_reaches_logs_database_or_replies(
                 texts.append(page.get(path).text)
         with site.client("stella") as stella:
             texts += [stella.get(f"{V}/{path}").text for path in ("ledger.csv", "totals")]
+        with site.ledger.journal.database.reading() as run:
+            tables = [run(f"SELECT * FROM {name}") for name in ("entries", "budgets", "users")]
+    assert all(tables)
     kept = b"".join(p.read_bytes() for p in tmp_path.iterdir() if p.is_file()).decode("latin-1")
+    kept += str(tables)
     captured = capfd.readouterr()
     everything = kept + "".join(texts) + caplog.text + captured.out + captured.err
     for canary in ("98765432", "31337313", "42424242", "77.12515"):

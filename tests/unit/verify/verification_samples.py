@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from understudy.verify.partitions import PartitionKey, new_key, with_partition
 from understudy.verify.query import Query, read_query
 
 OpenLedger = Callable[[], Ledger]
+NewPlace = Callable[[Path], tuple[str, str]]
 
 FINGERPRINT = "ab" * 32
 

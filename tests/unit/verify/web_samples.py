@@ -71,6 +71,7 @@ def make_site(
     folder: Path,
     frame: pl.DataFrame | None = None,
     *,
+    place: tuple[str, str] | None = None,
     slot: float = SLOT,
     budget: str = "10",
     cap: str = "1000",
@@ -79,7 +80,7 @@ def make_site(
     **settings: Any,
 ) -> Iterator[Site]:
     frame = make_frame() if frame is None else frame
-    ledger = Ledger(folder / "ledger.db")
+    ledger = Ledger(*place) if place else Ledger(folder / "ledger.db")
     data = ConfidentialData("survey", make_survey(frame), deadline=deadline)
     ledger.add_dataset(data.fingerprint, "survey", cap)
     keys = {name: add_user(ledger, name) for name in ("ann", "bob", "carol")}

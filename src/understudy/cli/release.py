@@ -1,0 +1,43 @@
+"""`understudy release`: one recipe in, a whole release out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def release(
+    recipe: Annotated[Path, typer.Argument(help="The recipe, such as release.toml.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the release, instead of the recipe's own.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done and claimed, and stop.")
+    ] = False,
+) -> None:
+    """Make a release: synthetic files, table, claim, reports. Killed, it goes on when run again.
+
+    Example: understudy release release.toml --dry-run
+    """
+    from understudy.release.recipe import read_recipe
+
+    told = read_recipe(recipe)
+    if dry_run:
+        from understudy.release.forecast import forecast
+        from understudy.release.prepare import prepare
+
+        for line in forecast(prepare(told)):
+            typer.echo(line)
+        return
+    from understudy.publishing import publish
+    from understudy.release.opened import open_release
+
+    folder = publish(told, out, say=typer.echo)
+    typer.echo(f"\n{open_release(folder).claim}\n")
+    typer.echo(
+        f"{folder}/public.zip: what may be published (public.html tells how to use it).\n"
+        f"{folder}/report.html: for the review board, not for the public.\n"
+        f"{folder}/manifest.json: seed, versions and checksums; keep it secret."
+    )

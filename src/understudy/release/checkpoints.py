@@ -1,0 +1,87 @@
+"""A working folder in which finished stages stay, and a bundle that appears whole or not at all.
+
+Each stage is written into a folder of its own that gets its name when it is complete. A killed
+run leaves finished stages and one unfinished one; the same command goes on after the last
+finished one. The bundle is the last stage, and becomes the release by one rename.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from understudy.errors import Refused
+
+Say = Callable[[str], None]
+
+
+class Workspace:
+    """The stages of one release beside its future folder."""
+
+    def __init__(self, folder: Path, identity: str, say: Say) -> None:
+        self.folder, self.say = folder, say
+        mark = folder / "identity"
+        if mark.is_file() and mark.read_text(encoding="utf-8") == identity:
+            say("Going on where an earlier run stopped.")
+            return
+        if any(path.name not in ("identity", "lock") for path in folder.iterdir()):
+            say("An unfinished run of another recipe or file lies here; starting again.")
+            for path in folder.iterdir():
+                if path.name != "lock":
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+        whole = folder / "identity.part"
+        whole.write_text(identity, encoding="utf-8")
+        whole.rename(mark)
+
+    def stage(self, name: str, words: str, make: Callable[[Path], None]) -> Path:
+        """The folder of a finished stage; made now if it is not there yet."""
+        done = self.folder / name
+        if not done.is_dir():
+            if words:
+                self.say(words)
+            part = self.folder / f"{name}.part"
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir()
+            make(part)
+            _to_disk(part)
+            part.rename(done)
+        return done
+
+    def finish(self, stage: Path, out: Path) -> None:
+        """The bundle under its name, and the working folder gone."""
+        stage.rename(out)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextmanager
+def workspace(out: Path, identity: str, say: Say) -> Iterator[Workspace]:
+    """The working folder of `out`, for one process at a time."""
+    folder = out.with_name(f".{out.name}.unfinished")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("w")
+    except OSError as error:
+        raise Refused(f"`{out}` cannot be written: {error.strerror}.") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Refused(
+                f"Another run is making `{out.name}` at this moment; wait for it to end."
+            ) from None
+        try:
+            yield Workspace(folder, identity, say)
+        except OSError as error:
+            reason = error.strerror or "the disk refused it"
+            raise Refused(f"`{out.name}` cannot be written: {reason}.") from None
+
+
+def _to_disk(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())

@@ -1,0 +1,114 @@
+"""`--dry-run`: what a recipe will do, what it will claim, and about how long it will take.
+
+Time is measured, not guessed: one gradient of the model's density on these records, times the
+gradients that a fit needs. Nothing is spent, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import jax
+import numpy as np
+
+from understudy.errors import Refused
+from understudy.fitting.fitter import without_missing
+from understudy.models.contract import Model
+from understudy.models.density import density_of
+from understudy.models.gaussian import GaussianModel
+from understudy.release.parts import mechanism_words, model_words
+from understudy.release.prepare import Prepared
+
+STEPS = 12  # gradients of one iteration of NUTS, about; trees of 7 to 15 are usual
+BASE_SECONDS, BASE_BYTES = 15.0, 600e6  # compiling and reports; the libraries themselves
+FITS = {"Weighted": 6, "WeightedE": 3, "Censored": 2, "ReferenceCensored": 3}  # others: 1
+KINDS = {
+    "Weighted": "asymptotic",
+    "WeightedE": "asymptotic",
+    "Censored": "formal",
+    "ReferenceCensored": "formal",
+    "PerturbedHistogram": "formal",
+    "Modips": "formal",
+    "Marginals": "formal",
+}  # others: risk
+
+
+def forecast(prepared: Prepared) -> list[str]:
+    """Sentences for the steward, in the order in which they matter."""
+    recipe = prepared.recipe
+    survey = prepared.narrowed
+    kept = [name for name in survey.columns if name not in prepared.synthesized]
+    seconds, size = _cost(prepared)
+    formats = ", ".join(("parquet", *recipe.formats))
+    lines = [
+        f"{prepared.title}: {survey.n:,} records of `{recipe.path.name}`.",
+        f"Synthesized: {', '.join(prepared.synthesized)}, by {model_words(recipe.model)}.",
+        f"Published as they are: {', '.join(kept) or 'nothing'}.",
+        f"Files: {recipe.datasets} data sets ({formats}), table, claim, two reports, manifest, in "
+        f"`{recipe.out}`.",
+        _promise(prepared),
+        f"About {_minutes(seconds)} and {size / 1e9:.1f} GB of memory on this machine.",
+    ]
+    if recipe.ledger is not None:
+        from understudy.release.spending import total_price
+
+        lines.append(f"The ledger will be charged epsilon {total_price(prepared):f} (replace).")
+    return [*lines, "Nothing was spent and nothing was written."]
+
+
+def _promise(prepared: Prepared) -> str:
+    recipe = prepared.recipe
+    named = [recipe.mechanism, *(one.mechanism for one in recipe.given)]
+    kinds = [KINDS.get(part.name, "risk") for part in named]
+    words = " and ".join(mechanism_words(part) for part in named)
+    if "risk" in kinds:
+        return f"Claim: kind `risk`, no epsilon ({words}); risk is measured, not bounded."
+    total = sum(float(part.options.get("epsilon", np.nan)) for part in named)
+    kind = "asymptotic" if "asymptotic" in kinds else "formal"
+    if np.isnan(total):
+        return f"Claim: kind `{kind}`, with the epsilon that results ({words})."
+    return (
+        f"Claim: kind `{kind}`, epsilon {total:g} over all data sets ({words}), if the sampler's "
+        "diagnostics pass."
+    )
+
+
+def _cost(prepared: Prepared) -> tuple[float, float]:
+    """(seconds, bytes), roughly."""
+    recipe, survey, model = prepared.recipe, prepared.narrowed, prepared.model
+    values = survey.n * len(survey.columns) * 8.0
+    size = BASE_BYTES + values * (recipe.datasets + 3)
+    if not isinstance(model, Model):
+        return BASE_SECONDS + 3e-6 * survey.n * len(recipe.model.sensitive) * recipe.datasets, size
+    fits = FITS.get(recipe.mechanism.name, 1)
+    clipped = "Censored" in recipe.mechanism.name
+    if isinstance(model, GaussianModel) and not clipped:
+        return BASE_SECONDS + 0.5 * fits, size
+    gradient = _gradient_seconds(model, prepared)
+    iterations = recipe.draws + recipe.chains * recipe.warmup
+    return BASE_SECONDS + fits * gradient * STEPS * iterations / min(recipe.chains, 2), size
+
+
+def _gradient_seconds(model: Model, prepared: Prepared) -> float:
+    """One gradient of the sum of record log-likelihoods at a middling point."""
+    survey = prepared.narrowed
+    if prepared.recipe.missing != "refuse":
+        survey = without_missing(survey, prepared.recipe.model.sensitive)[0]
+    model = model.for_survey(survey)
+    arrays: Any = model.prepare(survey)
+    density = density_of(model, arrays)
+    run = jax.jit(jax.grad(lambda q: density.record_loglik(q, arrays).sum()))
+    point = np.full(density.dimension, 0.1)
+    try:
+        run(point).block_until_ready()
+    except (FloatingPointError, ValueError):
+        raise Refused("The model's density cannot be evaluated on these records.") from None
+    begun = time.perf_counter()
+    for _ in range(5):
+        run(point).block_until_ready()
+    return (time.perf_counter() - begun) / 5
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.0f} minutes"

@@ -1,0 +1,114 @@
+"""The analyst's side: a release opened from its folder, ready for tables and regressions.
+
+`tabulate(release, ...)` and `regress(release, ...)` find the combining rule by themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, overload
+
+from understudy.claim import Claim
+from understudy.errors import Refused
+from understudy.release.material import Kind
+from understudy.release.synthesize import design_from
+from understudy.survey.codebook import Codebook
+from understudy.survey.design import Design
+from understudy.survey.read import read_survey
+from understudy.survey.survey import Survey
+
+SCHEMA = "understudy-release-1"
+FACTS = "release.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Release(Sequence[Survey]):
+    """m synthetic data sets with their claim, design and combining rule."""
+
+    title: str
+    datasets: list[Survey] = field(repr=False)
+    claim: Claim
+    kind: Kind  # "partial": how estimates of the data sets are combined
+    design: Design
+    statistics: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+
+    @property
+    def codebook(self) -> Codebook:
+        return self.datasets[0].codebook
+
+    def __len__(self) -> int:
+        return len(self.datasets)
+
+    @overload
+    def __getitem__(self, place: int) -> Survey: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Survey]: ...
+
+    def __getitem__(self, place: int | slice) -> Survey | list[Survey]:
+        return self.datasets[place]
+
+    def __str__(self) -> str:
+        n, m = self.datasets[0].n, len(self)
+        return f"{self.title}: {m} synthetic data sets of {n:,} records. {self.claim}"
+
+
+def open_release(folder: str | Path) -> Release:
+    """Open a release that `understudy release` wrote, or its public part alone."""
+    folder = Path(folder).expanduser()
+    told = public_facts_of(folder)
+    for name, digest in told["checksums"].items():
+        _check_file(folder, name, digest)
+    claim = Claim.from_json((folder / "claim.json").read_text(encoding="utf-8"))
+    design = design_from(dict(told["design"]))
+    return Release(
+        told["title"],
+        [read_survey(folder / name, design) for name in told["files"]],
+        claim,
+        told["kind"],
+        design,
+        tuple(told["statistics"]),
+        tuple(told["by"]),
+    )
+
+
+def public_facts_of(folder: Path) -> dict[str, Any]:
+    """release.json of a folder, or refused in one sentence."""
+    place = folder / FACTS
+    if not folder.is_dir():
+        raise Refused(f"There is no folder `{folder}`; name the folder of a release.")
+    if not place.is_file():
+        raise Refused(f"`{folder}` holds no {FACTS}; it is no release, or was not copied whole.")
+    try:
+        told = json.loads(place.read_text(encoding="utf-8"))
+    except (ValueError, OSError):
+        raise Refused(f"{FACTS} in `{folder}` is damaged; copy the release again.") from None
+    if not isinstance(told, dict) or told.get("schema") != SCHEMA:
+        raise Refused(f"{FACTS} is not of schema `{SCHEMA}`; use the version that wrote it.")
+    needed = {"title", "kind", "files", "design", "statistics", "by", "checksums"}
+    if needed - set(told) or not isinstance(told["checksums"], dict):
+        raise Refused(f"{FACTS} in `{folder}` is damaged; copy the release again.")
+    if not set(told["files"]) | {"claim.json"} <= set(told["checksums"]):
+        raise Refused(f"{FACTS} in `{folder}` is damaged; copy the release again.")
+    return told
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_file(folder: Path, name: str, digest: str) -> None:
+    path = folder / name
+    if ".." in Path(name).parts or Path(name).is_absolute():
+        raise Refused(f"{FACTS} names a file outside of the release; it is damaged.")
+    if not path.is_file():
+        raise Refused(f"The release lacks `{name}`; copy it again, whole.")
+    if checksum(path) != digest:
+        raise Refused(f"`{name}` is not the file that was released; copy the release again.")

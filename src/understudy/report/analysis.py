@@ -1,0 +1,90 @@
+"""How to analyse a release: programs in Python and in R that an analyst can copy and run.
+
+Both give the table of the release (without margins) and a regression where there is a number to
+explain. They differ in that Python knows the combining rule from the release, and R spells it out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from understudy.release.material import PublicFacts
+from understudy.report.analysis_r import r_program
+from understudy.survey.codebook import Column
+
+
+def python_example(facts: PublicFacts) -> str:
+    """Python that runs in the folder of the release."""
+    by = f", by={json.dumps(list(facts.by), ensure_ascii=False)}" if facts.by else ""
+    lines = [
+        "import understudy as us",
+        "",
+        'release = us.open_release(".")  # knows the design and the combining rule',
+        f"table = us.tabulate(release, {_texts(facts.statistics)}{by})",
+        "print(table)",
+    ]
+    model = regression(facts)
+    if model is not None:
+        outcome, predictors = model
+        formula = f"{_formula_name(outcome)} ~ {' + '.join(map(_term, predictors))}"
+        if outcome.transform == "log":
+            formula = f"log({_formula_name(outcome)}) ~ {' + '.join(map(_term, predictors))}"
+        lines += [
+            "",
+            f"coefficients = us.regress(release, {json.dumps(formula, ensure_ascii=False)})",
+            "print(coefficients)",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def r_example(facts: PublicFacts) -> str:
+    """R with the survey package that runs in the folder of the release."""
+    return r_program(facts, regression(facts))
+
+
+def synthetic_columns(facts: PublicFacts) -> tuple[str, ...]:
+    """The columns that were drawn: all of them in a full synthesis."""
+    if facts.kind == "full":
+        return tuple(facts.codebook.columns)
+    return facts.synthetic or tuple(c.name for c in facts.codebook if c.role == "sensitive")
+
+
+def regression(facts: PublicFacts) -> tuple[Column, list[Column]] | None:
+    """A number that was synthesized and up to two columns to explain it; None without any."""
+    synthetic = synthetic_columns(facts)
+    numbers = [
+        facts.codebook[name]
+        for name in synthetic
+        if name in facts.codebook and facts.codebook[name].type in ("continuous", "integer")
+    ]
+    if not numbers:
+        return None
+    outcome = numbers[0]
+    design = {facts.design.weight, facts.design.psu, facts.design.fpc}
+    others = [
+        column
+        for column in facts.codebook
+        if column.name != outcome.name
+        and column.name not in design
+        and column.role in ("public", "stratum", "sensitive")
+        and column.type in ("categorical", "continuous", "integer")
+        and (column.levels is None or len(column.levels) <= 12)
+    ]
+    # by-variables first: the table has shown that they matter to the publisher
+    others.sort(key=lambda column: column.name not in facts.by)
+    return (outcome, others[:2]) if others else None
+
+
+def _texts(texts: tuple[str, ...]) -> str:
+    return "[" + ", ".join(json.dumps(text, ensure_ascii=False) for text in texts) + "]"
+
+
+def _term(column: Column) -> str:
+    name = _formula_name(column)
+    return f"C({name})" if column.type == "categorical" else name
+
+
+def _formula_name(column: Column) -> str:
+    plain = re.fullmatch(r"[A-Za-z_]\w*", column.name)
+    return column.name if plain else f"`{column.name}`"

@@ -1,0 +1,78 @@
+"""Identification risk for the report: profiles and densities, without one entry per record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.errors import Refused
+from understudy.release.material import Material, RiskSettings
+from understudy.report.plain import curve, plain
+from understudy.risk.assessment import assess_risk
+from understudy.risk.figure import risk_density
+
+WHY_FULL = (
+    "Every column of the synthetic files was drawn, so their records do not correspond to "
+    "confidential ones, and the risk of one record in the release is not defined. Shown is the "
+    "risk of the confidential file, had it been published as it is."
+)
+
+
+def risk_evidence(material: Material) -> dict[str, Any] | None:
+    """Profiles under every set of known columns; None when no intruder was described."""
+    settings = material.risk
+    if settings is None:
+        return None
+    full = material.kind == "full"
+    document: dict[str, Any] = {
+        "target": list(settings.target),
+        "radius": plain(settings.radius),
+        "threshold": plain(settings.threshold),
+        "why": WHY_FULL if full else "",
+    }
+    try:
+        return {**document, **_assessed(material, settings, full)}
+    except Refused as refused:
+        return {**document, "refused": str(refused)}
+
+
+def _assessed(material: Material, settings: RiskSettings, full: bool) -> dict[str, Any]:
+    found = assess_risk(
+        material.confidential,
+        () if full else material.datasets,
+        known=settings.known,
+        target=settings.target,
+        radius=settings.radius,
+        threshold=settings.threshold,
+    )
+    panels = []
+    for known, releases in found.risks.items():
+        grid, _ = risk_density(next(iter(releases.values())))
+        panels.append(
+            {
+                "known": list(known),
+                "grid": curve(grid),
+                "releases": [
+                    {
+                        "release": _name(release),
+                        "density": curve(risk_density(risk)[1]),
+                        "mean": plain(float(risk.mean())),
+                        "maximum": plain(float(risk.max())),
+                        "share_above": plain(float((risk > settings.threshold).mean())),
+                    }
+                    for release, risk in releases.items()
+                ],
+            }
+        )
+    profile = [
+        {**plain(row), "release": _name(row["release"])}
+        for row in found.profile.iter_rows(named=True)
+    ]
+    top = [
+        {_name(name): plain(value) for name, value in row.items()}
+        for row in found.top10.iter_rows(named=True)
+    ]
+    return {"panels": panels, "profile": profile, "top": top, "notes": list(found.notes)}
+
+
+def _name(release: str) -> str:
+    return {"Data": "confidential", "Synthetic": "synthetic"}.get(release, release)

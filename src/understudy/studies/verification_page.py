@@ -1,0 +1,211 @@
+"""Everything the study of paper V writes: tables as CSV, figures, and study.html."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from understudy import __version__
+from understudy.drawing import save_figure
+from understudy.studies import verification_words as words
+from understudy.studies.page import Fold, Grid, Heading, Part, Picture, Points, Words, write_page
+from understudy.studies.verification_figures import median_figure, roc_figure
+from understudy.studies.verification_replicate import VerificationDesign
+from understudy.studies.verification_tables import auc_table, rows_of, summary
+
+# V's figures by number: (estimand, synthesis, interval).
+FIGURES = {
+    1: ("total", "faithful", "fixed"),
+    2: ("total", "faithful", "adjusted"),
+    3: ("total", "biased", "adjusted"),
+    4: ("mean", "faithful", "adjusted"),
+    5: ("mean", "biased", "adjusted"),
+}
+
+
+def write_results(out: Path, found: Sequence[dict[str, Any]], design: VerificationDesign) -> Path:
+    """All files of the study from its stored repeats; returns the page."""
+    epsilon = float(design.epsilon)
+    parts = ("answers", "more", "bounded", "beyond")
+    rows, more, bounded, beyond = (rows_of(found, part, epsilon) for part in parts)
+    tables = {
+        "summary": summary(rows),
+        "auc": auc_table(more),
+        "auc-bounded": auc_table(bounded),
+        "auc-designs": auc_table(rows.filter(synthesis="faithful", partitioning="equal")),
+        "beyond": summary(beyond),
+        "beyond-auc": auc_table(beyond),
+    }
+    for name, table in tables.items():
+        table.write_csv(out / f"{name}.csv")
+    equal = rows.filter(partitioning="equal")
+    for number, (estimand, synthesis, interval) in FIGURES.items():
+        part = equal.filter(estimand=estimand, synthesis=synthesis, interval=interval)
+        save_figure(median_figure(part, design.sizes, design.partitions), out / f"figure-{number}")
+    for name, some in (("figure-roc", more), ("figure-roc-bounded", bounded)):
+        shown = some.filter(interval="adjusted", partitioning="equal")
+        save_figure(roc_figure(shown), out / name)
+    facts = words.facts(found, equal, tables, design)
+    return write_page(
+        out / "study.html",
+        "Is the synthetic estimate close? What a private verification tells",
+        words.summary(facts),
+        _parts(out, tables, facts, design),
+        f"Understudy {__version__}, `understudy study verification`. Paper V: Lin and Reiter, "
+        "Differentially Private Verification of Survey-Weighted Estimates.",
+    )
+
+
+def _parts(
+    out: Path, tables: dict[str, pl.DataFrame], facts: words.Facts, design: VerificationDesign
+) -> list[Part]:
+    def picture(number: int) -> Picture:
+        estimand, synthesis, interval = FIGURES[number]
+        caption = words.caption(number, estimand, synthesis, interval)
+        return Picture(out / f"figure-{number}.svg", words.alt(facts, FIGURES[number]), caption)
+
+    return [
+        Heading("What an answer tells about the file at hand"),
+        Words(words.ROC),
+        Words(words.roc_of_paper(facts)),
+        Picture(out / "figure-roc.svg", words.roc_alt(facts.auc),
+                f"ROC in the paper's population. {words.roc_caption(facts, design)}"),
+        Words(words.roc_bounded(facts, design)),
+        Picture(out / "figure-roc-bounded.svg", words.roc_alt(facts.bounded),
+                f"ROC without extreme weights. {words.roc_caption(facts, design)}"),
+        _auc_grid("AUC in the paper's population", tables["auc"], "auc.csv"),
+        _auc_grid("AUC without extreme weights", tables["auc-bounded"], "auc-bounded.csv"),
+        Words(words.CLIPS),
+        _clip_grid(tables, design),
+        Fold("AUC in every design of the paper", (
+            Words(words.AUC_DESIGNS),
+            _auc_grid("AUC by design", tables["auc-designs"], "auc-designs.csv"),
+        )),
+        Heading("Fixed intervals: Figure 1"),
+        Words(words.fixed(facts)),
+        picture(1),
+        Heading("Adjusted intervals: Figure 2"),
+        Words(words.adjusted(facts)),
+        picture(2),
+        _published(facts, design),
+        Heading("Biased synthesis: Figure 3"),
+        Words(words.biased(facts)),
+        picture(3),
+        Heading("Means: Figures 4 and 5"),
+        Words(words.means(facts)),
+        picture(4),
+        picture(5),
+        Fold("All settings in numbers", tuple(
+            _summary_grid(tables["summary"], *FIGURES[number], number) for number in FIGURES
+        )),
+        Heading("The paper's findings, one by one"),
+        Points(words.findings(facts)),
+        Heading("Equal blocks or keyed hash, Laplace or geometric noise"),
+        Words(words.CHOICES),
+        _choice_grid(tables["summary"]),
+        Heading("Beyond the paper: a median and a regression slope"),
+        Words(words.BEYOND),
+        _beyond_grid(tables),
+        Heading("Where ours differs from the paper, and why"),
+        Points(words.DIFFERENCES),
+        Heading("How it was computed"),
+        Points(words.computed(facts, design)),
+    ]  # fmt: skip
+
+
+def _published(facts: words.Facts, design: VerificationDesign) -> Grid:
+    rows = tuple((f"α = {alpha:g}", *words.beside(facts, alpha)) for alpha in design.alphas)
+    header = ("", "r_full", "paper", "mean median", "paper")
+    return Grid("Figure 2 in words and numbers: range over the designs", header, rows)
+
+
+def _auc_grid(caption: str, table: pl.DataFrame, file: str) -> Grid:
+    rows = tuple(
+        (
+            f"{row['estimand']}, {row['partitioning']}, α = {row['alpha']:g}",
+            f"{row['n_k']:,}",
+            str(row["M"]),
+            f"{row['inside']:.2f}",
+            _area(row, "discrepancy"),
+            _area(row, "agreement"),
+            _area(row, "agreement_laplace"),
+        )
+        for row in table.iter_rows(named=True)
+    )
+    header = ("", "n_k", "M", "inside", "discrepancy", "agreement", "agreement, Laplace")
+    return Grid(f"{caption}: area (standard error)", header, rows, file)
+
+
+def _clip_grid(tables: dict[str, pl.DataFrame], design: VerificationDesign) -> Grid:
+    names = [f"clip {clip:g}" for clip in design.clips]
+    rows = tuple(
+        (
+            f"{where}, {row['estimand']}, α = {row['alpha']:g}",
+            *(_area(row, name) for name in names),
+        )
+        for where, table in (("paper", "auc"), ("no extreme weights", "auc-bounded"))
+        for row in tables[table].filter(partitioning="equal").iter_rows(named=True)
+    )
+    header = ("", *(f"c = {clip:g}" for clip in design.clips))
+    return Grid("AUC of the discrepancy by its clip, equal blocks", header, rows, "auc.csv")
+
+
+def _area(row: dict[str, Any], name: str) -> str:
+    return "–" if row[name] is None else f"{row[name]:.2f} ({row[f'{name}_se']:.2f})"
+
+
+def _summary_grid(
+    table: pl.DataFrame, estimand: str, synthesis: str, interval: str, number: int
+) -> Grid:
+    part = table.filter(
+        estimand=estimand, synthesis=synthesis, interval=interval, partitioning="equal"
+    )
+    rows = tuple(
+        (
+            f"α = {row['alpha']:g}, n_k = {row['n_k']:,}, M = {row['M']}",
+            f"{row['r_full']:.2f}",
+            f"{row['median']:.2f}",
+            f"{row['median_sd']:.2f}",
+            f"{row['q1']:.2f} to {row['q3']:.2f}",
+        )
+        for row in part.iter_rows(named=True)
+    )
+    header = ("", "r_full", "mean median", "sd", "quartiles")
+    return Grid(f"Figure {number} in numbers", header, rows, "summary.csv")
+
+
+def _choice_grid(table: pl.DataFrame) -> Grid:
+    part = table.filter(synthesis="faithful", interval="adjusted")
+    rows = []
+    for key, some in part.group_by("estimand", "alpha", "n_k", maintain_order=True):
+        by = {name: some.filter(partitioning=name) for name in ("equal", "hash")}
+        cells = [
+            f"{by[name][mean].mean():.2f} ({by[name][sd].mean():.2f})"
+            for name in ("equal", "hash")
+            for mean, sd in (("median", "median_sd"), ("own_median", "own_sd"))
+        ]
+        name = f"{key[0]}, α = {key[1]:g}, n_k = {key[2]:,}"
+        rows.append((name, f"{some['r_full'].mean():.2f}", *cells))
+    header = (
+        "", "r_full", "equal, Laplace", "equal, geometric", "hash, Laplace", "hash, geometric"
+    )  # fmt: skip
+    caption = "Mean (sd) of posterior medians, averaged over M"
+    return Grid(caption, header, tuple(rows), "summary.csv")
+
+
+def _beyond_grid(tables: dict[str, pl.DataFrame]) -> Grid:
+    areas = tables["beyond-auc"]
+    part = tables["beyond"].filter(interval="adjusted")
+    rows = []
+    for row in part.iter_rows(named=True):
+        area = areas.filter(estimand=row["estimand"], alpha=row["alpha"], M=row["M"]).row(
+            0, named=True
+        )
+        name = f"{row['estimand']}, α = {row['alpha']:g}, M = {row['M']}"
+        cells = (f"{row['r_full']:.2f}", f"{row['median']:.2f} ({row['median_sd']:.2f})")
+        rows.append((name, *cells, _area(area, "discrepancy"), _area(area, "agreement")))
+    header = ("", "r_full", "mean median (sd)", "AUC discrepancy", "AUC agreement")
+    return Grid("Adjusted intervals, faithful synthesis", header, tuple(rows), "beyond.csv")

@@ -1,0 +1,369 @@
+"""A release, whole: files, resumption, identity, the public part, the ledger."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import understudy as us
+from understudy import publishing
+from understudy.errors import Refused
+from understudy.release import checkpoints
+from understudy.release.forecast import forecast
+from understudy.release.prepare import prepare
+from understudy.release.recipe import read_recipe
+from understudy.verify.ledger import Ledger
+
+RECIPE = """\
+[data]
+path = "file.parquet"
+codebook = "codebook.toml"
+
+[design]
+weight = "w"
+strata = "area"
+
+[synthesis]
+model = "FBS"
+sensitive = "income"
+predictors = "area + sex"
+datasets = 2
+seed = 3
+
+[privacy]
+mechanism = "Weighted"
+epsilon = 12
+
+[tables]
+statistics = ["count", "mean(income)"]
+by = ["area", "sex"]
+
+[risk]
+known = ["area", "sex"]
+
+[utility]
+regression = "log(income) ~ sex"
+
+[output]
+title = "A small survey"
+formats = ["csv", "dta"]
+"""
+CODEBOOK = """\
+title = "A small survey"
+
+[population]
+size = 50000
+
+[columns.area]
+role = "stratum"
+type = "categorical"
+levels = ["north", "south"]
+
+[columns.sex]
+role = "public"
+type = "categorical"
+levels = [1, 2]
+value_labels = { 1 = "Male", 2 = "Female" }
+
+[columns.income]
+role = "sensitive"
+type = "continuous"
+label = "Income"
+bounds = [1.0, 1000000.0]
+transform = "log"
+
+[columns.w]
+role = "weight"
+type = "continuous"
+bounds = [1.0, 10000.0]
+transform = "log"
+"""
+N = 400
+CANARY = 987_654.375  # an income and a person that must not come out
+
+
+def write_inputs(folder: Path, recipe: str = RECIPE) -> Path:
+    rng = np.random.default_rng(5)
+    income = np.exp(rng.normal(10.5, 0.5, N))
+    income[17] = CANARY
+    frame = pl.DataFrame(
+        {
+            "person": [f"P{k:06d}-secret" for k in range(N)],
+            "area": rng.choice(["north", "south"], N),
+            "sex": rng.choice([1, 2], N),
+            "income": income,
+            "w": np.exp(rng.normal(4.8, 0.3, N)),
+        }
+    )
+    folder.mkdir(exist_ok=True)
+    frame.write_parquet(folder / "file.parquet")
+    (folder / "codebook.toml").write_text(CODEBOOK)
+    (folder / "release.toml").write_text(recipe)
+    return folder / "release.toml"
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("release")
+    return us.publish(write_inputs(folder), say=lambda _: None, progress=False)
+
+
+def test_the_bundle_holds_what_was_promised(made: Path) -> None:
+    assert set(files(made)) == {
+        "synthetic/1.parquet", "synthetic/2.parquet", "synthetic/1.csv", "synthetic/2.csv",
+        "synthetic/1.codebook.toml", "synthetic/2.codebook.toml", "synthetic/1.dta",
+        "synthetic/2.dta", "codebook.toml", "tables.csv", "claim.json", "draws.json",
+        "report.html", "public.html", "evidence.json", "release.json", "manifest.json",
+        "public.zip",
+    }  # fmt: skip
+    claim = us.Claim.from_json((made / "claim.json").read_text())
+    assert (claim.kind, claim.epsilon) == ("asymptotic", pytest.approx(12, abs=0.2))
+    manifest = json.loads((made / "manifest.json").read_text())
+    assert manifest["seed"] == 3
+    assert manifest["unseeded"] == []
+    assert manifest["recipe"]["privacy"] == {"mechanism": "Weighted", "epsilon": 12}
+    assert manifest["diagnostics"]["largest_rhat"] < 1.01
+    for name, digest in manifest["checksums"].items():
+        assert digest_of(made / name) == digest
+    draws = json.loads((made / "draws.json").read_text())["draws"]
+    assert len(draws) == 2
+
+
+def digest_of(path: Path) -> str:
+    import hashlib
+
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_the_public_part_holds_no_secret(made: Path) -> None:
+    with zipfile.ZipFile(made / "public.zip") as archive:
+        public = {name: archive.read(name) for name in archive.namelist()}
+    assert "manifest.json" not in public
+    assert "report.html" not in public
+    assert "evidence.json" not in public
+    for name, content in public.items():
+        for secret in (b"987654", b"-secret", b"seed = ", b'"seed"', b"file.parquet"):
+            assert secret not in content, (name, secret)
+    hidden = json.loads((made / "evidence.json").read_text())["table"]["cells"]
+    page = (made / "public.html").read_text()
+    for cell in hidden:
+        assert f"{cell['confidential']['estimate']:,.0f}" not in page.replace("400", "")
+    columns = pl.read_parquet(made / "synthetic/1.parquet")
+    assert columns.columns == ["area", "sex", "income", "w"]
+    original = pl.read_parquet(made.parent / "file.parquet")
+    assert not set(columns["income"]) & set(original["income"])
+    assert not set(columns["w"]) & set(original["w"])
+
+
+def test_the_analyst_needs_no_rule(made: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(made / "public.zip") as archive:
+        archive.extractall(tmp_path)
+    release = us.open_release(tmp_path)
+    assert len(release) == 2
+    assert release.kind == "partial"
+    assert "asymptotic" in str(release)
+    ask: dict[str, Any] = {"statistics": ["count", "mean(income)"], "by": ["area", "sex"]}
+    ours = us.tabulate(release, **ask, margins=True)
+    by_hand = us.tabulate(list(release), **ask, margins=True, combine="partial")
+    assert ours.equals(by_hand)
+    published = pl.read_csv(tmp_path / "tables.csv")
+    assert published["estimate"].to_list() == pytest.approx(ours["estimate"].to_list())
+    assert published["se"].to_list() == pytest.approx(ours["se"].to_list())
+    table = us.regress(release, "log(income) ~ C(sex)")
+    same = us.regress(release[:], "log(income) ~ C(sex)", combine="partial")
+    assert table["se"].to_list() == same["se"].to_list()
+
+
+def test_a_changed_file_is_not_opened(made: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(made, copy)
+    (copy / "tables.csv").write_text("a\n1\n")
+    with pytest.raises(Refused, match=r"tables.csv` is not the file that was released"):
+        us.open_release(copy)
+    (copy / "claim.json").unlink()
+    with pytest.raises(Refused, match=r"lacks `claim.json`|not the file"):
+        us.open_release(copy)
+    (copy / "release.json").write_text('{"schema": "understudy-release-1"}')
+    with pytest.raises(Refused, match="damaged"):
+        us.open_release(copy)
+    with pytest.raises(Refused, match="no folder"):
+        us.open_release(tmp_path / "nowhere")
+    with pytest.raises(Refused, match="changed after its release"):
+        us.publish(made.parent / "release.toml", copy, say=lambda _: None)
+
+
+def test_killed_anywhere_it_goes_on_to_the_same_bytes(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, out = made.parent / "release.toml", made.parent / "again"
+
+    class Killed(BaseException):
+        """Like a signal: nothing on the way catches it."""
+
+    stage = checkpoints.Workspace.stage
+    for last in ("1-synthesis", "2-tables", "3-evidence", "4-bundle"):
+
+        def dying(self: Any, name: str, words: str, make: Any, last: str = last) -> Path:
+            def half(folder: Path) -> None:
+                (folder / "half").write_text("half")
+                raise Killed
+
+            return stage(self, name, words, half if name == last else make)
+
+        monkeypatch.setattr(checkpoints.Workspace, "stage", dying)
+        with pytest.raises(Killed):
+            us.publish(recipe, out, say=lambda _: None, progress=False)
+        assert not out.exists()
+    monkeypatch.setattr(checkpoints.Workspace, "stage", stage)
+    told: list[str] = []
+    us.publish(recipe, out, say=told.append, progress=False)
+    assert told[0].startswith("Going on")
+    assert files(out) == files(made)
+    assert not list(out.parent.glob(".again.unfinished"))
+    us.publish(recipe, out, say=told.append)
+    assert "nothing was done" in told[-1]
+
+
+def test_another_release_is_not_overwritten(made: Path) -> None:
+    other = made.parent / "other.toml"
+    other.write_text(RECIPE.replace("seed = 3", "seed = 4"))
+    with pytest.raises(Refused, match="another recipe"):
+        us.publish(other, made, say=lambda _: None)
+    busy = made.parent / "busy"
+    busy.mkdir()
+    (busy / "thesis.txt").write_text("mine")
+    with pytest.raises(Refused, match="is no release"):
+        us.publish(other, busy, say=lambda _: None)
+    assert files(busy) == {"thesis.txt": b"mine"}
+
+
+def test_a_dry_run_says_what_will_be_done(made: Path) -> None:
+    told = "\n".join(forecast(prepare(read_recipe(made.parent / "release.toml"))))
+    assert "Synthesized: income, w" in told
+    assert "Published as they are: area, sex." in told
+    assert "kind `asymptotic`, epsilon 12" in told
+    assert "Nothing was spent" in told
+
+
+def test_the_ledger_is_charged_once_and_its_cap_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = RECIPE + '\n[ledger]\nplace = "ledger.db"\ncap = "30"\n'
+    recipe = write_inputs(tmp_path / "in", text)
+    monkeypatch.setattr(publishing, "run_synthesis", _stop)
+    for _ in range(2):  # a resumed run does not pay twice
+        with pytest.raises(Refused, match="stopped"):
+            us.publish(recipe, say=lambda _: None)
+    with Ledger(tmp_path / "in" / "ledger.db") as ledger:
+        spent = [entry.micro for entry in ledger.entries() if entry.kind == "spend"]
+    assert spent == [24_000_000]  # twice epsilon: under replace
+    recipe.write_text(text.replace("seed = 3", "seed = 4"))
+    with pytest.raises(Refused, match="6 is left for this data set"):
+        us.publish(recipe, say=lambda _: None)
+
+
+def _stop(*_: Any) -> None:
+    raise Refused("stopped")
+
+
+def test_whole_records_and_numbers_given_them(tmp_path: Path) -> None:
+    text = """\
+[data]
+path = "file.parquet"
+codebook = "codebook.toml"
+
+[synthesis]
+model = "Multinomial"
+sensitive = ["area", "sex"]
+datasets = 2
+
+[privacy]
+mechanism = "Modips"
+epsilon = 4
+support = "public"
+
+[tables]
+statistics = ["count"]
+by = ["area", "sex"]
+"""
+    told: list[str] = []
+    out = us.publish(write_inputs(tmp_path / "in", text), say=told.append)
+    release = us.open_release(out)
+    assert release.claim.kind == "formal"
+    assert release[0].columns == ("area", "sex")
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["unseeded"] == ["noise of Modips (OpenDP)"]
+    assert us.tabulate(release, "count")["estimate"].to_list() == [N]
+
+
+OWN = """
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+
+
+def incomes(sex, income=None):
+    mean = numpyro.sample("mean", dist.Normal(10, 2).expand([2]).to_event(1))
+    log_income = None if income is None else jnp.log(income)
+    with numpyro.plate("record", sex.shape[0]):
+        drawn = numpyro.sample("log_income", dist.Normal(mean[sex - 1], 0.5), obs=log_income)
+    if income is None:
+        numpyro.deterministic("income", jnp.exp(drawn))
+"""
+
+
+def test_a_model_of_ones_own(tmp_path: Path) -> None:
+    text = RECIPE.replace('model = "FBS"', 'model = "own.py:incomes"')
+    recipe = write_inputs(tmp_path / "in", text)
+    with pytest.raises(Refused, match=r"own.py:incomes takes no predictors"):
+        read_recipe(recipe)
+    recipe.write_text(text.replace('predictors = "area + sex"\n', ""))
+    with pytest.raises(Refused, match=r"no model file `own.py`"):
+        prepare(read_recipe(recipe))
+    own = tmp_path / "in" / "own.py"
+    own.write_text("def other(): pass\n")
+    with pytest.raises(Refused, match="function in `own.py`"):
+        prepare(read_recipe(recipe))
+    own.write_text("1 / 0\n")
+    with pytest.raises(Refused, match="ZeroDivisionError"):
+        prepare(read_recipe(recipe))
+    own.write_text(OWN)
+    first = prepare(read_recipe(recipe))
+    assert first.synthesized == ("income",)
+    assert first.narrowed.columns == ("area", "sex", "income", "w")
+    own.write_text(OWN.replace("0.5", "0.6"))
+    assert prepare(read_recipe(recipe)).identity != first.identity
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('sensitive = "income"', 'sensitive = "incme"', "did you mean `income`"),
+        ('by = ["area", "sex"]', 'by = ["person"]', "codebook does not know it"),
+        ('"mean(income)"', '"men(income)"', "men"),
+        ('predictors = "area + sex"', 'predictors = "area +"', "cannot be read"),
+        ('regression = "log(income) ~ sex"', 'regression = "log(person) ~ sex"', "person"),
+        ('path = "file.parquet"', 'path = "nofile.parquet"', "no file"),
+        ('codebook = "codebook.toml"', 'codebook = "none.toml"', "none.toml"),
+        ("[design]", 'where = "income > 5 dollars"\n[design]', "cannot be read"),
+        ("[design]", "where = \"area > 3\"\n[design]", "put texts in quotes"),
+        ("[design]", 'where = "income < 0"\n[design]', "No record meets"),
+        ('known = ["area", "sex"]', 'known = ["income"]', "is synthesized"),
+    ],
+)  # fmt: skip
+def test_mistakes_that_only_the_file_shows(tmp_path: Path, old: str, new: str, told: str) -> None:
+    recipe = write_inputs(tmp_path / "in", RECIPE.replace(old, new))
+    with pytest.raises(Refused, match=told):
+        prepare(read_recipe(recipe))
+    assert not (tmp_path / "in" / "release").exists()

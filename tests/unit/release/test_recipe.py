@@ -1,0 +1,113 @@
+"""Recipes: every mistake at once, with its line and the way out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from understudy.errors import Refused
+from understudy.release.recipe import RecipeRefused, parse_recipe, read_recipe
+
+GOOD = """\
+[data]
+path = "sdr.parquet"
+codebook = "codebook.toml"
+
+[design]
+weight = "weight"
+strata = "field"
+
+[synthesis]
+model = "FBS"
+sensitive = "salary"
+predictors = "field + gender"
+datasets = 3
+seed = 7
+
+[privacy]
+mechanism = "Weighted"
+epsilon = 10.8
+
+[tables]
+statistics = ["count", "mean(salary)"]
+by = ["field", "gender"]
+
+[risk]
+known = ["field", "gender"]
+"""
+
+
+def mistakes(text: str) -> list[str]:
+    with pytest.raises(RecipeRefused) as refusal:
+        parse_recipe(text, Path("here"))
+    return str(refusal.value).splitlines()
+
+
+def test_a_recipe_is_read_whole() -> None:
+    recipe = parse_recipe(GOOD, Path("here"), "sdr.toml")
+    assert recipe.path == Path("here/sdr.parquet")
+    assert recipe.design.strata == "field"
+    assert (recipe.model.name, recipe.model.sensitive) == ("FBS", ("salary",))
+    assert recipe.mechanism.options == {"epsilon": 10.8}
+    assert (recipe.datasets, recipe.seed, recipe.margins) == (3, 7, True)
+    assert recipe.known == (("field", "gender"),)
+    assert recipe.out == Path("here/sdr")
+
+
+def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
+    text = GOOD.replace('model = "FBS"', 'model = "FBQ"').replace("epsilon = 10.8", "epsilonn = 1")
+    text = text.replace("datasets = 3", 'datasets = "three"') + "\n[riks]\nknown = 1\n"
+    told = mistakes(text)
+    assert told[0] == "release.toml:10: Unknown model `FBQ`; did you mean `FBS`?"
+    assert told[1] == "release.toml:13: `datasets` must be a whole number from 0."
+    assert told[2].startswith("release.toml:18: Unknown key in [privacy] `epsilonn`; did you mean")
+    assert told[3] == "release.toml:27: Unknown section `riks`; did you mean `risk`?"
+    assert len(told) == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("[data]", "[dat]", "The section [data] is missing."),
+        ('path = "sdr.parquet"', "path = 3", "`path` must be a text in quotes."),
+        ("epsilon = 10.8", "epsilon = nan", "`epsilon` must be a finite number."),
+        ("epsilon = 10.8", "epsilon = true", "`epsilon` must be a finite number."),
+        ("epsilon = 10.8", "order = 2", "`order` belongs to Marginals"),
+        ('mechanism = "Weighted"', 'mechanism = "Modips"', "Modips goes with model = Multinomial"),
+        ('model = "FBS"', 'model = "Beta"', "Beta takes no predictors"),
+        ('predictors = "field + gender"\n', "", "FBS needs `predictors`"),
+        ('sensitive = "salary"', "", "[synthesis] lacks `sensitive`"),
+        ("datasets = 3", "datasets = 0", "`datasets` must be a whole number from 1."),
+        ('weight = "weight"', 'weight = "field"', "three different columns"),
+        ('strata = "field"', "replicates = { nothing = 1 }", "`replicates` takes prefix"),
+        ('[design]\nweight = "weight"', '[design]\nweight = "w', "This is not TOML"),
+        ("[risk]\n", '[ledger]\nplace = "l.db"\n[risk]\n', "[ledger] lacks `cap`"),
+        ("[tables]", "[given]", "write [[given]]"),
+        ('by = ["field", "gender"]', 'by = ["field", "field"]', "a list of different texts"),
+        ('known = ["field", "gender"]', "known = [1]", "`known` must be a list of columns"),
+    ],
+)
+def test_each_mistake_names_the_way_out(old: str, new: str, told: str) -> None:
+    assert old in GOOD
+    assert told in "\n".join(mistakes(GOOD.replace(old, new)))
+
+
+def test_a_ledger_needs_an_epsilon_beforehand() -> None:
+    text = GOOD.replace("epsilon = 10.8", "") + '\n[ledger]\nplace = "l.db"\ncap = "10"\n'
+    assert "give `epsilon`" in mistakes(text)[0]
+
+
+def test_a_recipe_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="cannot be read"):
+        read_recipe(tmp_path / "none.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(Refused, match="UTF-8"):
+        read_recipe(tmp_path / "bytes.toml")
+
+
+def test_where_the_bundle_goes_does_not_decide_what_is_in_it() -> None:
+    one = parse_recipe(GOOD + '\n[output]\nfolder = "a"\n', Path("x"))
+    two = parse_recipe(GOOD + '\n[output]\nfolder = "b"\n', Path("y"))
+    assert one.canonical() == two.canonical()
+    assert one.canonical() != parse_recipe(GOOD.replace("10.8", "3"), Path("x")).canonical()

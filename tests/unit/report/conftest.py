@@ -1,0 +1,8 @@
+"""Let the tests of this folder import `release_samples`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # pytest runs in importlib mode

@@ -1,0 +1,142 @@
+"""The R program of the public page, run by R, against `tabulate` and `regress`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from release_samples import CODEBOOK, facts, material
+
+from understudy.release.material import PublicFacts
+from understudy.report.analysis import r_example
+from understudy.survey.codebook import Codebook, Column
+from understudy.survey.design import Design, Replicates
+from understudy.survey.survey import Survey
+from understudy.survey.write import write_survey
+from understudy.tables.regress import regress
+from understudy.tables.tabulate import tabulate
+
+NUMBERS = ["estimate", "se", "df", "lower", "upper"]
+
+
+@pytest.fixture(scope="module")
+def rscript() -> str:
+    program = shutil.which("Rscript")
+    if program is not None:
+        asked = subprocess.run(
+            [program, "-e", "library(survey)"], capture_output=True, check=False, timeout=120
+        )
+        if asked.returncode == 0:
+            return program
+    reason = "R with its survey package is not installed; run scripts/test-components r"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def run(rscript: str, of: PublicFacts, datasets: list[Survey], folder: Path) -> None:
+    """The files of the release, the program beside them, and its two tables as CSV."""
+    (folder / "synthetic").mkdir()
+    for number, survey in enumerate(datasets, start=1):
+        write_survey(survey, folder / "synthetic" / f"{number}.csv")
+    program = r_example(of) + 'write.csv(table, "table.csv", row.names = FALSE)\n'
+    program += 'if (exists("coefficients") && is.data.frame(coefficients))\n'
+    program += '  write.csv(coefficients, "coefficients.csv", row.names = FALSE)\n'
+    (folder / "program.R").write_text(program, encoding="utf-8")
+    done = subprocess.run(
+        [rscript, "program.R"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "LC_ALL": "C.UTF-8"},
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def same(found: pl.DataFrame, ours: pl.DataFrame, keys: list[str]) -> None:
+    ours = ours.with_columns(pl.col(keys).cast(pl.String))
+    found = found.with_columns(pl.col(keys).cast(pl.String))
+    both = ours.join(found, on=keys, how="left", suffix="_r", maintain_order="left")
+    assert both.height == ours.height == found.height
+    for name in NUMBERS:
+        a, b = (both[c].cast(pl.Float64).to_numpy() for c in (name, f"{name}_r"))
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+def read(path: Path) -> pl.DataFrame:
+    return pl.read_csv(path, null_values=["NA"], schema_overrides=dict.fromkeys(NUMBERS, pl.Float64))
+
+
+def test_partial_synthesis_with_strata_and_every_statistic(rscript: str, tmp_path: Path) -> None:
+    statistics = (
+        "count",
+        "total(salary)",
+        "mean(salary)",
+        'proportion(gender == "f")',
+        "ratio(salary / weight)",
+        "quantile(salary, 0.5)",
+    )
+    of = material(n=300)
+    told = facts(of, statistics=statistics, by=("field",))
+    run(rscript, told, of.datasets, tmp_path)
+    ours = tabulate(of.datasets, statistics, ["field"], combine="partial")
+    same(read(tmp_path / "table.csv"), ours, ["field", "statistic"])
+    fitted = regress(of.datasets, "log(salary) ~ C(field) + C(gender)", combine="partial")
+    theirs = read(tmp_path / "coefficients.csv")
+    assert theirs["term"].to_list() == ["(Intercept)", "field2", "field3", "genderm"]
+    for name in NUMBERS:
+        np.testing.assert_allclose(theirs[name], fitted[name], rtol=1e-6, err_msg=name)
+
+
+def test_full_synthesis_where_a_file_lacks_a_cell(rscript: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    book = Codebook(
+        {
+            "net region": Column("net region", "sensitive", "categorical"),
+            "works": Column("works", "sensitive", "categorical", missing=(-9,)),
+        }
+    )
+    datasets = []
+    for k in range(5):
+        region = rng.choice(["north", "süd", "rare"], 200, p=[0.5 - 0.05 * k, 0.5, 0.05 * k])
+        works = rng.choice([0, 1, -9], 200, p=[0.4, 0.5, 0.1])
+        datasets.append(Survey(pl.DataFrame({"net region": region, "works": works}), Design(), book))
+    statistics, by = ("count", "proportion(works == 1)"), ("net region",)
+    ours = tabulate(datasets, statistics, list(by), combine="full")
+    told = facts(
+        material(n=60, kind="full", m=5),
+        statistics=statistics,
+        by=by,
+        design=Design(),
+        codebook=book,
+        synthetic=(),
+    )
+    run(rscript, told, datasets, tmp_path)
+    same(read(tmp_path / "table.csv"), ours, ["net region", "statistic"])
+    assert not (tmp_path / "coefficients.csv").exists()
+
+
+def test_one_file_with_replicate_weights(rscript: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    of = material(n=120, m=1)
+    frame = of.datasets[0].frame()
+    flips: Any = {
+        f"rep{k}": frame["weight"] * pl.Series(rng.choice([0.5, 1.5], frame.height))
+        for k in range(1, 13)
+    }
+    frame = frame.with_columns(**flips)
+    design = Design(weight="weight", replicates=Replicates(prefix="rep", kind="fay", fay=0.5))
+    survey = Survey(frame, design, CODEBOOK)
+    told = replace(facts(of), design=design, by=())
+    run(rscript, told, [survey], tmp_path)
+    ours = tabulate([survey], told.statistics, combine="partial")
+    same(read(tmp_path / "table.csv"), ours, ["statistic"])

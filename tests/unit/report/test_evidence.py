@@ -1,0 +1,180 @@
+"""The evidence document: its numbers against SciPy and by hand, its size and its bytes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from release_samples import BY, material
+from scipy import stats
+
+from understudy.report.cells import compared_cells
+from understudy.report.curves import (
+    bound_violins,
+    level_shares,
+    number_curves,
+    weights_by_outcome,
+)
+from understudy.report.evidence import gather
+from understudy.report.numbers import digits, limits, percent, shown
+from understudy.report.plain import plain
+from understudy.report.sentences import claimed
+from understudy.survey.codebook import Codebook
+
+
+@pytest.fixture(scope="module")
+def evidence() -> dict[str, Any]:
+    return gather(material())
+
+
+def test_same_material_same_bytes(evidence: dict[str, Any]) -> None:
+    again = gather(material())
+    texts = [json.dumps(one, sort_keys=True, allow_nan=False) for one in (evidence, again)]
+    assert texts[0] == texts[1]
+
+
+def test_size_does_not_follow_the_number_of_records(evidence: dict[str, Any]) -> None:
+    small, large = (len(json.dumps(e)) for e in (evidence, gather(material(n=8000))))
+    assert large < 1.05 * small
+
+
+def test_density_and_ecdf_are_those_of_scipy() -> None:
+    rng = np.random.default_rng(3)
+    ours, theirs = rng.normal(5.0, 2.0, 3000), rng.normal(5.5, 2.0, 3000)
+    found = number_curves(ours, [theirs], log=False)
+    grid = np.array(found["grid"])
+    density = np.array(found["synthetic"][0]["density"])
+    spread = min(np.std(ours), stats.iqr(ours) / 1.349)  # Silverman (1986), eq. 3.31
+    bandwidth = 0.9 * spread * 3000**-0.2
+    kernel = stats.gaussian_kde(theirs, bandwidth / np.std(theirs, ddof=1))
+    inside = (grid > grid[0] + 4 * bandwidth) & (grid < grid[-1] - 4 * bandwidth)
+    # values sit in cells of a 160th of the range, so curves agree to about 1 %
+    np.testing.assert_allclose(density[inside], kernel(grid)[inside], rtol=0.02, atol=2e-3)
+    assert density.sum() * (grid[1] - grid[0]) == pytest.approx(0.998, abs=2e-3)
+    ecdf = stats.ecdf(theirs).cdf.evaluate(grid)
+    # the grid is rounded to six digits, so a record may fall on its other side
+    np.testing.assert_allclose(found["synthetic"][0]["ecdf"], ecdf, atol=1.1 / 3000)
+
+
+def test_log_scale_only_where_every_value_is_positive() -> None:
+    values = np.exp(np.random.default_rng(1).standard_normal(200))
+    assert number_curves(values, [values], log=True)["scale"] == "log"
+    assert number_curves(values, [values - 5], log=True)["scale"] == "linear"
+    constant = number_curves(np.ones(30), [np.ones(30)], log=False)
+    assert np.isfinite(constant["confidential"]["density"]).all()
+
+
+def test_level_shares_with_missing_and_many_levels() -> None:
+    ours = pl.Series(["a", "a", "b", None])
+    found = level_shares(ours, [pl.Series(["b", "b", "b", "c"])])
+    assert found["levels"] == ["Missing", "a", "b", "c"]
+    assert found["confidential"] == [0.25, 0.5, 0.25, 0.0]
+    assert found["synthetic"] == [[0.0, 0.0, 0.75, 0.25]]
+    many = level_shares(pl.Series([str(k) for k in range(50)]), [pl.Series(["0"])])
+    assert len(many["levels"]) == 31
+    assert many["confidential"][-1] == pytest.approx(0.4)
+
+
+def test_violins_count_every_record_once() -> None:
+    before = np.array([0.0, 0.2, 1.0, 5.0, np.inf])
+    after = np.minimum(before, 0.5)
+    found = bound_violins(before, after, 0.5)
+    for violin, infinite in ((found["before"], 1), (found["after"], 0)):
+        assert sum(violin["share"]) + violin["under"] == pytest.approx(1 - infinite / 5)
+        assert violin["not_finite"] == infinite
+    assert found["before"]["largest"] == 5.0
+    assert found["after"]["median"] == 0.5
+    none = bound_violins(np.zeros(3), np.zeros(3), np.inf)
+    assert none["after"]["under"] == 1.0
+
+
+def test_weights_by_outcome_are_quantiles_within_classes() -> None:
+    rng = np.random.default_rng(2)
+    outcome, weight = rng.permutation(240.0), rng.uniform(size=240)
+    found = weights_by_outcome(outcome, weight)
+    assert len(found["outcome"]) == 24
+    first = weight[outcome < 10]
+    np.testing.assert_allclose(
+        found["weight"][0], np.quantile(first, [0.05, 0.25, 0.5, 0.75, 0.95]), rtol=1e-5
+    )
+    assert found["outcome"][0] == 4.5
+
+
+def test_cells_are_matched_and_compared() -> None:
+    head = {"g": ["a", "b", None], "statistic": ["mean(y)"] * 3}
+    ours = pl.DataFrame(
+        {**head, "estimate": [10.0, 5.0, 1.0], "se": [2.0, 0.0, None],
+         "lower": [6.0, 5.0, None], "upper": [14.0, 5.0, None]}
+    )  # fmt: skip
+    theirs = pl.DataFrame(
+        {"g": ["b", "a", "c"], "statistic": ["mean(y)"] * 3, "estimate": [5.0, 13.0, 2.0],
+         "se": [1.0, 1.0, 1.0], "lower": [3.0, 11.0, 0.0], "upper": [7.0, 15.0, 4.0]}
+    )  # fmt: skip
+    rows = {row["cell"]: row for row in compared_cells(ours, theirs, ("g",), Codebook())}
+    assert list(rows) == ["a", "b", "Missing", "c"]
+    assert rows["a"]["difference"] == 1.5
+    assert rows["a"]["overlap"] == pytest.approx((3 / 8 + 3 / 4) / 2)
+    assert rows["b"]["difference"] == 0.0
+    assert rows["Missing"]["released"]["estimate"] is None
+    assert rows["c"]["difference"] is None
+
+
+def test_every_part_is_there(evidence: dict[str, Any]) -> None:
+    of = material()
+    cells = evidence["table"]["cells"]
+    assert len(cells) == of.confidential_table.height
+    assert cells[0]["cell"] == "1, Female"
+    worst = max(abs(cell["difference"]) for cell in cells)
+    assert digits(worst, 2) in evidence["summary"][2]
+    assert [panel["known"] for panel in evidence["risk"]["panels"]] == [list(BY), ["field"]]
+    assert evidence["records"]["per_draw"] == 0.5  # 3 / (2 * 3)
+    assert evidence["chains"]["least_ess"] == 700.0
+    assert len(evidence["regression"]["rows"]) == 4
+    assert {row["cell"] for row in evidence["regression"]["rows"]} >= {"Intercept"}
+    assert len(evidence["utility"]["propensity"]["ratio"]) == 3
+    assert evidence["distributions"][0]["scale"] == "log"
+    assert evidence["claim"]["text"] == str(of.claim)
+
+
+def test_full_synthesis_shows_the_confidential_risk_only_and_says_why() -> None:
+    found = gather(material(kind="full", m=2))
+    releases = [one["release"] for one in found["risk"]["panels"][0]["releases"]]
+    assert releases == ["confidential"]
+    assert "do not correspond" in found["risk"]["why"]
+    assert "correspond to nobody" in " ".join(found["summary"])
+
+
+def test_refusals_become_words() -> None:
+    found = gather(
+        material(m=1, records=None, chains=None, risk=None, regression="log(salary) ~ nothing")
+    )
+    assert "nothing" in found["regression"]["refused"]
+    assert found["risk"] is None and found["records"] is None and found["chains"] is None
+
+
+def test_bad_chains_are_said_first() -> None:
+    of = material()
+    assert of.chains is not None
+    bad = of.chains.__class__(
+        ("a", "b"), np.array([1.2, np.nan]), np.array([50.0, 60.0]), np.ones(2), 7, 4, 2000
+    )
+    found = gather(material(chains=bad))
+    assert "did not do well" in found["summary"][-1]
+    assert len(found["chains"]["failures"]) == 3
+    assert found["chains"]["each"][1]["rhat"] is None
+
+
+def test_numbers_in_print() -> None:
+    assert shown(1234567.891, 234.5) == "1,234,568"
+    assert shown(0.012345, 0.00123) == "0.01235"
+    assert shown(-0.0001, 1.0) == "0.00"
+    assert shown(None) == "–" and shown("inf") == "∞"
+    assert percent(0.0001) == "under 0.1 %" and percent(1.0) == "100.0 %"
+    assert limits({"se": 1.0, "lower": -5e9, "upper": 5e9}) == "over ±100 SE"
+    assert limits({"se": 0.5, "lower": 1.0, "upper": 3.0}) == "1.000 to 3.000"
+    assert claimed(10.8) == "10.8" and claimed(3.0) == "3"
+    assert claimed(3.4601285309041336) == "3.461"  # rounded up, for a claim is a bound
+    assert plain({"a": np.array([np.nan, np.inf, -0.0])}) == {"a": [None, "inf", 0.0]}

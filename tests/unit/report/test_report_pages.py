@@ -1,0 +1,220 @@
+"""Both pages: complete, self-contained, in order; and the public one knows no secret."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from release_samples import CODEBOOK, facts, material
+
+from understudy.drawing import INTERNAL
+from understudy.release.material import Material
+from understudy.report.analysis import python_example, r_example, regression
+from understudy.report.claim_parts import claim_parts
+from understudy.report.evidence import gather
+from understudy.report.internal import internal_page
+from understudy.report.numbers import digits, fixed, shown
+from understudy.report.page import Points, Words
+from understudy.report.public import public_page
+from understudy.survey.codebook import Column
+from understudy.survey.survey import Survey
+from understudy.tables.tabulate import tabulate
+
+
+class Outline(HTMLParser):
+    """Headings, images, tables and addresses of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.levels: list[int] = []
+        self.images: list[dict[str, str | None]] = []
+        self.addresses: list[str] = []
+        self.scopes: list[str | None] = []
+        self.count: dict[str, int] = {}
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.count[tag] = self.count.get(tag, 0) + 1
+        if re.fullmatch(r"h\d", tag):
+            self.levels.append(int(tag[1]))
+        if tag == "img":
+            self.images.append(found)
+        if tag == "th":
+            self.scopes.append(found.get("scope"))
+        self.addresses += [str(found[key]) for key in ("src", "href") if key in found]
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    of = material()
+    lonely = material(m=1, records=None, chains=None, risk=None, regression=None)
+    full = material(kind="full", m=2, records=None, chains=None)
+    return {
+        "internal": internal_page(json.loads(json.dumps(gather(of)))),
+        "internal, one file": internal_page(gather(lonely)),
+        "internal, full": internal_page(gather(full)),
+        "public": public_page(facts(of)),
+        "public, one file": public_page(facts(lonely)),
+        "public, full": public_page(facts(full)),
+    }
+
+
+def test_pages_are_self_contained_and_well_formed(pages: dict[str, str]) -> None:
+    for name, page in pages.items():
+        outline = Outline(page)
+        assert outline.levels[0] == 1 and set(outline.levels[1:]) == {2}, name
+        assert outline.images and all(image["alt"] for image in outline.images), name
+        assert outline.count["table"] == outline.count["caption"], name
+        assert set(outline.scopes) <= {"row", "col"}, name
+        for address in outline.addresses:
+            assert address.startswith("data:image/svg") or "/" not in address, address
+        assert "script" not in outline.count and "link" not in outline.count
+        assert not re.search(r"\d{4}-\d\d-\d\d", page)
+        assert "@media print" in page and "prefers-color-scheme:dark" in page
+
+
+def test_pictures_have_no_date_and_the_same_bytes(pages: dict[str, str]) -> None:
+    assert pages["internal"] == internal_page(gather(material()))
+    for image in Outline(pages["internal"]).images:
+        svg = base64.b64decode(str(image["src"]).split(",", 1)[1]).decode("utf-8")
+        assert "<dc:date>" not in svg
+        assert not re.search(r"(href|src)=\"http", svg)
+
+
+def test_internal_page_is_marked_and_public_is_not(pages: dict[str, str]) -> None:
+    for name, page in pages.items():
+        assert (INTERNAL in page) == name.startswith("internal"), name
+    assert pages["internal"].index(INTERNAL) < pages["internal"].index("<h1>")
+
+
+def test_internal_page_shows_the_numbers_of_the_evidence(pages: dict[str, str]) -> None:
+    evidence, page = gather(material()), pages["internal"]
+    for sentence in evidence["summary"]:
+        assert re.sub(r"`([^`]+)`", r"<code>\1</code>", sentence) in page
+    for cell in evidence["table"]["cells"]:
+        for side in (cell["confidential"], cell["released"]):
+            assert f"<td>{shown(side['estimate'], side['se'])}</td>" in page
+            assert f"<td>{shown(side['se'], side['se'])}</td>" in page
+    assert fixed(evidence["utility"]["columns"][0]["U_m"], 4) in page
+    assert digits(evidence["records"]["bounds"]["before"]["largest"]) in page
+
+
+def test_claim_stands_in_full_with_its_conditions_as_a_list(pages: dict[str, str]) -> None:
+    of = material()
+    parts = claim_parts(str(of.claim), of.claim.conditions)
+    said = " ".join(
+        " ".join(part.items) if isinstance(part, Points) else part.text
+        for part in parts
+        if isinstance(part, (Points, Words))
+    )
+    without_numbers = re.sub(r"\(\d\) ", "", str(of.claim))
+    assert said == without_numbers
+    assert any(isinstance(part, Points) and len(part.items) == 2 for part in parts)
+    none = replace(of.claim, conditions=())
+    assert [p.text for p in claim_parts(str(none), ()) if isinstance(p, Words)] != []
+    for page in (pages["internal"], pages["public"]):
+        assert "<li>The seed is kept secret.</li>" in page
+
+
+def test_public_page_says_how_to_analyse(pages: dict[str, str]) -> None:
+    assert "ubar + b / m" in pages["public"]
+    assert "(1 + 1/m) b − ubar" in pages["public, full"]
+    assert "too small" in pages["public, one file"]
+    assert "open_release(&quot;.&quot;)" in pages["public"]
+    assert "svydesign(ids = ~1, strata = ~field" in pages["public"]
+    of = material()
+    row = of.released_table.row(0, named=True)
+    assert f"<td>{shown(row['estimate'], row['se'])}</td>" in pages["public"]
+
+
+def test_canaries_stay_inside() -> None:
+    """A salary, a level nobody declared, bounds, weights, diagnostics and the seed."""
+    secret, level = 123456.789, "Level-seen-once"
+    of = material()
+    ours = of.confidential.frame().with_columns(
+        pl.when(pl.int_range(pl.len()) == 0).then(secret).otherwise("salary").alias("salary")
+    )
+    with_level = ours.with_columns(pl.lit(level).alias("note"))
+    column = Column("note", "sensitive", "categorical", levels=(level,), drafted=frozenset({"levels"}))
+    salary = replace(CODEBOOK["salary"], bounds=(1.0, secret), drafted=frozenset({"bounds"}))
+    hidden = Survey(with_level, of.confidential.design, CODEBOOK.with_column(column))
+    assert of.records is not None and of.chains is not None
+    loud = replace(
+        of,
+        confidential=hidden,
+        confidential_table=tabulate(hidden, of.statistics, of.by, margins=True),
+        records=replace(of.records, limit=0.31337, censored=271),
+        chains=replace(of.chains, rhat=np.full(3, 1.0057), divergences=16180),
+        seed=987654321,
+    )
+    evidence = gather(loud)
+    inside = internal_page(evidence)
+    # the codebook of a careless publisher: drafted facts of the confidential file are still in it
+    careless = CODEBOOK.with_column(column).with_column(salary)
+    public = public_page(facts(loud, codebook=careless))
+    kept = {shown(row["estimate"], row["se"]) for row in loud.released_table.iter_rows(named=True)}
+    canaries = [level, "123456.789", "123,456.789", "123,457", "0.31337", "1.0057", "16180"]
+    canaries += ["16,180", "987654321", "987,654,321", "identification risk</h2>", INTERNAL]
+    for cell in evidence["table"]["cells"]:
+        side = cell["confidential"]
+        canaries += {shown(side["estimate"], side["se"])} - kept
+        canaries.append(repr(side["estimate"]))
+    for canary in canaries:
+        assert canary not in public, canary
+    assert "1.0057" in inside and "0.313" in inside  # the search would have found them
+
+
+def test_examples_follow_the_facts() -> None:
+    of = material()
+    text = python_example(facts(of))
+    compile(text, "example", "exec")
+    assert 'us.tabulate(release, ["count", "mean(salary)"], by=["field", "gender"])' in text
+    assert 'us.regress(release, "log(salary) ~ C(field) + C(gender)")' in text
+    for formats, call in (
+        (("parquet", "csv"), "read.csv(file"),
+        (("parquet", "dta"), "haven::read_dta(file)"),
+        (("parquet", "sav"), "haven::read_sav(file)"),
+        (("parquet",), "arrow::read_parquet(file)"),
+    ):
+        assert call in r_example(facts(of, formats=formats))
+
+
+def test_a_release_of_categories_has_no_regression() -> None:
+    of = facts(material(kind="full", m=2))
+    only = replace(of, codebook=CODEBOOK.only(["field", "gender"]), synthetic=())
+    assert regression(only) is None
+    assert "regress" not in python_example(only)
+
+
+def test_long_tables_are_drawn_in_part() -> None:
+    of = many_cells()
+    page = internal_page(gather(of))
+    assert "those that differ most" in page
+    assert "the first 40 of" in public_page(facts(of))
+
+
+def many_cells() -> Material:
+    of = material(risk=None, regression=None)
+    surveys: list[Any] = []
+    book = CODEBOOK.with_column(Column("cell", "public", "categorical"))
+    for survey in (of.confidential, *of.datasets):
+        frame = survey.frame().with_columns(
+            (pl.int_range(pl.len()) % 70).cast(pl.String).alias("cell")
+        )
+        surveys.append(Survey(frame, replace(survey.design, strata=None), book))
+    return replace(
+        of,
+        confidential=surveys[0],
+        datasets=surveys[1:],
+        by=("cell",),
+        confidential_table=tabulate(surveys[0], of.statistics, "cell"),
+        released_table=tabulate(surveys[1:], of.statistics, "cell", combine="partial"),
+    )
