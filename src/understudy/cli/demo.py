@@ -36,8 +36,8 @@ def demo(
         f"{errors[0]:.1f} standard errors (root mean square), the asymptotic one at 10.8 within "
         f"{errors[1]:.1f}.\n"
         "An analyst who never saw a confidential record learned from the server, for epsilon 1, "
-        f"what the sentence above says; planned beforehand, such an answer is right in "
-        f"{made.says_right:.0%} of the assumed cases.\n"
-        f"The ledger holds epsilon {made.spent} spent on these records, under one relation "
-        "(replace), releases and verification together."
+        "what the sentence above says; averaged over the results that the plan assumes, such an "
+        f"answer is right with probability {made.says_right:.2f}.\n"
+        f"One ledger holds epsilon {made.spent} spent on these records: both releases, counted "
+        "under `replace`, and the verification."
     )

@@ -51,25 +51,26 @@ def test_log_prior_is_scipys_with_the_jacobian() -> None:
 
 def test_generated_counts_have_the_mean_and_variance() -> None:
     model = NegativeBinomial("y")
-    arrays = {"X": np.ones((20_000, 1)), "y": np.arange(20_000.0)}
+    arrays = {"X": np.ones((5_000, 1)), "y": np.arange(5_000.0)}
     density = density_of(model, arrays)
     position = density.unconstrain({"beta": [np.log(100.0)], "overdispersion": 1 / 5}, arrays)
     y = np.asarray(jax.jit(density.generate)(jax.random.key(3), position, arrays)["y"])
     assert y.dtype.kind == "i"
-    assert y.mean() == pytest.approx(100, abs=4 * np.sqrt(2100 / 20_000))
-    assert y.var() == pytest.approx(100 + 100**2 / 5, rel=0.08)
+    assert y.mean() == pytest.approx(100, abs=4 * np.sqrt(2100 / 5_000))
+    assert y.var() == pytest.approx(100 + 100**2 / 5, rel=0.15)
 
 
 def test_synthesis_follows_the_groups() -> None:
     rng = np.random.default_rng(5)
-    group = np.repeat(["a", "b"], 150)
-    y = rng.poisson(np.where(group == "a", 20.0, 60.0))
+    group = np.repeat(["a", "b"], 100)
+    y = rng.negative_binomial(20, 20 / (20 + np.where(group == "a", 20.0, 60.0)))
     survey = Survey(pl.DataFrame({"group": group, "y": y}))
     result = synthesize(
-        survey, NegativeBinomial("y", "group"), Unweighted(), seed=2, draws=800, chains=2
-    )
+        survey, NegativeBinomial("y", "group"), Unweighted(), seed=2, draws=800, chains=2,
+        warmup=200,
+    )  # fmt: skip
     means = result.datasets[0].frame().group_by("group").agg(pl.col("y").mean()).sort("group")
-    assert means["y"].to_list() == pytest.approx([20, 60], rel=0.1)
+    assert means["y"].to_list() == pytest.approx([y[:100].mean(), y[100:].mean()], rel=0.12)
     assert result.claim.kind == "risk"
     assert result.datasets[0].frame()["y"].dtype == pl.Int64
 

@@ -204,17 +204,17 @@ def test_long_tables_are_drawn_in_part() -> None:
 def many_cells() -> Material:
     of = material(risk=None, regression=None)
     surveys: list[Any] = []
-    book = CODEBOOK.with_column(Column("cell", "public", "categorical"))
+    book = CODEBOOK.with_column(Column("area", "public", "categorical"))
     for survey in (of.confidential, *of.datasets):
         frame = survey.frame().with_columns(
-            (pl.int_range(pl.len()) % 70).cast(pl.String).alias("cell")
+            (pl.int_range(pl.len()) % 70).cast(pl.String).alias("area")
         )
         surveys.append(Survey(frame, replace(survey.design, strata=None), book))
     return replace(
         of,
         confidential=surveys[0],
         datasets=surveys[1:],
-        by=("cell",),
-        confidential_table=tabulate(surveys[0], of.statistics, "cell"),
-        released_table=tabulate(surveys[1:], of.statistics, "cell", combine="partial"),
+        by=("area",),
+        confidential_table=tabulate(surveys[0], of.statistics, "area"),
+        released_table=tabulate(surveys[1:], of.statistics, "area", combine="partial"),
     )
