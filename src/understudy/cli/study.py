@@ -95,3 +95,27 @@ def verification(
         typer.echo(str(refusal), err=True)
         raise typer.Exit(2) from None
     typer.echo(f"The study is in {page}; tables and figures lie beside it.")
+
+
+@study.command("private-tables")
+def private_tables(
+    out: Out,
+    replicates: Replicates = 100,
+    seed: Seed = 1,
+) -> None:
+    """Tables of counts and means from synthetic microdata (Hu, Savitsky and Williams).
+
+    Each replicate is stored as soon as it is done; the same command goes on after a stop. All
+    processors are used.
+
+    Example: understudy study private-tables --replicates 20 --out study-private-tables
+    """
+    from understudy.errors import Refused
+    from understudy.studies.private_tables_run import run_study
+
+    try:
+        page = run_study(replicates, out, seed)
+    except Refused as refusal:
+        typer.echo(str(refusal), err=True)
+        raise typer.Exit(2) from None
+    typer.echo(f"The study is in {page}; tables and figures lie beside it.")

@@ -33,7 +33,7 @@ ABSOLUTE_TOLERANCE = 0.03  # a tuned bound is at most this far below its target,
 class Weighted(Mechanism):
     """alpha_i f_i, with a target for the total epsilon or for the per-draw bound, or neither.
 
-    `map="linear"` is the paper's alpha = clip(c1 (1 - (D - min D)/(max D - min D)) + c2, 0, 1);
+    `map="linear"` is alpha = clip(c1 (1 - (D - min D)/(max D - min D)) + c2, 0, 1), decision 005;
     `map="inverse"` is alpha = min(1, target/D). A target is met by scaling c1 (or the inverse
     map's target) in a few refits; with neither, the weights are as they come and the claim
     states the epsilon that results.

@@ -36,7 +36,7 @@ combine <- function(q, u, design_df) {  # full synthesis (Raghunathan, Reiter, R
   b <- apply(q, 1, var)                 # between: variance of the m estimates
   total <- (1 + 1 / m) * b - ubar
   df <- (m - 1) * (1 - ubar / ((1 + 1 / m) * b))^2
-  bad <- !is.na(total) & total <= 0     # Reiter's adjusted form
+  bad <- is.na(total) | total <= 0      # Reiter's adjusted form
   total[bad] <- ubar[bad]
   df[bad] <- design_df
   limits(estimate, total, df)
@@ -230,7 +230,7 @@ def _regression(outcome: Column, predictors: list[Column]) -> str:
         "coefficients <- cbind(term = names(coef(fits[[1]])), combine(\n"
         "  matrix(sapply(fits, coef), ncol = length(fits)),\n"
         "  matrix(sapply(fits, function(fit) diag(vcov(fit))), ncol = length(fits)),\n"
-        "  min(sapply(fits, `[[`, \"df.residual\"))))\n"
+        '  min(sapply(fits, `[[`, "df.residual"))))\n'
         "rownames(coefficients) <- NULL\n"
         "print(coefficients)"
     )

@@ -34,11 +34,13 @@ def claim_rows(claim: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
         "epsilon": "epsilon",
         "delta": "delta",
         "relation": "relation",
-        "epsilon_replace": "epsilon under `replace`",
+        "epsilon_replace": "epsilon under replace",
         "mechanism": "mechanism",
     }
+    if claim["kind"] == "risk":  # delta and relation belong to an epsilon
+        names = {name: names[name] for name in ("kind", "mechanism")}
     return tuple(
-        (words.replace("`", ""), _shown(claim[name]))
+        (words, _shown(claim[name]))
         for name, words in names.items()
         if claim[name] not in (None, "")
     )

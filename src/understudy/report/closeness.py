@@ -90,7 +90,7 @@ def _propensity(material: Material, rng: np.random.Generator) -> dict[str, Any]:
         ]
     except Refused as refused:
         return {"refused": str(refused)}
-    return plain(
+    found: dict[str, Any] = plain(
         {
             "columns": names,
             "classes": PROPENSITY_CLASSES,
@@ -101,7 +101,8 @@ def _propensity(material: Material, rng: np.random.Generator) -> dict[str, Any]:
             "standardised": [one.standardised for one in scores],
             "terms": scores[0].terms,
         }
-    )  # type: ignore[no-any-return]
+    )
+    return found
 
 
 def coefficients(material: Material) -> dict[str, Any] | None:

@@ -58,9 +58,7 @@ def bounds_figure(records: dict[str, Any]) -> str:
                 names[key] += f"\n({percent(violin['under'])} under the axis)"
         limit, per_draw = finite(records["limit"]), finite(records["per_draw"])
         if limit is not None:
-            axis.axhline(
-                limit, color=LIMIT, lw=1.6, ls="--", label=f"clipping limit {limit:.4g}"
-            )
+            axis.axhline(limit, color=LIMIT, lw=1.6, ls="--", label=f"clipping limit {limit:.4g}")
         if per_draw is not None:
             label = f"epsilon / 2m = {per_draw:.4g}"
             axis.axhline(per_draw, color=CLAIM, lw=1.6, ls=":", label=label)
@@ -150,9 +148,7 @@ def levels_figure(column: dict[str, Any]) -> str:
     with house_style():
         figure = Figure(figsize=(WIDTH, 1.5 + 0.3 * len(names)), layout="constrained")
         axis = figure.subplots()
-        axis.barh(
-            rows, column["confidential"], color=CONFIDENTIAL, alpha=0.5, label="confidential"
-        )
+        axis.barh(rows, column["confidential"], color=CONFIDENTIAL, alpha=0.5, label="confidential")
         for place, shares in enumerate(made):
             axis.plot(
                 shares,

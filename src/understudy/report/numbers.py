@@ -31,7 +31,7 @@ def shown(value: Any, se: Any = None) -> str:
 
 
 def limits(side: Mapping[str, Any]) -> str:
-    """"lower to upper"; with next to no degrees of freedom the limits say nothing, and are told."""
+    """Lower to upper; with next to no degrees of freedom they say nothing, and that is said."""
     se, lower, upper = finite(side["se"]), finite(side["lower"]), finite(side["upper"])
     if se is None or lower is None or upper is None:
         return NOTHING

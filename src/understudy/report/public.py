@@ -110,7 +110,9 @@ def _values(column: Column) -> str:
     """Levels and bounds as declared; what was only drafted from data is not shown."""
     if column.levels is not None and column.declared("levels"):
         spelled = [
-            f"{level} = {column.value_labels[level]}" if level in column.value_labels else str(level)
+            f"{level} = {column.value_labels[level]}"
+            if level in column.value_labels
+            else str(level)
             for level in column.levels[:MOST_LEVELS]
         ]
         more = len(column.levels) - len(spelled)
@@ -131,12 +133,14 @@ def _table(facts: PublicFacts) -> list[Part]:
             drawn = [row for row in drawn if not is_margin(row["label"])] or drawn
         what = f"{statistic} by {by}" if by else statistic
         if len(drawn) > 1:
-            some = f"; the first {MOST_ROWS} of {len(drawn):,} cells" if len(drawn) > MOST_ROWS else ""
+            some = (
+                f"; the first {MOST_ROWS} of {len(drawn):,} cells" if len(drawn) > MOST_ROWS else ""
+            )
             parts.append(
                 Drawing(
                     released_figure(drawn, f"{statistic}, with 95 % intervals"),
                     f"Released {what} with 95 % intervals; the numbers are in the table below.",
-                    f"Released `{statistic}`{f' by {by}' if by else ''}, with 95 % intervals{some}.",
+                    f"Released {what}, with 95 % intervals{some}.",
                 )
             )
         parts.append(
@@ -222,7 +226,8 @@ def _files(facts: PublicFacts) -> tuple[str, ...]:
     span = f"`{first}`" if first == last else f"`{first}` to `{last}`"
     files = [f"{span}: the synthetic records{beside}."]
     files.append("`tables.csv`: the table above, in full precision.")
-    files.append("`claim.json`: the claim, for programs.")
+    files.append("`codebook.toml`: what is public about each column.")
+    files.append("`claim.json` and `release.json`: the claim and the design, for programs.")
     if facts.draws:
         files.append("`draws.json`: the parameter draws that the files were made from.")
     return tuple(files)

@@ -76,8 +76,8 @@ def _table(table: dict[str, Any]) -> str:
     text = (
         f"The released table against the confidential one: the largest difference is "
         f"{digits(abs(worst['difference']), 2)} confidential standard errors "
-        f"({worst['statistic']} for {worst['cell']}); half of the {len(apart):,} numbers that differ do so "
-        f"by less than {digits(apart[len(apart) // 2], 2)}."
+        f"({worst['statistic']} for {worst['cell']}); half of the {len(apart):,} numbers that "
+        f"differ do so by less than {digits(apart[len(apart) // 2], 2)}."
     )
     if same:
         text += f" Equal on both sides: {same:,} further."

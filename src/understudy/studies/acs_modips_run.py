@@ -12,15 +12,19 @@ import polars as pl
 from understudy.errors import Refused
 from understudy.studies.acs_modips import EPSILONS, Counts, Summary, run
 from understudy.studies.acs_modips_page import write_page
+from understudy.studies.acs_pairs import kept_pairs
 from understudy.studies.acs_population import (
     CELLS,
     RECORDS,
+    TWELVE,
     acs_categories,
     invented_tables,
+    margin_of,
     population,
     pums_tables,
 )
 from understudy.survey.acs_pums import NEEDED, prepare_acs
+from understudy.tables.cross_table import CrossTable
 
 
 def run_study(
@@ -44,20 +48,27 @@ def run_study(
     source = (
         f"drawn from the two-way tables of {len(pums)} PUMS files" if pums else "invented tables"
     )
-    counts = _counts(out / "table.npz", pums, seed, records, cells)
+    counts, twelve = _table(out / "table.npz", pums, seed, records, cells)
     with _shown(replicates, progress) as advance:
         summaries = run(counts, replicates, out / "state.npz", epsilons, seed, advance)
-    write_page(summaries, out, source, replicates)
+    pairs = kept_pairs(out / "pairs.json", twelve, seed)
+    write_page(summaries, pairs, out, source, replicates)
     return summaries
 
 
-def _counts(kept: Path, pums: Sequence[Path], seed: int, records: int, cells: int) -> Counts:
-    """The true counts of the occupied cells; made once and then read from the study's folder."""
+def _table(
+    kept: Path, pums: Sequence[Path], seed: int, records: int, cells: int
+) -> tuple[Counts, CrossTable]:
+    """The true counts of the occupied cells, and the table of twelve columns.
+
+    Made once and then read from the study's folder.
+    """
     key = f"{[str(path) for path in pums]} {seed} {records} {cells}"
     if kept.exists():
         with np.load(kept) as found:
             if str(found["key"]) == key:
-                return np.array(found["counts"])
+                twelve = CrossTable(acs_categories(TWELVE), found["codes"], found["twelve"])
+                return np.array(found["counts"]), twelve
         raise Refused(f"`{kept.name}` in the study's folder is of another study; name another.")
     categories = acs_categories()
     if pums:
@@ -68,9 +79,11 @@ def _counts(kept: Path, pums: Sequence[Path], seed: int, records: int, cells: in
         tables, pairs = pums_tables(prepare_acs(pl.concat(frames)).survey)
     else:
         tables, pairs = invented_tables(categories.sizes, seed)
-    counts = population(tables, pairs, categories, records, cells, seed).counts
-    np.savez(kept, key=np.array(key), counts=counts)
-    return counts
+    table = population(tables, pairs, categories, records, cells, seed)
+    twelve = margin_of(table, TWELVE)
+    arrays = {"counts": table.counts, "codes": twelve.codes, "twelve": twelve.counts}
+    np.savez(kept, key=np.array(key), **arrays)
+    return table.counts, twelve
 
 
 @contextmanager

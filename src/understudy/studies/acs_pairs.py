@@ -9,6 +9,7 @@ a release.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -59,7 +60,9 @@ def compare_pairs(
         return replace(table, counts=synthetic_counts(table.counts, table.n, 0.5, rng))
 
     def from_pairs(rngs: Sequence[np.random.Generator]) -> list[CrossTable]:
-        return marginal_tables(table, marginals, datasets, table.n, rngs, _all_possible)[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the distances say how useful it is
+            return marginal_tables(table, marginals, datasets, table.n, rngs, _all_possible)[0]
 
     def each(draw: Callable[[np.random.Generator], CrossTable]) -> list[CrossTable]:
         return [draw(rng) for rng in _generators(seed, datasets)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from understudy.drawing import COLOURS, footer, house_style
-from understudy.studies.verification_tables import auc, roc, scores_of
+from understudy.studies.verification_tables import FEWEST, auc, roc, scores_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,14 +81,19 @@ def roc_figure(rows: pl.DataFrame) -> Figure:
             for axis, alpha in zip(row, alphas, strict=True):
                 part = rows.filter(estimand=estimand, alpha=alpha)
                 inside = part["inside"].to_numpy()
-                axis.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":")
-                for place, (name, (colour, style, label)) in enumerate(looks.items()):
+                few = min(inside.sum(), (~inside).sum()) < FEWEST
+                if few:
+                    axis.text(0.5, 0.5, f"fewer than {FEWEST} pairs\ninside or outside", ha="center",
+                              va="center", fontsize=8, color="#555555")  # fmt: skip
+                else:
+                    axis.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":")
+                shown = {} if few else looks
+                for place, (name, (colour, style, label)) in enumerate(shown.items()):
                     score = scores_of(part)[name]
                     area = auc(score, inside)
                     axis.plot(*roc(score, inside), color=colour, linestyle=style, label=label)
-                    shown = "–" if area is None else f"{area:.2f}"
-                    axis.text(0.97, 0.17 - 0.13 * place, f"AUC {shown}", color=colour, ha="right",
-                              fontsize=9, transform=axis.transAxes)  # fmt: skip
+                    axis.text(0.97, 0.17 - 0.13 * place, f"AUC {area:.2f}", color=colour,
+                              ha="right", fontsize=9, transform=axis.transAxes)  # fmt: skip
                 axis.set_title(f"{estimand}, α = {alpha:g}", fontsize=9.5, loc="left")
                 axis.set_aspect("equal")
                 axis.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])

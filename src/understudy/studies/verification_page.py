@@ -183,17 +183,21 @@ def _choice_grid(table: pl.DataFrame) -> Grid:
     for key, some in part.group_by("estimand", "alpha", "n_k", maintain_order=True):
         by = {name: some.filter(partitioning=name) for name in ("equal", "hash")}
         cells = [
-            f"{by[name][mean].mean():.2f} ({by[name][sd].mean():.2f})"
+            f"{_mean(by[name][mean])} ({_mean(by[name][sd])})"
             for name in ("equal", "hash")
             for mean, sd in (("median", "median_sd"), ("own_median", "own_sd"))
         ]
         name = f"{key[0]}, α = {key[1]:g}, n_k = {key[2]:,}"
-        rows.append((name, f"{some['r_full'].mean():.2f}", *cells))
+        rows.append((name, _mean(some["r_full"]), *cells))
     header = (
         "", "r_full", "equal, Laplace", "equal, geometric", "hash, Laplace", "hash, geometric"
     )  # fmt: skip
     caption = "Mean (sd) of posterior medians, averaged over M"
     return Grid(caption, header, tuple(rows), "summary.csv")
+
+
+def _mean(values: pl.Series) -> str:
+    return f"{float(values.to_numpy().mean()):.2f}"
 
 
 def _beyond_grid(tables: dict[str, pl.DataFrame]) -> Grid:

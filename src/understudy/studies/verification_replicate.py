@@ -200,6 +200,7 @@ def _pairs(
             # The variance of the synthetic mean; V prints (1 - n0)/N for (1 - n0/N).
             se = sqrt((1 - n / units.n) * file.variance / n)
             for estimand, (scale, full, estimates) in found.items():
-                numbers = (scale * file.mean, scale * se, float(full), estimates)
-                pairs.append(Pair(n_k, m, estimand, synthesis, partitioning, *numbers))
+                centre, tau = (scale * file.mean, scale * se), np.asarray(estimates, dtype=float)
+                names = (estimand, synthesis, partitioning)
+                pairs.append(Pair(n_k, m, *names, *centre, float(full), tau))
     return pairs

@@ -92,7 +92,8 @@ def by_search(units: Population, rate: float, shift: Floats, start: float) -> Pl
     block = np.repeat(np.arange(BLOCKS), counts)
     within = np.arange(len(block)) - np.repeat(np.cumsum(counts) - counts, counts)
     points = (first[block] + within + start) / rate - shift[block]
-    return np.minimum(np.searchsorted(units.reached, points), units.n - 1)
+    found: Places = np.minimum(np.searchsorted(units.reached, points), units.n - 1)
+    return found
 
 
 def by_pass(units: Population, rate: float, shift: Floats, start: float) -> Places:

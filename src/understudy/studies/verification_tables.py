@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 KEYS = ["estimand", "synthesis", "partitioning", "interval", "alpha", "n_k", "M"]
+FEWEST = 10  # pairs inside and outside; with fewer an AUC says nothing
 POINTS = 4001  # of the grid on which posterior distribution functions are crossed
 
 
@@ -75,8 +76,8 @@ def auc_table(rows: pl.DataFrame) -> pl.DataFrame:
     """How well each measure tells whether the confidential estimate is inside the tolerance.
 
     Agreement is ordered by its noisy count, the discrepancy by how near 0 it is: the orders of the
-    posterior median and of the probability to be inside. Without both kinds of pairs there is
-    nothing to tell, and no AUC.
+    posterior median and of the probability to be inside. With hardly any pair inside, or outside,
+    there is nothing to tell, and no AUC.
     """
     found = []
     for key, part in rows.filter(interval="adjusted").group_by(KEYS, maintain_order=True):
@@ -84,7 +85,8 @@ def auc_table(rows: pl.DataFrame) -> pl.DataFrame:
         scores = scores_of(part)
         numbers: dict[str, float | None] = {}
         for name, score in scores.items():
-            area = auc(score, inside)
+            enough = min(inside.sum(), (~inside).sum()) >= FEWEST
+            area = auc(score, inside) if enough else None
             numbers[name] = area
             numbers[f"{name}_se"] = None if area is None else auc_se(area, inside)
         chance = {"pairs": len(part), "inside": float(inside.mean())}

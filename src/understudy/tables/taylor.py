@@ -1,4 +1,4 @@
-"""Variance of totals and ratios by Taylor linearisation (methods of R survey and T eq. 7).
+"""Variance of totals and ratios by Taylor linearisation (methods of R survey and T §2.3).
 
     V = sum_h (1 - f_h) n_h/(n_h - 1) sum_c (z_hc - zbar_h)^2
 

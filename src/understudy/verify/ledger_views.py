@@ -96,7 +96,7 @@ def dataset_fingerprint(ledger: Ledger, name: str) -> str:
     """The data set with this name or fingerprint; its cap is kept under the fingerprint."""
     with ledger.journal.database.reading() as run:
         rows = run("SELECT dataset, body FROM entries WHERE kind = 'dataset' ORDER BY number")
-    known = [(fingerprint, json.loads(body)["name"]) for fingerprint, body in rows]
+    known = [(str(fingerprint), str(json.loads(body)["name"])) for fingerprint, body in rows]
     found = sorted({fingerprint for fingerprint, called in known if name in (fingerprint, called)})
     if not found:
         raise UnknownName("data set", name, [called for _, called in known])

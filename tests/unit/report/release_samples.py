@@ -33,9 +33,7 @@ CODEBOOK = Codebook(
         column.name: column
         for column in (
             Column("field", "stratum", "categorical", "Field of degree", (1, 2, 3)),
-            Column(
-                "gender", "public", "categorical", "", ("f", "m"), {"f": "Female", "m": "Male"}
-            ),
+            Column("gender", "public", "categorical", "", ("f", "m"), {"f": "Female", "m": "Male"}),
             Column("salary", "sensitive", "continuous", "Salary", transform="log"),
             Column("weight", "weight", "continuous", "Design weight"),
         )
@@ -82,7 +80,11 @@ def material(n: int = 400, m: int = 3, kind: Kind = "partial", **changes: Any) -
         confidential_table=tabulate(confidential, STATISTICS, BY, margins=True),
         released_table=tabulate(datasets, STATISTICS, BY, margins=True, combine=kind),
         records=Records(
-            loglik, np.minimum(loglik, 0.5), rng.uniform(0.2, 1.0, n), 0.5, int((loglik > 0.5).sum())
+            loglik,
+            np.minimum(loglik, 0.5),
+            rng.uniform(0.2, 1.0, n),
+            0.5,
+            int((loglik > 0.5).sum()),
         ),
         chains=Chains(
             ("a", "b", "c"),

@@ -73,7 +73,9 @@ def same(found: pl.DataFrame, ours: pl.DataFrame, keys: list[str]) -> None:
 
 
 def read(path: Path) -> pl.DataFrame:
-    return pl.read_csv(path, null_values=["NA"], schema_overrides=dict.fromkeys(NUMBERS, pl.Float64))
+    return pl.read_csv(
+        path, null_values=["NA"], schema_overrides=dict.fromkeys(NUMBERS, pl.Float64)
+    )
 
 
 def test_partial_synthesis_with_strata_and_every_statistic(rscript: str, tmp_path: Path) -> None:
@@ -109,7 +111,9 @@ def test_full_synthesis_where_a_file_lacks_a_cell(rscript: str, tmp_path: Path) 
     for k in range(5):
         region = rng.choice(["north", "süd", "rare"], 200, p=[0.5 - 0.05 * k, 0.5, 0.05 * k])
         works = rng.choice([0, 1, -9], 200, p=[0.4, 0.5, 0.1])
-        datasets.append(Survey(pl.DataFrame({"net region": region, "works": works}), Design(), book))
+        datasets.append(
+            Survey(pl.DataFrame({"net region": region, "works": works}), Design(), book)
+        )
     statistics, by = ("count", "proportion(works == 1)"), ("net region",)
     ours = tabulate(datasets, statistics, list(by), combine="full")
     told = facts(

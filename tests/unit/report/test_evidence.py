@@ -93,7 +93,7 @@ def test_violins_count_every_record_once() -> None:
 
 def test_weights_by_outcome_are_quantiles_within_classes() -> None:
     rng = np.random.default_rng(2)
-    outcome, weight = rng.permutation(240.0), rng.uniform(size=240)
+    outcome, weight = rng.permutation(240).astype(float), rng.uniform(size=240)
     found = weights_by_outcome(outcome, weight)
     assert len(found["outcome"]) == 24
     first = weight[outcome < 10]
@@ -152,7 +152,9 @@ def test_refusals_become_words() -> None:
         material(m=1, records=None, chains=None, risk=None, regression="log(salary) ~ nothing")
     )
     assert "nothing" in found["regression"]["refused"]
-    assert found["risk"] is None and found["records"] is None and found["chains"] is None
+    assert found["risk"] is None
+    assert found["records"] is None
+    assert found["chains"] is None
 
 
 def test_bad_chains_are_said_first() -> None:
@@ -171,10 +173,13 @@ def test_numbers_in_print() -> None:
     assert shown(1234567.891, 234.5) == "1,234,568"
     assert shown(0.012345, 0.00123) == "0.01235"
     assert shown(-0.0001, 1.0) == "0.00"
-    assert shown(None) == "–" and shown("inf") == "∞"
-    assert percent(0.0001) == "under 0.1 %" and percent(1.0) == "100.0 %"
+    assert shown(None) == "–"
+    assert shown("inf") == "∞"
+    assert percent(0.0001) == "under 0.1 %"
+    assert percent(1.0) == "100.0 %"
     assert limits({"se": 1.0, "lower": -5e9, "upper": 5e9}) == "over ±100 SE"
     assert limits({"se": 0.5, "lower": 1.0, "upper": 3.0}) == "1.000 to 3.000"
-    assert claimed(10.8) == "10.8" and claimed(3.0) == "3"
+    assert claimed(10.8) == "10.8"
+    assert claimed(3.0) == "3"
     assert claimed(3.4601285309041336) == "3.461"  # rounded up, for a claim is a bound
     assert plain({"a": np.array([np.nan, np.inf, -0.0])}) == {"a": [None, "inf", 0.0]}

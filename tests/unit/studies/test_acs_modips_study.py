@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+import time
+from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import stats
 
@@ -18,7 +23,14 @@ from understudy.studies.acs_modips import (
     t_quantile,
 )
 from understudy.studies.acs_modips_run import run_study
-from understudy.studies.acs_population import acs_categories, invented_tables, population
+from understudy.studies.acs_pairs import compare_pairs, distances
+from understudy.studies.acs_population import (
+    acs_categories,
+    invented_tables,
+    margin_of,
+    population,
+)
+from understudy.tables.cross_table import Categories, CrossTable
 
 COUNTS = np.repeat([1, 2, 3, 10, 200], [3000, 800, 400, 150, 20])
 FEW = (0.5, 5.0, 500.0)
@@ -131,13 +143,58 @@ def test_the_population_has_the_size_and_cells_asked_for():
     assert (table.counts == 1).mean() > 0.4  # sparse, like the report's
 
 
+def test_distances_of_pairs_by_hand():
+    """Three records in two columns; one cell's record has moved in the synthetic table."""
+    categories = Categories(("a", "b"), ((0, 1), (0, 1)), (pl.Int16(), pl.Int16()))
+    codes = np.array([[0, 0], [1, 1]], dtype=np.int32)
+    true = CrossTable(categories, codes, np.array([3, 1]))
+    shares = [np.array([0.75, 0, 0, 0.25])]
+    drawn = [replace(true, counts=np.array(counts)) for counts in ([1, 3], [4, 0])]
+    # |.25 - .75| twice / 2 = .5, then .25; the average (2.5, 1.5)/4 is .125 away
+    assert distances(drawn, shares, [(0, 1)]) == pytest.approx((0.375, 0.125, 0.375))
+
+
+def test_marginals_beat_modips_on_pairs_where_records_are_many():
+    categories = acs_categories()
+    table = population(*invented_tables(categories.sizes), categories, 100_000, 30_000)
+    four = margin_of(table, ("MAR", "OCC", "SCHL", "CAGE"))
+    ms, modips, marginals = compare_pairs(four)
+    assert marginals.one_file < modips.one_file / 2
+    assert ms.one_file < modips.one_file
+    assert marginals.mean_file < marginals.one_file < marginals.worst
+
+
+def test_a_killed_run_of_500_goes_on_to_the_same_figures(tmp_path):
+    state = tmp_path / "killed.npz"
+    code = (
+        "import numpy as np; from pathlib import Path; from understudy.studies.acs_modips import "
+        f"run; run(np.repeat([1, 30], [40_000, 2000]), 500, Path({str(state)!r}), (1.0,))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code])
+    while not state.exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    with np.load(state) as kept:
+        done = int(kept["done"])
+    assert 1 <= done < 500
+    counts = np.repeat([1, 30], [40_000, 2000])
+    again = run(counts, done + 2, state, (1.0,))
+    whole = run(counts, done + 2, tmp_path / "whole.npz", (1.0,))
+    for one, other in zip(again, whole, strict=True):
+        assert one.bias.tolist() == other.bias.tolist()
+        assert one.coverage.tolist() == other.coverage.tolist()
+
+
 def test_the_page_says_what_was_found(tmp_path):
     found = run_study(2, tmp_path, records=20_000, cells=4000, epsilons=(1.0, math.e, math.e**2))
     page = (tmp_path / "study.html").read_text(encoding="utf-8")
     assert "invented tables" in page
     assert f"{found[0].empty:.1%}" in page
     assert "sensitivity 1" in page
-    assert page.count("<tr>") == 1 + 5 + 1 + len(found)
+    assert page.count("<tr>") == 1 + 5 + 1 + len(found) + 1 + 3
+    assert "Marginals of order 2" in page
     assert (tmp_path / "figure-3-2.svg").stat().st_size > 1000
     rows = (tmp_path / "study.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 1 + len(found)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import understudy as us
+from understudy.cli.study import study
 from understudy.errors import Refused
+from understudy.studies import private_tables_run
 from understudy.studies.application import application_survey
-from understudy.studies.cell_tables import CELLS, CellTable, combined
-from understudy.studies.doctorates import COUNTS, MEAN_SALARIES, doctorates
-from understudy.studies.private_tables import Plan, run_study
+from understudy.studies.cell_tables import CELLS, INNER, TOTALS, CellTable, combined
+from understudy.studies.doctorates import COUNTS, MEAN_SALARIES, doctorates, population, sample
+from understudy.studies.file_order import sample_in_file_order
+from understudy.studies.private_tables import Plan
+from understudy.studies.private_tables_run import run_study
 from understudy.studies.published_tables import application_table, coverage_table
 
 STATISTICS = ["count", "mean(salary)"]
@@ -49,6 +55,67 @@ def test_cell_tables_are_tabulates() -> None:
         np.testing.assert_allclose(found.lower, rows["lower"].to_numpy(), rtol=1e-6, atol=1e-4)
 
 
+def test_known_stratum_sizes_are_tabulates() -> None:
+    """Weights that add up to public sizes: `tabulate` and the study's tables agree, and add up."""
+    survey = doctorates(300, seed=4)
+    total = pl.col("weight").sum().over("field")
+    size = pl.col("field").replace_strict(survey.codebook.population_by["field"])
+    frame = survey.frame().with_columns(weight=pl.col("weight") * size / total)
+    known = us.Survey(frame, survey.design, survey.codebook)
+    expected = us.tabulate(known, STATISTICS, by=["field", "gender"], margins=True)
+    table, w, y = CellTable(frame), frame["weight"].to_numpy(), frame["salary"].to_numpy()
+    found = {
+        "count": table.counts(w, "known sizes"),
+        STATISTICS[1]: table.means(y, w, "known sizes"),
+    }
+    keys = pl.DataFrame({"field": [f for f, _ in CELLS], "gender": [g for _, g in CELLS]})
+    for statistic, ours in found.items():
+        rows = keys.join(
+            expected.filter(pl.col("statistic") == statistic),
+            on=["field", "gender"],
+            how="left",
+            maintain_order="left",
+        )
+        np.testing.assert_allclose(ours.value, rows["estimate"].to_numpy(), rtol=1e-9)
+        np.testing.assert_allclose(np.sqrt(ours.variance), rows["se"], rtol=1e-7, atol=1e-6)
+    count = found["count"]
+    assert np.sqrt(count.variance[TOTALS]).max() < 1e-6
+    np.testing.assert_allclose(count.value[TOTALS], count.value[INNER].reshape(8, 2).sum(axis=1))
+    assert (count.variance[INNER] < table.counts(w).variance[INNER]).all()
+
+
+def test_file_order_spreads_the_sample_over_gender() -> None:
+    persons = population(np.random.default_rng(1))
+    women = {"file": [], "random": []}
+    for k in range(20):
+        rng = np.random.default_rng(k)
+        drawn = {
+            "file": sample_in_file_order(persons, 500, rng),
+            "random": sample(persons, 500, rng),
+        }
+        for name, frame in drawn.items():
+            assert frame.height == 500
+            women[name].append((frame["gender"] == "Female").sum())
+    assert np.std(women["file"]) < 0.5 * np.std(women["random"])
+
+
+def test_the_command_runs_the_study_and_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(
+        private_tables_run, "run_study", lambda *given: asked.extend(given) or tmp_path / "s.html"
+    )
+    words = ["private-tables", "--replicates", "7", "--seed", "5", "--out", str(tmp_path)]
+    done = CliRunner().invoke(study, words)
+    assert (done.exit_code, asked) == (0, [7, tmp_path, 5])
+    monkeypatch.undo()
+    (tmp_path / "settings.json").write_text('{"study": "another"}', encoding="utf-8")
+    done = CliRunner().invoke(study, words)
+    assert done.exit_code == 2
+    assert "another folder" in done.output
+
+
 def test_published_tables_are_whole() -> None:
     """Sums inside T's own tables: counts of cells make the margins, up to rounding."""
     for table, column in ((application_table(2), "Sample_est"), (coverage_table(4), "population")):
@@ -78,7 +145,13 @@ def test_application_is_nearly_non_informative() -> None:
 
 def test_a_small_study_runs_and_goes_on(tmp_path: Path) -> None:
     plan = Plan(
-        n=300, bounds=(1.8,), datasets=(3,), draws=800, other_mechanisms=False, application=False
+        n=300,
+        bounds=(1.8,),
+        datasets=(3,),
+        draws=800,
+        other_mechanisms=False,
+        application=False,
+        file_order=False,
     )
     page = run_study(1, tmp_path, plan=plan)
     first = (tmp_path / "replicates" / "0000.parquet").read_bytes()
@@ -96,7 +169,7 @@ def test_a_small_study_runs_and_goes_on(tmp_path: Path) -> None:
     bounds = pl.read_csv(tmp_path / "bounds.csv")
     tuned = bounds.filter(pl.col("fit") == "FBS 1.8")["largest"].item()
     assert 1.76 < tuned <= 1.8
-    with pytest.raises(Refused, match="another plan"):
+    with pytest.raises(Refused, match="another `seed`"):
         run_study(2, tmp_path, seed=3, plan=plan)
     with pytest.raises(Refused, match="at least 1"):
         run_study(0, tmp_path, plan=plan)

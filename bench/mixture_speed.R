@@ -1,0 +1,55 @@
+# The rstan side of mixture_speed.py: the same mixture of regressions, on positive incomes.
+# Starts where our chains start; trees are as deep as ours at most. Prints seconds of compiling,
+# seconds of sampling (one chain), and how many leapfrog steps that were.
+suppressMessages(library(rstan))
+# Debian keeps Boost with the system's headers, and its BH package has none of its own.
+if (!nzchar(rstan_options("boost_lib"))) rstan_options(boost_lib = "/usr/include")
+given <- commandArgs(TRUE)
+table_of <- function(name) unname(as.matrix(read.csv(file.path(given[1], name))))
+deepest <- as.integer(given[2])
+iterations <- as.integer(given[3])
+records <- table_of("records.csv")
+theta <- table_of("theta.csv")
+components <- table_of("components.csv")
+R <- ncol(theta)
+K <- nrow(theta)
+code <- "
+data { int n; int K; int R; matrix[n, R] Q; vector[n] amount; matrix[R, R] L; }
+parameters {
+  real<lower=0> gamma;
+  simplex[K] share;
+  vector<lower=0.2>[K] sigma;
+  vector<lower=0.02>[R] spread;
+  matrix[K, R] theta;
+}
+model {
+  matrix[n, K] mu = Q * theta';
+  matrix[R, K] beta = mdivide_left_tri_low(L, theta');
+  vector[K] log_share = log(share);
+  gamma ~ gamma(1, 1);
+  share ~ dirichlet(rep_vector(gamma / K, K));
+  sigma ~ student_t(3, 0, 1);
+  spread ~ student_t(3, 0, 1);
+  for (r in 1:R) beta[r] ~ normal(0, spread[r]);
+  for (i in 1:n) {
+    vector[K] joint = log_share;
+    for (k in 1:K) joint[k] += normal_lpdf(amount[i] | mu[i, k], sigma[k]);
+    target += log_sum_exp(joint);
+  }
+}"
+seconds <- function(from) as.numeric(Sys.time() - from, units = "secs")
+start <- Sys.time()
+model <- stan_model(model_code = code)
+compiling <- seconds(start)
+initial <- function() {
+  list(gamma = 1, share = components[, 1] / sum(components[, 1]), sigma = components[, 2],
+       spread = table_of("spread.csv")[, 1], theta = theta)
+}
+start <- Sys.time()
+fit <- sampling(model, data = list(n = nrow(records), K = K, R = R, Q = records[, 1:R],
+                                   amount = records[, R + 1], L = table_of("L.csv")),
+                chains = 1, warmup = iterations, iter = 2 * iterations, refresh = 0, seed = 1,
+                init = initial, control = list(max_treedepth = deepest))
+sampled <- seconds(start)
+steps <- sum(get_sampler_params(fit, inc_warmup = TRUE)[[1]][, "n_leapfrog__"])
+cat("\n", compiling, sampled, steps, "\n")

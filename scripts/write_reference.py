@@ -1,0 +1,113 @@
+"""Write docs/recipe.md and docs/commands.md from the code: `python scripts/write_reference.py`.
+
+A test compares the files with what this script would write.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from understudy.cli.main import app
+from understudy.release.recipe_keys import MECHANISM_KEYS, MODEL_KEYS, SECTIONS, Key
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+def recipe_page() -> str:
+    lines = [
+        "# The recipe: release.toml",
+        "",
+        "Written from the code by `scripts/write_reference.py`. Paths are relative to the recipe;",
+        "every mistake is told at once, with its line. `understudy release release.toml --dry-run`",
+        "says what a recipe will do. Examples lie in [examples](../examples).",
+        "",
+    ]
+    for section, keys in SECTIONS.items():
+        needed = section in ("data", "synthesis", "privacy")
+        lines += [f"## [{section}]{'' if needed else ' (optional)'}", "", *_keys(keys), ""]
+        if section == "synthesis":
+            lines += ["Further keys, by model:", ""]
+            lines += _owners(MODEL_KEYS)
+        if section == "privacy":
+            lines += ["Further keys, by mechanism:", ""]
+            lines += _owners(MECHANISM_KEYS)
+    lines += [
+        '## [[given]] (optional, after model = "Multinomial")',
+        "",
+        "A regression of numbers on the synthetic categories: `model`, `sensitive`, `predictors`,",
+        "the model's further keys, and `privacy = { mechanism = ..., epsilon = ... }`.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def commands_page() -> str:
+    lines = [
+        "# Commands",
+        "",
+        "Written from the code by `scripts/write_reference.py`. Every command ends with exit 0, or",
+        "with one clear sentence and exit 2.",
+        "",
+    ]
+    group: Any = typer.main.get_command(app)
+    for name, command in _commands("understudy", group):
+        lines += [f"## {name}", "", *_paragraphs(command.help or ""), ""]
+        rows = [_parameter(one) for one in command.params if one.name != "help"]
+        if rows:
+            lines += ["| option | meaning |", "|---|---|", *rows, ""]
+    return "\n".join(lines)
+
+
+def _commands(prefix: str, group: Any) -> list[tuple[str, Any]]:
+    found = []
+    for name, command in group.commands.items():
+        full = f"{prefix} {name}"
+        found += _commands(full, command) if hasattr(command, "commands") else [(full, command)]
+    return found
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [line.strip() for line in text.strip().splitlines()]
+
+
+def _parameter(one: Any) -> str:
+    if one.param_type_name == "argument":
+        name = f"`{(one.name or '').upper()}`"
+    else:
+        name = ", ".join(f"`{option}`" for option in one.opts)
+    default = one.default
+    shown = "" if default in (None, False, "", ()) or callable(default) else f" Default: {default}."
+    return f"| {name} | {_cell(getattr(one, 'help', '') or '')}{_cell(shown)} |"
+
+
+def _keys(keys: dict[str, Key]) -> list[str]:
+    rows = ["| key | kind | meaning |", "|---|---|---|"]
+    for name, key in keys.items():
+        words = key.words + (" Required." if key.required else "")
+        if key.default not in (None, ()):
+            default = str(key.default).lower() if isinstance(key.default, bool) else key.default
+            words += f" Default: {default}."
+        rows.append(f"| `{name}` | {key.kind} | {_cell(words)} |")
+    return rows
+
+
+def _owners(table: dict[str, dict[str, Key]]) -> list[str]:
+    lines = []
+    for owner, keys in table.items():
+        lines += [f"### {owner}", ""]
+        lines += [*_keys(keys), ""] if keys else ["No further keys.", ""]
+    return lines
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+PAGES = {"recipe.md": recipe_page, "commands.md": commands_page}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page(), encoding="utf-8")

@@ -1,0 +1,28 @@
+"""A stratified PPS sample in the order of the file, as T may have drawn its samples.
+
+Systematic selection along a file that lists men before women in every field spreads the sample
+over both, like strata of gender; in random order (doctorates.py) it does not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from understudy.survey.selection import (
+    inclusion_probabilities,
+    proportional_allocation,
+    systematic_pps,
+)
+
+
+def sample_in_file_order(persons: pl.DataFrame, n: int, rng: np.random.Generator) -> pl.DataFrame:
+    """field, gender, salary, weight of n persons; `persons` has the column `size` too."""
+    sizes = proportional_allocation(persons["field"].to_numpy(), n)
+    parts = []
+    for (field,), members in persons.group_by("field", maintain_order=True):
+        pi = inclusion_probabilities(members["size"].to_numpy(), sizes[field])
+        drawn = systematic_pps(pi, rng)
+        chosen = members.select("field", "gender", "salary")[drawn.index]
+        parts.append(chosen.with_columns(pl.Series("weight", 1.0 / drawn.inclusion)))
+    return pl.concat(parts)
