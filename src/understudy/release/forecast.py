@@ -1,7 +1,8 @@
 """`--dry-run`: what a recipe will do, what it will claim, and about how long it will take.
 
-Time is measured, not guessed: one gradient of the model's density on these records, times the
-gradients that a fit needs. Nothing is spent, and nothing is written.
+One gradient of the model's density is timed on these records and multiplied by the gradients that
+a fit needs. How many these are depends on the posterior, so a range is given: short trees and
+chains that agree at once, or long trees and chains that must run on. Nothing is spent or written.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from understudy.models.gaussian import GaussianModel
 from understudy.release.parts import mechanism_words, model_words
 from understudy.release.prepare import Prepared
 
-STEPS = 12  # gradients of one iteration of NUTS, about; trees of 7 to 15 are usual
+STEPS = (7, 127)  # gradients of one iteration of NUTS: an easy posterior, and a hard one
+LONGER = 4  # chains that do not agree are run on
 BASE_SECONDS, BASE_BYTES = 15.0, 600e6  # compiling and reports; the libraries themselves
 FITS = {"Weighted": 6, "WeightedE": 3, "Censored": 2, "ReferenceCensored": 3}  # others: 1
 KINDS = {
@@ -48,7 +50,7 @@ def forecast(prepared: Prepared) -> list[str]:
         f"Files: {recipe.datasets} data sets ({formats}), table, claim, two reports, manifest, in "
         f"`{recipe.out}`.",
         _promise(prepared),
-        f"About {_minutes(seconds)} and {size / 1e9:.1f} GB of memory on this machine.",
+        f"{_between(*seconds)}, about {size / 1e9:.1f} GB of memory on this machine.",
     ]
     if recipe.ledger is not None:
         from understudy.release.spending import total_price
@@ -74,20 +76,22 @@ def _promise(prepared: Prepared) -> str:
     )
 
 
-def _cost(prepared: Prepared) -> tuple[float, float]:
-    """(seconds, bytes), roughly."""
+def _cost(prepared: Prepared) -> tuple[tuple[float, float], float]:
+    """((least, most) seconds, bytes), roughly."""
     recipe, survey, model = prepared.recipe, prepared.narrowed, prepared.model
     values = survey.n * len(survey.columns) * 8.0
     size = BASE_BYTES + values * (recipe.datasets + 3)
     if not isinstance(model, Model):
-        return BASE_SECONDS + 3e-6 * survey.n * len(recipe.model.sensitive) * recipe.datasets, size
+        more = 3e-6 * survey.n * len(recipe.model.sensitive) * recipe.datasets
+        return (BASE_SECONDS + more, 2 * BASE_SECONDS + 10 * more), size
     fits = FITS.get(recipe.mechanism.name, 1)
     clipped = "Censored" in recipe.mechanism.name
     if isinstance(model, GaussianModel) and not clipped:
-        return BASE_SECONDS + 0.5 * fits, size
-    gradient = _gradient_seconds(model, prepared)
+        return (BASE_SECONDS, 2 * BASE_SECONDS + fits), size
     iterations = recipe.draws + recipe.chains * recipe.warmup
-    return BASE_SECONDS + fits * gradient * STEPS * iterations / min(recipe.chains, 2), size
+    once = _gradient_seconds(model, prepared) * iterations / min(recipe.chains, 2)
+    hard = 2 * BASE_SECONDS + fits * once * STEPS[1] * LONGER
+    return (BASE_SECONDS + once * STEPS[0], hard), size
 
 
 def _gradient_seconds(model: Model, prepared: Prepared) -> float:
@@ -110,5 +114,11 @@ def _gradient_seconds(model: Model, prepared: Prepared) -> float:
     return (time.perf_counter() - begun) / 5
 
 
-def _minutes(seconds: float) -> str:
-    return f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.0f} minutes"
+def _between(least: float, most: float) -> str:
+    return f"Between {_told(least)} and {_told(most)}"
+
+
+def _told(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.0f} hours"

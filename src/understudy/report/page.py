@@ -124,8 +124,8 @@ footer{margin-top:3rem;color:var(--soft);font-size:.85rem;border-top:1px solid v
 --shade:#fff;--link:#000;--mark:#000}
 @page{margin:18mm 15mm}body{font-size:10.5pt}main{max-width:none;padding:0}
 img{filter:none;max-width:13cm}figure.picture,tr,pre{break-inside:avoid}h2{break-after:avoid}
-thead{display:table-header-group}.wide{overflow:visible}table{font-size:8.5pt}
-th,td{padding:.15rem .35rem}tbody th{position:static}caption span{position:static}
+thead{display:table-header-group}.wide{overflow:visible}table{font-size:8pt}
+th,td{padding:.15rem .3rem}td,thead th{white-space:normal}tbody th,caption span{position:static}
 pre{white-space:pre-wrap;border:1px solid var(--line)}}
 """
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from understudy.studies import private_tables_figures as figures
 from understudy.studies.cell_tables import CELLS, INNER, TOTALS
+from understudy.studies.private_tables_errors import FILE_ORDER, KEYS, monte_carlo_errors
 from understudy.studies.published_tables import (
     INTERVAL_RATIOS,
     UNWEIGHTED_BOUNDS,
@@ -21,7 +22,6 @@ from understudy.studies.published_tables import (
 )
 
 Floats = NDArray[np.float64]
-KEYS = ["model", "mechanism", "epsilon", "m", "formulas", "statistic"]
 
 
 def write_report(out: Path, truth: dict[str, Floats], replicates: int) -> Path:
@@ -29,7 +29,9 @@ def write_report(out: Path, truth: dict[str, Floats], replicates: int) -> Path:
     rows = _rows(out, truth, replicates)
     cells = by_cell(rows)
     tables = {
-        "summary": summary(cells),
+        "summary": summary(cells).join(
+            monte_carlo_errors(rows), on=KEYS, how="left", maintain_order="left"
+        ),
         "table4_counts": _beside(cells, 4, "count"),
         "table5_means": _beside(cells, 5, "mean(salary)"),
         "interval_lengths": _length_ratios(cells),
@@ -40,8 +42,10 @@ def write_report(out: Path, truth: dict[str, Floats], replicates: int) -> Path:
         tables["table3_means"] = _application(out, 3, "mean(salary)")
     for name, table in tables.items():
         table.write_csv(out / f"{name}.csv")
+    tables["summary"].write_json(out / "summary.json")
     pictures = dict(np.load(out / "replicates" / "pictures.npz"))
-    drawn = figures.draw_all(out, rows, cells, pictures)
+    random_order = ~pl.col("mechanism").str.ends_with(FILE_ORDER)
+    drawn = figures.draw_all(out, rows.filter(random_order), cells.filter(random_order), pictures)
     refused = [text for facts in _facts(out, replicates) for text in facts["refused"]]
     page = _page(tables, drawn, refused, replicates)
     (out / "study.html").write_text(page, encoding="utf-8")
@@ -85,10 +89,11 @@ def by_cell(rows: pl.DataFrame) -> pl.DataFrame:
 
 def summary(cells: pl.DataFrame) -> pl.DataFrame:
     """One line per method: the 16 innermost cells and the eight field totals."""
+    cells = cells.with_columns(design=pl.col("mechanism").str.ends_with(FILE_ORDER))
     sample = cells.filter(pl.col("model") == "Sample").select(
-        "statistic", "field", "gender", pl.col("rmse").alias("sample_rmse")
+        "design", "statistic", "field", "gender", pl.col("rmse").alias("sample_rmse")
     )
-    joined = cells.join(sample, on=["statistic", "field", "gender"], how="left")
+    joined = cells.join(sample, on=["design", "statistic", "field", "gender"], how="left")
     return joined.group_by(KEYS, maintain_order=True).agg(
         pl.col("coverage").filter(pl.col("inner")).mean().alias("coverage_16"),
         pl.col("coverage").filter(pl.col("total")).mean().alias("coverage_fields"),
@@ -108,11 +113,16 @@ def summary(cells: pl.DataFrame) -> pl.DataFrame:
 def _beside(cells: pl.DataFrame, number: int, statistic: str) -> pl.DataFrame:
     """T's Table 4 or 5 with our numbers for m = 3 and bound 1.8 by both sets of formulas."""
     table = coverage_table(number)
+    shown = {
+        "paper": ("Weighted", "paper"),
+        "recommended": ("Weighted", "recommended"),
+        "paper_file_order": (f"Weighted, {FILE_ORDER}", "paper"),
+    }
     for model in ("FBS", "FBP"):
-        for formulas in ("paper", "recommended"):
+        for label, (mechanism, formulas) in shown.items():
             ours = cells.filter(
                 (pl.col("model") == model)
-                & (pl.col("mechanism") == "Weighted")
+                & (pl.col("mechanism") == mechanism)
                 & (pl.col("m") == 3)
                 & (pl.col("epsilon") - 10.8).abs().lt(1e-9)
                 & (pl.col("formulas") == formulas)
@@ -120,8 +130,8 @@ def _beside(cells: pl.DataFrame, number: int, statistic: str) -> pl.DataFrame:
             ).select(
                 "field",
                 "gender",
-                pl.col("coverage").alias(f"our_{model}_{formulas}_coverage"),
-                pl.col("length").alias(f"our_{model}_{formulas}_length"),
+                pl.col("coverage").alias(f"our_{model}_{label}_coverage"),
+                pl.col("length").alias(f"our_{model}_{label}_length"),
             )
             table = table.join(ours, on=["field", "gender"], how="left", maintain_order="left")
     return table
@@ -216,7 +226,9 @@ def _page(
         "img{max-width:100%}</style>",
         f"<h1>Private tables from survey microdata</h1><p>{replicates} samples of one simulated "
         "population. Columns without <code>our_</code> are T's. Everything here comes from "
-        "simulated data.</p>",
+        "simulated data. Columns <code>_error</code> are Monte Carlo standard errors. "
+        "<code>file order</code>: samples that were selected along the file, men before women, "
+        "which T's own coverage of counts agrees with.</p>",
     ]
     for name, table in tables.items():
         parts.append(f"<h2>{_TITLES[name]}</h2>{_html(table)}<p>{name}.csv</p>")

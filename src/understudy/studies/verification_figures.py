@@ -83,7 +83,7 @@ def roc_figure(rows: pl.DataFrame) -> Figure:
                 inside = part["inside"].to_numpy()
                 few = min(inside.sum(), (~inside).sum()) < FEWEST
                 if few:
-                    axis.text(0.5, 0.5, f"fewer than {FEWEST} pairs\ninside or outside", ha="center",
+                    axis.text(0.5, 0.5, f"fewer than {FEWEST}\ninside or outside", ha="center",
                               va="center", fontsize=8, color="#555555")  # fmt: skip
                 else:
                     axis.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":")

@@ -30,7 +30,8 @@ CANNOT: Mapping[Measure, str] = {
         "range that was set before asking. It compares two estimates; it does not say that "
         "either is close to the truth in the population. For means, ratios, quantiles and "
         "coefficients the average over the parts is close to the estimate of the whole file, "
-        "not equal to it."
+        "not equal to it. Where a few records have very large weights, the range cuts off what "
+        "they do, and a difference that they make can go unseen."
     ),
     "agreement": (
         "It hardly tells whether the estimate of the whole confidential file is inside your "

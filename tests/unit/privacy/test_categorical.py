@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import warnings
 
 import numpy as np
 import polars as pl
@@ -172,11 +174,26 @@ def test_a_hopeless_domain_is_named(monkeypatch):
 
 @pytest.mark.parametrize(
     ("mechanism", "text"),
-    [(Modips(0.01), "expected error of about 500 per cell"), (Marginals(0.01), "total variation")],
+    [
+        # noise of scale 5/.01; 4000 records in the 18 cells that occur; 500 / 222 times .01
+        (Modips(0.01), "about 500 per cell, and the mean cell holds 222 records; epsilon 0.0225,"),
+        # (8 + 12 + 6)/3 cells a table, scale 3 * 5/.01, over twice 4000: 1.63, at most 1
+        (Marginals(0.01), "expected total variation of 1; epsilon 0.163,"),
+        (Marginals(0.08), "expected total variation of 0.2; epsilon 0.163,"),
+    ],
 )
 def test_a_useless_epsilon_warns_with_the_expected_error(mechanism, text):
-    with pytest.warns(UserWarning, match=text):
+    with pytest.warns(UserWarning, match=re.escape(text)) as caught:
         synthesize_categorical(survey(), MODEL, mechanism, 5)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("mechanism", [Modips(0.0226), Marginals(0.17)])
+def test_an_epsilon_that_says_something_does_not_warn(mechanism):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = synthesize_categorical(survey(), MODEL, mechanism, 5)
+    assert [one.n for one in result.datasets] == [4000] * 5
 
 
 def test_nothing_above_the_threshold_is_refused():

@@ -159,7 +159,7 @@ def test_marginals_beat_modips_on_pairs_where_records_are_many():
     table = population(*invented_tables(categories.sizes), categories, 100_000, 30_000)
     four = margin_of(table, ("MAR", "OCC", "SCHL", "CAGE"))
     ms, modips, marginals = compare_pairs(four)
-    assert marginals.one_file < modips.one_file / 2
+    assert marginals.one_file < modips.one_file / 1.4
     assert ms.one_file < modips.one_file
     assert marginals.mean_file < marginals.one_file < marginals.worst
 

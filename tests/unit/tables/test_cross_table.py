@@ -195,3 +195,15 @@ def test_rules_reach_a_survey_that_is_read_from_a_file(tmp_path, frame, book):
     write_codebook(ruled, tmp_path / "codebook.toml")
     survey = read_survey(tmp_path / "records.parquet", codebook=tmp_path / "codebook.toml")
     assert survey.codebook.impossible == ruled.impossible
+
+
+def test_thousands_of_levels_are_checked_without_a_query_that_names_them():
+    """Survey(...) with long lists: the same refusals, missing codes and nulls as with short ones."""
+    levels = tuple(f"L{number}" for number in range(20_000))
+    book = codebook(a=levels, missing={"a": ("none",)})
+    fine = pl.DataFrame({"a": ["L3", None, "none", *levels[::2]]})
+    assert Survey(fine, codebook=book).n == 10_003
+    with pytest.raises(Refused, match="`a` has values that are not among"):
+        Survey(pl.DataFrame({"a": ["L3", "M3"]}), codebook=book)
+    with pytest.raises(Refused, match=r"has 20,001 levels; group them into fewer"):
+        categories_of(Survey(fine, codebook=codebook(a=(*levels, "none"))), ["a"])
