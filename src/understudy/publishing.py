@@ -188,6 +188,7 @@ def _write_bundle(
         table=pl.read_parquet(tables / "released.parquet"),
         draws=made.draws is not None,
         version=__version__,
+        synthetic=prepared.synthesized,
     )
     write_public(folder, synthesis, facts, public_page(facts))
     text = (evidence / "evidence.json").read_text(encoding="utf-8")

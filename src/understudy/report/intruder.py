@@ -22,7 +22,7 @@ def risk_evidence(material: Material) -> dict[str, Any] | None:
     settings = material.risk
     if settings is None:
         return None
-    full = material.kind == "full"
+    full = material.kind == "full" or not material.rows_correspond
     document: dict[str, Any] = {
         "target": list(settings.target),
         "radius": plain(settings.radius),

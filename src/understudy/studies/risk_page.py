@@ -134,13 +134,16 @@ def _verdict(one: Row) -> str:
     found = one["convergence"]
     worst = max(found["quantities"], key=lambda line: float(line["R-hat"]))
     least = min(float(line["bulk ESS"]) for line in found["quantities"])
+    functions = [line for line in found["quantities"] if line["quantity"].startswith("F(")]
+    apart = max(float(line["chains apart"]) for line in functions)
     verdict = (
         "passes" if not found["failures"] else "does not pass: " + "; ".join(found["failures"])
     )
     return (
         f"{one['name']}: {found['chains']} chains, {found['draws']} kept draws; largest R-hat "
         f"{worst['R-hat']:.3f} ({worst['quantity']}), least bulk ESS {least:.0f}, "
-        f"{found['divergences']} divergences, {one['seconds']:.0f} s; {verdict}."
+        f"means of the chains at most {apart:.4f} apart in F, {found['divergences']} divergences, "
+        f"{one['seconds']:.0f} s; {verdict}."
     )
 
 

@@ -23,6 +23,8 @@ from understudy.tables.taylor import DomainEstimates
 
 Floats = NDArray[np.float64]
 ALL, MISSING = "All", "Missing"
+CELL = "__cell"  # the place of a row's cell, while a table is put together
+OWN = ("statistic", "estimate", "se", "df", "lower", "upper", "cv", "note", "variance", "dataset")
 
 
 def tabulate(
@@ -102,6 +104,8 @@ def _estimates(
     for name in names:
         if name not in survey.columns:
             raise UnknownName("by-variable", name, survey.columns)
+        if name in OWN:
+            raise Refused(f"The table has a column `{name}` of its own; rename the by-variable.")
     if len(set(names)) < len(names) or len(set(texts)) < len(texts):
         raise Refused("A by-variable or statistic is named twice; name each once.")
     parsed = [parse_statistic(text, survey.columns) for text in texts]
@@ -129,8 +133,8 @@ def _estimates(
             else:
                 found = domain_estimates(sums, linear.index(statistic), domain, max(key.height, 1))
             pieces.append(_piece(key, statistic.text, found, df))
-        tables.append(pl.concat(pieces).sort("cell", maintain_order=True))
-    return pl.concat(tables).drop("cell")
+        tables.append(pl.concat(pieces).sort(CELL, maintain_order=True))
+    return pl.concat(tables).drop(CELL)
 
 
 def _grouping_sets(count: int, margins: bool) -> list[tuple[int, ...]]:
@@ -144,7 +148,7 @@ def _key_columns(
     levels: pl.DataFrame, kept: Sequence[int], names: list[str], margins: bool
 ) -> pl.DataFrame:
     height = levels.height if kept else 1
-    columns = [pl.Series("cell", range(height), dtype=pl.Int64)]
+    columns = [pl.Series(CELL, range(height), dtype=pl.Int64)]
     for k, name in enumerate(names):
         if k in kept:
             column = levels[f"by{k}"].alias(name)

@@ -342,9 +342,8 @@ def _mistake(found: Any) -> Mistake:
         return _say(place, str(found["ctx"]["error"]))
     if tags:
         return _say(place, f"`{place}` must be a text, a number, or true or false.")
-    if found["type"] in ("float_type", "int_type"):
-        whole = "whole " if found["type"] == "int_type" else ""
-        return _say(place, f"`{place}` must be a {whole}number, such as 2.")
+    if kind := {"float_type": "number", "int_type": "whole number"}.get(found["type"]):
+        return _say(place, f"`{place}` must be a {kind}, such as 2.")
     message = found["msg"].rstrip(".")
     return _say(place, f"`{place}`: {message[0].lower()}{message[1:]}.")
 

@@ -154,3 +154,13 @@ def test_the_proof_cites_what_exists(name):
     assert [path for path in cited if not (ROOT / path).exists()] == []
     for function in re.findall(r"`(?:\w+\.)?([a-z]+_[a-z_]+|noisy|threshold|sensitivity)`", proof):
         assert f"def {function}(" in source, function
+
+
+def test_the_threshold_that_the_proof_cites():
+    proof = (ROOT / "docs/proofs/modips.md").read_text(encoding="utf-8")
+    cited = re.search(r"epsilon 1, delta 1e-6 and m = 5 under `add-remove`, t = (\d+)", proof)
+    steps = int(cited.group(1))
+    assert Modips(1.0, "threshold", delta=1e-6).threshold(5) == steps
+    law = stats.dlaplace(1 / 5.0)
+    # the least t: one lower would show a cell of one record too often
+    assert law.sf(steps - 2) <= 1e-6 / 5 < law.sf(steps - 3)

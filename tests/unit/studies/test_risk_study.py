@@ -45,7 +45,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         rng = np.random.default_rng(len(calls))
         y = run.survey.frame()["income"].to_numpy()
         sets = [rng.choice(y, len(y)) * rng.normal(1, 0.05, len(y)) for _ in range(3)]
-        line = {"quantity": "F(0)", "R-hat": 1.002, "bulk ESS": 512.0}
+        line = {"quantity": "F(0)", "chains apart": 0.001, "R-hat": 1.002, "bulk ESS": 512.0}
         judged = {"quantities": [line], "failures": [], "chains": 2, "draws": 10, "thinning": 1,
                   "divergences": 0}  # fmt: skip
         weights = np.full(len(y), 0.4).tolist()
@@ -70,6 +70,7 @@ def test_every_table_and_figure_is_written_and_a_second_run_computes_nothing(
     computed = len(made_up)
     text = page.read_text(encoding="utf-8")
     assert "noise" in text
+    assert "at most 0.0010 apart in F" in text
     assert text.count("<img") == 18
     table = pl.read_csv(tmp_path / "simulation-table-5.csv")
     published = dict(

@@ -210,3 +210,12 @@ def test_missing_codes_are_missing() -> None:
     assert value(us.tabulate(survey, "mean(b)")) == 1
     assert survey.frame()["b"].null_count() == 3
     assert survey.raw.to_polars()["b"].null_count() == 0
+
+
+def test_by_variables_with_the_names_of_a_table() -> None:
+    frame = pl.DataFrame({"cell": ["a", "b", "a"], "estimate": [1, 2, 2], "y": [1.0, 2.0, 4.0]})
+    table = us.tabulate(us.Survey(frame), "mean(y)", by="cell")
+    assert table["cell"].to_list() == ["a", "b"]
+    assert table["estimate"].to_list() == [2.5, 2.0]
+    with pytest.raises(us.Refused, match="rename the by-variable"):
+        us.tabulate(us.Survey(frame), "mean(y)", by="estimate")
