@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -81,7 +82,11 @@ def _table(
         tables, pairs = invented_tables(categories.sizes, seed)
     table = population(tables, pairs, categories, records, cells, seed)
     twelve = margin_of(table, TWELVE)
-    arrays = {"counts": table.counts, "codes": twelve.codes, "twelve": twelve.counts}
+    arrays: dict[str, Any] = {
+        "counts": table.counts,
+        "codes": twelve.codes,
+        "twelve": twelve.counts,
+    }
     np.savez(kept, key=np.array(key), **arrays)
     return table.counts, twelve
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from understudy import __version__
 from understudy.drawing import save_figure
+from understudy.report.page import Fold, Grid, Heading, Part, Picture, Points, Words, write_page
 from understudy.studies import censoring_words as words
 from understudy.studies.censoring_designs import CensoringDesign, label
 from understudy.studies.censoring_figures import (
@@ -30,7 +31,6 @@ from understudy.studies.censoring_tables import (
     utility_table,
     values,
 )
-from understudy.studies.page import Fold, Grid, Heading, Part, Picture, Points, Words, write_page
 from understudy.studies.published_censoring import COUNT_SUMMARY, TABLE_2_ROWS
 
 if TYPE_CHECKING:

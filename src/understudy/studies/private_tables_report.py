@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 
 from understudy.studies import private_tables_figures as figures
 from understudy.studies.cell_tables import CELLS, INNER, TOTALS
-from understudy.studies.private_tables_errors import FILE_ORDER, KEYS, monte_carlo_errors
+from understudy.studies.private_tables_errors import (
+    COVERED,
+    FILE_ORDER,
+    KEYS,
+    monte_carlo_errors,
+)
 from understudy.studies.published_tables import (
     INTERVAL_RATIOS,
     UNWEIGHTED_BOUNDS,
@@ -76,9 +81,7 @@ def by_cell(rows: pl.DataFrame) -> pl.DataFrame:
     error = pl.col("estimate") - pl.col("truth")
     return rows.group_by([*KEYS, "field", "gender", "inner", "total"], maintain_order=True).agg(
         pl.col("truth").first(),
-        ((pl.col("lower") <= pl.col("truth")) & (pl.col("truth") <= pl.col("upper")))
-        .mean()
-        .alias("coverage"),
+        COVERED.mean().alias("coverage"),
         (pl.col("upper") - pl.col("lower")).mean().alias("length"),
         (pl.col("se") / pl.col("estimate").abs()).mean().alias("cv"),
         error.mean().alias("bias"),

@@ -10,9 +10,9 @@ import polars as pl
 
 from understudy import __version__
 from understudy.drawing import INTERNAL, save_figure
+from understudy.report.page import Fold, Grid, Heading, Part, Picture, Points, Words, write_page
 from understudy.studies import risk_tables as tables
 from understudy.studies import risk_words as words
-from understudy.studies.page import Fold, Grid, Heading, Part, Picture, Points, Words, write_page
 from understudy.studies.risk_figures import application_figures, simulation_figures
 
 Row = dict[str, Any]

@@ -10,8 +10,8 @@ import polars as pl
 
 from understudy import __version__
 from understudy.drawing import save_figure
+from understudy.report.page import Fold, Grid, Heading, Part, Picture, Points, Words, write_page
 from understudy.studies import verification_words as words
-from understudy.studies.page import Fold, Grid, Heading, Part, Picture, Points, Words, write_page
 from understudy.studies.verification_figures import median_figure, roc_figure
 from understudy.studies.verification_replicate import VerificationDesign
 from understudy.studies.verification_tables import auc_table, rows_of, summary

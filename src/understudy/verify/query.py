@@ -328,11 +328,7 @@ def _mistake(found: Any) -> Mistake:
     tags = [part for part in found["loc"] if part in _KINDS]
     place = ".".join(str(part) for part in found["loc"] if part not in _KINDS) or "query"
     if found["type"] == "extra_forbidden":
-        known: dict[str, type[BaseModel]] = {
-            "tolerance": Tolerance,
-            "domain": Condition,
-            "versus": Condition,
-        }
+        known: dict[str, Any] = {"tolerance": Tolerance, "domain": Condition, "versus": Condition}
         model = known.get(str(found["loc"][0]), Query) if len(found["loc"]) > 1 else Query
         refusal = UnknownName("field", str(found["loc"][-1]), model.model_fields)
         return _say(place, str(refusal))

@@ -34,7 +34,7 @@ def survey() -> Survey:
 def fitter_of(model: FBS | FBP, survey: Survey, draws: int = 2000) -> ModelFitter:
     bound = model.for_survey(survey)
     nobody = np.zeros(survey.n, dtype=bool)
-    return ModelFitter(bound, survey, bound.prepare(survey), nobody, Settings(draws), 7)
+    return ModelFitter(bound, survey, bound.prepare(survey), nobody, Settings(draws, warmup=200), 7)
 
 
 def test_moments_are_numpys() -> None:
@@ -85,9 +85,9 @@ def test_metropolis_corrects_the_proposals() -> None:
 @pytest.mark.parametrize("model", [FBS, FBP])
 @pytest.mark.parametrize("n", [80, pytest.param(400, marks=pytest.mark.slow)])
 def test_same_posterior_as_nuts(model: type[FBS], n: int) -> None:
-    """Means within .1 sd and ratios of sds within .95 to 1.05, by 8,000 draws of each."""
+    """Means within .1 sd and ratios of sds within .95 to 1.05, by 6,000 draws of each."""
     survey = doctorates(n, seed=2)
-    fitter = fitter_of(model("salary", "gender"), survey, draws=8000)
+    fitter = fitter_of(model("salary", "gender"), survey, draws=6000)
     alpha = 0.2 + 0.8 * np.random.default_rng(0).random(survey.n)
     terms = plain_terms(fitter, alpha)
     assert is_linear(fitter.density, terms)

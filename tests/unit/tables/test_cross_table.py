@@ -198,7 +198,7 @@ def test_rules_reach_a_survey_that_is_read_from_a_file(tmp_path, frame, book):
 
 
 def test_thousands_of_levels_are_checked_without_a_query_that_names_them():
-    """Survey(...) with long lists: the same refusals, missing codes and nulls as with short ones."""
+    """Long lists of levels: the same refusals, missing codes and nulls as with short ones."""
     levels = tuple(f"L{number}" for number in range(20_000))
     book = codebook(a=levels, missing={"a": ("none",)})
     fine = pl.DataFrame({"a": ["L3", None, "none", *levels[::2]]})

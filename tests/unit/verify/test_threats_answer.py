@@ -169,18 +169,18 @@ def neighbours() -> list[pl.DataFrame]:
 
 
 def test_no_content_of_the_file_changes_what_is_accepted_or_the_shape_of_the_reply(
-    tmp_path: Path,
+    place: tuple[str, str],
 ) -> None:
     shapes = set()
-    with Ledger(tmp_path / "ledger.db") as ledger:
+    with Ledger(*place) as ledger:
         add_user(ledger, "ann")
         ledger.grant("ann", "900")
         for number, frame in enumerate(neighbours()):
             with ConfidentialData("survey", make_survey(frame)) as data:
                 ledger.add_dataset(data.fingerprint, f"neighbour {number}", "100")
                 before = ledger.budget("user", "ann").spent
-                for place, changes in enumerate(EVERY):
-                    measure = MEASURES[(number + place) % 2]
+                for turn, changes in enumerate(EVERY):
+                    measure = MEASURES[(number + turn) % 2]
                     query = make_query(**(changes | measure))
                     reply = answer_query(query, data, ledger, "ann").to_dict()
                     shapes.add((query.estimator, query.measure, _shape(reply)))
