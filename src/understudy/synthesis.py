@@ -27,6 +27,7 @@ from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
 
 Missing = Literal["refuse", "drop", "model"]
+Failed = Literal["refuse", "report"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,7 @@ def synthesize(
     warmup: int = 500,
     target_acceptance: float = 0.8,
     missing: Missing = "refuse",
+    diagnostics: Failed = "refuse",
     progress: bool | None = None,
 ) -> Synthesis: ...
 
@@ -98,6 +100,7 @@ def synthesize(
     warmup: int = 500,
     target_acceptance: float = 0.8,
     missing: Missing = "refuse",
+    diagnostics: Failed = "refuse",
     progress: bool | None = None,
 ) -> Synthesis | CategoricalSynthesis:
     """Synthetic versions of a survey: sensitive columns are replaced, public ones kept.
@@ -106,6 +109,8 @@ def synthesize(
     is the total over them. `draws` are kept over all `chains`. `missing` says what becomes of
     records without a sensitive value: "refuse"; "drop" them (`result.dropped` counts them); or
     "model", which treats the value as blank when fitting and synthesizes it like the others.
+    `diagnostics` says what becomes of a fit whose chains do not agree: it is refused, or, under a
+    mechanism without epsilon only, kept ("report"), and the claim says so.
     The same seed and version give the same bytes, except under noise from OpenDP, which has no
     seed (PerturbedHistogram, two-stage). Keep the seed of a release secret.
 
@@ -115,7 +120,18 @@ def synthesize(
     if isinstance(model, Multinomial):
         return synthesize_categorical(survey, model, mechanism, datasets, seed)
     _refuse_arguments(survey, model, mechanism, datasets, seed, draws, missing)
-    settings = Settings(draws, chains, warmup, target_acceptance)
+    if diagnostics not in get_args(Failed):
+        raise UnknownName("way with failed diagnostics", str(diagnostics), get_args(Failed))
+    tolerant = diagnostics == "report"
+    if tolerant and mechanism.has_epsilon:
+        raise Refused(
+            "A claim with epsilon rests on diagnostics that pass; diagnostics='report' is for "
+            "mechanisms of kind `risk`."
+        )
+    settings = Settings(
+        draws, chains, warmup, target_acceptance, most_thinning=2 if tolerant else 8,
+        tolerant=tolerant,
+    )  # fmt: skip
     model = model.for_survey(survey)
     _refuse_columns(survey, model, mechanism)
     kept, filled, lacking, dropped = _settle_missing(survey, model, missing)

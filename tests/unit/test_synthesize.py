@@ -297,3 +297,15 @@ def test_sensitive_columns_that_are_left_out_are_refused(survey: Survey) -> None
 def test_failed_diagnostics_refuse_the_release(survey: Survey) -> None:
     with pytest.raises(Refused, match=r"diagnostics failed.*more `draws`"):
         run(survey, Unweighted(), draws=100)
+
+
+def test_failed_diagnostics_are_reported_where_no_epsilon_is_claimed(survey: Survey) -> None:
+    result = run(survey, Unweighted(), draws=100, diagnostics="report")
+    assert result.diagnostics is not None
+    assert result.diagnostics.failures
+    assert any("diagnostics had not passed" in one for one in result.claim.conditions)
+    assert not any("exact draw" in one for one in result.claim.conditions)
+    with pytest.raises(Refused, match="is for mechanisms of kind `risk`"):
+        run(survey, Weighted(), draws=100, diagnostics="report")
+    with pytest.raises(Refused, match="did you mean `report`"):
+        run(survey, Unweighted(), diagnostics="repport")

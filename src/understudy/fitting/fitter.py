@@ -62,6 +62,10 @@ class ModelFitter:
     def n(self) -> int:
         return len(self.missing)
 
+    @property
+    def tolerant(self) -> bool:
+        return self.settings.tolerant
+
     @cached_property
     def density(self) -> Density:
         return density_of(self.model, self.arrays)

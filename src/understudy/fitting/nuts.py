@@ -58,6 +58,7 @@ class Settings:
     warmup: int = 500
     target_acceptance: float = 0.8
     most_thinning: int = 8
+    tolerant: bool = False  # a fit that fails its diagnostics is kept, where no epsilon is claimed
 
     def __post_init__(self) -> None:
         for name in ("draws", "chains", "warmup", "most_thinning"):

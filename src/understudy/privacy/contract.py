@@ -54,6 +54,10 @@ EXACT_DRAWS = (
     "Each set of parameters is an exact draw from its density, independent of the others; the "
     "sampler (MCMC) only approaches this, and the release was made after its diagnostics had passed"
 )
+NOT_PASSED = (
+    "The sampler's diagnostics had not passed; the data holder released nevertheless, and how well "
+    "the files keep the confidential data's features is shown by measures of utility alone"
+)
 SECRET_SEED = "The seed of the random numbers is kept secret"
 
 
@@ -83,6 +87,9 @@ class Fitter(Protocol):
 
     @property
     def present(self) -> NDArray[np.bool_]: ...  # False: value missing or density infinite
+
+    @property
+    def tolerant(self) -> bool: ...  # failed diagnostics are reported where no epsilon is claimed
 
     @property
     def conditions(self) -> tuple[str, ...]: ...  # of every claim about this database
@@ -177,13 +184,20 @@ class Mechanism(ABC):
     def release(self, fitter: Fitter, datasets: int) -> Released:
         prepared = self.prepare(fitter, datasets)
         fitted = prepared.fitted or fitter.fit(prepared.terms, "release", prepared.start)
-        fitted.check()
+        draws_are = EXACT_DRAWS
+        try:
+            fitted.check()
+        except Refused:
+            # a claim without epsilon does not rest on exact draws; every other one does
+            if self.has_epsilon or not fitter.tolerant:
+                raise
+            draws_are = NOT_PASSED
         generated, draws = fitter.generate(fitted, datasets)
         claim = self.claim(prepared, fitted, datasets)
         return Released(
             generated,
             draws,
-            with_conditions(claim, [*fitter.conditions, EXACT_DRAWS, SECRET_SEED]),
+            with_conditions(claim, [*fitter.conditions, draws_are, SECRET_SEED]),
             prepared.terms.alpha,
             fitted.bounds,
             fitted,

@@ -23,6 +23,10 @@ from understudy.release.recipe_check import Checked, Mistake, checked_recipe
 from understudy.release.recipe_lines import line_of_error, lines_of
 from understudy.survey.design import Design, Replicates
 
+SETTINGS = (
+    "datasets", "seed", "missing", "diagnostics", "draws", "chains", "warmup", "target_acceptance",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class ModelPart:
@@ -69,6 +73,7 @@ class Recipe:
     seed: int | None = None
     publish: tuple[str, ...] = ()
     missing: str = "refuse"
+    diagnostics: str = "refuse"
     draws: int = 2000
     chains: int = 4
     warmup: int = 500
@@ -159,11 +164,7 @@ def _recipe(
     part = checked.parts
     data, made, output = part["data"], dict(part["synthesis"]), part.get("output", {})
     tables, risk, ledger = part.get("tables", {}), part.get("risk", {}), part.get("ledger", {})
-    settings = {
-        key: made.pop(key)
-        for key in ("datasets", "seed", "missing", "draws", "chains", "warmup", "target_acceptance")
-        if key in made
-    }
+    settings = {key: made.pop(key) for key in SETTINGS if key in made}
     place = ledger.get("place")
     if place is not None and not place.startswith(("postgresql://", "postgres://")):
         place = str(folder / place)

@@ -46,6 +46,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "seed": Key("whole", "Seed of the model, to be kept secret; drawn when left out."),
         "publish": Key("texts", "Further public columns that the synthetic files shall hold."),
         "missing": Key("text", "Sensitive values that are missing: refuse, drop or model."),
+        "diagnostics": Key("text", "Chains that do not agree: refuse, or report (kind risk only)."),
         "draws": Key("whole", "Posterior draws over all chains.", default=2000),
         "chains": Key("whole", "Chains of the sampler.", default=4),
         "warmup": Key("whole", "Warm-up iterations of each chain.", default=500),

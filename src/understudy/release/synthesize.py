@@ -72,6 +72,7 @@ def run_synthesis(prepared: Prepared, seed: int, folder: Path, progress: bool | 
         )
     else:
         missing: Any = recipe.missing
+        diagnostics: Any = recipe.diagnostics
         result = synthesize(
             prepared.narrowed,
             prepared.model,
@@ -79,6 +80,7 @@ def run_synthesis(prepared: Prepared, seed: int, folder: Path, progress: bool | 
             recipe.datasets,
             seed,
             missing=missing,
+            diagnostics=diagnostics,
             progress=progress,
             **fit,
         )
