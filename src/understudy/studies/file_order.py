@@ -1,4 +1,4 @@
-"""A stratified PPS sample in the order of the file, as T may have drawn its samples.
+"""A stratified PPS sample in the order of the file, to see what the order of selection does.
 
 Systematic selection along a file that lists men before women in every field spreads the sample
 over both, like strata of gender; in random order (doctorates.py) it does not.

@@ -5,8 +5,10 @@ them to bounds 1.8 and 3.4, makes m = 1, 3, 5, 10 data sets, and tabulates them 
 and by the recommended formulas, beside the sample itself and a Laplace table. Censored and
 ReferenceCensored, which T does not have, stand beside them.
 
-A second sample of each replicate is selected systematically in the order of the file, men before
-women in every field: T does not say how it was drawn, and this spreads the sample over gender.
+Samples are systematic in random order; T's footnote 2 draws with replacement, which it calls close
+to this at such small fractions. A second sample of each replicate is systematic in the order of the
+file, men before women in every field, which spreads the sample over gender: with it the coverage
+that T prints for its FBS counts comes out, with the first it does not.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from understudy.errors import Refused
 Floats = NDArray[np.float64]
 Kind = Literal["partial", "full", "none"]
 
+ROUNDING = 1e-12  # estimates that differ by less are the same public number
 ONE_DATASET = "one data set: the synthesis variance is missing"
 ADJUSTED = "variance was not positive: Reiter's adjusted form"
 
@@ -47,7 +48,7 @@ def combine(values: ArrayLike, variances: ArrayLike, df: ArrayLike, kind: str) -
     m, qbar, ubar = len(q), q.mean(axis=0), u.mean(axis=0)
     if m == 1:
         return Combined(qbar, ubar, design_df.copy(), [ONE_DATASET] * q.shape[1])
-    b = q.var(axis=0, ddof=1)
+    b = np.where(np.ptp(q, axis=0) > ROUNDING * np.abs(qbar), q.var(axis=0, ddof=1), 0.0)
     if kind == "partial":
         between = b / m
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from understudy.errors import Refused
 from understudy.survey.design import LonelyPsu
 
+ROUNDING = 1e-13  # what cancels to less of the sum of squares than this is zero
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -197,6 +198,7 @@ def calibrated_variance(
         squares = weights.ww + weights.w**2 / records
         mean = (z - p * weights.w[inside]) / records[inside]
         about = within - 2 * p * with_w + p**2 * weights.ww[inside] + records[inside] * mean**2
+        whole = within + z**2 / records[inside]
         units = records[inside]
         every, seen = _sum_by(rows.stratum, squares, n_strata), squares[inside]
     else:
@@ -208,8 +210,10 @@ def calibrated_variance(
         pair, psu = cluster // n_psus, cluster % n_psus
         total = _sum_by(member, z, len(cluster))
         about = (total - share.reshape(-1)[pair] * of_psu[psu]) ** 2
+        whole = total**2
         units = np.ones(len(cluster))
         every, seen = _sum_by(stratum_of, of_psu**2, n_strata), of_psu[psu] ** 2
+    about = np.where(about > ROUNDING * whole, about, 0.0)  # a public size has no variance at all
     outside = np.maximum(every - _sum_by(pair, seen, size).reshape(shape), 0.0)
     outside[_sum_by(pair, units, size).reshape(shape) == strata.psus] = 0.0
     about_mean = np.maximum(_sum_by(pair, about, size), 0.0).reshape(shape) + share**2 * outside
