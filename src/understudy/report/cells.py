@@ -95,7 +95,8 @@ def cell_label(key: dict[str, Any], by: tuple[str, ...], codebook: Codebook) -> 
         value = key[name]
         labels = codebook[name].value_labels if name in codebook else {}
         spelled = {str(level): label for level, label in labels.items()}
-        parts.append(spelled.get(str(value), str(value)))
+        text = str(value).removesuffix(".0")  # codes that the file stores as decimals
+        parts.append(spelled.get(str(value), spelled.get(text, text)))
     return ", ".join(parts) or "All"
 
 

@@ -61,8 +61,14 @@ def run_server(
         notice=notice,
     )
     # No access log: addresses carry receipts' numbers, and nobody needs them (threat 17).
+    # Nor handlers of its own: they would hold on to the streams of whoever started it.
     settings = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, date_header=False
+        app,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=False,
     )
     return RunningServer(uvicorn.Server(settings), bound)
 
