@@ -22,6 +22,7 @@ from understudy.fitting.fitter import without_missing
 from understudy.release.bundle import (
     dataset_names,
     finished,
+    unseeded,
     write_facts,
     write_manifest,
     write_public,
@@ -62,11 +63,12 @@ def publish(
     if finished(folder, prepared.identity):
         say(f"`{folder}` is complete and unchanged; nothing was done.")
         return folder
+    _try_tables(prepared)
     with workspace(folder, prepared.identity, say) as work, one_thread():
-        seed = int(
-            (work.stage("0-seed", "", lambda at: _draw_seed(recipe, at)) / "seed").read_text()
-        )
-        spend(prepared)
+        chance = work.stage("0-chance", "", lambda at: _draw_seed(prepared, at))
+        seed = int((chance / "seed").read_text(encoding="utf-8"))
+        nonce = (chance / "nonce").read_text(encoding="utf-8")
+        spend(prepared, nonce)
         first = work.stage(
             "1-synthesis",
             f"Fitting {model_words(recipe.model)} under {mechanism_words(recipe.mechanism)} ...",
@@ -116,12 +118,27 @@ def statistics_of(prepared: Prepared) -> tuple[str, ...]:
         return recipe.statistics
     named = [*recipe.model.sensitive, *(n for one in recipe.given for n in one.model.sensitive)]
     raw = prepared.narrowed.raw
-    return ("count", *(f"mean({name})" for name in named if raw[name].type().is_numeric()))
+    return ("count", *(f"mean(`{name}`)" for name in named if raw[name].type().is_numeric()))
 
 
-def _draw_seed(recipe: Recipe, folder: Path) -> None:
-    seed = secrets.randbits(62) if recipe.seed is None else recipe.seed
+def _try_tables(prepared: Prepared) -> None:
+    """Whatever a table can refuse is refused before anything is spent."""
+    recipe, statistics = prepared.recipe, statistics_of(prepared)
+    tabulate(confidential_of(prepared), statistics, recipe.by, recipe.margins)
+    narrowed = prepared.narrowed
+    if recipe.missing == "drop":
+        narrowed = without_missing(narrowed, recipe.model.sensitive)[0]
+    tabulate(narrowed, statistics, recipe.by, recipe.margins)
+
+
+def _draw_seed(prepared: Prepared, folder: Path) -> None:
+    """The seed; and a nonce, because a release with new chance is a new one for the ledger."""
+    given = prepared.recipe.seed
+    seed = secrets.randbits(62) if given is None else given
+    same_bytes = given is not None and not unseeded(prepared.recipe)
     (folder / "seed").write_text(str(seed), encoding="utf-8")
+    nonce = "" if same_bytes else secrets.token_hex(8)
+    (folder / "nonce").write_text(nonce, encoding="utf-8")
 
 
 def _write_tables(prepared: Prepared, made: Stored, folder: Path) -> None:
@@ -146,7 +163,7 @@ def _write_evidence(prepared: Prepared, made: Stored, tables: Path, folder: Path
         kind=KIND,
         sensitive=prepared.synthesized,
         confidential=confidential_of(prepared),
-        datasets=made.datasets,
+        datasets=made.in_order,
         claim=made.claim,
         statistics=statistics_of(prepared),
         by=recipe.by,

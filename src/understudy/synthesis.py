@@ -26,6 +26,10 @@ from understudy.privacy.record_bounds import RecordBounds
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
 
+IN_ORDER = (
+    "Records stand in the order of the confidential file, and that order is not covered: publish "
+    "them in another one, unless it says nothing"
+)
 Missing = Literal["refuse", "drop", "model"]
 Failed = Literal["refuse", "report"]
 
@@ -243,6 +247,7 @@ def _conditions(survey: Survey, model: Model, missing: Missing) -> tuple[str, ..
     columns = f" and the columns {', '.join(kept)}" if kept else ""
     conditions = [
         model.units(survey.codebook),
+        IN_ORDER,
         f"The number of records{columns} are public: published as they are, and not covered"
         if kept
         else "The number of records is public",

@@ -28,7 +28,7 @@ def release(
         from understudy.release.forecast import forecast
         from understudy.release.prepare import prepare
 
-        for line in forecast(prepare(told)):
+        for line in forecast(prepare(told), out):
             typer.echo(line)
         return
     from understudy.publishing import publish

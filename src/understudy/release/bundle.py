@@ -25,6 +25,7 @@ from understudy.errors import Refused
 from understudy.release.material import PublicFacts
 from understudy.release.opened import FACTS, SCHEMA, checksum
 from understudy.release.prepare import Prepared
+from understudy.release.recipe import Recipe
 from understudy.release.synthesize import UNSEEDED, design_to, stored
 from understudy.survey.codebook import write_codebook
 from understudy.survey.write import write_survey
@@ -93,10 +94,7 @@ def write_manifest(
     folder: Path, prepared: Prepared, seed: int, diagnostics: Mapping[str, Any], public: list[str]
 ) -> None:
     """manifest.json: everything that somebody needs to make or check the release again."""
-    named = [prepared.recipe.mechanism.name, *(one.mechanism.name for one in prepared.recipe.given)]
-    noisy = [name for name in named if name in UNSEEDED]
-    if "two-stage" in [prepared.recipe.mechanism.options.get("reference")]:
-        noisy.append("ReferenceCensored (two-stage)")
+    recipe = {part: keys for part, keys in prepared.recipe.written.items() if part != "ledger"}
     told = {
         "schema": "understudy-manifest-1",
         "warning": "internal: holds the seed, which must stay secret",
@@ -105,14 +103,24 @@ def write_manifest(
         "version": __version__,
         "python": platform.python_version(),
         "libraries": {name: version(name) for name in LIBRARIES},
-        "recipe": prepared.recipe.written,
+        "recipe": recipe,  # without the ledger's address, which may hold a password
         "seed": seed,
-        "unseeded": [f"noise of {name} (OpenDP)" for name in noisy],
+        "unseeded": [f"noise of {name} (OpenDP)" for name in unseeded(prepared.recipe)],
         "diagnostics": diagnostics,
         "public": sorted(public),
         "checksums": {name: checksum(folder / name) for name in _files(folder)},
     }
     _write_json(folder / MANIFEST, told)
+    for name in INTERNAL:
+        (folder / name).chmod(0o600)
+
+
+def unseeded(recipe: Recipe) -> list[str]:
+    """The mechanisms of a recipe whose noise has no seed."""
+    parts = [recipe.mechanism, *(one.mechanism for one in recipe.given)]
+    noisy = [part.name for part in parts if part.name in UNSEEDED]
+    stages = [part.name for part in parts if part.options.get("reference") == "two-stage"]
+    return [*noisy, *(f"{name} (two-stage)" for name in stages)]
 
 
 def finished(out: Path, identity: str) -> bool:
@@ -121,8 +129,13 @@ def finished(out: Path, identity: str) -> bool:
         return False
     place = out / MANIFEST
     if not out.is_dir() or not place.is_file():
-        if out.is_dir() and not any(out.iterdir()):
-            out.rmdir()
+        if out.is_dir() and not out.is_symlink() and not any(out.iterdir()):
+            try:
+                out.rmdir()
+            except OSError:
+                raise Refused(
+                    f"`{out}` cannot be used; name a new folder for the release."
+                ) from None
             return False
         raise Refused(f"`{out}` exists and is no release; name another folder or move it away.")
     try:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from polars.exceptions import PolarsError
+
 from understudy.errors import Refused
 
 Say = Callable[[str], None]
@@ -62,7 +64,8 @@ def workspace(out: Path, identity: str, say: Say) -> Iterator[Workspace]:
     """The working folder of `out`, for one process at a time."""
     folder = out.with_name(f".{out.name}.unfinished")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)  # it holds confidential tables
         lock = (folder / "lock").open("w")
     except OSError as error:
         raise Refused(f"`{out}` cannot be written: {error.strerror}.") from None
@@ -75,8 +78,8 @@ def workspace(out: Path, identity: str, say: Say) -> Iterator[Workspace]:
             ) from None
         try:
             yield Workspace(folder, identity, say)
-        except OSError as error:
-            reason = error.strerror or "the disk refused it"
+        except (OSError, PolarsError) as error:
+            reason = getattr(error, "strerror", None) or "the disk refused it"
             raise Refused(f"`{out.name}` cannot be written: {reason}.") from None
 
 

@@ -8,6 +8,8 @@ chains that agree at once, or long trees and chains that must run on. Nothing is
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,6 +22,7 @@ from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel
 from understudy.release.parts import mechanism_words, model_words
 from understudy.release.prepare import Prepared
+from understudy.release.recipe import MechanismPart
 
 STEPS = (7, 127)  # gradients of one iteration of NUTS: an easy posterior, and a hard one
 LONGER = 4  # chains that do not agree are run on
@@ -36,7 +39,7 @@ KINDS = {
 }  # others: risk
 
 
-def forecast(prepared: Prepared) -> list[str]:
+def forecast(prepared: Prepared, out: Path | None = None) -> list[str]:
     """Sentences for the steward, in the order in which they matter."""
     recipe = prepared.recipe
     survey = prepared.narrowed
@@ -48,7 +51,7 @@ def forecast(prepared: Prepared) -> list[str]:
         f"Synthesized: {', '.join(prepared.synthesized)}, by {model_words(recipe.model)}.",
         f"Published as they are: {', '.join(kept) or 'nothing'}.",
         f"Files: {recipe.datasets} data sets ({formats}), table, claim, two reports, manifest, in "
-        f"`{recipe.out}`.",
+        f"`{out or recipe.out}`.",
         _promise(prepared),
         f"{_between(*seconds)}, about {size / 1e9:.1f} GB of memory on this machine.",
     ]
@@ -63,7 +66,11 @@ def _promise(prepared: Prepared) -> str:
     recipe = prepared.recipe
     named = [recipe.mechanism, *(one.mechanism for one in recipe.given)]
     kinds = [KINDS.get(part.name, "risk") for part in named]
-    words = " and ".join(mechanism_words(part) for part in named)
+    if any(
+        p.name == "Modips" and p.options.get("support", "observed") == "observed" for p in named
+    ):
+        return f"Claim: kind `local` ({words_of(named)}): which cells are empty is not covered."
+    words = words_of(named)
     if "risk" in kinds:
         return f"Claim: kind `risk`, no epsilon ({words}); risk is measured, not bounded."
     total = sum(float(part.options.get("epsilon", np.nan)) for part in named)
@@ -74,6 +81,10 @@ def _promise(prepared: Prepared) -> str:
         f"Claim: kind `{kind}`, epsilon {total:g} over all data sets ({words}), if the sampler's "
         "diagnostics pass."
     )
+
+
+def words_of(parts: Sequence[MechanismPart]) -> str:
+    return " and ".join(mechanism_words(part) for part in parts)
 
 
 def _cost(prepared: Prepared) -> tuple[tuple[float, float], float]:

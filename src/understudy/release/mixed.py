@@ -29,7 +29,7 @@ from understudy.models.multinomial import Multinomial
 from understudy.privacy.categorical import CategoricalSynthesis, synthesize_categorical
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
-from understudy.synthesis import Synthesis, synthesize
+from understudy.synthesis import IN_ORDER, Synthesis, synthesize
 
 PUBLIC_NUMBER = "The number of records is public"
 
@@ -127,7 +127,8 @@ def _narrowed(survey: Survey, categories: Multinomial, model: Model) -> Survey:
 
 def _covered(claim: Claim) -> Claim:
     """The regression's claim, where no column but the number of records is taken as public."""
-    kept = [one for one in claim.conditions if not one.startswith("The number of records")]
+    public = ("The number of records", IN_ORDER)
+    kept = [one for one in claim.conditions if not one.startswith(public)]
     return replace(claim, conditions=(PUBLIC_NUMBER, *kept))
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, get_args, overload
 
 from understudy.claim import Claim
 from understudy.errors import Refused
@@ -59,13 +59,19 @@ class Release(Sequence[Survey]):
 
 
 def open_release(folder: str | Path) -> Release:
-    """Open a release that `understudy release` wrote, or its public part alone."""
+    """Open a release that `understudy release` wrote, or its public part alone.
+
+    Checksums tell a damaged copy; they lie beside the files and prove nothing about who wrote them.
+    """
     folder = Path(folder).expanduser()
     told = public_facts_of(folder)
     for name, digest in told["checksums"].items():
         _check_file(folder, name, digest)
     claim = Claim.from_json((folder / "claim.json").read_text(encoding="utf-8"))
-    design = design_from(dict(told["design"]))
+    try:
+        design = design_from(dict(told["design"]))
+    except (TypeError, ValueError):
+        raise _damaged(folder) from None
     return Release(
         told["title"],
         [read_survey(folder / name, design) for name in told["files"]],
@@ -87,15 +93,25 @@ def public_facts_of(folder: Path) -> dict[str, Any]:
     try:
         told = json.loads(place.read_text(encoding="utf-8"))
     except (ValueError, OSError):
-        raise Refused(f"{FACTS} in `{folder}` is damaged; copy the release again.") from None
+        raise _damaged(folder) from None
     if not isinstance(told, dict) or told.get("schema") != SCHEMA:
         raise Refused(f"{FACTS} is not of schema `{SCHEMA}`; use the version that wrote it.")
-    needed = {"title", "kind", "files", "design", "statistics", "by", "checksums"}
-    if needed - set(told) or not isinstance(told["checksums"], dict):
-        raise Refused(f"{FACTS} in `{folder}` is damaged; copy the release again.")
+    lists = all(_texts(told.get(name)) for name in ("files", "statistics", "by"))
+    tables = all(isinstance(told.get(name), dict) for name in ("design", "checksums"))
+    plain = isinstance(told.get("title"), str) and told.get("kind") in get_args(Kind)
+    if not (lists and tables and plain and told["files"]):
+        raise _damaged(folder)
     if not set(told["files"]) | {"claim.json"} <= set(told["checksums"]):
-        raise Refused(f"{FACTS} in `{folder}` is damaged; copy the release again.")
+        raise _damaged(folder)
     return told
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _damaged(folder: Path) -> Refused:
+    return Refused(f"{FACTS} in `{folder}` is damaged; copy the release again.")
 
 
 def checksum(path: Path) -> str:

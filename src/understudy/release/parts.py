@@ -74,7 +74,7 @@ def _own_function(name: str, folder: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever a stranger's file can raise
+    except (Exception, SystemExit) as error:  # whatever a stranger's file can raise
         kind = type(error).__name__
         raise Refused(f"The model file `{file}` fails when it is loaded: {kind}.") from None
     if not hasattr(module, function):

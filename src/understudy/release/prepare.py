@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 from duckdb import Error as DuckDBError
 from formulaic import Formula
 from formulaic.errors import FormulaicError
@@ -61,7 +63,7 @@ class Prepared:
 def prepare(recipe: Recipe) -> Prepared:
     """Read and check everything; nothing is spent and nothing is written."""
     read = read_survey(recipe.path, recipe.design, recipe.codebook)
-    print_of = fingerprint(read.raw)
+    print_of = _fingerprint(read)
     whole = _restricted(recipe, read)
     model = build_model(recipe.model, recipe.folder, recipe.missing)
     narrowed = _narrowed(recipe, whole, model)
@@ -75,9 +77,9 @@ def prepare(recipe: Recipe) -> Prepared:
     _check_columns(recipe, narrowed)
     parts = [
         recipe.canonical(),
-        print_of,
+        _digest(recipe.path),  # the order of the records too
         codebook_to_toml(whole.codebook),
-        "" if reference is None else fingerprint(reference.raw),
+        "" if reference is None else _digest(reference_path(recipe.mechanism, recipe.folder)),
         *_own_files(recipe),
         __version__,
     ]
@@ -103,7 +105,13 @@ def _restricted(recipe: Recipe, read: Survey) -> Survey:
         frame = frame.filter(_inside(recipe.where, read))
         if frame.is_empty():
             raise Refused(f"No record meets `where = {recipe.where}`.")
-    return Survey(frame, read.design, read.codebook)
+    codebook = read.codebook
+    for column in list(codebook):  # drafted levels are those of the records that are left
+        if "levels" in column.drafted:
+            seen = set(frame[column.name].unique())
+            left = tuple(level for level in column.levels or () if level in seen)
+            codebook = codebook.with_column(replace(column, levels=left or None))
+    return Survey(frame, read.design, codebook)
 
 
 def _inside(where: str, read: Survey) -> pl.Series:
@@ -147,6 +155,8 @@ def _narrowed(recipe: Recipe, whole: Survey, model: Model | Multinomial) -> Surv
         design = Design()
     else:
         predictors = _variables(recipe.model.predictors)
+        if recipe.model.predictors is not None and not predictors:
+            raise Refused("The predictors name no column; name at least one public column.")
         if isinstance(model, NumPyroModel):
             predictors = [n for n in model.columns if n not in recipe.model.sensitive]
         design = whole.design
@@ -161,6 +171,9 @@ def _narrowed(recipe: Recipe, whole: Survey, model: Model | Multinomial) -> Surv
             raise Refused(
                 f"`{name}` would be published, and the codebook does not know it; declare it there."
             )
+        kind = whole.raw[name].type()
+        if not (kind.is_numeric() or kind.is_string() or kind.is_boolean() or kind.is_date()):
+            raise Refused(f"`{name}` is no number, text, date or true/false; convert it first.")
         if name in whole.codebook and whole.codebook[name].role == "unit":
             raise Refused(f"`{name}` identifies units and cannot be published; leave it out.")
     kept = [name for name in whole.columns if name in names]
@@ -192,6 +205,23 @@ def _variables(formula: str | None) -> list[str]:
     except (FormulaicError, SyntaxError, ValueError, TypeError):
         raise Refused(f"The formula `{formula}` cannot be read.") from None
     return sorted(str(name) for name in found)
+
+
+def _fingerprint(read: Survey) -> str:
+    try:
+        return fingerprint(read.raw)
+    except (pa.ArrowException, DuckDBError, IbisError):
+        raise Refused(
+            "The file has columns that are no numbers, texts or dates (lists, bytes); leave them "
+            "out of it."
+        ) from None
+
+
+def _digest(path: Path | None) -> str:
+    if path is None:
+        return ""
+    with path.expanduser().open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _own_files(recipe: Recipe) -> list[str]:

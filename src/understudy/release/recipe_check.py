@@ -25,6 +25,10 @@ GIVEN_KEYS = {
     **{name: SECTIONS["synthesis"][name] for name in ("model", "sensitive", "predictors")},
     "privacy": Key("table", "The regression's own mechanism.", True),
 }
+MOST = {  # beyond these nobody waits for the end
+    "datasets": 1_000, "draws": 10_000_000, "chains": 1_000, "warmup": 1_000_000,
+    "components": 1_000, "size": 1_000_000_000,
+}  # fmt: skip
 OWN = ".py:"  # in the name of a model that the steward wrote
 
 
@@ -166,13 +170,15 @@ def _check_names(checked: Checked, section: str, values: dict[str, Any]) -> None
         if not all(isinstance(name, str) for one in sets for name in one) or not sets:
             checked.add(section, "known", "`known` must be a list of columns, or several lists.")
         values["known"] = tuple(tuple(one) for one in sets)
-    for name in ("draws", "chains", "warmup", "datasets"):
-        if values.get(name) == 0:
-            checked.add(section, name, f"`{name}` must be a whole number from 1.")
+    for name, most in MOST.items():
+        if isinstance(values.get(name), int) and not 1 <= values[name] <= most:
+            checked.add(section, name, f"`{name}` must be a whole number from 1 to {most:,}.")
     if isinstance(values.get("weights"), dict):
         told = values["weights"]
         known = {**SECTIONS["privacy"], **_further("privacy", told)}
         values["weights"] = _values(checked, section, told, known)
+        if "reference" in told:
+            checked.add(section, "weights", "`weights` takes no `reference` in a recipe.")
         if "Risk" not in str(told.get("mechanism")):
             checked.add(section, "weights", "`weights` names a risk mechanism, as PairwiseRisk.")
 
@@ -189,6 +195,8 @@ def _check_given(checked: Checked, given: Any) -> None:
             told = values["privacy"]
             inner = {**SECTIONS["privacy"], **_further("privacy", told)}
             values["privacy"] = _values(checked, section, told, inner)
+            if told.get("reference") not in (None, "two-stage"):
+                checked.add(section, "privacy", "[[given]] takes no `reference` file.")
         _check_model(checked, section, values)
         checked.given.append(values)
 
@@ -217,6 +225,14 @@ def _check_together(checked: Checked) -> None:
         checked.add("privacy", "mechanism", f"{mechanism} goes with model = Multinomial.")
     if checked.given and model != "Multinomial":
         checked.add("given 1", None, "[[given]] follows a Multinomial model of the categories.")
+    observed = mechanism == "Modips" and privacy.get("support", "observed") == "observed"
+    if "ledger" in checked.parts and observed:
+        checked.add(
+            "privacy",
+            "support",
+            "A ledger counts guarantees, and support = observed gives none; use public or "
+            "threshold, or leave out [ledger].",
+        )
     if "ledger" in checked.parts and not _priced(privacy, checked.given):
         checked.add(
             "privacy",

@@ -31,8 +31,11 @@ def total_price(prepared: Prepared) -> Decimal:
     )
 
 
-def spend(prepared: Prepared) -> None:
-    """Record the price once; a resumed run finds it there. Refused when the cap would be passed."""
+def spend(prepared: Prepared, nonce: str) -> None:
+    """Record the price once; a resumed run finds it there. Refused when the cap would be passed.
+
+    `nonce` tells releases of one recipe apart that are made with other random numbers.
+    """
     recipe = prepared.recipe
     if recipe.ledger is None:
         return
@@ -44,7 +47,7 @@ def spend(prepared: Prepared) -> None:
                 prepared.fingerprint,
                 cost,
                 f"release `{prepared.title}`, epsilon under replace",
-                prepared.identity,
+                f"{prepared.identity}:{nonce}",
             )
         except OverBudget as refusal:
             raise Refused(

@@ -1,7 +1,9 @@
 """The first stage of a release: synthetic files, claim, draws, and what stays inside.
 
     N.parquet    claim.json    draws.json (where the claim covers them)    fit.json    records.npz
+    in-order/N.parquet: the same records in the order of the confidential file, which stay inside
 
+The records of N.parquet are sorted by their published values, so that their order says nothing.
 Later stages read these files and nothing else of the fit, so that a resumed run and an
 uninterrupted one see the same things.
 """
@@ -27,7 +29,7 @@ from understudy.survey.design import Design, Replicates
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
-from understudy.synthesis import Synthesis, synthesize
+from understudy.synthesis import IN_ORDER, Synthesis, synthesize
 
 UNSEEDED = ("PerturbedHistogram", "Modips", "Marginals")  # their noise comes from OpenDP
 
@@ -36,7 +38,8 @@ UNSEEDED = ("PerturbedHistogram", "Modips", "Marginals")  # their noise comes fr
 class Stored:
     """What the first stage left on disk."""
 
-    datasets: list[Survey]
+    datasets: list[Survey]  # as they are published
+    in_order: list[Survey]  # in the order of the confidential file
     claim: Claim
     draws: str | None  # the text of draws.json
     dropped: int
@@ -86,8 +89,10 @@ def run_synthesis(prepared: Prepared, seed: int, folder: Path, progress: bool | 
         )
     claim = _claim(prepared, result.claim)
     check_price(prepared, claim)
+    (folder / "in-order").mkdir()
     for number, dataset in enumerate(result.datasets, start=1):
-        write_survey(dataset, folder / f"{number}.parquet")
+        write_survey(dataset, folder / "in-order" / f"{number}.parquet")
+        write_survey(_published(dataset), folder / f"{number}.parquet")
     (folder / "claim.json").write_text(claim.to_json() + "\n", encoding="utf-8")
     draws = getattr(result, "draws", [])
     if claim.kind != "risk" and draws:
@@ -100,7 +105,7 @@ def stored(folder: Path) -> Stored:
     """The first stage, read back."""
     told = json.loads((folder / "fit.json").read_text(encoding="utf-8"))
     design = design_from(told["design"])
-    files = sorted(folder.glob("*.parquet"), key=lambda path: int(path.stem))
+    names = sorted((path.name for path in folder.glob("*.parquet")), key=lambda n: int(n[:-8]))
     arrays = np.load(folder / "records.npz")
     records = chains = None
     if "loglik" in arrays:
@@ -123,7 +128,8 @@ def stored(folder: Path) -> Stored:
         )
     draws = folder / "draws.json"
     return Stored(
-        [read_survey(file, design) for file in files],
+        [read_survey(folder / name, design) for name in names],
+        [read_survey(folder / "in-order" / name, design) for name in names],
         Claim.from_json((folder / "claim.json").read_text(encoding="utf-8")),
         draws.read_text(encoding="utf-8") if draws.exists() else None,
         told["dropped"],
@@ -144,8 +150,27 @@ def design_from(told: dict[str, Any]) -> Design:
     return Design(**told, replicates=None if replicates is None else Replicates(**replicates))
 
 
+def _published(dataset: Survey) -> Survey:
+    """Sorted by content, and without facts of the codebook that were only drafted from records:
+    they may stand for records that are not in the release."""
+    codebook = dataset.codebook
+    for column in list(codebook):
+        if column.drafted & {"levels", "bounds"}:
+            codebook = codebook.with_column(
+                replace(
+                    column,
+                    levels=None if "levels" in column.drafted else column.levels,
+                    bounds=None if "bounds" in column.drafted else column.bounds,
+                )
+            )
+    frame = dataset.raw.to_polars()
+    return Survey(frame.sort(frame.columns), dataset.design, codebook)
+
+
 def _claim(prepared: Prepared, claim: Claim) -> Claim:
-    """With the condition that a restriction of the file adds."""
+    """Records are published in another order; a restriction of the file is a condition."""
+    kept = tuple(one for one in claim.conditions if one != IN_ORDER)
+    claim = replace(claim, conditions=kept)
     if prepared.recipe.where is None:
         return claim
     added = (

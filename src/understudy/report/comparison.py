@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from polars.exceptions import PolarsError
 
 from understudy.drawing import COLOURS, INTERNAL, footer, house_style
 from understudy.errors import Refused
@@ -131,8 +132,9 @@ def _evidence(folder: Path) -> dict[str, Any]:
         )
     try:
         told: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
-        _row("", told)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pl.DataFrame([_row("", told)], schema=SCHEMA)
+        int(told["records_confidential"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, PolarsError):
         raise Refused(f"evidence.json in `{folder}` is damaged; make the release again.") from None
     return told
 

@@ -136,5 +136,5 @@ def _violin(values: Vector, known: Vector, edges: Vector) -> dict[str, Any]:
 
 def _shares(column: pl.Series) -> dict[str, float]:
     texts = column.cast(pl.String).fill_null("Missing")
-    counts = texts.value_counts().iter_rows()
+    counts = texts.value_counts(name="__records").iter_rows()
     return {str(level): count / max(len(texts), 1) for level, count in counts}

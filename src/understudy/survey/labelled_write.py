@@ -18,6 +18,7 @@ import polars as pl
 
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Column, Value
+from understudy.survey.labelled_time import without_time
 from understudy.survey.missing_tags import CODE_TAGS
 from understudy.survey.survey import Survey
 
@@ -124,6 +125,7 @@ def _write(
             variable_value_labels=prepared.value_labels or None,
             **more,
         )
+        without_time(part)
     except OSError:
         raise
     except Exception:  # the library's texts may quote values

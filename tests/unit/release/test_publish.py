@@ -272,6 +272,7 @@ def test_the_ledger_is_charged_once_and_its_cap_holds(
     with Ledger(tmp_path / "in" / "ledger.db") as ledger:
         spent = [entry.micro for entry in ledger.entries() if entry.kind == "spend"]
     assert spent == [24_000_000]  # twice epsilon: under replace
+    assert (tmp_path / "in" / ".release.unfinished").stat().st_mode & 0o077 == 0
     recipe.write_text(text.replace("seed = 3", "seed = 4"))
     with pytest.raises(Refused, match="6 is left for this data set"):
         us.publish(recipe, say=lambda _: None)
@@ -371,6 +372,90 @@ def test_mistakes_that_only_the_file_shows(tmp_path: Path, old: str, new: str, t
     with pytest.raises(Refused, match=told):
         prepare(read_recipe(recipe))
     assert not (tmp_path / "in" / "release").exists()
+
+
+MODIPS = """\
+[data]
+path = "file.parquet"
+
+[synthesis]
+model = "Multinomial"
+sensitive = ["area", "sex"]
+seed = 1
+
+[privacy]
+mechanism = "Modips"
+epsilon = 4
+support = "threshold"
+delta = 0.000001
+"""
+
+
+def test_the_order_of_rows_says_nothing(made: Path) -> None:
+    """Files sorted by content: if a confidential file is sorted by income, ours does not tell."""
+    claim = us.Claim.from_json((made / "claim.json").read_text())
+    assert not any("order" in condition for condition in claim.conditions)
+    for number in (1, 2):
+        frame = pl.read_parquet(made / f"synthetic/{number}.parquet")
+        assert frame.equals(frame.sort(frame.columns))
+    original = pl.read_parquet(made.parent / "file.parquet")
+    assert original["sex"].to_list() != frame["sex"].to_list()
+
+
+def test_new_chance_is_paid_anew(tmp_path: Path) -> None:
+    """The noise has no seed, so a second folder is a second release for the ledger."""
+    text = MODIPS + '\n[ledger]\nplace = "ledger.db"\ncap = "12"\n'
+    recipe = write_inputs(tmp_path / "in", text)
+    us.publish(recipe, tmp_path / "one", say=lambda _: None)
+    us.publish(recipe, tmp_path / "one", say=lambda _: None)  # there already: free
+    with pytest.raises(Refused, match="4 is left for this data set"):
+        us.publish(recipe, tmp_path / "two", say=lambda _: None)
+
+
+def test_drafted_facts_of_records_outside_stay_inside(tmp_path: Path) -> None:
+    recipe = write_inputs(tmp_path / "in", MODIPS.replace("[synthesis]", WHERE))
+    frame = pl.read_parquet(tmp_path / "in" / "file.parquet")
+    odd = frame[:1].with_columns(area=pl.lit("hidden place"), income=pl.lit(3e6))
+    pl.concat([frame, odd]).write_parquet(tmp_path / "in" / "file.parquet")
+    out = us.publish(recipe, say=lambda _: None)
+    for name, content in files(out).items():
+        if name not in ("manifest.json", "evidence.json", "report.html"):
+            assert b"hidden place" not in content, name
+    assert set(us.open_release(out)[0].frame()["area"]) == {"north", "south"}
+
+
+WHERE = 'where = "income < 2000000"\n[synthesis]'
+
+
+def test_what_a_table_refuses_is_refused_before_it_is_paid(tmp_path: Path) -> None:
+    text = RECIPE.replace('"mean(income)"', '"mean(area)"')
+    recipe = write_inputs(tmp_path / "in", text + '\n[ledger]\nplace = "l.db"\ncap = "30"\n')
+    with pytest.raises(Refused):
+        us.publish(recipe, say=lambda _: None)
+    assert not (tmp_path / "in" / "l.db").exists()
+
+
+def test_a_reordered_file_is_another_release(tmp_path: Path) -> None:
+    recipe = write_inputs(tmp_path / "in")
+    first = prepare(read_recipe(recipe))
+    path = tmp_path / "in" / "file.parquet"
+    pl.read_parquet(path).sort("income").write_parquet(path)
+    second = prepare(read_recipe(recipe))
+    assert first.fingerprint == second.fingerprint  # the ledger's: the same records
+    assert first.identity != second.identity
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"kind": "other"}, {"files": 5}, {"design": {"foo": 1}}, {"statistics": [1]}, {"by": None}],
+)
+def test_tampered_facts_are_refused(made: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(made, copy)
+    told = json.loads((copy / "release.json").read_text())
+    (copy / "release.json").write_text(json.dumps({**told, **change}))
+    with pytest.raises(Refused, match="damaged"):
+        us.open_release(copy)
 
 
 # 800 recipes by text alone, 120 that meet the data, 80 broken files: 1,000 in all.

@@ -78,7 +78,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
         ('model = "FBS"', 'model = "Beta"', "Beta takes no predictors"),
         ('predictors = "field + gender"\n', "", "FBS needs `predictors`"),
         ('sensitive = "salary"', "", "[synthesis] lacks `sensitive`"),
-        ("datasets = 3", "datasets = 0", "`datasets` must be a whole number from 1."),
+        ("datasets = 3", "datasets = 0", "`datasets` must be a whole number from 1 to"),
         ('weight = "weight"', 'weight = "field"', "three different columns"),
         ('strata = "field"', "replicates = { nothing = 1 }", "`replicates` takes prefix"),
         ('[design]\nweight = "weight"', '[design]\nweight = "w', "This is not TOML"),
