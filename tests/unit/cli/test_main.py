@@ -130,12 +130,17 @@ def test_demo_makes_its_files(tmp_path: Path) -> None:
     done = understudy("demo", "--out", str(tmp_path / "demo"))
     assert done.returncode == 0, done.stderr
     assert "formal privacy claim with epsilon = 3 " in done.stdout
-    public = tmp_path / "demo" / "public"
-    table = pl.read_csv(public / "tables.csv")
+    assert "within your tolerance" in done.stdout  # the server's answer
+    assert "One ledger holds epsilon 28.6" in done.stdout  # 2 x 3 + 2 x 10.8 + 1
+    made = tmp_path / "demo" / "formal"
+    assert (made / "report.html").is_file()
+    assert (made / "public.html").is_file()
+    assert (tmp_path / "demo" / "asymptotic" / "public.zip").is_file()
+    table = pl.read_csv(made / "tables.csv")
     assert table.height == 54
     whole = table.filter(field="All", gender="All", statistic="count")
     assert whole["estimate"][0] == pytest.approx(100_000)
     confidential = pl.read_parquet(tmp_path / "demo" / "internal" / "confidential.parquet")
-    synthetic = pl.read_parquet(public / "synthetic" / "1.parquet")
-    assert synthetic.columns == confidential.columns
+    synthetic = pl.read_parquet(made / "synthetic" / "1.parquet")
+    assert synthetic.columns == [name for name in confidential.columns if name != "person"]
     assert not set(synthetic["salary"]) & set(confidential["salary"])

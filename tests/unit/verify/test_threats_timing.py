@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from scipy.stats import ks_2samp
@@ -50,13 +51,19 @@ async def reply_times(slotted: bool) -> tuple[list[float], list[float]]:
     return times
 
 
+def measured(slotted: bool) -> tuple[list[float], list[float]]:
+    """In a thread of its own: a browser test may have left an event loop in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(reply_times(slotted))).result()
+
+
 def test_2000_reply_times_do_not_differ() -> None:
-    quick, slow = asyncio.run(reply_times(slotted=True))
+    quick, slow = measured(slotted=True)
     assert len(quick) == len(slow) == REPLIES // 2
     assert min(quick + slow) >= SLOT
     assert ks_2samp(quick, slow).pvalue > 1e-3
 
 
 def test_without_the_slot_they_do() -> None:
-    quick, slow = asyncio.run(reply_times(slotted=False))
+    quick, slow = measured(slotted=False)
     assert ks_2samp(quick, slow).pvalue < 1e-12
