@@ -84,18 +84,14 @@ def comparison_figure(table: pl.DataFrame) -> Figure:
                 right.plot([row["risk_mean"]], [row["error"]], **look)
         if table["epsilon"].null_count():
             left.axvline(end, color="#bbbbbb", linewidth=0.8, linestyle=":")
-            left.annotate(
-                "no epsilon",
-                (end, 1.0),
-                xycoords=("data", "axes fraction"),
-                ha="center",
-                va="bottom",
-                fontsize=8.5,
-            )
         left.set_xscale("log")
+        places = sorted({*finite.to_list(), *([end] if table["epsilon"].null_count() else [])})
+        left.set_xticks(places, [f"{at:g}" if at in set(finite) else "no epsilon" for at in places])
+        left.set_xticks([], minor=True)
+        left.set_xlim(min(places, default=1.0) / 1.5, max(places, default=1.0) * 1.5)
         left.set_xlabel("epsilon of the whole release (log scale)")
         left.set_ylabel("table error, in confidential standard errors")
-        left.set_ylim(bottom=0)
+        left.set_ylim(0, 1.15 * (table["error"].max() or 1.0))  # type: ignore[operator]
         right.set_xlabel("mean identification risk in the release")
         if table["risk_mean"].null_count() == table.height:
             right.text(
@@ -105,15 +101,18 @@ def comparison_figure(table: pl.DataFrame) -> Figure:
             right.axvline(confidential[0], color="black", linewidth=0.8, linestyle="--")
             right.annotate(
                 "confidential file",
-                (confidential[0], 1.0),
+                (confidential[0], 0.5),
                 xycoords=("data", "axes fraction"),
-                ha="center",
-                va="bottom",
+                xytext=(-4, 0),
+                textcoords="offset points",
+                rotation=90,
+                ha="right",
+                va="center",
                 fontsize=8.5,
             )
         for axis in (left, right):
             axis.grid()
-        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+        figure.legend(loc="outside upper left", ncols=1, frameon=False, fontsize=9)
         footer(figure, INTERNAL)
     return figure
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import random
 import re
@@ -187,6 +188,21 @@ def test_the_analyst_needs_no_rule(made: Path, tmp_path: Path) -> None:
     table = us.regress(release, "log(income) ~ C(sex)")
     same = us.regress(release[:], "log(income) ~ C(sex)", combine="partial")
     assert table["se"].to_list() == same["se"].to_list()
+
+
+def test_the_page_shows_python_that_runs(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with zipfile.ZipFile(made / "public.zip") as archive:
+        archive.extractall(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    page = (tmp_path / "public.html").read_text()
+    shown = re.findall(r"<pre[^>]*>(?:<code[^>]*>)?(.*?)</", page, re.DOTALL)
+    code = next(html.unescape(block) for block in shown if "open_release" in block)
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)
+    assert namespace["table"].height == 8  # four cells, two statistics
+    assert "mean(income)" in capsys.readouterr().out
 
 
 def test_a_changed_file_is_not_opened(made: Path, tmp_path: Path) -> None:
