@@ -2,7 +2,8 @@
 
 The generated file has the published shape (R Table 1 and §1.1): predictors by gender, age,
 education, region, marital status and earner status, a skewed income with its 97.5 percentile
-near 270,000, a few losses and some zeros.
+near 270,000, a few losses and some zeros. Of R Table 1, CBSA status is not in the shared file,
+education has six classes instead of eight, and family size is a number.
 """
 
 from __future__ import annotations
