@@ -36,6 +36,7 @@ reference: $(STAMP)
 	scripts/test-components r
 	$(BIN)/python tests/reference/make_data.py --extract build/reference
 	Rscript scripts/reference.R build/reference
+	cd tests/reference && Rscript post_stratified.R
 
 clean:
 	rm -rf $(VENV) build demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
