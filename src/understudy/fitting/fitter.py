@@ -124,6 +124,9 @@ class ModelFitter:
             else jnp.asarray(centre),
             "prior_scale": jnp.asarray(terms.prior_scale, dtype=jnp.float64),
         }
+        moments = self.model.moments(self.safe_arrays, terms.alpha)
+        if moments:
+            inputs["moments"] = {name: jnp.asarray(value) for name, value in moments.items()}
         if first is not None:
             scale = self.model.start_scale(first, self.safe_arrays, terms.alpha)
             inputs["scale"] = jnp.asarray(self.density.free_scale(scale))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jax import Array
@@ -62,6 +63,18 @@ class Beta(Model):
                 numpyro.sample("y", dist.Beta(lam * phi, lam * (1.0 - phi)))
             else:
                 numpyro.factor("y", beta_log_density(y, lam * phi, lam * (1.0 - phi), lam))
+
+    def moments(self, arrays: Arrays, alpha: NDArray[np.float64]) -> dict[str, Any]:
+        y = arrays["y"]
+        parts = {"weight": alpha, "log": alpha * np.log(y), "log1m": alpha * np.log1p(-y)}
+        return {name: np.asarray(part.sum()) for name, part in parts.items()}
+
+    def summed_loglik(self, parameters: Mapping[str, Array], moments: Mapping[str, Any]) -> Array:
+        lam, phi = parameters["lambda"], parameters["phi"]
+        first, second = lam * phi, lam * (1.0 - phi)
+        constant = log_gamma(lam) - log_gamma(first) - log_gamma(second)
+        powers = (first - 1.0) * moments["log"] + (second - 1.0) * moments["log1m"]
+        return jnp.asarray(constant * moments["weight"] + powers)
 
     def restore(self, generated: Mapping[str, NDArray[Any]], survey: Survey) -> Columns:
         scale = unit_scale(self.outcome, self.bounds, survey.codebook)

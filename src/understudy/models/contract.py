@@ -115,6 +115,17 @@ class Model(ABC):
         """
         return {}
 
+    def moments(self, arrays: Arrays, alpha: NDArray[np.float64]) -> dict[str, Any]:  # noqa: ARG002
+        """Sums over the records from which `summed_loglik` follows; empty where there are none."""
+        return {}
+
+    def summed_loglik(
+        self, parameters: Mapping[str, jax.Array], moments: Mapping[str, Any]
+    ) -> jax.Array:
+        """sum_i alpha_i f_i(theta) from the moments alone: the cost of a fit without a clip then
+        does not depend on the number of records (exponential families)."""
+        raise NotImplementedError  # of a model that gives moments
+
     def predictive(
         self,
         parameters: Mapping[str, jax.Array],  # noqa: ARG002

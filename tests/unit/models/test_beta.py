@@ -104,3 +104,14 @@ def test_whole_number_columns_stay_whole() -> None:
     restored = Beta("y").restore({"y": np.array([0.126, 0.9, 1.0])}, survey)["y"]
     assert restored.dtype == pl.Int32
     assert restored.to_list() == [5, 36, 40]
+
+
+def test_the_sum_of_weighted_log_likelihoods_needs_moments_alone() -> None:
+    rng = np.random.default_rng(4)
+    y, alpha = rng.beta(0.5, 3.0, 200), rng.random(200)
+    model = Beta("y", bounds=(0.0, 1.0))
+    found = model.summed_loglik(
+        {"phi": jnp.asarray(0.2), "lambda": jnp.asarray(3.1)}, model.moments({"y": y}, alpha)
+    )
+    expected = alpha @ scipy.stats.beta.logpdf(y, 0.2 * 3.1, 0.8 * 3.1)
+    assert float(found) == pytest.approx(expected, rel=1e-12)
