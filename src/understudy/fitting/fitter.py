@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from math import isinf
 from typing import Any
 from zlib import crc32
 
@@ -125,7 +126,7 @@ class ModelFitter:
             "prior_scale": jnp.asarray(terms.prior_scale, dtype=jnp.float64),
         }
         moments = self.model.moments(self.safe_arrays, terms.alpha)
-        if moments:
+        if moments and isinf(terms.limit):
             inputs["moments"] = {name: jnp.asarray(value) for name, value in moments.items()}
         if first is not None:
             scale = self.model.start_scale(first, self.safe_arrays, terms.alpha)

@@ -86,27 +86,18 @@ class Chains:
 def log_density(density: Density, position: Array, inputs: Inputs) -> Array:
     """log prior(theta) + sum_i contribution_i(theta) (methods §3), for all mechanisms at once."""
     position = _scaled(position, inputs.get("scale", 1.0))
-    log_prior = density.evaluate(position, inputs["arrays"])[0]
+    log_prior, record_loglik = density.evaluate(position, inputs["arrays"])
     own = jnp.isinf(inputs["prior_scale"])
     scale = jnp.where(own, 1.0, inputs["prior_scale"])
     around = -0.5 * jnp.sum(((position - inputs["prior_centre"]) / scale) ** 2)
 
-    def over_records(position: Array) -> Array:
-        record_loglik = density.record_loglik(position, inputs["arrays"])
-        return reference_censored(
+    if "moments" in inputs:  # nothing is clipped, and a reference would only shift the sum
+        parameters = density.constrain(position, inputs["arrays"])
+        total = density.model.summed_loglik(parameters, inputs["moments"])
+    else:
+        total = reference_censored(
             record_loglik, inputs["reference_loglik"], inputs["alpha"], inputs["limit"]
         ).sum()
-
-    def from_moments(position: Array) -> Array:
-        # the reference shifts the sum by a constant, and only a clip would make it matter
-        parameters = density.constrain(position, inputs["arrays"])
-        return density.model.summed_loglik(parameters, inputs["moments"])
-
-    total: Array
-    if "moments" in inputs:
-        total = jax.lax.cond(jnp.isinf(inputs["limit"]), from_moments, over_records, position)
-    else:
-        total = over_records(position)
     return jnp.where(own, log_prior, around) + total
 
 
@@ -296,15 +287,17 @@ class _Program:
         self.keys = jax.jit(keys)
 
 
-_PROGRAMS: WeakKeyDictionary[Density, _Program] = WeakKeyDictionary()
+_PROGRAMS: WeakKeyDictionary[Density, dict[bool, _Program]] = WeakKeyDictionary()
 _BUILDING = threading.Lock()
 
 
 def _program(density: Density, inputs: Inputs) -> _Program:
     with _BUILDING:
-        if density not in _PROGRAMS:
-            _PROGRAMS[density] = _Program(density, inputs)
-        return _PROGRAMS[density]
+        by_moments = "moments" in inputs
+        programs = _PROGRAMS.setdefault(density, {})
+        if by_moments not in programs:
+            programs[by_moments] = _Program(density, inputs)
+        return programs[by_moments]
 
 
 def _starting_points(
