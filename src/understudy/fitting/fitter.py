@@ -24,7 +24,7 @@ from understudy.fitting.moments import is_linear, sample_exactly
 from understudy.fitting.nuts import Chains, Settings, sample
 from understudy.fitting.posterior import Posterior
 from understudy.fitting.progress import fit_progress
-from understudy.models.contract import Arrays, Model
+from understudy.models.contract import Arrays, Model, SummedModel
 from understudy.models.density import Density, density_of
 from understudy.models.gaussian import GaussianModel
 from understudy.privacy.contract import Fitted, Generated, Matrix, Terms, Vector
@@ -125,8 +125,8 @@ class ModelFitter:
             else jnp.asarray(centre),
             "prior_scale": jnp.asarray(terms.prior_scale, dtype=jnp.float64),
         }
-        moments = self.model.moments(self.safe_arrays, terms.alpha)
-        if moments and isinf(terms.limit):
+        if isinstance(self.model, SummedModel) and isinf(terms.limit):
+            moments = self.model.moments(self.safe_arrays, terms.alpha)
             inputs["moments"] = {name: jnp.asarray(value) for name, value in moments.items()}
         if first is not None:
             scale = self.model.start_scale(first, self.safe_arrays, terms.alpha)

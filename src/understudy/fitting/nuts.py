@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from understudy.errors import Refused
 from understudy.fitting.compilation import compiled
 from understudy.fitting.diagnostics import Diagnostics, diagnose
+from understudy.models.contract import SummedModel
 from understudy.models.density import Density
 from understudy.privacy.contributions import reference_censored
 
@@ -91,7 +92,9 @@ def log_density(density: Density, position: Array, inputs: Inputs) -> Array:
     scale = jnp.where(own, 1.0, inputs["prior_scale"])
     around = -0.5 * jnp.sum(((position - inputs["prior_centre"]) / scale) ** 2)
 
-    if "moments" in inputs:  # nothing is clipped, and a reference would only shift the sum
+    if "moments" in inputs and isinstance(
+        density.model, SummedModel
+    ):  # nothing is clipped, and a reference would only shift the sum
         parameters = density.constrain(position, inputs["arrays"])
         total = density.model.summed_loglik(parameters, inputs["moments"])
     else:

@@ -17,7 +17,7 @@ import numpyro.distributions as dist
 from jax import Array
 from numpy.typing import NDArray
 
-from understudy.models.contract import Arrays, Columns, Model, array_column
+from understudy.models.contract import Arrays, Columns, SummedModel, array_column
 from understudy.models.log_gamma import log_gamma
 from understudy.models.unit_interval import Bounds, checked_bounds, unit_outcome, unit_scale
 from understudy.survey.codebook import Codebook
@@ -34,7 +34,7 @@ def beta_log_density(y: Array, first: Array, second: Array, total: Array) -> Arr
 
 
 @dataclass(frozen=True)
-class Beta(Model):
+class Beta(SummedModel):
     """`Beta("share")` with bounds from the codebook, or `Beta("share", bounds=(0, 100))`."""
 
     outcome: str

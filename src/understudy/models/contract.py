@@ -115,17 +115,6 @@ class Model(ABC):
         """
         return {}
 
-    def moments(self, arrays: Arrays, alpha: NDArray[np.float64]) -> dict[str, Any]:  # noqa: ARG002
-        """Sums over the records from which `summed_loglik` follows; empty where there are none."""
-        return {}
-
-    def summed_loglik(
-        self, parameters: Mapping[str, jax.Array], moments: Mapping[str, Any]
-    ) -> jax.Array:
-        """sum_i alpha_i f_i(theta) from the moments alone: the cost of a fit without a clip then
-        does not depend on the number of records (exponential families)."""
-        raise NotImplementedError  # of a model that gives moments
-
     def predictive(
         self,
         parameters: Mapping[str, jax.Array],  # noqa: ARG002
@@ -141,6 +130,21 @@ class Model(ABC):
     def takes_record_count(self) -> bool:
         """Whether the function has a parameter `n` that is no column: the number of records."""
         return "n" in inspect.signature(self.function).parameters
+
+
+class SummedModel(Model):
+    """A model whose unclipped likelihood follows from a few sums over the records (exponential
+    families): the cost of such a fit does not depend on their number."""
+
+    @abstractmethod
+    def moments(self, arrays: Arrays, alpha: NDArray[np.float64]) -> dict[str, Any]:
+        """The sums over the records."""
+
+    @abstractmethod
+    def summed_loglik(
+        self, parameters: Mapping[str, jax.Array], moments: Mapping[str, Any]
+    ) -> jax.Array:
+        """sum_i alpha_i f_i(theta) from the moments alone."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from understudy.drawing import INTERNAL
+from understudy.fitting.diagnostics import DIVERGENT_SHARE, LARGEST_RHAT, LEAST_ESS
 from understudy.release.material import Chains, Material, Records
 from understudy.report.cells import cell_summary, compared_cells
 from understudy.report.closeness import coefficients, utility
@@ -31,10 +32,6 @@ from understudy.survey.codebook import Codebook, Column
 
 SCHEMA = "understudy-evidence-1"
 MOST_COORDINATES = 200
-# Vehtari et al. (2021); the fit itself is held to the same limits before anything is released.
-LARGEST_RHAT = 1.01
-LEAST_ESS = 400.0
-DIVERGENT_SHARE = 0.001
 
 
 def gather(material: Material) -> dict[str, Any]:

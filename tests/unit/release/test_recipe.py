@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
 
+import understudy as us
 from understudy.errors import Refused
 from understudy.release.recipe import RecipeRefused, parse_recipe, read_recipe
+from understudy.release.recipe_keys import MECHANISM_KEYS, MODEL_KEYS
 
 GOOD = """\
 [data]
@@ -111,3 +114,13 @@ def test_where_the_bundle_goes_does_not_decide_what_is_in_it() -> None:
     two = parse_recipe(GOOD + '\n[output]\nfolder = "b"\n', Path("y"))
     assert one.canonical() == two.canonical()
     assert one.canonical() != parse_recipe(GOOD.replace("10.8", "3"), Path("x")).canonical()
+
+
+@pytest.mark.parametrize("name", [*MODEL_KEYS, *MECHANISM_KEYS])
+def test_keys_are_the_arguments_of_the_code(name: str) -> None:
+    parameters = inspect.signature(getattr(us, name)).parameters
+    for key, told in {**MODEL_KEYS, **MECHANISM_KEYS}[name].items():
+        default = parameters[key].default
+        assert told.required == (default is inspect.Parameter.empty), key
+        if told.default is not None:
+            assert told.default == default, key
