@@ -298,7 +298,7 @@ def _stop(*_: Any) -> None:
     raise Refused("stopped")
 
 
-def test_whole_records_and_numbers_given_them(tmp_path: Path) -> None:
+def test_whole_records_are_drawn(tmp_path: Path) -> None:
     text = """\
 [data]
 path = "file.parquet"
@@ -326,6 +326,27 @@ by = ["area", "sex"]
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["unseeded"] == ["noise of Modips (OpenDP)"]
     assert us.tabulate(release, "count")["estimate"].to_list() == [N]
+
+
+GIVEN = """
+[[given]]
+model = "Beta"
+sensitive = "income"
+bounds = [1.0, 2000000.0]
+privacy = { mechanism = "Weighted" }
+"""
+
+
+def test_numbers_given_synthetic_categories(tmp_path: Path) -> None:
+    text = MODIPS.replace("[synthesis]", 'codebook = "codebook.toml"\n[synthesis]') + GIVEN
+    release = us.open_release(us.publish(write_inputs(tmp_path / "in", text), say=lambda _: None))
+    assert release[0].columns == ("area", "sex", "income")
+    assert release.claim.kind == "asymptotic"
+    assert release.claim.epsilon > 4  # the categories' and the regression's
+    income = release[0].frame()["income"]
+    assert 10_000 < income.mean() < 100_000
+    original = pl.read_parquet(tmp_path / "in" / "file.parquet")["income"]
+    assert not set(income) & set(original)
 
 
 OWN = """
