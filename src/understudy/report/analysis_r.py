@@ -51,7 +51,7 @@ limits <- function(estimate, variance, df) {
 
 TABLE = """\
 # The table: one svyby per statistic and file, then combined cell by cell.
-tables <- lapply(designs, estimates)
+tables <- lapply(designs, function(design) estimates(known_sizes(design)))
 key <- function(table) do.call(paste, c(table[c(by, "statistic")], sep = " | "))
 cells <- do.call(rbind, lapply(tables, `[`, c(by, "statistic")))
 cells <- cells[!duplicated(key(cells)), , drop = FALSE]
@@ -81,6 +81,7 @@ def r_program(facts: PublicFacts, regression: tuple[Column, list[Column]] | None
         LIMITS,
         PARTIAL if facts.kind == "partial" else FULL,
         f"files <- {_files(facts)}\n"
+        f"{_known_sizes(facts)}\n"
         "designs <- lapply(files, function(file) design_of(read_file(file)))\n"
         "design_df <- min(sapply(designs, degf))\n"
         f"by <- {_vector(by)}",
@@ -147,6 +148,25 @@ def _design(design: Design) -> str:
     if design.nest:
         arguments.append("nest = TRUE")
     return f"design_of <- function(data) {{\n  svydesign({', '.join(arguments)}, data = data)\n}}"
+
+
+def _known_sizes(facts: PublicFacts) -> str:
+    """Post-stratification where the weights add up to public stratum sizes, as `tabulate` does."""
+    strata = facts.design.strata
+    sizes = facts.codebook.population_by.get(strata or "", {})
+    if not strata or not sizes or facts.design.replicates is not None:
+        return "known_sizes <- function(design) design"
+    public = ", ".join(f"{_text(str(level))} = {size!r}" for level, size in sizes.items())
+    return (
+        "known_sizes <- function(design) {  # strata whose sizes are public have no variance\n"
+        f"  public <- c({public})\n"
+        f"  strata <- design$variables[{_text(strata)}]\n"
+        "  sizes <- aggregate(list(Freq = weights(design)), strata, sum)\n"
+        "  known <- public[as.character(sizes[[1]])]\n"
+        "  if (anyNA(known) || any(abs(sizes$Freq / known - 1) > 1e-6)) return(design)\n"
+        f"  postStratify(design, {_formula([strata])}, sizes)\n"
+        "}"
+    )
 
 
 def _replicate_design(weight: str, replicates: Replicates) -> str:

@@ -144,3 +144,23 @@ def test_one_file_with_replicate_weights(rscript: str, tmp_path: Path) -> None:
     run(rscript, told, [survey], tmp_path)
     ours = tabulate([survey], told.statistics, combine="partial")
     same(read(tmp_path / "table.csv"), ours, ["statistic"])
+
+
+def test_public_stratum_sizes(rscript: str, tmp_path: Path) -> None:
+    """Weights that add up to public sizes: R post-stratifies where `tabulate` does."""
+    of = material(n=200, m=2)
+    told = facts(of)
+    strata = str(told.design.strata)
+    sizes = dict.fromkeys(of.datasets[0].frame()[strata].unique().sort(), 1000.0)
+    book = replace(told.codebook, population_by={strata: sizes})
+    weight = 1000.0 * pl.col("weight") / pl.col("weight").sum().over(strata)
+    surveys = [
+        Survey(one.frame().with_columns(weight=weight), told.design, book) for one in of.datasets
+    ]
+    told = replace(told, codebook=book, by=("gender",))
+    run(rscript, told, surveys, tmp_path)
+    ours = tabulate(surveys, told.statistics, by="gender", combine="partial")
+    plain = [Survey(one.frame(), told.design) for one in surveys]
+    without = tabulate(plain, told.statistics, by="gender", combine="partial")
+    assert ours["se"].to_list() != pytest.approx(without["se"].to_list(), rel=1e-3)
+    same(read(tmp_path / "table.csv"), ours, ["gender", "statistic"])
