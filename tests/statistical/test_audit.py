@@ -12,6 +12,9 @@ from understudy.privacy.audit_problems import MECHANISMS, MUTANTS
 
 PLANTED = [(name, mutant) for name, mutants in MUTANTS.items() for mutant in mutants]
 
+# The histogram's noise has no seed; with so many, ten runs showed 1.6 times the claim or more.
+HISTOGRAM_TRIALS = {"two-draws": 150_000, "scale-halved": 30_000}
+
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_sound_mechanism_stays_below_its_claim_and_the_audit_is_awake(mechanism):
@@ -24,7 +27,7 @@ def test_a_sound_mechanism_stays_below_its_claim_and_the_audit_is_awake(mechanis
 
 @pytest.mark.parametrize(("mechanism", "mutant"), PLANTED)
 def test_every_mutant_is_caught_by_simulation_alone(mechanism, mutant):
-    trials = 30_000 if mechanism == "perturbed-histogram" else 1_500_000
+    trials = HISTOGRAM_TRIALS[mutant] if mechanism == "perturbed-histogram" else 1_500_000
     for result in audit(mechanism, trials=trials, mutant=mutant):
         assert result.lower_bound > result.claimed
         assert result.verdict == "broken"
