@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from understudy.errors import Refused
 from understudy.models.density import Density, density_of
+from understudy.models.normal_population import FBP
 from understudy.models.survey_normal import SurveyNormal
 from understudy.survey.survey import Survey
 from understudy.synthesis import Synthesis
@@ -46,26 +47,32 @@ def _generate(density: Density, key: Array, position: Array, arrays: Any) -> dic
 
 
 def weight_pictures(
-    name: str, result: Synthesis, smoothed: dict[str, Floats], survey: Survey
+    model: SurveyNormal, result: Synthesis, smoothed: dict[str, Floats], survey: Survey
 ) -> dict[str, Floats]:
     """What T's Figures 4, 8 and 9 show: salaries with confidential, synthesized and smoothed
     weights, all scaled to the same total."""
     frame = survey.frame(["salary", "weight"])
-    rng = np.random.default_rng(0)
-    spread = _residual_scale(name, result.draws[0])
-    noisy = smoothed["w"] * np.exp(spread * rng.standard_normal(len(smoothed["w"])))
+    name = type(model).__name__
+    synthesized = synthesized_weights(model, result.draws[0], smoothed, survey)
     total = smoothed["w"].sum()
     return {
         "confidential_y": frame["salary"].to_numpy(),
         "confidential_w": frame["weight"].to_numpy(),
         f"{name}_y": smoothed["y"],
         f"{name}_smoothed": smoothed["w"],
-        f"{name}_synthesized": noisy * total / noisy.sum(),
+        f"{name}_synthesized": synthesized * total / synthesized.sum(),
     }
 
 
-def _residual_scale(name: str, draw: dict[str, Any]) -> float:
-    """The standard deviation of log w given y."""
-    if name == "FBP":
-        return float(draw["sigma_pi"])
-    return float(draw["scale"][-1] * draw["correlation"][-1, -1])
+def synthesized_weights(
+    model: SurveyNormal, draw: dict[str, Any], smoothed: dict[str, Floats], survey: Survey
+) -> Floats:
+    """Weights drawn given the synthetic salaries: T eq. 5 for FBP, and eq. 2 for FBS, whose
+    smoothed weights are the mean of that distribution of log w."""
+    z = np.random.default_rng(0).standard_normal(len(smoothed["w"]))
+    if isinstance(model, FBP):
+        design = np.asarray(model.for_survey(survey).prepare(survey)["X"]) @ draw["kappa_x"]
+        log_pi = draw["kappa_y"] * np.log(smoothed["y"]) + design + draw["sigma_pi"] * z
+        return np.asarray(np.exp(-log_pi))
+    spread = draw["scale"][-1] * draw["correlation"][-1, -1]
+    return np.asarray(smoothed["w"] * np.exp(spread * z))

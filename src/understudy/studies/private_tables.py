@@ -91,7 +91,7 @@ def one_replicate(
             most = max(plan.datasets)
             result = _synthesize(survey, model, Weighted(bound=bound), most, number, plan)
             facts[f"{name} {bound}"] = float(result.record_bounds.max())
-            facts[f"{name} unweighted"] = float(_unweighted_bounds(result).max())
+            facts[f"{name} unweighted"] = float(unweighted_bounds(result).max())
             files = {
                 "recommended": [_columns(one) for one in result.datasets],
                 "paper": paper_files(result, model, survey, most, number),
@@ -99,11 +99,11 @@ def one_replicate(
             for m in plan.datasets:
                 for formulas, made in files.items():
                     key = (name, "Weighted", 2 * m * bound, m, formulas)
-                    rows += _released(key, table, made[:m])
+                    rows += released_rows(key, table, made[:m])
             if number == 0 and bound == plan.bounds[0]:
                 pictures |= {f"{name}_bounds": result.record_bounds}
-                pictures |= {f"{name}_unweighted": _unweighted_bounds(result)}
-                pictures |= weight_pictures(name, result, files["paper"][0], survey)
+                pictures |= {f"{name}_unweighted": unweighted_bounds(result)}
+                pictures |= weight_pictures(model, result, files["paper"][0], survey)
         if plan.other_mechanisms:
             rows += _other_rows(name, model, survey, reference, table, plan, number, facts)
     if plan.file_order:
@@ -134,7 +134,7 @@ def _plain_rows(
             yield ("Laplace", "Laplace", plan.epsilon, 1, formulas, statistic, found)
 
 
-def _released(
+def released_rows(
     key: tuple[str, str, float, int, str], table: CellTable, files: list[dict[str, Floats]]
 ) -> list[tuple[Any, ...]]:
     """Tables of m files. The recommended formulas are plain weighted estimation with public
@@ -170,7 +170,7 @@ def _file_order_rows(
     for name, model in MODELS.items():
         result = _synthesize(survey, model, Weighted(bound=bound), 3, number, plan)
         made = paper_files(result, model, survey, 3, number)
-        rows += _released((name, "Weighted, file order", 6 * bound, 3, "paper"), table, made)
+        rows += released_rows((name, "Weighted, file order", 6 * bound, 3, "paper"), table, made)
     return rows
 
 
@@ -201,7 +201,7 @@ def _other_rows(
             continue
         epsilon = float(result.claim.epsilon or 0.0)
         files = [_columns(one) for one in result.datasets]
-        rows += _released((name, label, epsilon, 3, "recommended"), table, files)
+        rows += released_rows((name, label, epsilon, 3, "recommended"), table, files)
     return rows
 
 
@@ -221,7 +221,7 @@ def _synthesize(
     )  # fmt: skip
 
 
-def _unweighted_bounds(result: Synthesis) -> Floats:
+def unweighted_bounds(result: Synthesis) -> Floats:
     """Record bounds of the first, unweighted fit: the weight function remembers its draws."""
     weights = result.weights
     if weights is None or result.posterior is None:

@@ -84,7 +84,9 @@ def _application(out: Path) -> Drawn:
         figure, axes = _panels(2)
         for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
             part = joined.filter(pl.col("statistic") == statistic)
-            _violins(axis, {m: _values(part, "method", m, "rmse") for m in COLOUR})
+            shown = ("FBS paper", "FBP paper", "FBS", "FBP", "Laplace")
+            _violins(axis, {m: _values(part, "method", m, "rmse") for m in shown})
+            axis.tick_params(axis="x", labelsize=7)
             axis.set(title=title, ylabel="RMSE against the sample", yscale="log")
         caption = "Figure 2: RMSE over 27 cells, application stand-in"
         return [*drawn, _save(figure, out, "figure02", caption)]
@@ -110,6 +112,8 @@ def _weights(out: Path, pictures: dict[str, Floats]) -> Drawn:
             for axis, (y, w, title) in zip(axes, panels, strict=True):
                 axis.plot(pictures[y], pictures[w], ".", markersize=3, color=COLOURS[1], alpha=0.5)
                 axis.set(title=title, xlabel="salary", ylabel="weight", xscale="log", yscale="log")
+                axis.xaxis.set_minor_formatter("")
+                axis.yaxis.set_minor_formatter("")
             caption = f"Figure {int(name[-2:])}: salaries and weights"
             drawn.append(_save(figure, out, name, caption))
     return drawn

@@ -1,8 +1,7 @@
-"""The page of the private-tables study: T's tables and figures with ours beside them."""
+"""The files of the private-tables study: T's tables and figures with ours beside them."""
 
 from __future__ import annotations
 
-import html
 import json
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from understudy.studies.private_tables_errors import (
     KEYS,
     monte_carlo_errors,
 )
+from understudy.studies.private_tables_page import write_study_page
 from understudy.studies.published_tables import (
     INTERVAL_RATIOS,
     UNWEIGHTED_BOUNDS,
@@ -52,9 +52,7 @@ def write_report(out: Path, truth: dict[str, Floats], replicates: int) -> Path:
     random_order = ~pl.col("mechanism").str.ends_with(FILE_ORDER)
     drawn = figures.draw_all(out, rows.filter(random_order), cells.filter(random_order), pictures)
     refused = [text for facts in _facts(out, replicates) for text in facts["refused"]]
-    page = _page(tables, drawn, refused, replicates)
-    (out / "study.html").write_text(page, encoding="utf-8")
-    return out / "study.html"
+    return write_study_page(out, tables, drawn, refused, replicates)
 
 
 def _rows(out: Path, truth: dict[str, Floats], replicates: int) -> pl.DataFrame:
@@ -86,15 +84,25 @@ def by_cell(rows: pl.DataFrame) -> pl.DataFrame:
         (pl.col("se") / pl.col("estimate").abs()).mean().alias("cv"),
         error.mean().alias("bias"),
         (error**2).mean().sqrt().alias("rmse"),
+        (error**2 + pl.col("se") ** 2).sqrt().mean().alias("rmse_with_se"),
         pl.len().alias("replicates"),
     )
 
 
 def summary(cells: pl.DataFrame) -> pl.DataFrame:
-    """One line per method: the 16 innermost cells and the eight field totals."""
+    """One line per method: the 16 innermost cells and the eight field totals.
+
+    RMSE ratios are over the sample's own. `rmse_with_se` is T's measure in Figures 2 and 5 to 7,
+    sqrt(error^2 + se^2) of one table, which holds what the method itself says of its error.
+    """
     cells = cells.with_columns(design=pl.col("mechanism").str.ends_with(FILE_ORDER))
     sample = cells.filter(pl.col("model") == "Sample").select(
-        "design", "statistic", "field", "gender", pl.col("rmse").alias("sample_rmse")
+        "design",
+        "statistic",
+        "field",
+        "gender",
+        pl.col("rmse").alias("sample_rmse"),
+        pl.col("rmse_with_se").alias("sample_rmse_with_se"),
     )
     joined = cells.join(sample, on=["design", "statistic", "field", "gender"], how="left")
     return joined.group_by(KEYS, maintain_order=True).agg(
@@ -109,6 +117,10 @@ def summary(cells: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("inner"))
         .median()
         .alias("median_rmse_ratio_16"),
+        (pl.col("rmse_with_se") / pl.col("sample_rmse_with_se"))
+        .filter(pl.col("inner"))
+        .median()
+        .alias("median_ratio_with_se_16"),
         pl.col("replicates").max(),
     )
 
@@ -193,7 +205,7 @@ def _facts(out: Path, replicates: int) -> list[dict[str, Any]]:
 def _application(out: Path, number: int, statistic: str) -> pl.DataFrame:
     ours = pl.read_parquet(out / "application.parquet").filter(pl.col("statistic") == statistic)
     table = application_table(number)
-    for method in ("Sample", "Laplace", "FBS", "FBP"):
+    for method in ("Sample", "Laplace", "FBS", "FBP", "FBS paper", "FBP paper"):
         part = ours.filter(pl.col("method") == method).select(
             "field",
             "gender",
@@ -202,61 +214,3 @@ def _application(out: Path, number: int, statistic: str) -> pl.DataFrame:
         )
         table = table.join(part, on=["field", "gender"], how="left", maintain_order="left")
     return table
-
-
-_TITLES = {
-    "summary": "Coverage and RMSE by method",
-    "table4_counts": "T Table 4: counts, m = 3, bound 1.8",
-    "table5_means": "T Table 5: mean salaries, m = 3, bound 1.8",
-    "interval_lengths": "Length of FBP's intervals over FBS's (captions of T Figures 10 to 17)",
-    "bounds": "Overall bounds of the record contributions",
-    "table2_counts": "T Table 2: counts, a simulated stand-in for the application",
-    "table3_means": "T Table 3: mean salaries, a simulated stand-in for the application",
-}
-
-
-def _page(
-    tables: dict[str, pl.DataFrame],
-    drawn: list[tuple[str, str]],
-    refused: list[str],
-    replicates: int,
-) -> str:
-    parts = [
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>Private tables</title>",
-        "<style>body{font:15px/1.5 sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}"
-        "table{border-collapse:collapse;font-size:12px;display:block;overflow-x:auto}"
-        "td,th{padding:2px 8px;text-align:right;border-bottom:1px solid #e4e4e4}"
-        "img{max-width:100%}</style>",
-        f"<h1>Private tables from survey microdata</h1><p>{replicates} samples of one simulated "
-        "population. Columns without <code>our_</code> are T's. Everything here comes from "
-        "simulated data. Columns <code>_error</code> are Monte Carlo standard errors. "
-        "<code>file order</code>: samples that were selected along the file, men before women, "
-        "which T's own coverage of counts agrees with.</p>",
-    ]
-    for name, table in tables.items():
-        parts.append(f"<h2>{_TITLES[name]}</h2>{_html(table)}<p>{name}.csv</p>")
-    for file, caption in drawn:
-        parts.append(
-            f"<h2>{html.escape(caption)}</h2><img src='{file}' alt='{html.escape(caption)}'>"
-        )
-    if refused:
-        listed = "".join(f"<li>{html.escape(text)}</li>" for text in refused)
-        parts.append(f"<h2>Refused releases</h2><ul>{listed}</ul>")
-    return "\n".join([*parts, "</html>"])
-
-
-def _html(table: pl.DataFrame) -> str:
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>"
-        for row in table.iter_rows()
-    )
-    return f"<table><tr>{head}</tr>{body}</table>"
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3f}"
-    return html.escape(str(value))

@@ -13,11 +13,13 @@ from typer.testing import CliRunner
 import understudy as us
 from understudy.cli.study import study
 from understudy.errors import Refused
+from understudy.models.normal_population import FBP
 from understudy.studies import private_tables_run
 from understudy.studies.application import application_survey
 from understudy.studies.cell_tables import CELLS, INNER, TOTALS, CellTable, combined
 from understudy.studies.doctorates import COUNTS, MEAN_SALARIES, doctorates, population, sample
 from understudy.studies.file_order import sample_in_file_order
+from understudy.studies.paper_files import synthesized_weights
 from understudy.studies.private_tables import Plan
 from understudy.studies.private_tables_errors import jackknife_error
 from understudy.studies.private_tables_run import run_study
@@ -147,6 +149,21 @@ def test_published_tables_are_whole() -> None:
     ).mean() == (pytest.approx(0.87, abs=0.001))
 
 
+def test_synthesized_weights_follow_the_population_model() -> None:
+    """T eq. 5: log pi is linear in log y and the predictors, with sd sigma_pi (least squares)."""
+    survey, model = doctorates(3000), FBP("salary", "C(field) + gender")
+    X = np.asarray(model.for_survey(survey).prepare(survey)["X"])
+    draw = {"kappa_x": np.linspace(-1.0, 1.0, X.shape[1]), "kappa_y": 0.8, "sigma_pi": 0.4}
+    salary = survey.frame(["salary"])["salary"].to_numpy()
+    made = synthesized_weights(model, draw, {"y": salary, "w": np.ones(len(X))}, survey)
+    table = np.column_stack([X, np.log(salary)])
+    found = np.linalg.lstsq(table, -np.log(made), rcond=None)[0]
+    spread = (-np.log(made) - table @ found).std()
+    assert spread == pytest.approx(0.4, rel=0.05)
+    errors = spread * np.sqrt(np.diag(np.linalg.inv(table.T @ table)))
+    assert (np.abs(found - np.append(draw["kappa_x"], 0.8)) < 4 * errors).all()
+
+
 def test_application_is_nearly_non_informative() -> None:
     survey = application_survey()
     frame = survey.frame()
@@ -172,7 +189,9 @@ def test_a_small_study_runs_and_goes_on(tmp_path: Path) -> None:
     assert (tmp_path / "replicates" / "0000.parquet").read_bytes() == first
     text = page.read_text(encoding="utf-8")
     assert "T Table 4" in text
-    assert "figure10.svg" in text
+    assert "Figure 10: coverage and CV" in text
+    assert "2 samples of about 1,000 persons" in text
+    assert text.count("data:image/svg+xml") == len(list(tmp_path.glob("figure*.svg")))
     summary = pl.read_csv(tmp_path / "summary.csv")
     assert set(summary["model"]) == {"Sample", "Laplace", "FBS", "FBP"}
     assert (summary["replicates"] == 2).all()
