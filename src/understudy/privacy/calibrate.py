@@ -1,14 +1,15 @@
 """Find the scale c at which a fitted bound meets its target, with few fits (C §4.4; methods §3).
 
-The bound is a maximum over posterior draws, so it depends on the random numbers. The caller holds
-them fixed; then log bound against log c is smooth enough for a secant. Each trial starts from
-the previous one's draws, and nothing is compiled again: only the record weights change.
+The bound is a maximum over posterior draws, so it depends on the random numbers. Within a stream
+they are fixed; then log bound against log c is smooth enough for a secant, apart from jumps where
+an extreme draw comes or goes. Where the target lies in a jump, another stream is taken. Each trial
+starts from the previous one's draws, and nothing is compiled again: only record weights change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, isfinite, log
 from typing import Generic, TypeVar
 
@@ -30,36 +31,39 @@ class Calibrated(Generic[Fit]):
 
 
 def calibrate(
-    fit_at: Callable[[float, Fit | None], tuple[float, Fit]],
+    fit_at: Callable[[float, Fit | None, int], tuple[float, Fit]],
     target: float,
-    start: float = 1.0,
     tolerance: float = 0.02,
     most_fits: int = 10,
+    streams: int = 3,
 ) -> Calibrated[Fit]:
     """Bring the bound to within `tolerance` below `target`.
 
-    `fit_at(c, previous)` fits at scale c, started from the previous fit, and returns its bound.
-    The bound that is returned is at most `target`. If no c reaches the tolerance (all weights at
-    1 already, or a jump), it is the largest bound found below the target.
+    `fit_at(c, previous, stream)` fits at scale c, started from the previous fit, with the random
+    numbers of a stream, and returns its bound. The bound that is returned is at most `target`. If
+    no c reaches the tolerance (all weights at 1 already, or a jump in every stream), it is the
+    largest bound found below the target. A stream takes at most `most_fits`.
     """
     aim = log(target * (1 - tolerance / 2))
-    tried: list[tuple[float, float]] = []  # (log c, log bound)
     best: Calibrated[Fit] | None = None
-    at, previous = log(start), None
-    for number in range(1, most_fits + 1):
-        bound, previous = fit_at(exp(at), previous)
-        tried.append((at, log(bound) if bound > 0 else -700.0))
-        if bound <= target and (best is None or bound > best.bound):
-            best = Calibrated(exp(at), bound, previous, number)
-        if best is not None and (best.bound >= target * (1 - tolerance) or _stuck(tried)):
-            return Calibrated(best.scale, best.bound, best.fit, number)
-        at = _next(tried, aim)
-    if best is None:
-        raise Refused(
-            "No scale of the record weights brings the bound down to its target; ask for a larger "
-            "epsilon, or use `Censored`, which enforces any."
-        )
-    return Calibrated(best.scale, best.bound, best.fit, most_fits)
+    at, previous, fits = 0.0, None, 0
+    for stream in range(streams):
+        tried: list[tuple[float, float]] = []  # (log c, log bound)
+        for _ in range(most_fits):
+            bound, previous = fit_at(exp(at), previous, stream)
+            fits += 1
+            tried.append((at, log(bound) if bound > 0 else -700.0))
+            if bound <= target and (best is None or bound > best.bound):
+                best = Calibrated(exp(at), bound, previous, fits)
+            if best is not None and (best.bound >= target * (1 - tolerance) or _stuck(tried)):
+                return replace(best, fits=fits)
+            at = _next(tried, aim)
+        if best is None:
+            raise Refused(
+                "No scale of the record weights brings the bound down to its target; ask for a "
+                "larger epsilon, or use `Censored`, which enforces any."
+            )
+    return replace(best, fits=fits)
 
 
 def _next(tried: list[tuple[float, float]], aim: float) -> float:

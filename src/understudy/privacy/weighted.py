@@ -79,9 +79,10 @@ class Weighted(Mechanism):
                 return inverse_weights(bounds, scale * target)
             return linear_weights(bounds, scale * self.c1, self.c2)
 
-        def fit_at(scale: float, previous: Fitted | None) -> tuple[float, Fitted]:
+        def fit_at(scale: float, previous: Fitted | None, stream: int) -> tuple[float, Fitted]:
             start = (previous or first).positions
-            fitted = fitter.fit(plain_terms(fitter, alpha_at(scale)), "release", start)
+            stage = f"release {stream}" if stream else "release"
+            fitted = fitter.fit(plain_terms(fitter, alpha_at(scale)), stage, start)
             return fitted.bounds.overall, fitted
 
         found = calibrate(fit_at, target, tolerance=min(0.02, ABSOLUTE_TOLERANCE / target))

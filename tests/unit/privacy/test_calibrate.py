@@ -15,7 +15,8 @@ def counting(
 ) -> tuple[list[float], Callable[..., tuple[float, float]]]:
     seen: list[float] = []
 
-    def fit_at(scale: float, previous: float | None) -> tuple[float, float]:
+    def fit_at(scale: float, previous: float | None, stream: int) -> tuple[float, float]:
+        assert stream == len(seen) // 10  # a stream ends after ten fits without success
         assert previous == (seen[-1] if seen else None)  # each fit starts from the one before
         seen.append(scale)
         return bound(scale), scale
@@ -53,6 +54,23 @@ def test_saturated_weights_stop_early_below_the_target() -> None:
 def test_a_jump_gives_the_best_below_the_target() -> None:
     _, fit_at = counting(lambda c: 1.0 if c < 0.5 else 3.0)
     assert calibrate(fit_at, 2.0).bound == 1.0
+
+
+def test_another_stream_is_taken_where_the_bound_jumps() -> None:
+    """The target lies in the first stream's jump; the second stream's is elsewhere."""
+    jumps = {0: 0.7, 1: 0.9, 2: 0.5}
+    streams: list[int] = []
+
+    def fit_at(scale: float, previous: float | None, stream: int) -> tuple[float, float]:
+        assert (previous is None) == (not streams)
+        streams.append(stream)
+        return scale * (1.9 if scale < jumps[stream] else 3.0), scale
+
+    found = calibrate(fit_at, 1.6)
+    assert 1.6 * 0.98 <= found.bound <= 1.6
+    assert found.fits == len(streams)
+    assert streams == [0] * 10 + [1] * (len(streams) - 10)
+    assert 11 <= len(streams) <= 16
 
 
 def test_an_unreachable_target_is_refused() -> None:
