@@ -13,8 +13,11 @@ from understudy.drawing import save_figure
 from understudy.report.page import Fold, Grid, Heading, Part, Picture, Points, Words, write_page
 from understudy.studies import verification_words as words
 from understudy.studies.verification_figures import median_figure, roc_figure
+from understudy.studies.verification_normal import conditions, normal_table
 from understudy.studies.verification_replicate import VerificationDesign
 from understudy.studies.verification_tables import auc_table, rows_of, summary
+
+NORMAL = 4  # times as many pairs as the ROC of a population has: they cost less
 
 # V's figures by number: (estimand, synthesis, interval).
 FIGURES = {
@@ -38,7 +41,17 @@ def write_results(out: Path, found: Sequence[dict[str, Any]], design: Verificati
         "auc-designs": auc_table(rows.filter(synthesis="faithful", partitioning="equal")),
         "beyond": summary(beyond),
         "beyond-auc": auc_table(beyond),
+        "auc-normal": normal_table(
+            sorted({*design.partitions, design.roc_partitions}),
+            design.epsilon,
+            NORMAL * len(found) * design.roc_pairs,
+        ),
     }
+    populations = {
+        words.BOUNDED: (bounded, tables["auc-bounded"]),
+        words.PAPER: (more, tables["auc"]),
+    }
+    tables["auc-conditions"] = conditions(tables["auc-normal"], design.roc_partitions, populations)
     for name, table in tables.items():
         table.write_csv(out / f"{name}.csv")
     equal = rows.filter(partitioning="equal")
@@ -78,6 +91,11 @@ def _parts(
                 f"ROC without extreme weights. {words.roc_caption(facts, design)}"),
         _auc_grid("AUC in the paper's population", tables["auc"], "auc.csv"),
         _auc_grid("AUC without extreme weights", tables["auc-bounded"], "auc-bounded.csv"),
+        Heading("When the discrepancy tells, and why it fails with extreme weights"),
+        Words(words.normal(facts, design)),
+        _normal_grid(tables["auc-normal"]),
+        Words(words.why(facts)),
+        _conditions_grid(tables["auc-conditions"]),
         Words(words.CLIPS),
         _clip_grid(tables, design),
         Fold("AUC in every design of the paper", (
@@ -137,6 +155,37 @@ def _auc_grid(caption: str, table: pl.DataFrame, file: str) -> Grid:
     )
     header = ("", "n_k", "M", "inside", "discrepancy", "agreement", "agreement, Laplace")
     return Grid(f"{caption}: area (standard error)", header, rows, file)
+
+
+def _normal_grid(table: pl.DataFrame) -> Grid:
+    rows = tuple(
+        (
+            f"M = {row['M']}, SE ratio {row['ratio']:g}, α = {row['alpha']:g}",
+            f"{row['inside']:.2f}",
+            f"{row['clipped']:.2f}",
+            f"{row['follows']:.2f}",
+            _area(row, "discrepancy"),
+            _area(row, "agreement"),
+        )
+        for row in table.iter_rows(named=True)
+    )
+    header = ("", "inside", "parts clipped", "follows", "discrepancy", "agreement")
+    return Grid("AUC with normal errors: area (standard error)", header, rows, "auc-normal.csv")
+
+
+def _conditions_grid(table: pl.DataFrame) -> Grid:
+    rows = tuple(
+        (
+            row["setting"] + ("" if row["estimand"] == "any" else f", {row['estimand']}"),
+            f"{row['ratio']:.1f}",
+            f"{row['follows']:.2f}",
+            *(words.between(row, name) for name in ("discrepancy", "agreement")),
+        )
+        for row in table.iter_rows(named=True)
+    )
+    header = ("", "SE ratio", "follows", "AUC discrepancy", "AUC agreement")
+    caption = "What the areas depend on: range over the tolerances, equal blocks"
+    return Grid(caption, header, rows, "auc-conditions.csv")
 
 
 def _clip_grid(tables: dict[str, pl.DataFrame], design: VerificationDesign) -> Grid:

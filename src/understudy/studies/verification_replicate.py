@@ -86,7 +86,7 @@ def replicate(design: VerificationDesign, seed: int, number: int) -> dict[str, A
     faithful = simple_moments(units, [n_k * m for n_k, m in drawn], rng)
     pairs = []
     for (n_k, m), synthetic in zip(drawn, faithful, strict=True):
-        pairs += _pairs(units, n_k, m, synthetic, rng, biased=True)
+        pairs += pairs_of(units, n_k, m, synthetic, rng, biased=True)
     more = _roc_pairs(units, design, rng)
     calm = study_population(design.population, seed, design.roc_smallest)
     bounded = _roc_pairs(calm, design, rng)
@@ -113,7 +113,7 @@ def _roc_pairs(
     for _ in range(design.roc_pairs):
         n_k, m = design.roc_size, design.roc_partitions
         synthetic = moments(units.x[simple_sample(units, n_k * m, rng)])
-        pairs += _pairs(units, n_k, m, synthetic, rng, biased=False)
+        pairs += pairs_of(units, n_k, m, synthetic, rng, biased=False)
     return pairs
 
 
@@ -167,7 +167,7 @@ def _with_noise(columns: Columns, micro: int) -> Columns:
     return columns
 
 
-def _pairs(
+def pairs_of(
     units: Population,
     n_k: int,
     m: int,

@@ -190,9 +190,10 @@ def _level(value: str, codebook: Codebook) -> tuple[str, Any]:
     """ "gender:1" -> ("gender", "Female"); what is not of this form stays as it came."""
     name, _, place = value.rpartition(":")
     levels = codebook[name].levels if name in codebook else None
-    if levels is None or not place.isdecimal() or int(place) >= len(levels):
+    number = _whole(place)
+    if levels is None or isinstance(number, str) or number >= len(levels):
         return (name or value), place
-    return name, levels[int(place)]
+    return name, levels[number]
 
 
 def _first(given: Given, name: str) -> str:

@@ -8,14 +8,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from scipy.stats import kstest, mannwhitneyu
+from scipy.stats import kstest, laplace, mannwhitneyu, norm
 
 from understudy.errors import Refused
 from understudy.studies import verification
 from understudy.studies.verification import run_study
 from understudy.studies.verification_beyond import median_and_slope
+from understudy.studies.verification_normal import conditions, normal_pairs, normal_table
 from understudy.studies.verification_page import FIGURES
-from understudy.studies.verification_replicate import VerificationDesign, replicate
+from understudy.studies.verification_replicate import (
+    Pair,
+    VerificationDesign,
+    answers,
+    pairs_of,
+    replicate,
+)
 from understudy.studies.verification_samples import (
     BLOCKS,
     Moments,
@@ -27,7 +34,15 @@ from understudy.studies.verification_samples import (
     simple_moments,
     systematic_pps,
 )
-from understudy.studies.verification_tables import auc, auc_se, posterior_medians, roc
+from understudy.studies.verification_tables import (
+    auc,
+    auc_se,
+    auc_table,
+    posterior_medians,
+    roc,
+    rows_of,
+    summary,
+)
 from understudy.verify.posterior import agreement_posterior, discrepancy_posterior
 
 SMALL = VerificationDesign(
@@ -100,6 +115,137 @@ def test_simple_and_biased_moments_have_their_distributions(units: Any) -> None:
         one, two = ([getattr(m, name) for m in some] for some in (made, slow))
         assert mannwhitneyu(one, two).pvalue > 1e-4
         assert np.std(one) == pytest.approx(np.std(two), rel=0.1)
+
+
+def test_pairs_hold_the_papers_estimates_unit_by_unit(units: Any) -> None:
+    """V eq. 3, 7, 8 and the synthetic variances, in loops over the sampled units."""
+    n_k, m, N = 50, 8, units.n
+    n = n_k * m
+    chosen = systematic_pps(units, n, np.random.default_rng(7))
+    weight = {i: float(units.z.sum()) / (n * float(units.z[i])) for i in chosen}
+    total = sum(weight[i] * float(units.x[i]) for i in chosen)
+    full = {"total": total, "mean": total / sum(weight.values())}
+    found = pairs_of(units, n_k, m, Moments(9.0, 16.0), np.random.default_rng(7), biased=True)
+    assert len(found) == 8
+    for pair in found:
+        scale = N if pair.estimand == "total" else 1
+        assert pair.full == pytest.approx(full[pair.estimand], rel=1e-12)
+        assert len(pair.estimates) == m
+        if pair.synthesis == "faithful":
+            assert pair.centre == pytest.approx(9 * scale)
+            assert pair.se**2 == pytest.approx(scale**2 * (1 - n / N) * 16.0 / n)
+        else:  # the unweighted sample has larger values, because large units are in it
+            assert pair.centre == pytest.approx(scale * units.x[chosen].mean(), rel=0.05)
+        if pair.estimand == "total":  # both factors: the mean of the parts is the whole
+            assert pair.estimates.mean() == pytest.approx(pair.full, rel=1e-12)
+        else:
+            assert pair.estimates.mean() == pytest.approx(pair.full, rel=0.05)
+
+
+def test_the_synthetic_variance_is_that_of_repeated_samples(units: Any) -> None:
+    """Two fifths of the population are drawn, so that a wrong finite correction shows."""
+    rng = np.random.default_rng(11)
+    n = 2 * units.n // 5
+    means = [float(units.x[rng.permutation(units.n)[:n]].mean()) for _ in range(800)]
+    whole = Moments(float(units.x.mean()), float(units.x.var(ddof=1)))
+    first = pairs_of(units, n // 4, 4, whole, rng, biased=False)[0]
+    assert (first.estimand, first.se) == (
+        "total",
+        pytest.approx(units.n * np.std(means), rel=0.12),  # 800 draws: an error of 2.5 %
+    )
+
+
+def test_answers_count_and_clip_as_the_definitions_say() -> None:
+    rng = np.random.default_rng(8)
+    m, centre, se = 9, 100.0, 2.0
+    pairs = [
+        Pair(7, m, "total", "faithful", "equal", centre, se, full, rng.normal(full, 12.0, m))
+        for full in (99.0, 102.0, 106.0, 109.0, 90.0)  # 102 and 106 are on the edge
+    ]
+    design = VerificationDesign(alphas=(1.0, 3.0, 5.0))
+    found = {"answers": answers(pairs, design), "replicate": 0}
+    rows = rows_of([found], "answers", 1.0)
+    assert len(rows) == 5 * 2 * 3
+    for place, row in enumerate(rows.iter_rows(named=True)):
+        pair = pairs[place // 6]
+        reach = row["alpha"] * se
+        width = reach * {"fixed": 1, "adjusted": 3}[row["interval"]]  # the root of 9 parts
+        assert row["count"] == sum(abs(one - centre) <= width for one in pair.estimates)
+        assert row["inside"] == (abs(pair.full - centre) <= reach)
+        steps = [max(-1.0, min(1.0, (one - centre) / (2 * 3 * se))) for one in pair.estimates]
+        assert row["steps"] == sum(round(1000 * step) for step in steps)
+    shares = {row["alpha"]: row["r_full"] for row in summary(rows).iter_rows(named=True)}
+    assert shares == {1.0: 0.4, 3.0: 0.6, 5.0: 1.0}
+
+
+def test_normal_pairs_have_their_moments() -> None:
+    whole, parts = normal_pairs(20, 2.0, 6000, np.random.default_rng(9))
+    np.testing.assert_allclose(parts.mean(axis=1), whole, atol=1e-12)
+    assert kstest(whole / np.sqrt(5.0), "norm").pvalue > 1e-3
+    # About tau_hat a part has the variance M ratio^2 (1 - 1/M).
+    assert np.var(parts - whole[:, None]) == pytest.approx(4 * 19, rel=0.02)
+
+
+def test_areas_of_the_normal_setting() -> None:
+    """Agreement by counting; the discrepancy by integrating where nothing is clipped."""
+    m, pairs = 30, 1500
+    table = normal_table((m,), "40", pairs, ratios=(1.0,), seed=5)
+    whole, parts = normal_pairs(m, 1.0, pairs, np.random.default_rng(5))
+    for row in table.iter_rows(named=True):
+        alpha = row["alpha"]
+        inside = np.abs(whole) <= alpha
+        assert row["inside"] == inside.mean()
+        assert row["inside"] == pytest.approx(2 * norm.cdf(alpha / np.sqrt(2)) - 1, abs=0.05)
+        counts = (np.abs(parts) <= alpha * np.sqrt(m)).sum(axis=1)
+        area = mannwhitneyu(counts[inside], counts[~inside]).statistic
+        assert row["agreement"] == pytest.approx(area / (inside.sum() * (~inside).sum()))
+    sharp = normal_table((m,), "1", pairs, ratios=(0.25,), seed=6)
+    assert sharp["clipped"].max() == 0.0
+    # Unclipped, the answer is d plus Laplace noise of scale 2 c sqrt(M)/(M epsilon), c = 2.
+    d = np.linspace(-6.5, 6.5, 2601)
+    t = np.linspace(0.0, 12.0, 1201)
+    chance = norm.pdf(d, scale=np.sqrt(1 + 0.25**2))
+    scale = 4 / np.sqrt(m)
+    near = laplace.cdf(t[:, None], d, scale) - laplace.cdf(-t[:, None], d, scale)
+    for row in sharp.iter_rows(named=True):
+        one, two = (
+            near[:, some] @ chance[some] / chance[some].sum()
+            for some in (np.abs(d) <= row["alpha"], np.abs(d) > row["alpha"])
+        )
+        exact = float(np.trapezoid(one, two))
+        assert row["discrepancy"] == pytest.approx(exact, abs=5 * row["discrepancy_se"] + 0.002)
+
+
+def test_areas_of_answers_and_the_conditions_that_they_depend_on() -> None:
+    """Normal pairs, told as if they came from a population."""
+    whole, parts = normal_pairs(20, 2.0, 600, np.random.default_rng(10))
+    design = VerificationDesign(alphas=(1.0, 3.0))
+    pairs = [
+        Pair(1, 20, "mean", "faithful", "equal", 0.0, 1.0, float(d), tau)
+        for d, tau in zip(whole, parts, strict=True)
+    ]
+    rows = rows_of([{"answers": answers(pairs, design), "replicate": 0}], "answers", 1.0)
+    areas = auc_table(rows)
+    for row in areas.iter_rows(named=True):
+        some = rows.filter(interval="adjusted", alpha=row["alpha"])
+        inside = some["inside"].to_numpy()
+        for name, score in (
+            ("discrepancy", -some["discrepancy"].abs()),  # near 0 speaks for inside
+            ("no_noise", -some["steps"].abs()),
+            ("agreement", some["geometric"]),  # a large count speaks for inside
+            ("agreement_laplace", some["laplace"]),
+        ):
+            of = score.to_numpy()
+            area = mannwhitneyu(of[inside], of[~inside]).statistic
+            assert row[name] == pytest.approx(area / (inside.sum() * (~inside).sum()))
+    normal = normal_table((20,), "1", 1500)
+    table = conditions(normal, 20, {"like normal": (rows, areas)})
+    assert table["setting"].to_list() == ["normal errors"] * 3 + ["like normal"]
+    assert table["ratio"].to_list() == [1.0, 2.0, 4.0, pytest.approx(2.0, rel=0.08)]
+    clipped = np.clip(parts / (2 * np.sqrt(20)), -1, 1).mean(axis=1)
+    assert table["follows"][3] == pytest.approx(np.corrcoef(clipped, whole)[0, 1], abs=1e-4)
+    assert table["follows"][3] == pytest.approx(table["follows"][1], abs=0.05)
+    assert table["discrepancy_min"][3] == pytest.approx(table["discrepancy_min"][1], abs=0.12)
 
 
 @pytest.mark.parametrize("m", [25, 90])
@@ -178,6 +324,9 @@ def test_a_stopped_study_goes_on(finished: tuple[Path, list[int]]) -> None:
     text = (out / "study.html").read_text(encoding="utf-8")
     assert text.count("<img") == len(FIGURES) + 2
     assert "99,984,562" in text
+    assert "When the discrepancy tells" in text
+    for name in ("auc-normal.csv", "auc-conditions.csv"):
+        assert len(pl.read_csv(out / name)) >= 6
     for number in FIGURES:
         assert f"Figure {number}." in text
     with pytest.raises(Refused, match="another `seed`"):

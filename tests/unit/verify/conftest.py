@@ -63,7 +63,8 @@ def postgres() -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    options = f"-k {folder} -p {port} -c listen_addresses= -c max_connections=250"
+    # Our own processes are killed in the tests, the machine is not: no need to wait for the disk.
+    options = f"-k {folder} -p {port} -c listen_addresses= -c max_connections=250 -c fsync=off"
 
     def run(*command: str) -> None:
         # A server that inherits a pipe would keep it open: the output goes nowhere.

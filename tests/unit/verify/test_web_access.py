@@ -287,6 +287,42 @@ def test_bad_bodies_are_one_sentence_and_cost_nothing(site: Site, body: bytes) -
     assert [e.kind for e in site.ledger.entries()] == before
 
 
+BAD_FIELDS = [
+    *[("variable", text) for text in ("", "incme", "__weight", "'; DROP TABLE entries; --")],
+    *[("epsilon", text) for text in ("", "nan", "-1", "1e-9", "0", "1,5", "9" * 5000)],
+    *[("tolerance", text) for text in ("", "wide", "-1", "0", "nan", "inf", "1e400", "9" * 5000)],
+    *[("tolerance_kind", text) for text in ("miles", "' OR 1=1")],
+    *[("interval", text) for text in ("wide", "\x00")],
+    *[("measure", text) for text in ("magic", "<script>")],
+    *[("clip", text) for text in ("0", "-2", "inf", "much")],
+    *[("partitions", text) for text in ("1", "0", "-5", "2.5", "1e3", "1001", "9" * 5000)],
+    *[("estimate", text) for text in ("nan", "x", "1e400")],
+    *[("se", text) for text in ("0", "-1", "nan", "x")],
+    *[("domain", text) for text in ("region:3", "region:Nowhere", "income:0", ":", "region:-1")],
+    *[("domain", f"region:{text}") for text in ("9" * 5000, "\u0661", "1' OR 1=1")],
+]
+
+
+def test_bad_fields_of_the_form_are_named_on_the_page_and_cost_nothing(tmp_path: Path) -> None:
+    good = {
+        **{"dataset": "survey", "estimator": "mean", "variable": "income", "tolerance": "2"},
+        **{"epsilon": "0.5", "estimate": "120", "se": "1", "partitions": "10"},
+    }
+    with make_site(tmp_path, slot=0.01) as site, site.page_client("ann") as client:
+        token = {"csrf": csrf(client)}
+        assert client.post("/ask/price", data=good | token).status_code == 200
+        before = list(site.ledger.entries())
+        for place, (field, text) in enumerate(BAD_FIELDS):
+            path = ("/ask", "/ask/price")[place % 2]  # every field meets both
+            reply = client.post(path, data=good | token | {field: text})
+            assert reply.status_code == 422, (path, field, text[:40])
+            assert "nothing was spent" in reply.text
+            assert 'role="alert"' in reply.text
+            assert "<script>" not in reply.text
+        assert list(site.ledger.entries()) == before
+        assert client.post("/ask", data=good | token).status_code == 303  # what costs
+
+
 def _error(reply: httpx.Response) -> str:
     document = reply.json()
     assert list(document) == ["error"]
