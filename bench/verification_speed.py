@@ -1,7 +1,7 @@
 """The verification server: one answer on 1,000,000 records, a plan, and 50 analysts at once.
 
-    python bench/verification_speed.py            # 10 seconds of load
-    python bench/verification_speed.py --seconds 60
+    python bench/verification_speed.py            # 60 seconds of load
+    python bench/verification_speed.py --seconds 10
 
 Three figures: the median time of a mean with a domain, M = 25, before the reply slot (under
 100 ms); a 20 x 20 plan (under 1 s); and a load of 50 analysts over HTTP on loopback, in which
@@ -146,7 +146,7 @@ def load(data: ConfidentialData, folder: Path, seconds: float) -> tuple[int, lis
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--seconds", type=float, default=10.0, help="of load")
+    options.add_argument("--seconds", type=float, default=60.0, help="of load")
     options.add_argument("--load-records", type=int, default=20_000)
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -172,7 +172,7 @@ def main() -> None:
         )
         for text in wrong[:3]:
             print(f"  {text}")
-    if wrong or not exact:
+    if wrong or not exact or median > 0.1 or max(times) > 1:
         raise SystemExit(1)
 
 

@@ -85,10 +85,16 @@ async def sign_out(request: Request, session: AnySession) -> Response:
 
 @router.get(ASK)
 def choose(request: Request, session: AnalystSession) -> Response:
+    return _choose(request, session)
+
+
+def _choose(request: Request, session: Session, mistake: str = "") -> Response:
     serving = service(request)
     return render(
         request,
         "choose.html",
+        422 if mistake else 200,
+        mistake=mistake,
         datasets=[(n, s.title, serving.left_for(n)) for n, s in serving.datasets.items()],
         estimators=ESTIMATORS,
         left=serving.left(session.user.name),
@@ -192,8 +198,10 @@ def _details(
 ) -> Response:
     serving = service(request)
     dataset, estimator = ((given.get(name) or [""])[0] for name in ("dataset", "estimator"))
-    if dataset not in serving.datasets or estimator not in ESTIMATORS:
-        return RedirectResponse(ASK, 303)
+    if dataset not in serving.datasets:
+        return _choose(request, session, "Choose one of the data sets that are served.")
+    if estimator not in ESTIMATORS:
+        return _choose(request, session, "Choose one of the estimators.")
     served = serving.dataset(dataset)
     mistakes: tuple[Mistake, ...] = ()
     if refusal is not None:

@@ -50,10 +50,10 @@ PAGES = {
     "POST /sign-in": (401, 401, 401),
     "POST /sign-out": (303, 303, 303),
     "GET /ask": (303, 200, 403),
-    "GET /ask/details": (303, 303, 403),
-    "POST /ask/details": (303, 303, 403),
-    "POST /ask/price": (303, 303, 403),
-    "POST /ask": (303, 303, 403),
+    "GET /ask/details": (303, 422, 403),
+    "POST /ask/details": (303, 422, 403),
+    "POST /ask/price": (303, 422, 403),
+    "POST /ask": (303, 422, 403),
     "GET /history": (303, 200, 403),
     "GET /answers/{number}": (303, 404, 403),
     "GET /answers/{number}/receipt.json": (303, 404, 403),
@@ -327,3 +327,17 @@ def _error(reply: httpx.Response) -> str:
     document = reply.json()
     assert list(document) == ["error"]
     return str(document["error"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ("dataset=other&estimator=mean", "Choose one of the data sets that are served."),
+        ("dataset=survey&estimator=mode", "Choose one of the estimators."),
+    ],
+)
+def test_an_unknown_choice_gets_a_sentence(site: Site, asked: str, sentence: str) -> None:
+    with site.page_client("ann") as page:
+        reply = page.get(f"/ask/details?{asked}")
+    assert reply.status_code == 422
+    assert f"{sentence} Nothing was spent." in reply.text
