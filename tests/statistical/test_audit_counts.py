@@ -12,6 +12,14 @@ from understudy.privacy.modips import Modips
 
 RELATIONS = ("add-remove", "replace", "blank")
 SOUND = ("modips-public", "modips-threshold", "marginals")
+# Unseeded noise needs a margin: with these the bound lies 4 to 6 standard errors above .9 of the
+# claim. The marginals' deciding event under `replace` is four counts at once, with chance .01.
+TRIALS = {
+    ("marginals", "replace"): 115_000,
+    ("marginals", "add-remove"): 50_000,
+    ("modips-public", "replace"): 40_000,
+    ("modips-threshold", "replace"): 40_000,
+}
 PLANTED = [(name, mutant) for name, mutants in COUNT_MUTANTS.items() for mutant in mutants]
 
 
@@ -24,12 +32,11 @@ PLANTED = [(name, mutant) for name, mutants in COUNT_MUTANTS.items() for mutant 
 )
 def test_a_sound_mechanism_stays_below_its_claim_and_above_nine_tenths(mechanism, relation):
     """At epsilon 3, where few trials are enough; `understudy audit` shows it at 1 as well."""
-    result = audit_counts(mechanism, relation, 3.0, 50_000 if mechanism == "marginals" else 25_000)
+    result = audit_counts(mechanism, relation, 3.0, TRIALS.get((mechanism, relation), 25_000))
     assert result.claimed == (1.5 if relation == "blank" else 3.0)
     assert result.exact == pytest.approx(result.claimed)
-    # the marginals' deciding event under `replace`, four counts at once, needs twice the trials
-    share = 0.85 if (mechanism, relation) == ("marginals", "replace") else 0.9
-    assert share * result.claimed <= result.lower_bound <= result.claimed
+    assert 0.9 * result.claimed <= result.lower_bound <= result.claimed
+    assert result.verdict == "holds"
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -9,9 +9,11 @@ counts n are sanitised first, and everything here is post-processing of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +22,7 @@ from understudy.errors import Refused, UnknownName
 
 Counts = NDArray[np.int64]
 Vector = NDArray[np.float64]
+Drawn = TypeVar("Drawn")
 
 MANY_CELLS = 10_000  # from here on counts are drawn as Poisson counts and completed
 
@@ -104,6 +107,17 @@ def synthetic_counts(
 ) -> Counts:
     """pi ~ Dirichlet(prior + counts), then Multinomial(size, pi): one table (M §2.2.4)."""
     return multinomial(size, dirichlet(np.asarray(counts) + prior, rng), rng)
+
+
+def side_by_side(
+    draw: Callable[[np.random.Generator], Drawn], rngs: Sequence[np.random.Generator]
+) -> list[Drawn]:
+    """One draw from each generator, on all cores: NumPy and OpenDP draw outside Python's lock.
+
+    Each data set has its own generator, so that the draws do not depend on the number of cores.
+    """
+    with ThreadPoolExecutor(min(len(rngs), len(os.sched_getaffinity(0)))) as pool:
+        return list(pool.map(draw, rngs))
 
 
 def _number(value: Any) -> bool:

@@ -86,6 +86,8 @@ def audit_counts(
     pairs = neighbours(relation)
     if mechanism == "marginals":
         pairs = pairs[:1]  # one-way tables do not know who is alone in a cell of the cross
+    if mechanism == "modips-public":
+        pairs = pairs[1:]  # the noise is the same in all cells: who is alone stands for everyone
     alpha = ALPHA / len(pairs)
     shown, exact = 0.0, 0.0
     for first, second in pairs:
@@ -172,9 +174,13 @@ def _marginals(
     tables = [tabulated(one, Multinomial(["g", "h"]), mechanism) for one in (first, second)]
     exact = [np.concatenate(marginal_counts(table, columns)) for table in tables]
     differing = np.flatnonzero(exact[0] != exact[1])
+    # One draw of noise serves both files, because it is the dear part: the confidence limits of the
+    # two chances hold together whether or not the files' outputs are independent.
+    base = np.tile(exact[0][differing], trials)
+    noise = integer_laplace(base, sensitivity, spent) - base
     symbols = []
     for counts in exact:
-        noisy = integer_laplace(np.tile(counts[differing], trials), sensitivity, spent)
+        noisy = np.tile(counts[differing], trials) + noise
         # how many counts speak for the first file: each multiplies the ratio by the same factor
         above = noisy.reshape(trials, -1) >= np.maximum(exact[0], exact[1])[differing]
         symbols.append((above == (exact[0] > exact[1])[differing]).sum(axis=1))

@@ -17,7 +17,7 @@ import numpy as np
 
 from understudy.claim import Claim
 from understudy.errors import Refused
-from understudy.models.multinomial import Multinomial, synthetic_counts
+from understudy.models.multinomial import Multinomial, side_by_side, synthetic_counts
 from understudy.privacy.marginals import Marginals, marginal_tables
 from understudy.privacy.modips import MOST_CELLS, Modips, rescaled
 from understudy.privacy.noise import Counts
@@ -130,20 +130,21 @@ def _from_counts(
     """MS or MODIPS: each data set from its own sanitised counts (M §2.2.4)."""
     if isinstance(mechanism, Modips):
         _warn_useless(table, mechanism, len(rngs))
-    tables, draws = [], []
-    for rng in rngs:
+
+    def one_set(rng: np.random.Generator) -> tuple[CrossTable, dict[str, Any]]:
+        if not isinstance(mechanism, Modips):
+            made = synthetic_counts(table.counts, size, model.prior, rng)
+            return replace(table, counts=made), {}
+        noisy = mechanism.noisy(table.counts, len(rngs))
         cells = table
-        if isinstance(mechanism, Modips):
-            noisy = mechanism.noisy(table.counts, len(rngs))
-            if mechanism.support == "threshold":
-                cells = _shown(table, noisy)
-                noisy = cells.counts
-            draws.append({"codes": cells.codes, "noisy_counts": noisy})
-            basis: Any = rescaled(noisy, size)
-        else:
-            basis = table.counts
-        tables.append(replace(cells, counts=synthetic_counts(basis, size, model.prior, rng)))
-    return tables, draws
+        if mechanism.support == "threshold":
+            cells = _shown(table, noisy)
+            noisy = cells.counts
+        made = synthetic_counts(rescaled(noisy, size), size, model.prior, rng)
+        return replace(cells, counts=made), {"codes": cells.codes, "noisy_counts": noisy}
+
+    drawn = side_by_side(one_set, rngs)
+    return [one for one, _ in drawn], [draw for _, draw in drawn if draw]
 
 
 def _shown(table: CrossTable, noisy: Counts) -> CrossTable:

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from understudy.errors import Refused
-from understudy.models.multinomial import synthetic_counts
+from understudy.models.multinomial import side_by_side, synthetic_counts
 from understudy.privacy.modips import SENSITIVITY, Modips, expected_bias, rescaled
 
 Vector = NDArray[np.float64]
@@ -59,12 +59,15 @@ class Summary:
     """One method's figures: means over cells, and quantiles over cells, in records.
 
     `bias`, `rmse`, `coverage` and `rmse_report` have one entry per class of cells; `cells` says how
-    many cells each class has. `rmse_report` adds a squared bias of shares to a variance of counts,
-    as the report prints it; `coverage_report` counts cells that are empty in all sets as covered.
+    many cells each class has and `true` how many records each of them. `rmse_report` adds a squared
+    bias of shares to a variance of counts, as the report prints it; `coverage_report` counts cells
+    that are empty in all sets as covered. `closed_form` is the mean |bias| by methods §8; `away` is
+    how many Monte Carlo errors the simulated bias is from it.
     """
 
     method: Method
     size: float
+    true: Vector
     cells: Vector
     bias: Vector
     rmse: Vector
@@ -72,6 +75,7 @@ class Summary:
     coverage: Vector
     coverage_report: float
     closed_form: float
+    away: float
     empty: float
     empty_sets: float
 
@@ -134,16 +138,26 @@ def one_replicate(
         if method.name == "ORI":
             sets = original[None, :].astype(np.float64)
         else:
-            sets = np.empty((DATASETS, counts.size))
-            for one in sets:
-                basis: Vector | Counts = original
-                if method.scale > 0:
-                    noisy = original + integer_noise(counts.size, method.scale, rng)
-                    basis = rescaled(noisy, size)
-                one[:] = synthetic_counts(basis, size, PRIOR, rng)
+            sets = synthetic_sets(original, method.scale, rng)
         for column, values in enumerate(cell_figures(sets, counts, size)):
             found[row, column] = np.bincount(place, values, minlength=found.shape[2])
     return found
+
+
+def synthetic_sets(original: Counts, scale: float, rng: np.random.Generator) -> Vector:
+    """m tables of counts, (DATASETS, cells): MS where the scale of the noise is 0, else MODIPS."""
+    size = int(original.sum())
+    sets = np.empty((DATASETS, original.size))
+
+    def one_set(own: np.random.Generator) -> Counts:
+        basis: Vector | Counts = original
+        if scale > 0:
+            basis = rescaled(original + integer_noise(original.size, scale, own), size)
+        return synthetic_counts(basis, size, PRIOR, own)
+
+    for row, drawn in zip(sets, side_by_side(one_set, rng.spawn(DATASETS)), strict=True):
+        row[:] = drawn
+    return sets
 
 
 def cell_figures(sets: Vector, true: Counts, size: int) -> list[Vector]:
@@ -193,16 +207,17 @@ def summary(method: Method, sums: Vector, true: Counts, cells: Counts, replicate
     mean = sums / (replicates * cells)
     bias = mean[0] - true
     variance = np.maximum(mean[1] - bias**2, 0)
+    weights = cells.astype(np.float64)
     expected = np.zeros(true.size)
     if method.name != "ORI":
-        # classes stand for their cells: the closed form needs every cell once
-        shares = np.repeat(true, cells) / size
-        per_cell = expected_bias(shares, int(size), PRIOR, method.scale) * size
-        expected = per_cell[np.cumsum(cells) - 1]
-    weights = cells.astype(np.float64)
+        expected = class_bias(true, cells, PRIOR, method.scale)
+    # of the mean |bias|: cells as if independent, which is too much, for they add up to N
+    error = math.sqrt((weights * variance).sum() / replicates) / float(weights.sum())
+    side = np.where(expected < 0, -1.0, 1.0)
     return Summary(
         method,
         size,
+        true.astype(np.float64),
         weights,
         bias,
         np.sqrt(variance + bias**2),
@@ -210,9 +225,20 @@ def summary(method: Method, sums: Vector, true: Counts, cells: Counts, replicate
         mean[2],
         float(np.average(mean[3], weights=weights)),
         float(np.average(np.abs(expected), weights=weights)),
+        float(np.average(side * (bias - expected), weights=weights)) / error,
         float(np.average(mean[4], weights=weights)),
         float(np.average(mean[5], weights=weights)),
     )
+
+
+def class_bias(true: ArrayLike, cells: ArrayLike, prior: float, scale: float) -> Vector:
+    """Closed form of the bias in records, for each class of cells (methods §8)."""
+    number = np.asarray(cells, dtype=np.int64)
+    # classes stand for their cells: the closed form needs every cell once
+    counts = np.repeat(np.asarray(true, dtype=np.float64), number)
+    size = int(counts.sum())
+    per_cell = expected_bias(counts / size, size, prior, scale) * size
+    return np.asarray(per_cell[np.cumsum(number) - 1], dtype=np.float64)
 
 
 def _read(state: Path, key: str, shape: tuple[int, ...]) -> tuple[int, Vector]:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from understudy import __version__
 from understudy.drawing import COLOURS, house_style, save_figure
+from understudy.report import page as report
+from understudy.report.page import Grid, Heading, Picture, Points, Words
 from understudy.studies.acs_modips import DATASETS, QUANTILES, Summary
+from understudy.studies.acs_modips_words import (
+    RELATIONS,
+    conclusions,
+    errata,
+    of_relation,
+    summary_words,
+)
 from understudy.studies.acs_pairs import EPSILON, PairDistance
 from understudy.studies.acs_population import TWELVE
 
@@ -18,44 +27,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANELS = (
-    ("bias", "mean |bias|, records"),
+    ("bias", "|bias|, records"),
     ("rmse", "RMSE, records"),
-    ("coverage", "coverage of 95 % intervals"),
+    ("coverage", "coverage of 95 %"),
 )
-RELATIONS = ("add-remove", "replace")
-
-ERRATA = (
-    (
-        "RMSE",
-        "The report adds the variance of a count to the squared bias of a share (§3.4), so that "
-        "the bias all but vanishes from it. Ours has both in records; the report's form is beside.",
-    ),
-    (
-        "Over-coverage",
-        "The report finds far more than 95 % for all methods. A cell that is empty in all sets has "
-        "an interval of length zero, which does not hold its true share; only if such cells count "
-        "as covered does the over-coverage appear (column “empty counts as covered”).",
-    ),
-    (
-        "Prior",
-        "Dirichlet(1/2) on every one of K cells adds K/2 records, {share:.0%} of N here. It is "
-        "most of the bias of MS and of MODIPS at large epsilon.",
-    ),
-    (
-        "Epsilon",
-        "The text divides epsilon by m = 5; its figures for empty cells at given epsilons fit a "
-        "whole epsilon for each set. Here epsilon is always the total, each set has epsilon/5.",
-    ),
-    (
-        "Sensitivity",
-        "“Global sensitivity 1” is right when a record is added or removed. When it is replaced it "
-        "is 2: the second relation below, which at epsilon equals the first at epsilon/2.",
-    ),
-    (
-        "Support",
-        "Empty cells stay empty (assumption 3), which shows whose combination occurs. The figures "
-        "are therefore no guarantee; see docs/proofs/modips.md.",
-    ),
+HEAD = (
+    *("method", "relation", "epsilon", "mean |bias|", "closed form", "away", "RMSE"),
+    *("report's RMSE", "coverage", "empty = covered", "empty", "empty in one set"),
+)
+BIAS, EMPTY = slice(3, 8), slice(8, 12)  # columns of the two tables of each relation
+PAIR_HEAD = ("method", "claim", "one set", "mean of sets", "worst pair")
+# over the simulated values: how a column of the tables is to be read
+COLUMNS = (
+    "“closed form”: the mean |bias| of methods §8, not simulated; “away”: the distance of the "
+    "simulated bias from it, in Monte Carlo errors (an upper bound of them; mean |bias| itself is "
+    "a little above the closed form where the errors of single cells add up, as in ORI, "
+    "whose bias is 0); “empty”: share of the cells that are empty in all sets."
 )
 
 
@@ -72,8 +59,14 @@ def write_page(
     written += save_figure(quantiles_figure(summaries), folder / "figure-3-2")
     table = folder / "study.csv"
     table.write_text(_csv(summaries), encoding="utf-8")
-    page = folder / "study.html"
-    page.write_text(_page(summaries, pairs, source, replicates), encoding="utf-8")
+    page = report.write_page(
+        folder / "study.html",
+        "MODIPS at census scale (report M)",
+        summary_words(summaries, source, replicates),
+        _parts(summaries, pairs, folder),
+        f"Understudy {__version__}, `understudy study acs-modips`. Report M: Bowen, NSF GRIP "
+        "Report: American Community Survey Simulation Study, 2016.",
+    )
     return [page, table, *written]
 
 
@@ -82,179 +75,148 @@ def means_figure(summaries: Sequence[Summary]) -> Figure:
     import matplotlib.pyplot as plt
 
     with house_style():
-        figure, axes = plt.subplots(2, 2, figsize=(9, 6.5), layout="constrained")
-        panels = [*PANELS, ("empty", "cells empty in all sets, share")]
+        figure, axes = plt.subplots(2, 2, figsize=(6.4, 5.4), sharex=True, layout="constrained")
+        panels = [*PANELS, ("empty", "cells empty in all sets")]
         for axis, (what, label) in zip(axes.flat, panels, strict=True):
             for relation, colour in zip(RELATIONS, COLOURS[1:], strict=False):
-                chosen = _private(summaries, relation)
+                chosen = of_relation(summaries, relation)
                 x = [one.method.epsilon for one in chosen]
                 y = [_value(one, what) for one in chosen]
                 axis.plot(x, y, "o-", color=colour, label=f"MODIPS, {relation}", markersize=4)
             for one, style in zip(summaries[:2], (":", "--"), strict=True):
                 axis.axhline(_value(one, what), color="black", ls=style, label=one.method.name)
             if what == "coverage":
-                axis.axhline(0.95, color=COLOURS[0], lw=0.8)
-            axis.set(xscale="log", xlabel="epsilon (total)", ylabel=label)
+                axis.axhline(0.95, color=COLOURS[0], lw=0.8, label="95 %")
+            axis.set(xscale="log", title=label)
             axis.grid(True)
-        axes[0, 0].legend(frameon=False, fontsize=8.5)
+        figure.supxlabel("epsilon (total)", fontsize=10)
+        lines, labels = axes[1, 0].get_legend_handles_labels()
+        figure.legend(lines, labels, loc="outside upper center", ncols=5, frameon=False,
+                      fontsize=8.5, columnspacing=1.2, handlelength=1.6)  # fmt: skip
         plt.close(figure)
     return figure
 
 
 def quantiles_figure(summaries: Sequence[Summary]) -> Figure:
-    """Figure 3.2: 10, 25, 50, 75 and 90 % quantiles over cells, one row per relation."""
+    """Figure 3.2: 10, 25, 50, 75 and 90 % quantiles over cells, one column per relation."""
     import matplotlib.pyplot as plt
 
     with house_style():
-        figure, axes = plt.subplots(2, 3, figsize=(11, 6.5), layout="constrained")
-        for row, relation in zip(axes, RELATIONS, strict=True):
-            chosen = _private(summaries, relation)
+        figure, axes = plt.subplots(
+            3, 2, figsize=(6.4, 7), sharex=True, sharey="row", layout="constrained"
+        )
+        for number, relation in enumerate(RELATIONS):
+            chosen = of_relation(summaries, relation)
             x = [one.method.epsilon for one in chosen]
-            for axis, (what, label) in zip(row, PANELS, strict=True):
-                lines = np.array([one.quantiles(what) for one in chosen])
-                for k, share in enumerate(QUANTILES):
-                    # most cells hold one record and share a line: wider ones show below
-                    style = {"color": COLOURS[k + 1], "linewidth": 5.5 - k}
-                    axis.plot(x, lines[:, k], label=f"{share:.0%}", **style)
-                axis.set(xscale="log", xlabel="epsilon (total)", ylabel=label.removeprefix("mean "))
+            for axis, (what, label) in zip(axes[:, number], PANELS, strict=True):
+                lines = np.array([one.quantiles(what) for one in chosen]).T
+                for low, high, strength in ((0, 4, 0.25), (1, 3, 0.55)):
+                    name = f"{QUANTILES[low]:.0%} to {QUANTILES[high]:.0%} of the cells"
+                    # a line round each band: where quantiles coincide it is all that is seen
+                    style = {"color": COLOURS[5 if low == 0 else 1], "alpha": strength}
+                    axis.fill_between(x, lines[low], lines[high], label=name, lw=1.2, **style)
+                axis.plot(x, lines[2], color="black", lw=1.4, label="median")
+                axis.set(xscale="log")
                 axis.grid(True)
-            row[0].set_title(f"MODIPS, {relation}", loc="left", fontsize=10)
-        axes[0, 0].legend(frameon=False, fontsize=8.5)
+                if number == 0:
+                    axis.set_ylabel(label)
+            axes[0, number].set_title(f"MODIPS, {relation}")
+        figure.supxlabel("epsilon (total)", fontsize=10)
+        lines, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(lines, labels, loc="outside upper center", ncols=3, frameon=False,
+                      fontsize=8.5)  # fmt: skip
         plt.close(figure)
     return figure
-
-
-def conclusions(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
-    """(the report's, M §3.6 and §3.7; ours, from these summaries)."""
-    ori, ms = summaries[:2]
-    private = _private(summaries, "add-remove")
-    first, last = private[0], private[-1]
-    low, high = (
-        min(private, key=lambda one: abs(np.log(one.method.epsilon) - power)) for power in (1, 2)
-    )
-    return [
-        (
-            "Epsilon of about 2.7 to 7.4 gives low bias and RMSE with decent coverage; about 4 "
-            "should be used.",
-            f"RMSE {low.mean('rmse'):.2f} and {high.mean('rmse'):.2f} records at epsilon "
-            f"{low.method.epsilon:.1f} and {high.method.epsilon:.1f}, MS {ms.mean('rmse'):.2f}; "
-            f"coverage {low.mean('coverage'):.3f} and {high.mean('coverage'):.3f}. Agreed for "
-            "the total epsilon under add-remove; under replace the same needs twice as much.",
-        ),
-        (
-            "As epsilon increases, MODIPS approaches MS.",
-            f"Agreed: at epsilon {last.method.epsilon:.1f} bias {last.mean('bias'):.2f} and RMSE "
-            f"{last.mean('rmse'):.2f}, MS {ms.mean('bias'):.2f} and {ms.mean('rmse'):.2f}.",
-        ),
-        (
-            "ORI, MS and MODIPS have high over-coverage.",
-            f"ORI {ori.mean('coverage'):.3f}, MS {ms.mean('coverage'):.3f}: under-coverage. With "
-            f"empty cells counted as covered {ori.coverage_report:.3f} and "
-            f"{ms.coverage_report:.3f}: over-coverage, as reported.",
-        ),
-        (
-            "25.7 % of the cells are empty in ORI, about 5.2 % in MS; over 30 % in one MS set.",
-            f"ORI {ori.empty:.1%}, MS {ms.empty:.1%}, one MS set {ms.empty_sets:.1%}.",
-        ),
-        (
-            "MODIPS has very few empty cells at small epsilon and 5.1 % at large.",
-            f"{first.empty:.1%} at epsilon {first.method.epsilon:.4f}, {last.empty:.1%} at "
-            f"{last.method.epsilon:.1f}.",
-        ),
-    ]
-
-
-def _private(summaries: Sequence[Summary], relation: str) -> list[Summary]:
-    return [one for one in summaries if one.method.relation == relation]
 
 
 def _value(one: Summary, what: str) -> float:
     return one.empty if what == "empty" else one.mean(what)
 
 
-def _row(one: Summary) -> list[str]:
+def _row(one: Summary) -> tuple[str, ...]:
     method = one.method
-    return [
+    return (
         method.name,
         method.relation,
         f"{method.epsilon:.4g}" if np.isfinite(method.epsilon) else "",
-        *(f"{value:.3f}" for value in (one.mean("bias"), one.closed_form, one.mean("rmse"))),
-        f"{one.mean('rmse_report'):.3f}",
-        f"{one.mean('coverage'):.3f}",
+        *(f"{value:.3f}" for value in (one.mean("bias"), one.closed_form)),
+        f"{round(one.away, 1) + 0.0:.1f}",  # without a minus before 0
+        *(f"{one.mean(what):.3f}" for what in ("rmse", "rmse_report", "coverage")),
         f"{one.coverage_report:.3f}",
         f"{one.empty:.4f}",
         f"{one.empty_sets:.4f}",
-    ]
+    )
 
 
-HEAD = (
-    *("method", "relation", "epsilon", "mean |bias|", "closed form", "RMSE", "RMSE as reported"),
-    *("coverage", "empty counts as covered", "empty", "empty in one set"),
-)
-
-
-PAIR_HEAD = ("method", "claim", "one data set", "mean of all sets", "worst pair")
-
-
-def _pair_row(one: PairDistance) -> list[str]:
+def _pair_row(one: PairDistance) -> tuple[str, ...]:
     distances = (one.one_file, one.mean_file, one.worst)
-    return [one.method, one.claim, *(f"{value:.4f}" for value in distances)]
+    return (one.method, one.claim, *(f"{value:.4f}" for value in distances))
 
 
 def _csv(summaries: Sequence[Summary]) -> str:
-    return "\n".join(",".join(row) for row in [list(HEAD), *map(_row, summaries)]) + "\n"
+    return "\n".join(",".join(row) for row in [HEAD, *map(_row, summaries)]) + "\n"
 
 
-def _page(
-    summaries: Sequence[Summary], pairs: Sequence[PairDistance], source: str, replicates: int
-) -> str:
-    cells = float(summaries[0].cells.sum())
-    size = summaries[0].size
-    errata = "".join(
-        f"<dt>{html.escape(name)}</dt><dd>{html.escape(text.format(share=cells / 2 / size))}</dd>"
-        for name, text in ERRATA
+def _figures(summaries: Sequence[Summary], relation: str) -> list[Grid]:
+    """One relation's tables; ORI and MS stand in each, to compare with."""
+    chosen = [*summaries[:2], *of_relation(summaries, relation)]
+    every = [_row(one) for one in chosen]
+    names = [f"epsilon {row[2]}" if row[2] else row[0] for row in every]
+    return [
+        Grid(
+            f"MODIPS under {relation} by epsilon (total), ORI and MS: {what}.",
+            (relation, *HEAD[part]),
+            tuple((name, *row[part]) for name, row in zip(names, every, strict=True)),
+            file="study.csv",
+        )
+        for part, what in ((BIAS, "bias and RMSE in records"), (EMPTY, "coverage and empty cells"))
+    ]
+
+
+def _parts(
+    summaries: Sequence[Summary], pairs: Sequence[PairDistance], folder: Path
+) -> list[report.Part]:
+    pairs_words = (
+        f"Mean total variation distance of the two-way tables of {len(TWELVE)} columns "
+        f"({len(TWELVE) * (len(TWELVE) - 1) // 2} pairs) from the true ones, at total epsilon "
+        f"{EPSILON:g} for m = {DATASETS} data sets, add-remove, noise from OpenDP. MODIPS puts "
+        "noise on every occupied cell of the full cross, and the prior beside it; sums of cells "
+        "add up both. Marginals puts it on the two-way tables themselves, and needs no public "
+        "support: its claim is formal, that of MODIPS only `local`."
     )
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>MODIPS at census scale</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto;
-  padding: 0 1rem; }}
-table {{ border-collapse: collapse; font-size: .85rem; margin: 1rem 0; }}
-th, td {{ padding: .2rem .6rem; border-bottom: 1px solid #ddd; text-align: right; }}
-th:first-child, td:first-child, .text td, .text th, .words td:nth-child(2),
-.words th:nth-child(2) {{ text-align: left; vertical-align: top; }}
-img {{ max-width: 100%; }} dt {{ font-weight: 600; }}
-</style></head><body>
-<h1>MODIPS at census scale</h1>
-<p>N = {size:,.0f} records in K = {cells:,.0f} cells ({html.escape(source)}), m = {DATASETS} data
-sets, {replicates} replicates. Bias and RMSE are in records per cell. The closed form of the bias
-does not come from the simulation.</p>
-<h2>Conclusions</h2>
-{_table(("The report (§3.6, §3.7)", "Here"), conclusions(summaries), "text")}
-<h2>Figure 3.1: averages over cells</h2><img src="figure-3-1.svg" alt="averages by epsilon">
-<h2>Figure 3.2: quantiles over cells</h2>
-<p>Cells with the same true count are alike, so the quantiles are those of the cells' own bias,
-RMSE and coverage, without the Monte Carlo noise of single cells. Most cells hold one record, so
-that several quantiles lie on one line.</p>
-<img src="figure-3-2.svg" alt="quantiles by epsilon">
-<h2>All figures</h2>
-{_table(HEAD, [_row(one) for one in summaries], "numbers")}
-<h2>Tables of two columns: Marginals beside MODIPS</h2>
-<p>Mean total variation distance of the two-way tables of {len(TWELVE)} columns
-({len(TWELVE) * (len(TWELVE) - 1) // 2} pairs) from the true ones, at total epsilon {EPSILON:g} for
-m = {DATASETS} data sets, add-remove, noise from OpenDP. MODIPS puts noise on every occupied cell of
-the full cross and the prior beside it; sums of cells add up both. Marginals puts it on the two-way
-tables themselves, and needs no public support.</p>
-{_table(PAIR_HEAD, [_pair_row(one) for one in pairs], "words")}
-<h2>What differs from the report, and why</h2><dl>{errata}</dl>
-</body></html>
-"""
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[Any]], kind: str) -> str:
-    top = "".join(f"<th>{html.escape(text)}</th>" for text in head)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(str(value))}</td>" for value in row) + "</tr>"
-        for row in rows
-    )
-    return f'<table class="{kind}"><tr>{top}</tr>{body}</table>'
+    return [
+        Heading("The report's conclusions beside ours"),
+        Grid(
+            "Left: the report (§3.7, then §3.6). Right: this run, under both relations.",
+            ("The report", "Here, add-remove", "Here, replace"),
+            tuple(conclusions(summaries)),
+            words=True,
+        ),
+        Heading("What differs from the report, and why"),
+        Points(errata(summaries)),
+        Heading("Averages over cells"),
+        Picture(
+            folder / "figure-3-1.svg",
+            "bias, RMSE, coverage and empty cells against epsilon",
+            "M Figure 3.1: means over all cells. Dotted: the original data; dashed: MS.",
+        ),
+        Heading("Quantiles over cells"),
+        Picture(
+            folder / "figure-3-2.svg",
+            "bands of quantiles of bias, RMSE and coverage against epsilon",
+            "M Figure 3.2: 10, 25, 50, 75 and 90 % quantiles over cells. Cells with the same true "
+            "count are alike, so these are the cells' own bias, RMSE and coverage, without the "
+            "Monte Carlo noise of single cells. Most cells hold one record, so that several "
+            "quantiles coincide: the median is often the edge of both bands.",
+        ),
+        Heading("All figures"),
+        Words(COLUMNS),
+        *(grid for relation in RELATIONS for grid in _figures(summaries, relation)),
+        Heading("Tables of two columns: Marginals beside MODIPS"),
+        Words(pairs_words),
+        Grid(
+            "Total variation over pairs: single data sets, their average, the worst pair.",
+            PAIR_HEAD,
+            tuple(_pair_row(one) for one in pairs),
+        ),
+    ]

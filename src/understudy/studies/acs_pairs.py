@@ -68,8 +68,8 @@ def compare_pairs(
         return [draw(rng) for rng in _generators(seed, datasets)]
 
     ways = (
-        ("MS", "risk, no epsilon", each(plain)),
-        ("MODIPS, observed support", "local: shows which cells are occupied", each(private)),
+        ("MS", "risk", each(plain)),
+        ("MODIPS, observed support", "local", each(private)),
         ("Marginals of order 2", "formal", from_pairs(_generators(seed, datasets))),
     )
     return [

@@ -31,6 +31,8 @@ Codes = NDArray[np.int32]
 Missing = Literal["refuse", "level"]
 
 MANY_LEVELS = 2_000  # a column with more is an identifier or a number, not a category
+FITS = 2**60  # cells whose numbers, and the sums on the way to them, fit into 64 bits
+SMALL = 2**28  # the same for 32 bits, where databases and NumPy are faster
 CODE_BLOCK = 1 << 20  # cells decoded at once when edit rules are looked up
 
 
@@ -102,7 +104,7 @@ def categories_of(
     """The columns' levels from the codebook; with `missing="level"` also missing codes and null."""
     if missing not in ("refuse", "level"):
         raise UnknownName("way with missing values", str(missing), ("refuse", "level"))
-    levels = []
+    levels: list[tuple[Value | None, ...]] = []
     for name in columns:
         if name not in survey.columns:
             raise UnknownName("column", name, survey.columns)
@@ -113,13 +115,15 @@ def categories_of(
         if missing == "level":
             extra = [code for code in survey.codebook[name].missing if code not in found]
             found = (*found, *extra, None)
+        levels.append(found)
+    for name, found in zip(columns, levels, strict=True):
         if len(found) > MANY_LEVELS:
             raise Refused(
-                f"Column `{name}` has {len(found):,} levels; group them into fewer (at most "
+                f"Column `{name}` has {len(found):,} levels, and all columns together "
+                f"{math.prod(map(len, levels)):,} cells; group its levels into fewer (at most "
                 f"{MANY_LEVELS:,}) or leave the column out."
             )
-        levels.append(found)
-    schema = survey.raw.select(list(columns)).limit(0).to_polars().schema
+    schema = survey.raw.select(list(columns)).schema().to_polars()
     return Categories(tuple(columns), tuple(levels), tuple(schema[name] for name in columns))
 
 
@@ -135,7 +139,7 @@ def cross_tabulate(survey: Survey, categories: Categories) -> CrossTable:
     for name in names:
         if table[name].type().is_floating():
             table = table.mutate(**{name: table[name].nullif(float("nan"))})
-    if categories.product < 2**62:
+    if categories.product < FITS:
         cell, shift = _cell_number(table, categories)
         grouped = table.select(cell=cell).group_by("cell").aggregate(records=ibis._.count())
         counted = grouped.to_polars().sort("cell")
@@ -156,34 +160,63 @@ def _cell_number(table: ir.Table, categories: Categories) -> tuple[ir.Value, int
     """
     cell: Any = None
     shift = 0
-    for name, levels in zip(categories.columns, categories.levels, strict=True):
-        values = table[name]
-        first = levels[0]
-        if (
-            values.type().is_integer()
-            and isinstance(first, int)
-            and list(levels) == list(range(first, first + len(levels)))
-        ):
-            code: Any = values if cell is not None else values.cast("int64")
-        else:
-            first = 0
-            places = [(level, k) for k, level in enumerate(levels) if level is not None]
-            code = values.cases(*places, else_=None).cast("int64")
-            if None in levels:
-                code = ibis.ifelse(values.isnull(), levels.index(None), code)
-        cell = code if cell is None else cell * len(levels) + code
-        shift = shift * len(levels) + first
+    for block in _blocks(categories.sizes):
+        part: Any = None
+        for j in block:
+            levels = categories.levels[j]
+            code, first = _code(table[categories.columns[j]], levels)
+            width = "int64" if cell is None else "int32"
+            part = code.cast(width) if part is None else part * len(levels) + code
+            shift = shift * len(levels) + first
+        size = math.prod(categories.sizes[j] for j in block)
+        cell = part if cell is None else cell * size + part
     return cell, shift
+
+
+def _code(values: Any, levels: Sequence[Value | None]) -> tuple[Any, int]:
+    """The place of each value among the levels, plus the second result."""
+    first = levels[0]
+    if (
+        values.type().is_integer()
+        and isinstance(first, int)
+        and list(levels) == list(range(first, first + len(levels)))
+    ):
+        # a run that starts far from 0, such as years, would not fit into the sums
+        return (values, first) if abs(first) <= len(levels) else (values - first, 0)
+    places = [(level, k) for k, level in enumerate(levels) if level is not None]
+    code = values.cases(*places, else_=None).cast("int32")
+    if None in levels:
+        code = ibis.ifelse(values.isnull(), levels.index(None), code)
+    return code, 0
+
+
+def _blocks(sizes: Sequence[int]) -> list[range]:
+    """Runs of columns whose cells together can be numbered in 32 bits.
+
+    The first column stands alone: as a number of 64 bits it makes the sum of all as wide.
+    """
+    starts, product = [0], SMALL
+    for j, size in enumerate(sizes[1:], 1):
+        if product * size > SMALL:
+            starts.append(j)
+            product = 1
+        product *= size
+    return [range(a, b) for a, b in zip(starts, [*starts[1:], len(sizes)], strict=True)]
 
 
 def _unpacked(places: Counts, sizes: Sequence[int]) -> Codes:
     """Places in the full domain as rows of codes, the last column fastest."""
     codes = np.empty((len(sizes), places.size), dtype=np.int32)
     rest = places
-    for j in range(len(sizes) - 1, -1, -1):
-        quotient = rest // sizes[j]  # by a constant: NumPy's divmod is not vectorised, this is
-        codes[j] = rest - quotient * sizes[j]
-        rest = quotient
+    for block in reversed(_blocks(sizes)):
+        product = math.prod(sizes[j] for j in block)
+        above = rest // product  # by a constant: NumPy's divmod is not vectorised, this is
+        inside = (rest - above * product).astype(np.int32)
+        for j in reversed(block):
+            quotient = inside // sizes[j]
+            codes[j] = inside - quotient * sizes[j]
+            inside = quotient
+        rest = above
     return codes.T
 
 

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from understudy.errors import Refused
-from understudy.models.multinomial import Multinomial
+from understudy.models.multinomial import Multinomial, synthetic_counts
 from understudy.privacy import categorical
 from understudy.privacy.categorical import synthesize_categorical, tabulated
 from understudy.privacy.marginals import Marginals
@@ -91,8 +91,38 @@ def test_the_same_seed_gives_the_same_ms_and_noise_has_no_seed():
     tables = [synthesize_categorical(survey(), MODEL, Unweighted(), 1, seed) for seed in (1, 1, 2)]
     counts = [one.tables[0].counts.tolist() for one in tables]
     assert counts[0] == counts[1] != counts[2]
+    # each data set has its own generator, whatever the number of data sets and of cores
+    together = synthesize_categorical(survey(), MODEL, Unweighted(), 3, 1).tables
+    exact = tabulated(survey(), MODEL, Unweighted()).counts
+    for number, one in enumerate(together):
+        alone = synthetic_counts(exact, 4000, 0.5, np.random.default_rng([1, number]))
+        assert one.counts.tolist() == alone.tolist()
     private = [synthesize_categorical(survey(), MODEL, Modips(0.9), 1, 1) for _ in range(2)]
     assert private[0].tables[0].counts.tolist() != private[1].tables[0].counts.tolist()
+
+
+def test_a_release_has_fresh_noise_of_its_share_of_epsilon_in_each_data_set():
+    """40 data sets at epsilon 20: scale 2 in each, where the whole epsilon would have .05."""
+    confidential = survey()
+    mechanism = Modips(20.0, "public")
+    exact = tabulated(confidential, MODEL, mechanism).counts
+    result = synthesize_categorical(confidential, MODEL, mechanism, 40)
+    noise = np.array([draw["noisy_counts"] for draw in result.draws]) - exact
+    assert noise.shape == (40, 24)
+    assert len({tuple(row) for row in noise}) == 40
+    assert noise.var() == pytest.approx(stats.dlaplace(1 / 2.0).var(), rel=0.45)  # 6 s.e.
+
+
+def test_sanitised_counts_are_rescaled_to_the_size_before_the_prior():
+    """(size n_k/n + prior)/(size + prior K), with a prior that shows and no noise left."""
+    confidential = survey()
+    counts = tabulated(confidential, MODEL, Modips(1e4)).counts
+    model = Multinomial(MODEL.columns, prior=50.0, size=400)
+    made = synthesize_categorical(confidential, model, Modips(1e4), 60).tables
+    found = np.mean([one.counts for one in made], axis=0)
+    expected = 400 * (400 * counts / 4000 + 50) / (400 + 50 * counts.size)
+    spread = np.std([one.counts for one in made], axis=0) / math.sqrt(60)
+    assert np.abs((found - expected) / spread).max() < 5
 
 
 def test_empty_cells_stay_empty_or_not_by_support():
@@ -103,14 +133,17 @@ def test_empty_cells_stay_empty_or_not_by_support():
     assert any("E" in set(one.frame()["region"]) for one in public.datasets)
 
 
-@pytest.mark.parametrize("mechanism", [Modips(0.5, "public"), Marginals(2.0)])
-def test_impossible_combinations_never_appear(mechanism):
+@pytest.mark.parametrize(
+    ("mechanism", "datasets"), [(Modips(2.0, "public"), 12), (Marginals(2.0), 3)]
+)
+def test_impossible_combinations_never_appear(mechanism, datasets):
     rules = ['region == "E" and sex == 1', 'region == "E" and rank > 10']
-    result = synthesize_categorical(survey(rules=rules), MODEL, mechanism, 3)
+    result = synthesize_categorical(survey(rules=rules), MODEL, mechanism, datasets)
     for one in result.datasets:
         eastern = one.frame().filter(pl.col("region") == "E")
         assert eastern.filter((pl.col("sex") == 1) | (pl.col("rank") > 10)).height == 0
     if isinstance(mechanism, Modips):
+        # the one cell that is possible there is empty in a data set with chance .45 at most
         assert sum("E" in set(one.frame()["region"]) for one in result.datasets) > 0
 
 

@@ -17,6 +17,7 @@ from understudy.errors import Refused
 from understudy.studies.acs_modips import (
     Method,
     cell_figures,
+    class_bias,
     integer_noise,
     methods,
     run,
@@ -80,9 +81,22 @@ def test_simulated_noise_has_the_law_of_opendps(scale):
 
 
 def test_bias_is_the_closed_form(summaries):
-    for one in summaries[1:]:
-        assert one.mean("bias") == pytest.approx(one.closed_form, rel=0.05, abs=0.03)
-    assert summaries[0].closed_form == 0
+    """Within Monte Carlo error for the whole (`away`), and for every class of cells by itself."""
+    true, cells = np.unique(COUNTS, return_counts=True)
+    for one in summaries:
+        assert abs(one.away) < 4
+        expected = np.zeros(true.size)
+        if one.method.name != "ORI":
+            expected = class_bias(true, cells, 0.5, one.method.scale)
+        error = np.sqrt((one.rmse**2 - one.bias**2) / (30 * cells))
+        assert np.abs((one.bias - expected) / error).max() < 5
+        assert one.closed_form == pytest.approx(np.average(np.abs(expected), weights=cells))
+    # the bound is not idle: another prior or another budget would be seen
+    ms, private = summaries[1], summaries[3]
+    for one, wrong in ((ms, (0.4, 0.0)), (private, (0.5, private.method.scale / 1.5))):
+        shift = class_bias(true, cells, *wrong) - class_bias(true, cells, 0.5, one.method.scale)
+        error = np.sqrt((one.rmse**2 - one.bias**2) / (30 * cells))
+        assert np.abs(shift / error).max() > 10
 
 
 def test_modips_approaches_ms(summaries):
@@ -193,7 +207,14 @@ def test_the_page_says_what_was_found(tmp_path):
     assert "invented tables" in page
     assert f"{found[0].empty:.1%}" in page
     assert "sensitivity 1" in page
-    assert page.count("<tr>") == 1 + 5 + 1 + len(found) + 1 + 3
+    # conclusions; each relation's three epsilons with ORI and MS; two-way tables
+    assert page.count("<tr>") == 1 + 6 + 2 * 2 * (1 + 2 + 3) + 1 + 3
+    for name in ("RMSE", "Over-coverage", "Prior", "Epsilon", "Sensitivity", "Support"):
+        assert f"<li>{name}. " in page
+    for relation in ("add-remove", "replace"):
+        assert f"Here, {relation}" in page
+        one = next(x for x in found if x.method.relation == relation)
+        assert f"<td>{one.closed_form:.3f}</td><td>{round(one.away, 1) + 0.0:.1f}</td>" in page
     assert "Marginals of order 2" in page
     assert (tmp_path / "figure-3-2.svg").stat().st_size > 1000
     rows = (tmp_path / "study.csv").read_text(encoding="utf-8").splitlines()

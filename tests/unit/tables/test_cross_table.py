@@ -93,6 +93,22 @@ def test_cells_beyond_32_bits_are_told_apart():
     assert (np.diff(places) > 0).all()
 
 
+@pytest.mark.parametrize("start", [-3, 0, 1, 1990, 2_000_000_000])
+def test_runs_of_numbers_may_start_anywhere(start):
+    """Ten columns of 60 levels: 6e17 cells, close to what 64 bits hold; years do not overflow."""
+    rng = np.random.default_rng(start + 9)
+    drawn = rng.integers(start, start + 60, (300, 10))
+    drawn[:3] = start + np.array([[0], [59], [59]])
+    names = [f"c{j}" for j in range(10)]
+    frame = pl.DataFrame(drawn, schema=names, orient="row")
+    levels = tuple(range(start, start + 60))
+    survey = Survey(frame, codebook=codebook(**dict.fromkeys(names, levels)))
+    table = cross_tabulate(survey, categories_of(survey, names))
+    cells, counts = np.unique(drawn - start, axis=0, return_counts=True)
+    assert np.array_equal(table.codes, cells)
+    assert np.array_equal(table.counts, counts)
+
+
 def test_the_full_domain_has_every_possible_cell_once(frame, book):
     ruled = Codebook(
         book.columns, impossible=('age == 5 and sex == "f"', "code == 9 and own == True")
@@ -160,7 +176,7 @@ def test_columns_that_are_no_categories_are_refused(monkeypatch):
     for name, text in (
         ("x", "numeric and has no levels; bin it"),
         ("t", "no levels in the codebook"),
-        ("id", "`id` has 6 levels; group them into fewer"),
+        ("id", "`id` has 6 levels, and all columns together 6 cells; group its levels"),
         ("y", "Unknown column `y`"),
     ):
         with pytest.raises(Refused, match=text):
@@ -205,5 +221,5 @@ def test_thousands_of_levels_are_checked_without_a_query_that_names_them():
     assert Survey(fine, codebook=book).n == 10_003
     with pytest.raises(Refused, match="`a` has values that are not among"):
         Survey(pl.DataFrame({"a": ["L3", "M3"]}), codebook=book)
-    with pytest.raises(Refused, match=r"has 20,001 levels; group them into fewer"):
+    with pytest.raises(Refused, match=r"has 20,001 levels, and all columns together 20,001"):
         categories_of(Survey(fine, codebook=codebook(a=(*levels, "none"))), ["a"])
