@@ -1,6 +1,7 @@
 # The rstan side of mixture_speed.py: the same mixture of regressions, on positive incomes.
-# Starts where our chains start; trees are as deep as ours at most. Prints seconds of compiling,
-# seconds of sampling (one chain), and how many leapfrog steps that were.
+# Starts where our chains start; trees are as deep as ours at most. Says at once what it has
+# measured, because it may be stopped: CPU seconds of compiling, seconds of one gradient, then of one
+# chain with its number of leapfrog steps and the bulk ESS of its log density.
 suppressMessages(library(rstan))
 # Debian keeps Boost with the system's headers, and its BH package has none of its own.
 if (!nzchar(rstan_options("boost_lib"))) rstan_options(boost_lib = "/usr/include")
@@ -37,19 +38,27 @@ model {
     target += log_sum_exp(joint);
   }
 }"
-seconds <- function(from) as.numeric(Sys.time() - from, units = "secs")
-start <- Sys.time()
+clock <- function() sum(proc.time()[c(1, 2, 4, 5)])  # CPU seconds, the compiler's too
+seconds <- function(from) clock() - from
+say <- function(...) { cat("\n", ..., "\n"); flush(stdout()) }
+start <- clock()
 model <- stan_model(model_code = code)
-compiling <- seconds(start)
+say("compiled", seconds(start))
 initial <- function() {
   list(gamma = 1, share = components[, 1] / sum(components[, 1]), sigma = components[, 2],
        spread = table_of("spread.csv")[, 1], theta = theta)
 }
-start <- Sys.time()
-fit <- sampling(model, data = list(n = nrow(records), K = K, R = R, Q = records[, 1:R],
-                                   amount = records[, R + 1], L = table_of("L.csv")),
-                chains = 1, warmup = iterations, iter = 2 * iterations, refresh = 0, seed = 1,
-                init = initial, control = list(max_treedepth = deepest))
+given_data <- list(n = nrow(records), K = K, R = R, Q = records[, 1:R],
+                   amount = records[, R + 1], L = table_of("L.csv"))
+empty <- suppressMessages(sampling(model, data = given_data, chains = 0))
+point <- unconstrain_pars(empty, initial())
+start <- clock()
+for (repeated in 1:20) grad_log_prob(empty, point)
+say("gradient", seconds(start) / 20)
+start <- clock()
+fit <- sampling(model, data = given_data, chains = 1, warmup = iterations, iter = 2 * iterations,
+                refresh = 1, seed = 1, init = initial, control = list(max_treedepth = deepest))
 sampled <- seconds(start)
 steps <- sum(get_sampler_params(fit, inc_warmup = TRUE)[[1]][, "n_leapfrog__"])
-cat("\n", compiling, sampled, steps, "\n")
+density <- extract(fit, "lp__", permuted = FALSE)[, 1, 1]
+say("sampled", sampled, steps, ess_bulk(density))

@@ -30,15 +30,21 @@ def risk_density(risk: Floats, bandwidth: float = 0.015) -> tuple[Floats, Floats
 
 
 def distribution_figure(panels: Mapping[str, Mapping[str, Floats]], subtitle: str = "") -> Figure:
-    """Violins of risk: a panel per set of known variables, a violin per released file."""
+    """Violins of risk: a panel per set of known variables, a violin per released file.
+
+    Two panels stand beside each other; more of them would be too small to read on a page.
+    """
     from matplotlib.figure import Figure
 
     most = max(len(files) for files in panels.values())
+    across, down = min(2, len(panels)), -(-len(panels) // 2)
     with house_style():
-        width = max(4.5, len(panels) * (1.0 + 1.1 * most))
-        figure = Figure(figsize=(width, 4.6), layout="constrained")
-        axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-        for axis, (title, files) in zip(axes, panels.items(), strict=True):
+        width = max(4.5, across * (1.0 + 1.1 * most))
+        figure = Figure(figsize=(width, 0.8 + 3.8 * down), layout="constrained")
+        axes = figure.subplots(down, across, sharey=True, squeeze=False)
+        for unused in axes.flat[len(panels) :]:
+            unused.remove()
+        for axis, (title, files) in zip(axes.flat, panels.items(), strict=False):
             for place, risk in enumerate(files.values()):
                 _violin(axis, place, risk, COLOURS[place % len(COLOURS)])
             axis.set_xticks(range(len(files)), list(files))
@@ -46,7 +52,8 @@ def distribution_figure(panels: Mapping[str, Mapping[str, Floats]], subtitle: st
             axis.set_title(title, fontsize=10, pad=24)
             axis.set_ylim(-0.02, 1.02)
             axis.grid(axis="y")
-        axes[0].set_ylabel("Identification risk of a record")
+        for axis in axes[:, 0]:
+            axis.set_ylabel("Identification risk of a record")
         footer(figure, subtitle, INTERNAL)
     return figure
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
-from typing import Literal, get_args
+from typing import Literal, TypedDict, Unpack, get_args
 
 import numpy as np
 import polars as pl
@@ -58,6 +58,9 @@ from understudy.risk.patterns import (
 from understudy.risk.rectangles import rectangle_holders, rectangle_sums
 
 SmallPatterns = Literal["refuse", "merge", "zero"]
+Names = Sequence[str]
+Target = str | Sequence[str]
+Radius = float | Sequence[float]  # one for all targets, or one for each
 
 
 @dataclass(frozen=True)
@@ -88,39 +91,40 @@ class PatternReport:
         )
 
 
+class Choices(TypedDict, total=False):
+    """What all weights take beside the variables and the radius; see `q_way_weights`."""
+
+    c: float
+    g: float
+    small_patterns: SmallPatterns
+    kind: RadiusKind
+
+
 def marginal_weights(
-    confidential: Data,
-    known: Sequence[str],
-    target: str | Sequence[str],
-    radius: float | Sequence[float] = 0.2,
-    c: float = 1.0,
-    g: float = 0.0,
-    small_patterns: SmallPatterns = "refuse",
-    kind: RadiusKind = "relative",
+    confidential: Data, known: Names, target: Target, radius: Radius = 0.2, **more: Unpack[Choices]
 ) -> Floats:
-    """alpha_i = 1 - IR^c_i (R eq. 3), then clip(c alpha + g, 0, 1); (n,)."""
-    return q_way_weights(confidential, known, target, radius, 1, c, g, small_patterns, kind)
+    """alpha_i = 1 - IR^c_i (R eq. 3), then clip(c alpha + g, 0, 1); (n,).
+
+    `c`, `g`, `small_patterns` and `kind` as in `q_way_weights`.
+    """
+    return q_way_weights(confidential, known, target, radius, 1, **more)
 
 
 def pairwise_weights(
-    confidential: Data,
-    known: Sequence[str],
-    target: str | Sequence[str],
-    radius: float | Sequence[float] = 0.2,
-    c: float = 1.0,
-    g: float = 0.0,
-    small_patterns: SmallPatterns = "refuse",
-    kind: RadiusKind = "relative",
+    confidential: Data, known: Names, target: Target, radius: Radius = 0.2, **more: Unpack[Choices]
 ) -> Floats:
-    """alpha_i = 1 - sum_{j != i} IR^c_ij / (n - 1) (R eq. 6-9), then clip(c alpha + g, 0, 1)."""
-    return q_way_weights(confidential, known, target, radius, 2, c, g, small_patterns, kind)
+    """alpha_i = 1 - sum_{j != i} IR^c_ij / (n - 1) (R eq. 6-9), then clip(c alpha + g, 0, 1).
+
+    `c`, `g`, `small_patterns` and `kind` as in `q_way_weights`.
+    """
+    return q_way_weights(confidential, known, target, radius, 2, **more)
 
 
 def q_way_weights(
     confidential: Data,
-    known: Sequence[str],
-    target: str | Sequence[str],
-    radius: float | Sequence[float] = 0.2,
+    known: Names,
+    target: Target,
+    radius: Radius = 0.2,
     q: int = 3,
     c: float = 1.0,
     g: float = 0.0,

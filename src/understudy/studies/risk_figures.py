@@ -27,8 +27,13 @@ SHORT = {
 }  # fmt: skip
 
 
-def simulation_figures(first: Row, rows: pl.DataFrame) -> dict[str, Callable[[], Figure]]:
+def simulation_figures(
+    simulated: Sequence[Row], rows: pl.DataFrame
+) -> dict[str, Callable[[], Figure]]:
     """R Figures 4 to 7 and supplement Figures 2 to 4; records are those of the first file."""
+    first = simulated[0]
+    data = pl.DataFrame([row for one in simulated for row in one["table 6"]])
+    data = data.filter(pl.col("name") == "Data")
     risks = {name: np.asarray(values) for name, values in first["risks"].items()}
     before = risks[f"{nb.SYNTHESIZER}|{nb.HARD}"]
 
@@ -59,13 +64,13 @@ def simulation_figures(first: Row, rows: pl.DataFrame) -> dict[str, Callable[[],
         "figure-05c": scatter(nb.AGAIN),
         "figure-06": lambda: distribution_figure({"Marginal": marginals}),
         "figure-07": lambda: interval_figure(
-            _medians(rows, [nb.SYNTHESIZER, *map(nb.marginal, nb.RADII)]), 2
+            median_intervals(data, rows, [nb.SYNTHESIZER, *map(nb.marginal, nb.RADII)]), 2
         ),
         "supplement-2": violins("Data", nb.SYNTHESIZER, nb.AGAIN, hard, nb.PAIRWISE,
                                 nb.CONSTANT_MARGINAL, nb.CONSTANT_PAIRWISE),
         "supplement-3": scatter(nb.PAIRWISE),
         "supplement-4": lambda: interval_figure(
-            _medians(rows, [nb.SYNTHESIZER, hard, nb.PAIRWISE]), 2
+            median_intervals(data, rows, [nb.SYNTHESIZER, hard, nb.PAIRWISE]), 2
         ),
     }  # fmt: skip
 
@@ -133,6 +138,7 @@ def interval_figure(rows: pl.DataFrame, most: int) -> Figure:
             axis.set_xticks(range(len(names)), names, fontsize=8)
             axis.set_xlim(-0.6, len(names) - 0.4)
             axis.set_title(statistic, fontsize=10)
+            axis.yaxis.set_major_formatter("{x:,g}")
             axis.grid(axis="y")
     return figure
 
@@ -168,17 +174,22 @@ def weights_figure(income: Any, weights: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _medians(rows: pl.DataFrame, names: list[str]) -> pl.DataFrame:
-    """Median estimate and limits over the simulated files, relative to the true mean of 100."""
-    out = []
+def median_intervals(data: pl.DataFrame, rows: pl.DataFrame, names: list[str]) -> pl.DataFrame:
+    """Median estimate and limits over the simulated files: of the data, then by synthesizer."""
+    parts = ("estimate", "lower", "upper")
+    out: list[Row] = []
+    for statistic in ("mean", "median"):
+        of_data = data.filter(pl.col("statistic") == statistic)
+        line = {p: float(np.median(of_data[p].to_numpy())) for p in parts}
+        out.append({"synthesizer": "Data", "statistic": statistic, **line})
     for name in names:
-        part = rows.filter(pl.col("name") == name).unique("replicate", maintain_order=True)
+        made = rows.filter(pl.col("name") == name).unique("replicate", maintain_order=True)
         for statistic in ("mean", "median"):
-            line = {p: float(np.median(part[f"{statistic} {p}"].to_numpy()))
-                    for p in ("estimate", "lower", "upper")}  # fmt: skip
+            line = {p: float(np.median(made[f"{statistic} {p}"].to_numpy())) for p in parts}
             out.append({"synthesizer": name, "statistic": statistic, **line})
     return pl.DataFrame(out)
 
 
 def _short(name: str) -> str:
-    return SHORT.get(name, name.replace("Marginal ", "M "))
+    """On an axis that may show several radii, a Marginal keeps its own."""
+    return f"M {radius}" if (radius := name.removeprefix("Marginal ")) != name else SHORT[name]

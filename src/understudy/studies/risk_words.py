@@ -23,10 +23,11 @@ SMALL_PATTERNS = (
 CONVERGENCE = (
     "A mixture's labels switch, and components fill and empty, so its parameters have no R-hat "
     "worth the name. Chains are judged on what generates the data: the distribution function of "
-    "synthetic income at fixed places, its regression on the predictors, and the shares of zero. "
-    "Each chain starts from its own run of EM. A release would ask for an R-hat below 1.01 and an "
-    "effective size above 400 for each of them; where a fit does not pass, “chains apart” says by "
-    "how much the means of its chains differ, to be compared with U_m."
+    "synthetic income, F(c) at c = log(income / median); its regression on the predictors (the "
+    "coefficients are those of uncorrelated columns); and the shares of zero. Each chain starts "
+    "from its own run of EM. A release would ask for an R-hat below 1.01 and an effective size "
+    "above 400 for each of them; where a fit does not pass, “chains apart” says by how much the "
+    "means of its chains differ, to be compared with U_m."
 )
 
 
@@ -50,7 +51,10 @@ def simulation_summary(ecdf: pl.DataFrame, risk: pl.DataFrame, files: int) -> li
         f"Records whose risk rises by {nb.RISE:g} (“whack-a-mole”): {rise[marginal]['median']:.0f} "
         f"under Marginal, {rise[pairwise]['median']:.0f} under Pairwise, and "
         f"{noise['median']:.0f} [{noise['5 %']:.0f}, {noise['95 %']:.0f}] when the unweighted "
-        "synthesizer is merely run again. " + _against_noise(above, below)
+        f"synthesizer is merely run again; constant weights give "
+        f"{_median(risk, nb.CONSTANT_MARGINAL, 'rising'):.0f} and "
+        f"{_median(risk, nb.CONSTANT_PAIRWISE, 'rising'):.0f}. "
+        + _against_noise(above, below, "what the control shows in 9 of 10 files")
     )
     means = {n: _median(risk, n, "mean risk") for n in (nb.SYNTHESIZER, marginal, pairwise)}
     texts.append(
@@ -63,9 +67,12 @@ def simulation_summary(ecdf: pl.DataFrame, risk: pl.DataFrame, files: int) -> li
 
 
 def application_summary(
-    ecdf: pl.DataFrame, risk: pl.DataFrame, real: bool, failed: int, fits: int
+    ecdf: pl.DataFrame, risk: pl.DataFrame, real: bool, failed: int, fits: int, apart: float
 ) -> list[str]:
-    """What the incomes show. There is one file, so two unweighted runs measure the noise."""
+    """What the incomes show. There is one file, so two unweighted runs measure the noise.
+
+    `apart` is by how much the means of chains differ at most, in any F of any fit.
+    """
     u = dict(zip(ecdf["synthesizer"], ecdf["U_m"], strict=True))
     ordered = u[ce.SYNTHESIZER] < u[ce.PAIRWISE] < u[ce.MARGINAL]
     by = {row["synthesizer"]: row for row in risk.iter_rows(named=True)}
@@ -79,9 +86,17 @@ def application_summary(
         _rising({name: row["rising by 0.25"] for name, row in by.items()}),
     ]
     if failed:
+        ranked = sorted(u[name] for name in (ce.SYNTHESIZER, ce.PAIRWISE, ce.MARGINAL))
+        gap = min(ranked[1] - ranked[0], ranked[2] - ranked[1])
         texts.append(
-            f"{failed} of {fits} fits of incomes do not pass the diagnostics that a release needs; "
-            "read the incomes as a first look, and run longer chains for more."
+            f"{failed} of {fits} fits of incomes do not pass the diagnostics that a release needs. "
+            f"The means of their chains differ by up to {apart:.4f} in the distribution function; "
+            f"the U_m of Synthesizer, Pairwise and Marginal differ by {gap:.4f} or more, so their "
+            + (
+                "order does not hang on it."
+                if gap > apart
+                else "order may hang on it: run longer chains."
+            )
         )
     return texts
 
@@ -101,8 +116,8 @@ def _riskiest(top: dict[str, float]) -> str:
         + f"Constant weights of the same means give {top[ce.CONSTANT_MARGINAL]:.3f} and "
         f"{top[ce.CONSTANT_PAIRWISE]:.3f}: "
         + (
-            f"{' and '.join(beyond)} does better than that by more than two unweighted runs "
-            "differ, so looking at risk buys something."
+            f"{' and '.join(beyond)} {'do' if len(beyond) > 1 else 'does'} better than that by "
+            "more than two unweighted runs differ, so looking at risk buys something."
             if beyond
             else "the difference is no larger than between two unweighted runs, so these data do "
             "not show that looking at risk buys more than weighting everybody down."
@@ -114,30 +129,38 @@ def _rising(count: dict[str, int]) -> str:
     """Rises against a second unweighted run; counts as rough Poisson numbers."""
     control = count[ce.AGAIN]
 
-    def differs(name: str) -> bool:
-        return abs(count[name] - control) > 2 * sqrt(count[name] + control)
+    def differs(name: str, other: int) -> bool:
+        return abs(count[name] - other) > 2 * sqrt(count[name] + other)
 
-    weighted = (ce.MARGINAL, ce.PAIRWISE)
-    above = [n for n in weighted if count[n] > control and differs(n)]
-    below = [n for n in weighted if count[n] < control and differs(n)]
+    constant = {ce.MARGINAL: ce.CONSTANT_MARGINAL, ce.PAIRWISE: ce.CONSTANT_PAIRWISE}
+    above = [n for n in constant if count[n] > control and differs(n, control)]
+    below = [n for n in constant if count[n] < control and differs(n, control)]
+    beyond = [n for n in below if count[n] < (own := count[constant[n]]) and differs(n, own)]
+    verdict = _against_noise(above, below, "the control")
+    if below and not above:
+        verdict += (
+            f" {_listed(beyond)} also below a constant weight of the same mean."
+            if beyond
+            else " Constant weights of the same means do as well: what lowers the count is less "
+            "weight for everybody, not looking at risk."
+        )
     return (
         f"Records that rise by 0.25: Marginal {count[ce.MARGINAL]}, Pairwise "
         f"{count[ce.PAIRWISE]}, a second unweighted run {control}, constant weights "
-        f"{count[ce.CONSTANT_MARGINAL]} and {count[ce.CONSTANT_PAIRWISE]}. "
-        + _against_noise(above, below, one_file=True)
+        f"{count[ce.CONSTANT_MARGINAL]} and {count[ce.CONSTANT_PAIRWISE]}. {verdict}"
     )
 
 
-def _against_noise(above: list[str], below: list[str], one_file: bool = False) -> str:
-    limit = "the control" if one_file else "what the control shows in 9 of 10 files"
+def _against_noise(above: list[str], below: list[str], limit: str) -> str:
     if above:
-        return f"{' and '.join(above)} exceeds {limit}: more rises than noise."
+        return f"{_listed(above)} above {limit}: more rises than noise."
     if below:
-        return (
-            f"{' and '.join(below)} lies below {limit}; smaller weights also mean less noise, so "
-            "compare it with the constant weight before reading more into it."
-        )
+        return f"{_listed(below)} below {limit}."
     return "That is noise: no weighted synthesizer differs from the control by more than chance."
+
+
+def _listed(names: list[str]) -> str:
+    return f"{' and '.join(names)} {'lie' if len(names) > 1 else 'lies'}"
 
 
 def _row(table: pl.DataFrame, name: str, measure: str) -> dict[str, float]:

@@ -151,6 +151,27 @@ def test_components_come_from_the_record_or_from_pi() -> None:
     assert "given" not in replace(MODEL, assignments="prior").prepare(survey)
 
 
+def test_the_full_conditional_of_a_component_is_bayes_rule() -> None:
+    # overlapping components of unlike widths and shares (R supplement eq. 7)
+    rng, n, centre = np.random.default_rng(6), 12, np.log(20_000)
+    theta, sigma, share = rng.normal(size=(3, 2)), np.array([0.3, 0.8, 2.0]), [0.2, 0.7, 0.1]
+    rows = np.stack([np.ones(n), rng.normal(size=n)])
+    y = np.exp(centre + rng.normal(size=n))
+    y[:2] = 0.0, -500.0  # no own positive value: from pi
+    law = HurdleMixture(
+        jnp.asarray(theta), jnp.asarray(sigma), jnp.log(jnp.asarray(share)),
+        Hurdle(jnp.asarray([0.2]), jnp.ones((n, 1)), jnp.asarray(0.07)),
+        (jnp.asarray(-1.0), jnp.asarray(1.0)), jnp.asarray(centre), jnp.full(2, LARGEST_SIZE),
+        jnp.asarray(rows), given=jnp.asarray(y),
+    )  # fmt: skip
+    means = theta @ rows
+    found = jax.nn.softmax(law._component_logits(jnp.asarray(means)), axis=0)
+    size = np.log(np.where(y > 0, y, 1.0)) - centre
+    joint = np.array(share)[:, None] * scipy.stats.norm.pdf(size, means, sigma[:, None])
+    joint[:, y <= 0] = np.array(share)[:, None]
+    np.testing.assert_allclose(found, joint / joint.sum(axis=0), rtol=1e-9)
+
+
 def test_zero_and_negative_incomes_come_out_again() -> None:
     model = Mixture("income", "sex + age", 3, zero="public", typical=40_000)
     survey = incomes()

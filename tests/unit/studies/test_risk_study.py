@@ -16,6 +16,7 @@ from understudy.studies import risk_application, risk_page, risk_simulation
 from understudy.studies.incomes import consumer_incomes, generated_incomes
 from understudy.studies.published_risk import APPLICATION_ECDF, SIMULATION_ECDF, TABLE_6
 from understudy.studies.risk_application import ApplicationDesign, measured
+from understudy.studies.risk_figures import interval_figure, median_intervals
 from understudy.studies.risk_simulation import SimulationDesign, simulated_counts
 from understudy.studies.risk_weights import run_study
 from understudy.studies.risk_words import application_summary
@@ -50,7 +51,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
                   "divergences": 0}  # fmt: skip
         weights = np.full(len(y), 0.4).tolist()
         return {"name": run.name, **measured(run.survey, sets, 1), "weights": weights,
-                "seconds": 1.0, "convergence": judged}  # fmt: skip
+                "seconds": 1.0, "cpu seconds": 2.0, "convergence": judged}  # fmt: skip
 
     # weights are made up too, so that no density need be compiled
     monkeypatch.setattr(ModelFitter, "present", property(lambda f: np.ones(f.n, dtype=bool)))
@@ -90,16 +91,35 @@ def test_every_table_and_figure_is_written_and_a_second_run_computes_nothing(
         run_study(2, tmp_path, seed=2, simulation=COUNTS, incomes=TINY)
 
 
+def test_intervals_of_counts_have_the_lines_of_the_data() -> None:
+    limits = {"estimate": [99.0, 101.0, 106.0], "lower": [1.0, 2.0, 3.0], "upper": [7.0, 8.0, 9.0]}
+    data = pl.concat(
+        pl.DataFrame({"name": "Data", "statistic": [name] * 3, **limits})
+        for name in ("mean", "median")
+    )
+    columns = {f"{name} {part}": values for name in ("mean", "median")
+               for part, values in limits.items()}  # fmt: skip
+    rows = pl.DataFrame({"name": ["Marginal r=15%"] * 3, "replicate": [0, 1, 2], **columns})
+    found = median_intervals(data, rows, ["Marginal r=15%"])
+    assert found["synthesizer"].to_list() == ["Data"] * 2 + ["Marginal r=15%"] * 2
+    for row in found.iter_rows(named=True):
+        assert (row["estimate"], row["lower"], row["upper"]) == (101.0, 2.0, 8.0)
+    axis = interval_figure(found, 2).axes[0]
+    flat = {line.get_ydata()[0] for line in axis.lines if line.get_xdata()[0] == 0
+            and len(set(line.get_ydata())) == 1}  # fmt: skip
+    assert {101.0, 2.0, 8.0} <= flat
+
+
 def test_words_claim_nothing_that_the_controls_do_not_bear_out() -> None:
     names = (risk_application.SYNTHESIZER, risk_application.AGAIN, risk_application.MARGINAL,
              risk_application.PAIRWISE, risk_application.CONSTANT_MARGINAL,
              risk_application.CONSTANT_PAIRWISE)  # fmt: skip
 
-    def said(top: tuple[float, ...], rising: tuple[int | None, ...]) -> str:
+    def said(top: tuple[float, ...], rising: tuple[int | None, ...], failed: int = 0) -> str:
         ecdf = pl.DataFrame({"synthesizer": names, "U_m": (0.01, 0.02, 0.07, 0.03, 0.05, 0.03)})
         columns = {"synthesizer": names, "riskiest 1 %": top, "rising by 0.25": rising}
         risk = pl.DataFrame(columns, strict=False)
-        return " ".join(application_summary(ecdf, risk, True, 0, 6))
+        return " ".join(application_summary(ecdf, risk, True, failed, 6, 0.015))
 
     noise = said((0.078, 0.092, 0.046, 0.046, 0.045, 0.052), (None, 1, 5, 0, 1, 1))
     assert "both protect them better" in noise
@@ -107,10 +127,13 @@ def test_words_claim_nothing_that_the_controls_do_not_bear_out() -> None:
     assert "That is noise" in noise
     effect = said((0.13, 0.14, 0.03, 0.04, 0.08, 0.09), (None, 100, 20, 15, 60, 60))
     assert "looking at risk buys something" in effect
-    assert "compare it with the constant weight" in effect
+    assert "Marginal and Pairwise lie also below a constant weight" in effect
+    like_constant = said((0.13, 0.14, 0.03, 0.04, 0.08, 0.09), (None, 83, 42, 41, 45, 40), 2)
+    assert "not looking at risk" in like_constant
+    assert "order does not hang on it" in like_constant  # U_m .02 apart, chains .015
     close = said((0.08, 0.12, 0.07, 0.07, 0.07, 0.07), (None, 10, 60, 12, 9, 9))
     assert "not clearly better for both" in close
-    assert "Marginal exceeds the control" in close
+    assert "Marginal lies above the control" in close
 
 
 def test_simulated_counts_are_the_two_component_mixture() -> None:
