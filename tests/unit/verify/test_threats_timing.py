@@ -88,15 +88,16 @@ def test_without_the_slot_they_do() -> None:
 
 NAMES = ("survey", "second")  # the quick file, and its neighbour
 RECORDS = 150_000  # of the one unit more that the neighbour has
-TRUE_SLOT = 0.3  # far above what either file takes, on a busy machine too
+TRUE_SLOT = 0.6  # far above what either file takes, on a busy machine too
+SHORT_SLOT = 0.3  # of the slow test, which needs a machine of its own
 
 
 @contextmanager
-def neighbours(folder: Path, place: tuple[str, str]) -> Iterator[Site]:
+def neighbours(folder: Path, place: tuple[str, str], slot: float) -> Iterator[Site]:
     """One server with two data sets that differ by a unit, which takes long to sum up."""
     frame = make_frame(200)
     unit = make_frame(RECORDS, seed=8).with_columns(person=pl.lit(5).cast(frame["person"].dtype))
-    with make_site(folder, frame, place=place, slot=TRUE_SLOT, budget="900") as site:
+    with make_site(folder, frame, place=place, slot=slot, budget="900") as site:
         slow = ConfidentialData(NAMES[1], make_survey(pl.concat([frame, unit])))
         site.ledger.add_dataset(slow.fingerprint, NAMES[1], "900")
         released = site.service.datasets[NAMES[0]].released
@@ -143,21 +144,22 @@ def http_times(site: Site, count: int) -> tuple[list[float], list[float]]:
 def test_true_reply_times_of_neighbours_do_not_differ(
     tmp_path: Path, place: tuple[str, str]
 ) -> None:
-    with neighbours(tmp_path, place) as site:
-        quick, slow = compute_times(site, 10)
-        assert mannwhitneyu(quick, slow, alternative="less").pvalue < 1e-3  # there is a difference
+    with neighbours(tmp_path, place, TRUE_SLOT) as site:
+        quick, slow = compute_times(site, 15)
+        assert mannwhitneyu(quick, slow, alternative="less").pvalue < 0.01  # there is a difference
         quick, slow = http_times(site, 10)
     assert min(quick + slow) >= TRUE_SLOT
     assert mannwhitneyu(quick, slow).pvalue > 1e-4
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_2000_true_reply_times_of_neighbours_do_not_differ(
     tmp_path: Path, place: tuple[str, str]
 ) -> None:
-    with neighbours(tmp_path, place) as site:
+    with neighbours(tmp_path, place, SHORT_SLOT) as site:
         quick, slow = http_times(site, REPLIES // 2)
     assert len(quick) == len(slow) == REPLIES // 2
-    assert min(quick + slow) >= TRUE_SLOT
+    assert min(quick + slow) >= SHORT_SLOT
     assert ks_2samp(quick, slow).pvalue > 1e-3
     assert mannwhitneyu(quick, slow).pvalue > 1e-3
