@@ -59,10 +59,12 @@ def calibrate(
                 return replace(best, fits=fits)
             at = _next(tried, aim)
         if best is None:
-            raise Refused(
-                "No scale of the record weights brings the bound down to its target; ask for a "
-                "larger epsilon, or use `Censored`, which enforces any."
-            )
+            break
+    if best is None:
+        raise Refused(
+            "No scale of the record weights brings the bound down to its target; ask for a larger "
+            "epsilon, or use `Censored`, which enforces any."
+        )
     return replace(best, fits=fits)
 
 
