@@ -11,6 +11,7 @@ import polars as pl
 from understudy import __version__
 from understudy.drawing import save_figure
 from understudy.report.page import Fold, Grid, Heading, Part, Picture, Points, Words, write_page
+from understudy.studies import verification_normal_words as normal_words
 from understudy.studies import verification_words as words
 from understudy.studies.verification_figures import median_figure, roc_figure
 from understudy.studies.verification_normal import conditions, normal_table
@@ -48,8 +49,8 @@ def write_results(out: Path, found: Sequence[dict[str, Any]], design: Verificati
         ),
     }
     populations = {
-        words.BOUNDED: (bounded, tables["auc-bounded"]),
-        words.PAPER: (more, tables["auc"]),
+        normal_words.BOUNDED: (bounded, tables["auc-bounded"]),
+        normal_words.PAPER: (more, tables["auc"]),
     }
     tables["auc-conditions"] = conditions(tables["auc-normal"], design.roc_partitions, populations)
     for name, table in tables.items():
@@ -92,9 +93,9 @@ def _parts(
         _auc_grid("AUC in the paper's population", tables["auc"], "auc.csv"),
         _auc_grid("AUC without extreme weights", tables["auc-bounded"], "auc-bounded.csv"),
         Heading("When the discrepancy tells, and why it fails with extreme weights"),
-        Words(words.normal(facts, design)),
+        Words(normal_words.normal(facts, design)),
         _normal_grid(tables["auc-normal"]),
-        Words(words.why(facts)),
+        Words(normal_words.why(facts)),
         _conditions_grid(tables["auc-conditions"]),
         Words(words.CLIPS),
         _clip_grid(tables, design),
@@ -179,7 +180,7 @@ def _conditions_grid(table: pl.DataFrame) -> Grid:
             row["setting"] + ("" if row["estimand"] == "any" else f", {row['estimand']}"),
             f"{row['ratio']:.1f}",
             f"{row['follows']:.2f}",
-            *(words.between(row, name) for name in ("discrepancy", "agreement")),
+            *(normal_words.between(row, name) for name in ("discrepancy", "agreement")),
         )
         for row in table.iter_rows(named=True)
     )

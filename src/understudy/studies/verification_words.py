@@ -19,8 +19,6 @@ from understudy.studies.verification_replicate import VerificationDesign
 
 CLOSE = 0.1  # a mean median so near to r_full leads an analyst to the same conclusion
 
-NORMAL, BOUNDED, PAPER = "normal errors", "no extreme weights", "the paper's population"
-
 ROC = (
     "An analyst has one pair of files and wants to know one thing: is the confidential estimate "
     "inside the tolerance? Over many pairs, each measure is read as a test of that. An AUC of 0.5 "
@@ -115,7 +113,7 @@ def summary(known: Facts) -> list[str]:
         f"On average over many files the paper's finding holds: posterior medians lie {near:.2f} "
         f"from r_full with adjusted intervals and {far:.2f} with fixed ones (totals, mean over "
         f"{len(known.of('total', 'faithful', 'fixed'))} settings). "
-        f"With biased synthesis the mean medians are {_range(biased)}.",
+        f"With biased synthesis the mean medians are {range_of(biased)}.",
     ]
 
 
@@ -146,8 +144,8 @@ def biased(known: Facts) -> str:
         f"Synthetic data from the unweighted sample have a mean total of "
         f"{known.unweighted / 1e6:.1f} million (paper: around {UNWEIGHTED_TOTAL / 1e6:.0f} "
         f"million) where the true one is {known.tau:,.0f} (paper: {TRUE_TOTAL:,}). The paper: "
-        f"r_full and the medians are close to 0. Ours: r_full is {_range(part['r_full'])}, the "
-        f"mean medians are {_range(part['median'])}. A median cannot be 0: with no part inside "
+        f"r_full and the medians are close to 0. Ours: r_full is {range_of(part['r_full'])}, the "
+        f"mean medians are {range_of(part['median'])}. A median cannot be 0: with no part inside "
         "and this noise the posterior still has its middle above it."
     )
 
@@ -165,7 +163,7 @@ def beside(known: Facts, alpha: float) -> tuple[str, str, str, str]:
     """r_full and mean medians of Figure 2 at one alpha, each with the paper's words."""
     part = known.of("total", "faithful", "adjusted").filter(alpha=alpha)
     said = ADJUSTED.get(alpha, ("–", "–"))
-    return _range(part["r_full"]), said[0], _range(part["median"]), said[1]
+    return range_of(part["r_full"]), said[0], range_of(part["median"]), said[1]
 
 
 def findings(known: Facts) -> tuple[str, ...]:
@@ -189,7 +187,7 @@ def findings(known: Facts) -> tuple[str, ...]:
         f"0.01, in {falls} of {len(sizes)} steps.",
         f"{CLAIMS['partitions']} Ours: the mean median moves by at most {most:.2f} over M, and "
         f"its sd falls in {int((narrows < 0).sum())} of {len(narrows)} steps.",
-        f"{CLAIMS['biased']} Ours: medians {_range(low['median'])}.",
+        f"{CLAIMS['biased']} Ours: medians {range_of(low['median'])}.",
         f"{CLAIMS['mean']} Ours: {_gap(average):.2f} apart on average, {_worst(average):.2f} at "
         "most.",
     )
@@ -218,7 +216,8 @@ def caption(number: int, estimand: str, synthesis: str, interval: str) -> str:
 def alt(known: Facts, which: tuple[str, str, str]) -> str:
     part = known.of(*which)
     texts = [
-        f"alpha {alpha:g}: r_full {_range(some['r_full'])}, mean medians {_range(some['median'])}"
+        f"alpha {alpha:g}: r_full {range_of(some['r_full'])}, mean medians "
+        f"{range_of(some['median'])}"
         for (alpha,), some in part.group_by("alpha", maintain_order=True)
     ]
     return "Box plots of posterior medians by design. " + "; ".join(texts) + "."
@@ -252,57 +251,6 @@ def roc_bounded(known: Facts, design: VerificationDesign) -> str:
     )
 
 
-def normal(known: Facts, design: VerificationDesign) -> str:
-    texts = [
-        f"with a ratio of {row['ratio']:g}, discrepancy {between(row, 'discrepancy')} and "
-        f"agreement {between(row, 'agreement')}"
-        for row in known.conditions.filter(setting=NORMAL).iter_rows(named=True)
-    ]
-    return (
-        "The same question where every error is normal, which needs no data. The SE ratio is the "
-        "confidential standard error over the synthetic one. AUC with "
-        f"M = {design.roc_partitions}: " + "; ".join(texts) + ". "
-        "`Follows` is the correlation of the clipped answer, before any noise, with the true "
-        "difference: an answer can tell no more than that."
-    )
-
-
-def why(known: Facts) -> str:
-    follow = {
-        name: part["follows"]
-        for (name,), part in known.conditions.group_by("setting", maintain_order=True)
-    }
-    even, calm, wild = (follow[name].to_numpy() for name in (NORMAL, BOUNDED, PAPER))
-    text = (
-        f"The clipped answer follows the difference by {_range(follow[NORMAL])} with normal "
-        f"errors, by {_range(follow[BOUNDED])} in the population without extreme weights, and by "
-        f"{_range(follow[PAPER])} in the paper's. "
-    )
-    if wild.max() < calm.min():
-        text += (
-            "This is the condition. Where parts err alike, the clip cuts as many of them on either "
-            "side, so their mean still moves with the whole difference. Where weights are "
-            "heavy-tailed, one part with the heaviest record holds much of the difference; the "
-            "clip bounds that part like any other, and what is left hardly follows. "
-        )
-    if wild.max() < even.min():
-        text += (
-            "The large SE ratio of the paper's population is not the reason by itself: with "
-            "normal errors the largest ratio costs less. "
-        )
-    return text + (
-        "More epsilon does not bring back what the clip cuts: it is what protects the heaviest "
-        "record. A fixed limit on weights, set before the file is served, would help, as the "
-        "population without extreme weights shows; the estimates are then those with limited "
-        "weights."
-    )
-
-
-def between(row: dict[str, Any], name: str) -> str:
-    """The range of an area over the tolerances."""
-    return _range(pl.Series([row[f"{name}_min"], row[f"{name}_max"]], dtype=pl.Float64))
-
-
 def roc_caption(known: Facts, design: VerificationDesign) -> str:
     return (
         f"Epsilon {design.epsilon}, M = {design.roc_partitions}, n_k = {design.roc_size:,}, equal "
@@ -320,7 +268,7 @@ def roc_alt(table: pl.DataFrame) -> str:
 
 
 def _areas(table: pl.DataFrame, measure: str) -> str:
-    return _range(table.filter(partitioning="equal")[measure])
+    return range_of(table.filter(partitioning="equal")[measure])
 
 
 def _typical(table: pl.DataFrame, measure: str) -> float:
@@ -342,7 +290,7 @@ def _steps(part: pl.DataFrame, along: str, within: list[str], column: str) -> pl
     return ordered["step"].drop_nulls()
 
 
-def _range(values: pl.Series) -> str:
+def range_of(values: pl.Series) -> str:
     known = values.drop_nulls().to_numpy()
     if not len(known):
         return "unknown"
