@@ -12,7 +12,7 @@ from understudy.privacy.audit_problems import MECHANISMS, MUTANTS
 
 PLANTED = [(name, mutant) for name, mutants in MUTANTS.items() for mutant in mutants]
 
-# The histogram's noise has no seed; with so many, ten runs showed 1.6 times the claim or more.
+# The histogram's noise has no seed; with so many, eight runs showed 1.6 times the claim or more.
 HISTOGRAM_TRIALS = {"two-draws": 150_000, "scale-halved": 30_000}
 
 
