@@ -22,6 +22,7 @@ from understudy.studies.file_order import sample_in_file_order
 from understudy.studies.paper_files import synthesized_weights
 from understudy.studies.private_tables import Plan
 from understudy.studies.private_tables_errors import jackknife_error
+from understudy.studies.private_tables_report import by_cell, summary
 from understudy.studies.private_tables_run import run_study
 from understudy.studies.published_tables import application_table, coverage_table
 
@@ -205,3 +206,20 @@ def test_a_small_study_runs_and_goes_on(tmp_path: Path) -> None:
         run_study(2, tmp_path, seed=3, plan=plan)
     with pytest.raises(Refused, match="at least 1"):
         run_study(0, tmp_path, plan=plan)
+
+
+def test_rmse_with_and_without_the_standard_error() -> None:
+    """Two replicates by hand: T's measure is the mean of sqrt(error^2 + se^2) of each table."""
+
+    def row(model: str, estimate: float, se: float) -> dict[str, Any]:
+        key = {"model": model, "mechanism": "none", "epsilon": 0.0, "m": 1, "formulas": "paper"}
+        cell = {"statistic": "count", "field": "1", "gender": "Male", "inner": True, "total": False}
+        limits = {"lower": estimate - 2 * se, "upper": estimate + 2 * se}
+        return key | cell | limits | {"truth": 10.0, "estimate": estimate, "se": se}
+
+    rows = [row("Sample", 13.0, 4.0), row("Sample", 10.0, 5.0)]  # 5 and 5
+    rows += [row("FBS", 16.0, 8.0), row("FBS", 10.0, 20.0)]  # 10 and 20
+    found = summary(by_cell(pl.DataFrame(rows)))
+    assert found["model"].to_list() == ["Sample", "FBS"]
+    assert found["median_ratio_with_se_16"].to_list() == pytest.approx([1.0, 3.0])
+    assert found["rmse_ratio_16"].to_list() == pytest.approx([1.0, 2.0])
