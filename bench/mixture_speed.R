@@ -1,14 +1,17 @@
 # The rstan side of mixture_speed.py: the same mixture of regressions, on positive incomes.
-# Starts where our chains start; trees are as deep as ours at most. Says at once what it has
-# measured, because it may be stopped: CPU seconds of compiling, seconds of one gradient, then of one
-# chain with its number of leapfrog steps and the bulk ESS of its log density.
+#   Rscript mixture_speed.R FOLDER DEEPEST WARMUP DRAWS SEED
+# Starts where a chain of ours would start; trees are at most DEEPEST deep. Says at once what it has
+# measured, because it may be stopped: CPU seconds of compiling, of one gradient, then of the chain
+# with its number of leapfrog steps. The draws go to FOLDER/draws.csv.
 suppressMessages(library(rstan))
 # Debian keeps Boost with the system's headers, and its BH package has none of its own.
 if (!nzchar(rstan_options("boost_lib"))) rstan_options(boost_lib = "/usr/include")
 given <- commandArgs(TRUE)
 table_of <- function(name) unname(as.matrix(read.csv(file.path(given[1], name))))
 deepest <- as.integer(given[2])
-iterations <- as.integer(given[3])
+warmup <- as.integer(given[3])
+draws <- as.integer(given[4])
+seed <- as.integer(given[5])
 records <- table_of("records.csv")
 theta <- table_of("theta.csv")
 components <- table_of("components.csv")
@@ -56,9 +59,9 @@ start <- clock()
 for (repeated in 1:20) grad_log_prob(empty, point)
 say("gradient", seconds(start) / 20)
 start <- clock()
-fit <- sampling(model, data = given_data, chains = 1, warmup = iterations, iter = 2 * iterations,
-                refresh = 1, seed = 1, init = initial, control = list(max_treedepth = deepest))
+fit <- sampling(model, data = given_data, chains = 1, warmup = warmup, iter = warmup + draws,
+                refresh = 1, seed = seed, init = initial, control = list(max_treedepth = deepest))
 sampled <- seconds(start)
 steps <- sum(get_sampler_params(fit, inc_warmup = TRUE)[[1]][, "n_leapfrog__"])
-density <- extract(fit, "lp__", permuted = FALSE)[, 1, 1]
-say("sampled", sampled, steps, ess_bulk(density))
+write.csv(as.matrix(fit), file.path(given[1], "draws.csv"), row.names = FALSE)
+say("sampled", sampled, steps)

@@ -97,12 +97,19 @@ def application_figures(
     def some(*names: str) -> Callable[[], Figure]:
         return lambda: interval_figure(intervals.filter(pl.col("synthesizer").is_in(names)), 4)
 
-    controls = (ce.AGAIN, ce.CONSTANT_MARGINAL, ce.CONSTANT_PAIRWISE)
     shown = (ce.SYNTHESIZER, ce.MARGINAL, ce.PAIRWISE)
     return {
         "figure-02": violins("Data", ce.SYNTHESIZER, ce.MARGINAL, "Topcoding"),
         "figure-03": scatter(ce.MARGINAL),
-        "figure-08": violins("Data", *shown, *controls),
+        "figure-08": violins(
+            "Data",
+            ce.SYNTHESIZER,
+            ce.AGAIN,
+            ce.MARGINAL,
+            ce.PAIRWISE,
+            ce.CONSTANT_MARGINAL,
+            ce.CONSTANT_PAIRWISE,
+        ),
         "figure-09": scatter(ce.PAIRWISE),
         "figure-09-control": scatter(ce.AGAIN),
         "figure-10": some("Data", *shown),

@@ -23,6 +23,7 @@ from understudy.studies.published_risk import (
 )
 
 Row = dict[str, Any]
+MEASURES = ("U_m", "U_a", "mean risk", "riskiest", "rising", "max risk", "IQR")
 RISE = 0.25  # R's highlighted records in the application
 
 
@@ -54,7 +55,7 @@ def simulation_risk(rows: pl.DataFrame) -> pl.DataFrame:
     hard = rows.filter(pl.col("radius") == nb.HARD)
     for name in hard["name"].unique(maintain_order=True):
         part = hard.filter(pl.col("name") == name)
-        for measure in ("mean risk", "max risk", "IQR", "riskiest", "rising"):
+        for measure in MEASURES[2:]:
             values = part[measure].drop_nulls()
             if len(values):
                 out.append({"synthesizer": name, "measure": measure, **band(values)})

@@ -20,6 +20,7 @@ from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Column, write_codebook
 from understudy.verify.client import Client
 from understudy.verify.config import read_config
+from understudy.verify.query import Query
 from understudy.verify.service import open_service
 
 RUN = "from understudy.cli.main import run; run()"
@@ -170,6 +171,35 @@ def test_a_bad_question_is_one_sentence(
     told = refusal("verify", str(path), "--yes", "--server", url, "--key", key)
     assert sentence in told
     assert Client(url, key).me()["left"] == left
+
+
+WRONG: dict[str, object] = {
+    "dataset": "", "estimator": "median", "variable": 3, "level": ["North"], "denominator": "",
+    "probability": 1.0, "predictors": "region", "coefficient": "", "coefficient_level": {},
+    "domain": "region", "versus": [{"column": "pay"}], "measure": "distance", "tolerance": 2,
+    "partitions": 1, "epsilon": "1e-3", "estimate": "high", "se": 0, "clip": 100, "noise": "normal",
+    "partitioning": "random",
+}  # fmt: skip
+
+
+def test_every_field_of_a_question_is_refused_by_its_name(folder: Path) -> None:
+    """Before anything is sent: port 9 answers nobody."""
+    assert set(WRONG) == set(Query.model_fields)
+    path = folder / "wrong.json"
+    for field, value in WRONG.items():
+        path.write_text(json.dumps(QUESTION | {field: value}))
+        told = refusal("verify", str(path), "--server", "http://127.0.0.1:9", "--key", "us_x")
+        assert field in told.lower(), told
+        assert "\n" not in told
+        assert "No verification server" not in told
+
+
+@pytest.mark.parametrize("field", ["dataset", "estimator", "variable", "tolerance", "epsilon"])
+def test_a_question_without_a_field_is_told_which(folder: Path, field: str) -> None:
+    path = folder / "lacking.json"
+    path.write_text(json.dumps({k: v for k, v in QUESTION.items() if k != field}))
+    told = refusal("verify", str(path), "--server", "http://127.0.0.1:9", "--key", "us_x")
+    assert told == f"`{field}` is missing."
 
 
 def test_verify_without_key_or_server_says_so(folder: Path) -> None:
