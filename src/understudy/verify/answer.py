@@ -25,6 +25,7 @@ from understudy.verify.epsilon import exact_epsilon
 from understudy.verify.estimators import assign_partitions, partition_estimates
 from understudy.verify.ledger import Ledger, Reservation, StoredAnswer
 from understudy.verify.measures import agreement_flags, discrepancy_steps
+from understudy.verify.mistakes import InvalidQuery
 from understudy.verify.noise import geometric_count, geometric_sum, laplace_count
 from understudy.verify.numbers import chance, short
 from understudy.verify.posterior import (
@@ -34,7 +35,6 @@ from understudy.verify.posterior import (
     discrepancy_posterior,
 )
 from understudy.verify.query import (
-    InvalidQuery,
     Query,
     check_query,
     clip_bound,

@@ -20,9 +20,10 @@ from understudy.verify.answer import Answer
 from understudy.verify.api import Number, service, slotted_answer
 from understudy.verify.charts import plan_charts, posterior_chart, right_chance
 from understudy.verify.forms import ask_form, pairs, question_from_form
+from understudy.verify.mistakes import InvalidQuery, Mistake
 from understudy.verify.numbers import percent, short
 from understudy.verify.posterior import DiscrepancyPosterior
-from understudy.verify.query import InvalidQuery, Mistake, Query, read_query
+from understudy.verify.query import Query, read_query
 from understudy.verify.refusals import status_of
 from understudy.verify.schemas import answer_reply
 from understudy.verify.sessions import COOKIE, Session

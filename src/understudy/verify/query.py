@@ -10,14 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from understudy.errors import Refused, UnknownName
+from understudy.errors import UnknownName
 from understudy.survey.codebook import Codebook
 from understudy.verify.epsilon import parse_epsilon, show_epsilon
+from understudy.verify.mistakes import InvalidQuery, Mistake, in_our_words, say
 
 Estimator = Literal[
     "total", "mean", "proportion", "ratio", "quantile", "difference", "linear", "logistic"
@@ -30,9 +31,6 @@ FEWEST_PARTITIONS, MOST_PARTITIONS = 2, 1000
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Names = Annotated[tuple[Name, ...], Field(strict=False, max_length=30)]
-
-
-_KINDS = ("str", "int", "float", "bool")  # how pydantic names the members of Level
 
 
 class _Strict(BaseModel):
@@ -133,19 +131,6 @@ class Query(_Strict):
         return hashlib.sha256(self.canonical().encode()).hexdigest()
 
 
-class Mistake(_Strict):
-    field: str
-    message: str
-
-
-class InvalidQuery(Refused):
-    """All mistakes of a query at once; nothing was spent."""
-
-    def __init__(self, mistakes: list[Mistake]) -> None:
-        self.mistakes = tuple(mistakes)
-        super().__init__(" ".join(mistake.message for mistake in mistakes))
-
-
 def read_query(document: Mapping[str, Any] | str | bytes) -> Query:
     """A query from a JSON text or the mapping it stands for, with all mistakes of form."""
     try:
@@ -153,7 +138,8 @@ def read_query(document: Mapping[str, Any] | str | bytes) -> Query:
             return Query.model_validate_json(document)
         return Query.model_validate(dict(document))
     except ValidationError as error:
-        mistakes = {m.field: m for m in map(_mistake, error.errors(include_url=False))}
+        told = (in_our_words(one, _fields_at) for one in error.errors(include_url=False))
+        mistakes = {mistake.field: mistake for mistake in told}
         raise InvalidQuery(list(mistakes.values())) from None
 
 
@@ -218,15 +204,15 @@ def _misfits(query: Query) -> list[Mistake]:
     for name in sorted(every):
         given = getattr(query, name) not in (None, ())
         if name in needed and not given:
-            found.append(_say(name, f"The estimator `{query.estimator}` needs `{name}`."))
+            found.append(say(name, f"The estimator `{query.estimator}` needs `{name}`."))
         elif given and name not in allowed:
             found.append(
-                _say(name, f"The estimator `{query.estimator}` has no `{name}`; leave it out.")
+                say(name, f"The estimator `{query.estimator}` has no `{name}`; leave it out.")
             )
     if query.measure == "discrepancy" and query.noise == "laplace":
-        found.append(_say("noise", "Laplace noise goes with the measure `agreement` only."))
+        found.append(say("noise", "Laplace noise goes with the measure `agreement` only."))
     if query.se is not None and query.estimate is None:
-        found.append(_say("estimate", "Give the synthetic estimate beside its standard error."))
+        found.append(say("estimate", "Give the synthetic estimate beside its standard error."))
     return found
 
 
@@ -242,13 +228,13 @@ def _check_columns(query: Query, codebook: Codebook) -> list[Mistake]:
         found += _check_predictor(name, codebook)
     used = [*query.predictors, query.variable] if query.predictors else []
     if len(set(used)) < len(used):
-        found.append(_say("predictors", "The outcome and the predictors must all differ."))
+        found.append(say("predictors", "The outcome and the predictors must all differ."))
     if query.coefficient is not None and query.predictors:
         found += _check_coefficient(query, codebook)
     for part in ("domain", "versus"):
         columns = [condition.column for condition in getattr(query, part)]
         if len(set(columns)) < len(columns):
-            found.append(_say(part, f"`{part}` names a column twice; list its levels together."))
+            found.append(say(part, f"`{part}` names a column twice; list its levels together."))
         for condition in getattr(query, part):
             for level in condition.levels:
                 found += _check_level(part, part, condition.column, level, codebook)
@@ -262,11 +248,11 @@ def _check_number(field: str, name: str, codebook: Codebook) -> list[Mistake]:
     if not column.declared("type"):
         # A type that was read off the data could change with one record (threat 11).
         message = f"The codebook's type of `{name}` is only drafted; the steward must declare it."
-        return [_say(field, message)]
+        return [say(field, message)]
     if column.type not in ("continuous", "integer") or column.role in ("unit", "replicate"):
         numbers = [c.name for c in codebook if c.type in ("continuous", "integer")]
         shown = ", ".join(f"`{other}`" for other in numbers[:8]) or "none"
-        return [_say(field, f"`{name}` is not a number; the numeric columns are {shown}.")]
+        return [say(field, f"`{name}` is not a number; the numeric columns are {shown}.")]
     return []
 
 
@@ -278,7 +264,7 @@ def _check_level(
     column = codebook[name]
     if not column.declared("levels"):
         message = f"The codebook declares no levels for `{name}`; choose a column that has them."
-        return [_say(field, message)]
+        return [say(field, message)]
     levels = column.levels or ()
     # In Python True == 1; in a database the two do not compare.
     known = any(
@@ -286,7 +272,7 @@ def _check_level(
     )
     if level is not None and not known:
         refusal = UnknownName(f"level of `{name}`", str(level), map(str, levels))
-        return [_say(level_field, str(refusal))]
+        return [say(level_field, str(refusal))]
     return []
 
 
@@ -299,49 +285,32 @@ def _check_predictor(name: str, codebook: Codebook) -> list[Mistake]:
 def _check_coefficient(query: Query, codebook: Codebook) -> list[Mistake]:
     name = query.coefficient or ""
     if name not in query.predictors:
-        return [_say("coefficient", str(UnknownName("predictor", name, query.predictors)))]
+        return [say("coefficient", str(UnknownName("predictor", name, query.predictors)))]
     categorical = name in codebook and codebook[name].type == "categorical"
     if categorical != (query.coefficient_level is not None):
         verb = "needs" if categorical else "takes no"
         message = f"The coefficient of `{name}` {verb} `coefficient_level`."
-        return [_say("coefficient_level", message)]
+        return [say("coefficient_level", message)]
     levels = codebook[name].levels if categorical else None
     if not levels:
         return []
     if query.coefficient_level == levels[0]:
         message = f"`{query.coefficient_level}` is the reference level of `{name}`; name another."
-        return [_say("coefficient_level", message)]
+        return [say("coefficient_level", message)]
     level = query.coefficient_level
     return _check_level("coefficient", "coefficient_level", name, level, codebook)
 
 
 def _unknown(field: str, name: str, codebook: Codebook) -> Mistake:
-    return _say(field, str(UnknownName("column", name, codebook.columns)))
+    return say(field, str(UnknownName("column", name, codebook.columns)))
 
 
-def _say(field: str, message: str) -> Mistake:
-    return Mistake(field=field, message=message)
-
-
-def _mistake(found: Any) -> Mistake:
-    """A pydantic error in our words: the field, and the nearest right name."""
-    tags = [part for part in found["loc"] if part in _KINDS]
-    place = ".".join(str(part) for part in found["loc"] if part not in _KINDS) or "query"
-    if found["type"] == "extra_forbidden":
-        known: dict[str, Any] = {"tolerance": Tolerance, "domain": Condition, "versus": Condition}
-        model = known.get(str(found["loc"][0]), Query) if len(found["loc"]) > 1 else Query
-        refusal = UnknownName("field", str(found["loc"][-1]), model.model_fields)
-        return _say(place, str(refusal))
-    if found["type"] == "missing":
-        return _say(place, f"`{place}` is missing.")
-    if found["type"] == "value_error":
-        return _say(place, str(found["ctx"]["error"]))
-    if tags:
-        return _say(place, f"`{place}` must be a text, a number, or true or false.")
-    if kind := {"float_type": "number", "int_type": "whole number"}.get(found["type"]):
-        return _say(place, f"`{place}` must be a {kind}, such as 2.")
-    message = found["msg"].rstrip(".")
-    return _say(place, f"`{place}`: {message[0].lower()}{message[1:]}.")
+def _fields_at(place: Sequence[int | str]) -> Iterable[str]:
+    """The fields that there are where a mistake was made."""
+    parts: dict[Any, type[BaseModel]] = {
+        "tolerance": Tolerance, "domain": Condition, "versus": Condition,
+    }  # fmt: skip
+    return (parts.get(place[0], Query) if len(place) > 1 else Query).model_fields
 
 
 def _typed(level: Level) -> tuple[str, str]:

@@ -20,7 +20,8 @@ from understudy.verify.answer import AnswerFailed
 from understudy.verify.chain import BrokenLedger
 from understudy.verify.ledger import OverBudget, StillAnswering
 from understudy.verify.limits import TooMany
-from understudy.verify.query import InvalidQuery, read_query
+from understudy.verify.mistakes import InvalidQuery
+from understudy.verify.query import read_query
 from understudy.verify.service import NotFound
 
 API = "/api/"

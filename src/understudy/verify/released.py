@@ -22,7 +22,8 @@ from understudy.tables.regress import regress
 from understudy.tables.tabulate import tabulate
 from understudy.verify.answer import Synthetic
 from understudy.verify.estimators import inside_domain
-from understudy.verify.query import InvalidQuery, Mistake, Query
+from understudy.verify.mistakes import InvalidQuery, Mistake
+from understudy.verify.query import Query
 
 Combine = Literal["partial", "full"]
 

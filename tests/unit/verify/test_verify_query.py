@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Column
-from understudy.verify.query import InvalidQuery, Query, check_query, read_query
+from understudy.verify.mistakes import InvalidQuery
+from understudy.verify.query import Query, check_query, read_query
 
 BOOK = Codebook(
     {
@@ -84,7 +85,7 @@ BAD = [
     ({"variable": "age"}, "variable", "only drafted"),
     ({"variable": "note"}, "variable", "not a number"),
     ({"variable": "person"}, "variable", "not a number"),
-    ({"estimator": "maen"}, "estimator", "should be"),
+    ({"estimator": "maen"}, "estimator", "must be"),
     ({"estimator": "proportion", "variable": "region", "level": "Soth"}, "level", "`South`"),
     ({"estimator": "proportion", "variable": "region"}, "level", "needs `level`"),
     ({"estimator": "proportion", "variable": "field", "level": "a"}, "variable", "no levels"),
@@ -132,7 +133,7 @@ BAD = [
     ({"partitions": 25.0}, "partitions", "whole number"),
     ({"partitions": True}, "partitions", "whole number"),
     ({"partitions": 10**30}, "partitions", "less than or equal"),
-    ({"epsilon": 1.0}, "epsilon", "string"),
+    ({"epsilon": 1.0}, "epsilon", "must be a text"),
     ({"epsilon": "nan"}, "epsilon", "plain decimal"),
     ({"epsilon": "-0"}, "epsilon", "plain decimal"),
     ({"epsilon": "1e400"}, "epsilon", "plain decimal"),

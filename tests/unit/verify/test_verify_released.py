@@ -16,8 +16,8 @@ from understudy.verify.accounts import add_user
 from understudy.verify.answer import answer_query
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.ledger import Ledger
+from understudy.verify.mistakes import InvalidQuery
 from understudy.verify.partition_fit import linear_coefficients, logistic_coefficients
-from understudy.verify.query import InvalidQuery
 from understudy.verify.released import ReleasedFiles
 
 FRAME = make_frame(400, seed=21)
