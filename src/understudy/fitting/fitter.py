@@ -20,6 +20,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
+from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
 from understudy.fitting.moments import is_linear, sample_exactly
 from understudy.fitting.nuts import Chains, Settings, sample
 from understudy.fitting.posterior import Posterior
@@ -97,7 +98,7 @@ class ModelFitter:
         return safe
 
     def fit(self, terms: Terms, stage: str, start: Matrix | None = None) -> Posterior:
-        found = self._exact(terms, stage) or self._by_nuts(terms, stage, start)
+        found = self._exact(terms, stage) or self._sampled(terms, stage, start)
         return Posterior(
             self.density, self.safe_arrays, terms, self.present, found.positions, found.diagnostics
         )
@@ -110,11 +111,23 @@ class ModelFitter:
         key = self._key(stage)
         return sample_exactly(self.density, self.safe_arrays, alpha, self.settings, key)
 
-    def _by_nuts(self, terms: Terms, stage: str, start: Matrix | None) -> Chains:
-        centre = terms.prior_centre
+    def _sampled(self, terms: Terms, stage: str, start: Matrix | None) -> Chains:
         first = self.model.start(self.safe_arrays, terms.alpha)
         if start is None and first is not None:
             start = self._own_starts(first, terms)
+        iterations = self.settings.chains * (self.settings.warmup + self.settings.per_chain)
+        with fit_progress(stage, iterations, self.show_progress) as tick:
+            if start is not None and has_gibbs(self.density, terms):
+                given = self.density, self.safe_arrays, terms.alpha, self.settings
+                return sample_by_gibbs(*given, self._key(stage), start, tick)
+            inputs = self._inputs(terms, first, start)
+            return sample(self.density, inputs, self.settings, self._key(stage), start, tick)
+
+    def _inputs(
+        self, terms: Terms, first: dict[str, Any] | None, start: Matrix | None
+    ) -> dict[str, Any]:
+        """What the compiled program of NUTS is given."""
+        centre = terms.prior_centre
         inputs = {
             "arrays": {name: jnp.asarray(array) for name, array in self.safe_arrays.items()},
             "alpha": jnp.asarray(terms.alpha, dtype=jnp.float64),
@@ -133,9 +146,7 @@ class ModelFitter:
             inputs["scale"] = jnp.asarray(self.density.free_scale(scale))
         elif isinstance(self.model, GaussianModel):
             inputs["scale"] = jnp.asarray(_factor(start, self.density.dimension))
-        iterations = self.settings.chains * (self.settings.warmup + self.settings.per_chain)
-        with fit_progress(stage, iterations, self.show_progress) as tick:
-            return sample(self.density, inputs, self.settings, self._key(stage), start, tick)
+        return inputs
 
     def _own_starts(self, first: dict[str, Any], terms: Terms) -> Matrix:
         """A place for each chain, found apart: chains from one place agree too easily."""

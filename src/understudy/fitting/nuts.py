@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import blackjax
@@ -129,7 +129,7 @@ def sample(
     if start is None:
         points = _starting_points(program, key_start, settings.chains, inputs)
     else:
-        points = _unscaled(_spread(np.asarray(start), settings.chains), inputs)
+        points = _unscaled(spread_over(np.asarray(start), settings.chains), inputs)
     for target in [settings.target_acceptance, *CAREFUL]:
         if target < settings.target_acceptance:
             continue
@@ -137,14 +137,24 @@ def sample(
             _Chain(program, jnp.asarray(points[c]), key_c, settings.warmup, target, inputs, tick)
             for c, key_c in enumerate(jax.random.split(key_chains, settings.chains))
         ]
-        found = _run(chains, density, settings, inputs)
+        found = run_on(chains, density, settings, inputs["arrays"])
         if not found.diagnostics.diverged:
             break
         points = _unscaled(found.positions[:, -1], inputs)
     return found
 
 
-def _run(chains: list[_Chain], density: Density, settings: Settings, inputs: Inputs) -> Chains:
+class Chain(Protocol):
+    """A chain that can be run on; its random numbers do not depend on how far it is run."""
+
+    def run_to(self, length: int) -> None: ...  # after its warm-up, until there are so many draws
+
+    def kept(self, length: int, thinning: int) -> NDArray[np.float64]: ...  # positions (draws, d)
+
+    def divergences(self, length: int) -> int: ...
+
+
+def run_on(chains: Sequence[Chain], density: Density, settings: Settings, arrays: Any) -> Chains:
     """Run on until the diagnostics pass, or the run is `most_thinning` times as long as asked."""
     thinning = 1
     with ThreadPoolExecutor(min(settings.chains, os.cpu_count() or 1)) as threads:
@@ -153,9 +163,8 @@ def _run(chains: list[_Chain], density: Density, settings: Settings, inputs: Inp
             for done in [threads.submit(chain.run_to, length) for chain in chains]:
                 done.result()
             positions = np.stack([chain.kept(length, thinning) for chain in chains])
-            positions = np.asarray(_scaled(positions, np.asarray(inputs.get("scale", 1.0))))
             divergences = sum(chain.divergences(length) for chain in chains)
-            names, numbers = density.judged(positions, inputs["arrays"])
+            names, numbers = density.judged(positions, arrays)
             found = diagnose(numbers, divergences, names, thinning)
             last = 2 * thinning > settings.most_thinning
             if not found.failures or found.diverged or last:
@@ -164,7 +173,7 @@ def _run(chains: list[_Chain], density: Density, settings: Settings, inputs: Inp
 
 
 class _Chain:
-    """One chain that can be run on; its random numbers do not depend on how far it is run."""
+    """A chain of NUTS."""
 
     def __init__(
         self,
@@ -185,7 +194,6 @@ class _Chain:
         self.divergent: list[NDArray[np.bool_]] = []
 
     def run_to(self, length: int) -> None:
-        """Warm up if that is still to be done, and sample until there are `length` draws."""
         for part in self.schedule[self.chunks_done :]:
             self._advance(part[:, 0].astype(np.int64), part[:, 1].astype(bool))
         while CHUNK * len(self.positions) < length:
@@ -194,7 +202,8 @@ class _Chain:
             self.divergent.append(divergent)
 
     def kept(self, length: int, thinning: int) -> NDArray[np.float64]:
-        return np.concatenate(self.positions)[thinning - 1 : length : thinning]
+        points = np.concatenate(self.positions)[thinning - 1 : length : thinning]
+        return np.asarray(_scaled(points, np.asarray(self.inputs.get("scale", 1.0))))
 
     def divergences(self, length: int) -> int:
         return int(np.concatenate(self.divergent)[:length].sum())
@@ -320,7 +329,7 @@ def _starting_points(
     return np.asarray(candidates[np.arange(chains), score.argmax(axis=1)])
 
 
-def _spread(points: NDArray[np.float64], chains: int) -> NDArray[np.float64]:
+def spread_over(points: NDArray[np.float64], chains: int) -> NDArray[np.float64]:
     """One of the given points for each chain, spread evenly over them."""
     rows = (np.arange(chains) * len(points)) // chains
     return np.asarray(points[rows])

@@ -147,6 +147,31 @@ class SummedModel(Model):
         """sum_i alpha_i f_i(theta) from the moments alone."""
 
 
+class GibbsModel(Model):
+    """A model that is sampled faster by its full conditionals than by gradients; its density is
+    the prior times prod_i exp(alpha_i f_i), 0 <= alpha_i <= 1."""
+
+    @abstractmethod
+    def gibbs_data(self, arrays: Arrays, alpha: NDArray[np.float64]) -> dict[str, Any]:
+        """The arrays that a sweep needs."""
+
+    @abstractmethod
+    def gibbs_state(self, parameters: Mapping[str, Any]) -> Any:
+        """What a chain carries along, from parameters by site name."""
+
+    @abstractmethod
+    def gibbs_sweep(
+        self, key: jax.Array, state: Any, data: Mapping[str, Any], weighted: bool
+    ) -> Any:
+        """The state after all parameters were updated once; some weight is not 1 if `weighted`."""
+
+    @abstractmethod
+    def gibbs_parameters(
+        self, key: jax.Array, state: Any, data: Mapping[str, Any]
+    ) -> dict[str, jax.Array]:
+        """The parameters by site name; those that nothing depends on are drawn here."""
+
+
 @dataclass(frozen=True)
 class NumPyroModel(Model):
     """A user's NumPyro function; made by `from_numpyro`."""

@@ -118,3 +118,14 @@ def _levels(like: Survey, name: str, values: pl.Series) -> list[Value] | None:
 def _declared_sensitive(survey: Survey, name: str) -> bool:
     column = survey.codebook.columns.get(name)
     return column is not None and column.role == "sensitive" and column.declared("role")
+
+
+def whitening(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Lower triangular L with X'X/n = L'L, so that X beta = (X L^-1)(L beta)."""
+    moments = X.T @ X / len(X)
+    if np.linalg.matrix_rank(moments) < len(moments):
+        raise Refused(
+            "The predictors are collinear (one column follows from others); leave one out."
+        )
+    # Cholesky of the reversed matrix, reversed: the factor on the right is lower triangular
+    return np.ascontiguousarray(np.linalg.cholesky(moments[::-1, ::-1])[::-1, ::-1].T)

@@ -40,9 +40,16 @@ from numpy.typing import NDArray
 from numpyro.distributions.transforms import LowerCholeskyAffine
 
 from understudy.errors import Refused, UnknownName
-from understudy.models.contract import Arrays, Columns, Model, array_column
-from understudy.models.design_matrix import design_matrix
+from understudy.models.contract import Arrays, Columns, GibbsModel, array_column
+from understudy.models.design_matrix import design_matrix, whitening
 from understudy.models.hurdle_mixture import LARGEST_SIZE, HalfT, Hurdle, HurdleMixture
+from understudy.models.mixture_gibbs import (
+    State,
+    mixture_data,
+    mixture_parameters,
+    mixture_state,
+    sweep,
+)
 from understudy.models.mixture_judged import generating_quantities
 from understudy.models.mixture_start import em_start
 from understudy.survey.codebook import Codebook
@@ -56,7 +63,7 @@ DEEPEST_TREE = 6  # measured: longer trajectories give fewer effective draws per
 
 
 @dataclass(frozen=True)
-class Mixture(Model):
+class Mixture(GibbsModel):
     """`Mixture("income", "gender + age + region", components=10)`.
 
     `assignments="posterior"` draws a record's component given its own confidential value (R
@@ -250,6 +257,18 @@ class Mixture(Model):
             "loss_sigma": 1.0 / np.sqrt(1.0 + 2.0 * (alpha @ (y < 0))),
         }
 
+    def gibbs_data(self, arrays: Arrays, alpha: NDArray[np.float64]) -> dict[str, Any]:
+        return mixture_data(arrays, alpha, (SIGMA_FLOOR, SPREAD_FLOOR))
+
+    def gibbs_state(self, parameters: Mapping[str, Any]) -> State:
+        return mixture_state(parameters)
+
+    def gibbs_sweep(self, key: Array, state: State, data: Any, weighted: bool) -> State:
+        return sweep(key, state, data, weighted)
+
+    def gibbs_parameters(self, key: Array, state: State, data: Any) -> dict[str, Array]:
+        return mixture_parameters(key, state, data)
+
     def predictive(self, parameters: Mapping[str, Array], arrays: Mapping[str, Any]) -> Any:
         found = generating_quantities(parameters, arrays)
         if self.zero == "hurdle":
@@ -296,17 +315,6 @@ class Mixture(Model):
                 f"`{self.outcome}` has values outside the declared bounds {bounds[0]:g} to "
                 f"{bounds[1]:g}; declare wider bounds, or correct the file."
             )
-
-
-def whitening(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Lower triangular L with X'X/n = L'L, so that X beta = (X L^-1)(L beta)."""
-    moments = X.T @ X / len(X)
-    if np.linalg.matrix_rank(moments) < len(moments):
-        raise Refused(
-            "The predictors are collinear (one column follows from others); leave one out."
-        )
-    # Cholesky of the reversed matrix, reversed: the factor on the right is lower triangular
-    return np.ascontiguousarray(np.linalg.cholesky(moments[::-1, ::-1])[::-1, ::-1].T)
 
 
 def one_hot_groups(

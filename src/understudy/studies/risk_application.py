@@ -52,10 +52,10 @@ class ApplicationDesign:
     components: int = 10
     predictors: str = PREDICTORS
     datasets: int = 20
-    draws: int = 1500
+    draws: int = 2000
     chains: int = 4
-    warmup: int = 500
-    most_thinning: int = 4
+    warmup: int = 400
+    most_thinning: int = 8
 
     @property
     def settings(self) -> Settings:

@@ -15,6 +15,7 @@ from scipy.special import logsumexp
 
 from understudy.errors import Refused
 from understudy.models.density import Density, density_of
+from understudy.models.design_matrix import whitening
 from understudy.models.hurdle_mixture import (
     LARGEST_SIZE,
     HalfT,
@@ -23,7 +24,7 @@ from understudy.models.hurdle_mixture import (
     mixture_log_density,
     normal_below,
 )
-from understudy.models.mixture import SIGMA_FLOOR, SPREAD_FLOOR, Mixture, whitening
+from understudy.models.mixture import SIGMA_FLOOR, SPREAD_FLOOR, Mixture
 from understudy.models.mixture_start import em_start
 from understudy.models.negative_binomial import NegativeBinomial
 from understudy.survey.codebook import Codebook, Column

@@ -1,0 +1,242 @@
+"""The mixture's Gibbs sampler: against NUTS (another sampler of the same density), and part by part
+against NumPy and SciPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+import pytest
+import scipy.stats
+
+from understudy.fitting.diagnostics import ess_bulk
+from understudy.fitting.fitter import ModelFitter
+from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
+from understudy.fitting.nuts import Chains, Settings, sample
+from understudy.models import mixture_gibbs as gibbs
+from understudy.models.hurdle_gibbs import draw_shares, sweep_losses
+from understudy.models.mixture import Mixture
+from understudy.models.random_walk import random_walk, scale_walk
+from understudy.privacy.contract import Terms
+from understudy.survey.survey import Survey
+
+MODEL = Mixture("income", "age", 3, zero_by=("sex",), typical=40_000)
+FLOORS = 0.2, 0.02
+
+
+def incomes(n: int = 90) -> Survey:
+    """Two overlapping groups, some zeros, some losses."""
+    rng = np.random.default_rng(4)
+    sex, age = rng.choice(["F", "M"], n), rng.normal(45, 12, n)
+    low = rng.random(n) < 0.4
+    y = np.exp(10.4 + 0.02 * (age - 45) - 1.3 * low + rng.normal(0, 0.5, n))
+    y[:7], y[7:12] = 0.0, -np.exp(rng.normal(9, 1, 5))
+    return Survey(pl.DataFrame({"sex": sex, "age": age, "income": y}))
+
+
+def fitter_of(survey: Survey, settings: Settings) -> ModelFitter:
+    missing = np.zeros(survey.n, dtype=bool)
+    return ModelFitter(MODEL, survey, MODEL.prepare(survey), missing, settings, 3, (), False)
+
+
+def terms_of(alpha: Any) -> Terms:
+    return Terms(alpha, np.zeros(len(alpha)))
+
+
+def by_nuts(fitter: ModelFitter, terms: Terms) -> Chains:
+    first = MODEL.start(fitter.safe_arrays, terms.alpha)
+    start = fitter._own_starts(first, terms)
+    inputs = fitter._inputs(terms, first, start)
+    return sample(fitter.density, inputs, fitter.settings, jax.random.key(1), start)
+
+
+def summaries(fitter: ModelFitter, found: Chains) -> tuple[Any, Any]:
+    """Means and their Monte Carlo errors of what does not depend on labels."""
+
+    def at(position: Any) -> Any:
+        values = fitter.density.constrain(position, arrays)
+        judged = MODEL.predictive(values, arrays)
+        largest = jnp.sort(values["share"])[::-1]
+        more = [jnp.log(values["gamma"]), largest[0], largest[1], values["loss_mean"]]
+        more += [jnp.log(values["loss_sigma"]), values["negative"]]
+        more += [jnp.log(jnp.sort(values["sigma"])).sum(), *jnp.log(values["spread"])]
+        return jnp.stack([*judged.values(), *more])
+
+    arrays = {name: jnp.asarray(a) for name, a in fitter.safe_arrays.items()}
+    flat = found.positions.reshape(-1, found.positions.shape[-1])
+    numbers = np.asarray(jax.jit(lambda q: jax.lax.map(at, q))(flat))
+    numbers = numbers.reshape(*found.positions.shape[:2], -1)
+    error = numbers.std(axis=(0, 1)) / np.sqrt(ess_bulk(numbers))
+    return numbers.mean(axis=(0, 1)), error
+
+
+@pytest.mark.parametrize("weights", ["ones", "small"])
+def test_gibbs_and_nuts_sample_the_same_density(weights: str) -> None:
+    survey = incomes()
+    fitter = fitter_of(survey, Settings(8000, 4, 500, 0.95, most_thinning=1))
+    rng = np.random.default_rng(8)
+    alpha = np.ones(survey.n) if weights == "ones" else rng.uniform(0.05, 0.6, survey.n)
+    terms = terms_of(alpha)
+    assert has_gibbs(fitter.density, terms)
+    found = fitter.fit(terms, "release")
+    ours = Chains(found.chains, found.diagnostics)
+    theirs = by_nuts(fitter, terms)
+    (a, a_error), (b, b_error) = summaries(fitter, ours), summaries(fitter, theirs)
+    score = (a - b) / np.hypot(a_error, b_error)
+    assert np.abs(score).max() < 4.5, score.round(1)
+    assert float(a_error.max()) < 0.2  # or the comparison says nothing
+
+
+def data_and_state(alpha: Any, n: int = 300) -> tuple[dict[str, Any], gibbs.State]:
+    survey = incomes(n)
+    arrays = MODEL.prepare(survey)
+    data = {k: jnp.asarray(v) for k, v in gibbs.mixture_data(arrays, alpha, FLOORS).items()}
+    return data, gibbs.mixture_state(MODEL.start(arrays, alpha))
+
+
+def test_with_weights_of_one_every_move_is_accepted() -> None:
+    data, state = data_and_state(np.ones(300))
+    key = jax.random.key(5)
+    for expected, found in zip(
+        gibbs.sweep(key, state, data, weighted=False),
+        gibbs.sweep(key, state, data, weighted=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_components_fit_records_as_scipy_says() -> None:
+    data, state = data_and_state(np.ones(300))
+    fit = gibbs.evaluate(state, data)
+    table = np.asarray(data["table"])[:-1]
+    Q, size = table[:, :-1], table[:, -1]
+    law = scipy.stats.norm(Q @ np.asarray(state.theta).T, np.asarray(state.sigma))
+    joint = np.exp(np.asarray(state.log_share)) * law.pdf(size[:, None]) * np.sqrt(2 * np.pi)
+    found = np.asarray(fit.log_sum, dtype=float) + np.asarray(fit.top)
+    np.testing.assert_allclose(found, np.log(joint.sum(axis=1)), atol=3e-5)
+    share = np.asarray(fit.joint / fit.joint.sum(axis=0)).T
+    np.testing.assert_allclose(share, joint / joint.sum(axis=1, keepdims=True), atol=1e-5)
+
+
+def test_members_and_their_moments_are_those_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gibbs, "BLOCK", 4)
+    rng = np.random.default_rng(1)
+    z, part = rng.choice([0, 0, 2, 3], 50), rng.random(50) < 0.7  # component 1 is empty
+    table = np.vstack([rng.normal(size=(50, 3)), np.zeros(3)])
+    own = (z == np.arange(4)[:, None]) & part
+    number, gram = gibbs._moments(*map(jnp.asarray, (own, z, part, table)))
+    for k in range(4):
+        rows = table[:-1][own[k]]
+        assert float(number[k]) == len(rows)
+        np.testing.assert_allclose(gram[k], rows.T @ rows, atol=1e-12)
+
+
+def test_records_take_part_as_often_as_their_weight_and_in_their_component() -> None:
+    alpha = np.linspace(0.05, 1.0, 300)
+    data, state = data_and_state(alpha)
+    fit = gibbs.evaluate(state, data)
+    keys = jax.random.split(jax.random.key(2), 4000)
+    drawn = jax.vmap(lambda key: gibbs.draw_members(key, fit, data, True))(keys)
+    weight = np.asarray(data["alpha"])
+    took = weight - np.asarray(drawn.left)
+    assert set(np.unique(took.round(9))) == {0.0, 1.0}
+    np.testing.assert_allclose(took.mean(axis=0), weight, atol=4.5 * 0.5 / np.sqrt(4000))
+    share = np.asarray(fit.joint / fit.joint.sum(axis=0))
+    expected = (share * weight).sum(axis=1)
+    error = np.asarray(drawn.number).std(axis=0) / np.sqrt(4000)
+    assert (np.abs(np.asarray(drawn.number).mean(axis=0) - expected) < 4.5 * error).all()
+
+
+def test_a_move_is_weighed_by_the_records_that_it_changes() -> None:
+    """The change of sum_i (alpha_i - t_i) log S_i, recomputed from nothing."""
+    alpha = np.linspace(0.05, 1.0, 300)
+    data, state = data_and_state(alpha)
+    fit = gibbs.evaluate(state, data)
+    members = gibbs.draw_members(jax.random.key(1), fit, data, True)
+    theta = state.theta + 0.02
+    moved, after = gibbs._moves(
+        jax.random.key(3), state, fit, members, data, theta, 1.01 * state.sigma
+    )
+    assert 0 < int(moved.sum()) <= 3
+    new = state._replace(
+        theta=jnp.where(moved[:, None], theta, state.theta),
+        sigma=jnp.where(moved, 1.01 * state.sigma, state.sigma),
+    )
+    fresh = gibbs.evaluate(new, data)
+    np.testing.assert_allclose(after.log_sum + after.top, fresh.log_sum + fresh.top, atol=3e-5)
+    # a move that makes records left out much more likely, and members less, is always taken
+    far = members._replace(left=jnp.full_like(members.left, 50.0))
+    better = gibbs._accepted(jax.random.key(4), far, fit, fit.log_sum + 1.0)
+    worse = gibbs._accepted(jax.random.key(4), far, fit, fit.log_sum - 1.0)
+    assert bool(better)
+    assert not bool(worse)
+
+
+def test_walked_scales_have_their_distribution() -> None:
+    """Against numerical integration of the half-t posterior."""
+    number, squares, floor = jnp.array([0.0, 3.0, 40.0]), jnp.array([0.0, 0.9, 90.0]), 0.2
+    keys = jax.random.split(jax.random.key(6), 4000)
+
+    def step(at: Any, key: Any) -> tuple[Any, Any]:
+        at = scale_walk(at, number, squares, floor, key)
+        return at, at
+
+    walked = np.asarray(jax.lax.scan(step, jnp.ones(3), keys)[1])
+    grid = np.exp(np.linspace(np.log(floor), np.log(400), 200_001))
+    for k in range(3):
+        log_density = scipy.stats.t.logpdf(grid, 3) - float(number[k]) * np.log(grid)
+        log_density -= 0.5 * float(squares[k]) / grid**2
+        mass = np.exp(log_density - log_density.max()) * np.gradient(grid)
+        mean = (np.log(grid) * mass).sum() / mass.sum()
+        logs = np.log(walked[:, k])
+        error = logs.std() / np.sqrt(ess_bulk(logs.reshape(4, 1000, 1))[0])
+        assert abs(logs.mean() - mean) < 4.5 * error
+
+
+def test_a_random_walk_leaves_a_normal_density_alone() -> None:
+    points = jax.random.normal(jax.random.key(1), (20_000,))
+    moved = random_walk(lambda x: -0.5 * x * x, points, jnp.full(20_000, 2.4), jax.random.key(2))
+    assert scipy.stats.kstest(np.asarray(moved), "norm").pvalue > 1e-4
+    assert float(jnp.mean(moved != points)) > 0.95
+
+
+def test_losses_and_zeros_follow_their_conditionals() -> None:
+    sums = {"zeros": jnp.array([3.0, 0.0]), "positive": jnp.array([5.5, 8.0]),
+            "possible": jnp.asarray(1.0), "losses": jnp.array([2.5, 4.0, 9.0])}  # fmt: skip
+    keys = jax.random.split(jax.random.key(3), 8000)
+    drawn = jax.vmap(lambda key: draw_shares(key, sums))(keys)
+    beta = scipy.stats.beta
+    for g, (a, b) in enumerate([(3.5, 6.0), (0.5, 8.5)]):
+        assert scipy.stats.kstest(np.asarray(drawn["zero"])[:, g], beta(a, b).cdf).pvalue > 1e-4
+    assert scipy.stats.kstest(drawn["negative"], beta(3.0, 17.0).cdf).pvalue > 1e-4
+    sigma = jnp.array([0.7])
+    mean = jax.vmap(lambda k: sweep_losses(k, jnp.asarray(0.0), sigma, sums, 0.2)[0])(keys)
+    precision = 0.25 + 2.5 / 0.49
+    law = scipy.stats.norm(4.0 / 0.49 / precision, precision**-0.5)
+    assert scipy.stats.kstest(np.asarray(mean), law.cdf).pvalue > 1e-4
+    impossible = sums | {"possible": jnp.asarray(0.0)}
+    share = jax.vmap(lambda key: draw_shares(key, impossible)["negative"])(keys)
+    assert scipy.stats.kstest(np.asarray(share), beta(0.5, 0.5).cdf).pvalue > 1e-4
+
+
+def test_censoring_another_prior_and_weights_above_one_are_left_to_nuts() -> None:
+    density = fitter_of(incomes(), Settings()).density
+    ones = np.ones(90)
+    assert has_gibbs(density, terms_of(ones))
+    assert not has_gibbs(density, terms_of(1.5 * ones))
+    assert not has_gibbs(density, Terms(ones, np.zeros(90), limit=1.0))
+    assert not has_gibbs(density, Terms(ones, np.zeros(90), prior_scale=2.0))
+
+
+def test_the_same_seed_gives_the_same_draws_however_far_a_chain_is_run() -> None:
+    fitter = fitter_of(incomes(), Settings(100, 2, 50, most_thinning=1))
+    alpha = np.full(90, 0.5)
+    start = fitter._own_starts(MODEL.start(fitter.safe_arrays, alpha), terms_of(alpha))
+    given = fitter.density, fitter.safe_arrays, alpha
+    key = jax.random.key(1)
+    short = sample_by_gibbs(*given, Settings(100, 2, 50, most_thinning=1), key, start)
+    long = sample_by_gibbs(*given, Settings(200, 2, 50, most_thinning=1), key, start)
+    np.testing.assert_array_equal(short.positions, long.positions[:, :50])
