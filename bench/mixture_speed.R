@@ -2,7 +2,8 @@
 #   Rscript mixture_speed.R FOLDER DEEPEST WARMUP DRAWS SEED
 # Starts where a chain of ours would start; trees are at most DEEPEST deep. Says at once what it has
 # measured, because it may be stopped: CPU seconds of compiling, of one gradient, then of the chain
-# with its number of leapfrog steps. The draws go to FOLDER/draws.csv.
+# with its number of leapfrog steps. The draws go to FOLDER/draws.csv, what they cost to
+# FOLDER/cost.csv.
 suppressMessages(library(rstan))
 # Debian keeps Boost with the system's headers, and its BH package has none of its own.
 if (!nzchar(rstan_options("boost_lib"))) rstan_options(boost_lib = "/usr/include")
@@ -64,4 +65,6 @@ fit <- sampling(model, data = given_data, chains = 1, warmup = warmup, iter = wa
 sampled <- seconds(start)
 steps <- sum(get_sampler_params(fit, inc_warmup = TRUE)[[1]][, "n_leapfrog__"])
 write.csv(as.matrix(fit), file.path(given[1], "draws.csv"), row.names = FALSE)
+write.csv(data.frame(seconds = sampled, steps = steps, iterations = warmup + draws),
+          file.path(given[1], "cost.csv"), row.names = FALSE)
 say("sampled", sampled, steps)

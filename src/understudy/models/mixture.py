@@ -213,9 +213,10 @@ class Mixture(GibbsModel):
         """Parameters to start from: the components by EM, everything else at a middle value."""
         y = np.asarray(arrays["y"])
         positive = y > 0
-        if positive.sum() <= self.components:
+        if (positive & (alpha > 0)).sum() <= self.components:
             raise Refused(
-                f"`{self.outcome}` has too few positive values for {self.components} components."
+                f"`{self.outcome}` has too few positive values with a weight for "
+                f"{self.components} components."
             )
         size = np.log(y[positive]) - float(arrays["centre"])
         Q, L = np.asarray(arrays["Q"]), np.asarray(arrays["L"])

@@ -36,11 +36,10 @@ from scipy.spatial import cKDTree
 from understudy.models.hurdle_gibbs import draw_shares, hurdle_sums, sweep_losses
 from understudy.models.random_walk import random_walk, scale_walk
 
-SINGLE = jnp.float32
-TINY = 1e-37  # the least density of a record, as a multiple of its own, in single precision
+TINY = 1e-300  # the least density of a record, as a multiple of its largest when a sweep begins
 LIKE_SIZES = 10.0  # how much more alike neighbours are in size than in a column
 BLOCK = 64  # records of one component that are summed together
-LEAST_SHARE = 1e-10  # a smaller share is told as this: its component generates nobody
+LEAST_SHARE = 1e-300  # a smaller share is told as this
 
 Data = Mapping[str, Any]
 
@@ -57,7 +56,8 @@ class State(NamedTuple):
 
 class Fit(NamedTuple):
     """How the components fit every record, as logarithms less `top`: of pi_k N_ki it is the
-    largest of the record when a sweep begins. All of it in single precision."""
+    largest of the record when a sweep begins. In double precision, unlike NUTS: a record far from
+    all components has a density that single numbers cannot hold, and a small weight allows it."""
 
     top: Array  # (n,)
     log_normal: Array  # (K, n), log N_ki - top
@@ -75,12 +75,19 @@ class Members(NamedTuple):
     left: Array  # (n,)
 
 
+def is_weighted(alpha: NDArray[np.float64]) -> bool:
+    return bool(((alpha > 0) & (alpha != 1.0)).any())
+
+
 def mixture_data(
     arrays: Mapping[str, Any], alpha: NDArray[np.float64], floors: tuple[float, float]
 ) -> dict[str, Any]:
-    """What a sweep needs: positive incomes with a weight, in the order of a k-d tree's leaves."""
+    """What a sweep needs: positive incomes, in the order of a k-d tree's leaves.
+
+    Records without weight never take part. They are left out where all others have weight 1.
+    """
     y, Q = np.asarray(arrays["y"]), np.asarray(arrays["Q"])
-    some = (y > 0) & (alpha > 0)
+    some = (y > 0) & ((alpha > 0) | is_weighted(alpha))
     Q, size, weight = Q[some], np.log(y[some]) - float(arrays["centre"]), alpha[some]
     points = np.column_stack([LIKE_SIZES * size / max(float(size.std()), 1e-9), Q])
     order = cKDTree(points, leafsize=1).indices
@@ -88,8 +95,8 @@ def mixture_data(
     L = np.asarray(arrays["L"])
     return {
         "table": np.vstack([np.column_stack([Q, size]), np.zeros(Q.shape[1] + 1)]),
-        "rows": np.ascontiguousarray(Q.T, dtype=np.float32),
-        "size": size.astype(np.float32),
+        "rows": np.ascontiguousarray(Q.T),
+        "size": size,
         "alpha": weight[order],
         "inverse": np.linalg.inv(L),
         "floors": np.array(floors),
@@ -106,9 +113,12 @@ def mixture_state(parameters: Mapping[str, Any]) -> State:
 
 
 def mixture_parameters(key: Array, state: State, data: Data) -> dict[str, Array]:
-    share = jnp.maximum(jnp.exp(state.log_share), LEAST_SHARE)
+    """By site name. The largest share comes last (labels mean nothing): it is what the others
+    leave, so that the smallest keep their digits."""
+    order = jnp.argsort(state.log_share)
+    share = jnp.maximum(jnp.exp(state.log_share[order]), LEAST_SHARE)
     return draw_shares(key, data) | {
-        "theta": state.theta, "sigma": state.sigma, "share": share / share.sum(),
+        "theta": state.theta[order], "sigma": state.sigma[order], "share": share / share.sum(),
         "spread": state.spread, "gamma": state.gamma,
         "loss_mean": state.loss_mean, "loss_sigma": state.loss_sigma[0],
     }  # fmt: skip
@@ -131,9 +141,9 @@ def sweep(key: Array, state: State, data: Data, weighted: bool) -> State:
 
 
 def evaluate(state: State, data: Data) -> Fit:
-    mean = state.theta.astype(SINGLE) @ data["rows"]
+    mean = state.theta @ data["rows"]
     log_normal = _log_normal(data["size"] - mean, state.sigma[:, None])
-    joint = log_normal + state.log_share.astype(SINGLE)[:, None]
+    joint = log_normal + state.log_share[:, None]
     top = joint.max(axis=0)
     joint = jnp.exp(joint - top)
     return Fit(top, log_normal - top, joint, _log(joint.sum(axis=0)))
@@ -148,8 +158,8 @@ def draw_members(key: Array, fit: Fit, data: Data, weighted: bool) -> Members:
         passed = jnp.floor(jnp.cumsum(alpha) + jax.random.uniform(of_start))
         part = jnp.diff(passed, prepend=0.0) > 0
     below = jnp.cumsum(fit.joint, axis=0)
-    level = jax.random.uniform(of_component, (n,), dtype=SINGLE) * below[-1]
-    z = jnp.minimum((below < level).sum(axis=0), K - 1)
+    level = jax.random.uniform(of_component, (n,)) * below[-1]
+    z = jnp.minimum((below <= level).sum(axis=0), K - 1)
     own = (z == jnp.arange(K)[:, None]) & part
     number, gram = _moments(own, z, part, data["table"])
     left = alpha - part
@@ -221,7 +231,7 @@ def move_shares(key: Array, state: State, fit: Fit, members: Members, weighted: 
     new -= jax.nn.logsumexp(new)
     if not weighted:
         return state._replace(log_share=new)
-    joint = jnp.exp(fit.log_normal + new.astype(SINGLE)[:, None])
+    joint = _exp(fit.log_normal + new[:, None])
     moved = _accepted(of_move, members, fit, _log(joint.sum(axis=0)))
     return state._replace(log_share=jnp.where(moved, new, state.log_share))
 
@@ -247,10 +257,10 @@ def _moves(
 
     def step(fit: Fit, this: tuple[Array, ...]) -> tuple[Fit, Array]:
         k, key, theta_k, sigma_k, log_share = this
-        mean = theta_k.astype(SINGLE) @ data["rows"]
+        mean = theta_k @ data["rows"]
         log_normal = _log_normal(data["size"] - mean, sigma_k) - fit.top
-        joint = jnp.exp(log_normal + log_share)
-        others = (jnp.arange(K) != k).astype(SINGLE) @ fit.joint
+        joint = _exp(log_normal + log_share)
+        others = (jnp.arange(K) != k) @ fit.joint
         log_sum = _log(others + joint)
         moved = _accepted(key, members, fit, log_sum)
         here = (jnp.arange(K) == k)[:, None] & moved
@@ -263,7 +273,7 @@ def _moves(
         return fit, moved
 
     each = (
-        jnp.arange(K), jax.random.split(key, K), theta, sigma, state.log_share.astype(SINGLE),
+        jnp.arange(K), jax.random.split(key, K), theta, sigma, state.log_share,
     )  # fmt: skip
     fit, moved = jax.lax.scan(step, fit, each)
     return moved, fit
@@ -275,8 +285,13 @@ def _accepted(key: Array, members: Members, fit: Fit, log_sum: Array) -> Array:
 
 
 def _log_normal(residual: Array, sigma: Array) -> Array:
-    z = residual * (1.0 / sigma).astype(SINGLE)
-    return -0.5 * z * z - jnp.log(sigma).astype(SINGLE)
+    z = residual * (1.0 / sigma)
+    return -0.5 * z * z - jnp.log(sigma)
+
+
+def _exp(values: Array) -> Array:
+    """Finite: nobody gets 690 logs likelier by a move."""
+    return jnp.exp(jnp.minimum(values, 690.0))
 
 
 def _log(values: Array) -> Array:
