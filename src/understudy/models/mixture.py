@@ -19,8 +19,8 @@ what we do otherwise:
 - Zero and negative incomes are never dropped: see `HurdleMixture`.
 
 Labels switch and components empty and fill, so parameters have no R-hat worth the name. Chains
-start apart, each from its own run of EM, and are judged on the distribution that generates the
-data (`mixture_judged`).
+start apart, each from its own run of EM, and are judged on what generates the data
+(`mixture_judged`). They are Gibbs sweeps (`mixture_gibbs`), or NUTS where anything is clipped.
 """
 
 from __future__ import annotations
