@@ -125,6 +125,8 @@ def test_words_claim_nothing_that_the_controls_do_not_bear_out() -> None:
     assert "both protect them better" in noise
     assert "do not show that looking at risk" in noise
     assert "That is noise" in noise
+    little = said((0.108, 0.089, 0.027, 0.045, 0.048, 0.038), (None, 76, 44, 44, 36, 46))
+    assert "do not show that looking at risk" in little  # .021 gained, two runs .019 apart
     effect = said((0.13, 0.14, 0.03, 0.04, 0.08, 0.09), (None, 100, 20, 15, 60, 60))
     assert "looking at risk buys something" in effect
     assert "Marginal and Pairwise lie also below a constant weight" in effect
