@@ -92,7 +92,7 @@ def test_same_posterior_as_nuts(model: type[FBS], n: int) -> None:
     terms = plain_terms(fitter, alpha)
     assert is_linear(fitter.density, terms)
     exact = fitter.fit(terms, "release")
-    nuts = fitter._by_nuts(terms, "release", exact.positions)
+    nuts = fitter._sampled(terms, "release", exact.positions)
     exact.check()
     one, other = exact.positions, nuts.positions.reshape(-1, nuts.positions.shape[-1])
     spread = other.std(axis=0)
