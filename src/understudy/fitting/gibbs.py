@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from understudy.fitting.compilation import compiled
 from understudy.fitting.nuts import Chains, Settings, Tick, run_on, spread_over
-from understudy.models.contract import Arrays, GibbsModel
+from understudy.models.contract import Arrays, GibbsModel, is_weighted
 from understudy.models.density import Density
 from understudy.privacy.contract import Terms
 
@@ -53,8 +53,7 @@ def sample_by_gibbs(
         model.gibbs_state(density.constrain(jnp.asarray(point), given))
         for point in spread_over(start, settings.chains)
     ]
-    weighted = bool((alpha[alpha > 0] != 1.0).any())
-    program = _program(density, weighted, states[0], data, given)
+    program = _program(density, is_weighted(alpha), states[0], data, given)
     keys = jax.random.split(key, settings.chains)
     chains = [
         _Chain(partial(program, data, given), state, own, settings.warmup, tick)

@@ -147,6 +147,11 @@ class SummedModel(Model):
         """sum_i alpha_i f_i(theta) from the moments alone."""
 
 
+def is_weighted(alpha: NDArray[np.float64]) -> bool:
+    """Whether some record that counts at all has a weight other than 1."""
+    return bool(((alpha > 0) & (alpha != 1.0)).any())
+
+
 class GibbsModel(Model):
     """A model that is sampled faster by its full conditionals than by gradients; its density is
     the prior times prod_i exp(alpha_i f_i), 0 <= alpha_i <= 1."""
@@ -163,7 +168,7 @@ class GibbsModel(Model):
     def gibbs_sweep(
         self, key: jax.Array, state: Any, data: Mapping[str, Any], weighted: bool
     ) -> Any:
-        """The state after all parameters were updated once; some weight is not 1 if `weighted`."""
+        """The state after all parameters were updated once; `weighted` as by `is_weighted`."""
 
     @abstractmethod
     def gibbs_parameters(

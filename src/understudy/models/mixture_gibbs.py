@@ -33,6 +33,7 @@ from jax.scipy.special import gammaln
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from understudy.models.contract import is_weighted
 from understudy.models.hurdle_gibbs import draw_shares, hurdle_sums, sweep_losses
 from understudy.models.random_walk import random_walk, scale_walk
 
@@ -73,10 +74,6 @@ class Members(NamedTuple):
     Xy: Array  # (K, R)
     yy: Array  # (K,)
     left: Array  # (n,)
-
-
-def is_weighted(alpha: NDArray[np.float64]) -> bool:
-    return bool(((alpha > 0) & (alpha != 1.0)).any())
 
 
 def mixture_data(
@@ -125,7 +122,7 @@ def mixture_parameters(key: Array, state: State, data: Data) -> dict[str, Array]
 
 
 def sweep(key: Array, state: State, data: Data, weighted: bool) -> State:
-    """All parameters once; `weighted` says whether any weight is not 1."""
+    """All parameters once."""
     keys = jax.random.split(key, 7)
     fit = evaluate(state, data)
     members = draw_members(keys[0], fit, data, weighted)

@@ -18,6 +18,8 @@ from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
 from understudy.fitting.nuts import Chains, Settings, sample
 from understudy.models import mixture_gibbs as gibbs
+from understudy.models.contract import is_weighted
+from understudy.models.density import density_of
 from understudy.models.hurdle_gibbs import draw_shares, hurdle_sums, sweep_losses
 from understudy.models.mixture import Mixture
 from understudy.models.random_walk import random_walk, scale_walk
@@ -128,24 +130,39 @@ def test_records_without_weight_leave_the_prior() -> None:
     def step(state: gibbs.State, key: Any) -> tuple[Any, Any]:
         state = gibbs.sweep(key, state, data, weighted=True)
         beta = data["inverse"] @ state.theta.T / state.spread[:, None]
-        told = [jnp.log(state.gamma)[None], jnp.log(state.sigma), jnp.log(state.spread)]
+        told = [jnp.log(state.gamma)[None], jnp.log(state.sigma), jnp.log(state.loss_sigma)]
+        told += [jnp.log(state.spread), state.loss_mean[None] / 2.0]
         return state, jnp.concatenate([*told, jnp.ravel(beta)])
 
     keys = jax.random.split(jax.random.key(3), 20_000)
     found = np.asarray(jax.jit(lambda s: jax.lax.scan(step, s, keys)[1])(state))
-    gamma, scales, beta = found[:, :1], found[:, 1:7], found[:, 7:]
     expected = [(-np.euler_gamma, np.pi**2 / 6)]
-    for low in (*[0.2] * 3, *[0.02] * 3):
+    for low in (*[0.2] * 4, *[0.02] * 3):
         grid = np.linspace(np.log(low), np.log(3000), 400_001)
         mass = scipy.stats.t.pdf(np.exp(grid), 3) * np.exp(grid)
         mean = (grid * mass).sum() / mass.sum()
         expected.append((mean, ((grid - mean) ** 2 * mass).sum() / mass.sum()))
-    expected += [(0.0, 1.0)] * beta.shape[1]
-    numbers = np.concatenate([gamma, scales, beta], axis=1)
+    expected += [(0.0, 1.0)] * (found.shape[1] - len(expected))
     for k, (mean, variance) in enumerate(expected):
-        for values, true in ((numbers[:, k], mean), ((numbers[:, k] - mean) ** 2, variance)):
+        for values, true in ((found[:, k], mean), ((found[:, k] - mean) ** 2, variance)):
             error = values.std() / np.sqrt(ess_bulk(values.reshape(4, -1, 1))[0])
             assert abs(values.mean() - true) < 4.5 * error, (k, values.mean(), true)
+
+
+def test_told_parameters_fit_the_records_as_the_state_does() -> None:
+    """Whatever the order of the components, and though a share be next to nothing."""
+    survey = incomes(300)
+    arrays = CORRELATED.prepare(survey)
+    data, state = data_and_state(np.ones(300))
+    log_share = jnp.array([0.0, -600.0, -45.0])
+    state = state._replace(log_share=log_share - jax.nn.logsumexp(log_share))
+    density = density_of(CORRELATED, arrays)
+    told = gibbs.mixture_parameters(jax.random.key(1), state, data)
+    given = {name: jnp.asarray(a) for name, a in arrays.items()}
+    back = density.constrain(density.unconstrain(told, given), given)
+    np.testing.assert_allclose(jnp.log(back["share"]), [-600.0, -45.0, 0.0], atol=1e-6)
+    for name, value in (("theta", state.theta), ("sigma", state.sigma)):
+        np.testing.assert_allclose(back[name], value[jnp.array([1, 2, 0])], rtol=1e-9)
 
 
 def test_with_weights_of_one_every_move_is_accepted() -> None:
@@ -206,7 +223,7 @@ def test_a_record_without_weight_counts_for_nothing() -> None:
         changed["y"] = np.where((alpha == 0) & (arrays["y"] > 0), 1e9, arrays["y"])
         for given in (arrays, changed):
             data = {k: jnp.asarray(v) for k, v in gibbs.mixture_data(given, alpha, FLOORS).items()}
-            weighted = gibbs.is_weighted(alpha)
+            weighted = is_weighted(alpha)
             fit = gibbs.evaluate(gibbs.mixture_state(MODEL.start(arrays, others)), data)
             members = gibbs.draw_members(jax.random.key(1), fit, data, weighted)
             assert not np.asarray(members.left)[np.asarray(data["alpha"]) == 0].any()
