@@ -176,3 +176,17 @@ def test_the_whole_study_on_tiny_files(tmp_path: Path) -> None:
     data, made = (risk.filter(pl.col("synthesizer") == n)["mean"][0] for n in
                   ("Data", "Synthesizer"))  # fmt: skip
     assert made < data
+
+
+def test_a_table_has_one_line_for_each_synthesizer() -> None:
+    table = pl.DataFrame(
+        {"synthesizer": ["S", "S", "M"], "measure": ["U_m", "rising", "U_m"],
+         "published": [0.0451, None, None], "median": [0.04995, 17.5, 0.11],
+         "5 %": [0.03975, 12.95, 0.1], "95 %": [0.05764, 25.0, 0.12]}
+    )  # fmt: skip
+    grid = risk_page.by_synthesizer("caption", table, "file.csv")
+    assert grid.header == ("synthesizer", "U_m", "published", "rise by 0.2", "published")
+    assert grid.rows == (
+        ("S", "0.050 [0.040, 0.058]", "0.0451", "17.5 [12.9, 25.0]", "–"),
+        ("M", "0.110 [0.100, 0.120]", "–", "–", "–"),
+    )
