@@ -26,9 +26,9 @@ import polars as pl
 import understudy as us
 from understudy.fitting.moments import sample_exactly, weighted_moments
 from understudy.fitting.nuts import Settings
+from understudy.mechanisms.unweighted import Weighted
 from understudy.models.density import density_of
 from understudy.models.normal_sample import FBS
-from understudy.privacy.mechanisms import Weighted
 from understudy.studies.application import application_survey
 from understudy.studies.doctorates import doctorates
 from understudy.synthesis import synthesize

@@ -19,8 +19,8 @@ from numpyro.infer import MCMC, NUTS
 
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.nuts import Settings
+from understudy.mechanisms.contract import plain_terms
 from understudy.models.beta import Beta
-from understudy.privacy.contract import plain_terms
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 

@@ -36,9 +36,9 @@ import polars as pl
 from understudy.fitting.diagnostics import ess_bulk, rhat
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.nuts import Settings
-from understudy.models.mixture import Mixture
-from understudy.models.mixture_judged import generating_quantities
-from understudy.privacy.contract import plain_terms
+from understudy.mechanisms.contract import plain_terms
+from understudy.models.mixture.judged import generating_quantities
+from understudy.models.mixture.mixture import Mixture
 from understudy.studies.incomes import PREDICTORS, generated_incomes
 
 RSCRIPT = Path(__file__).with_suffix(".R")

@@ -23,10 +23,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from understudy.mechanisms.categorical import synthesize_categorical
+from understudy.mechanisms.marginals import Marginals, marginal_counts
+from understudy.mechanisms.modips import Modips
 from understudy.models.multinomial import Multinomial
-from understudy.privacy.categorical import synthesize_categorical
-from understudy.privacy.marginals import Marginals, marginal_counts
-from understudy.privacy.modips import Modips
 from understudy.studies.acs_modips import DATASETS, methods, one_replicate, synthetic_sets
 from understudy.studies.acs_population import (
     TWELVE,

@@ -10,9 +10,9 @@ import time
 
 import numpy as np
 
+from understudy.dp.record_bounds import record_bounds
 from understudy.models.beta import Beta
 from understudy.models.density import density_of
-from understudy.privacy.record_bounds import record_bounds
 
 N, DRAWS, LIMIT_GB = 1_000_000, 1000, 2.0
 

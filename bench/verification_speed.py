@@ -25,16 +25,16 @@ import polars as pl
 import uvicorn
 
 import understudy as us
+from understudy.ledger.accounts import add_user
+from understudy.ledger.ledger import Ledger
 from understudy.survey.codebook import Codebook, Column
-from understudy.verify.accounts import add_user
 from understudy.verify.answer import answer_query
 from understudy.verify.confidential import ConfidentialData
-from understudy.verify.ledger import Ledger
 from understudy.verify.planner import plan
 from understudy.verify.query import read_query
 from understudy.verify.service import Served, Service
-from understudy.verify.slots import outlasted
-from understudy.verify.web import create_app
+from understudy.web.app import create_app
+from understudy.web.slots import outlasted
 
 RECORDS, PARTITIONS, ANALYSTS = 1_000_000, 25, 50
 PLACES = 8  # answers per slot of one second; the others wait for their turn

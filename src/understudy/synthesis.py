@@ -13,16 +13,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.claim import Claim
+from understudy.dp.record_bounds import RecordBounds
 from understudy.errors import Refused, UnknownName
 from understudy.fitting.diagnostics import Diagnostics
 from understudy.fitting.fitter import ModelFitter, missing_values, without_missing
 from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
+from understudy.mechanisms.categorical import CategoricalSynthesis, synthesize_categorical
+from understudy.mechanisms.contract import FixedWeights, Generated, Mechanism
 from understudy.models.contract import Model
 from understudy.models.multinomial import Multinomial
-from understudy.privacy.categorical import CategoricalSynthesis, synthesize_categorical
-from understudy.privacy.contract import FixedWeights, Generated, Mechanism
-from understudy.privacy.record_bounds import RecordBounds
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
 

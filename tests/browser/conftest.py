@@ -15,14 +15,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "verify"))
 
 from web_samples import Site, running
 
+from understudy.ledger.accounts import add_user
+from understudy.ledger.ledger import Ledger
 from understudy.studies.verification_demo import DESIGN, NAME, confidential
 from understudy.survey.survey import Survey
-from understudy.verify.accounts import add_user
 from understudy.verify.confidential import ConfidentialData
-from understudy.verify.ledger import Ledger
 from understudy.verify.released import ReleasedFiles
 from understudy.verify.service import Remembered, Served, Service
-from understudy.verify.web import create_app
+from understudy.web.app import create_app
 
 SWITCHES = [
     "--no-sandbox",

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
+from understudy.audit.audit import audit, audit_table, judge
+from understudy.audit.problems import MECHANISMS, MUTANTS
 from understudy.errors import Refused
-from understudy.privacy.audit import audit, audit_table, judge
-from understudy.privacy.audit_problems import MECHANISMS, MUTANTS
 
 PLANTED = [(name, mutant) for name, mutants in MUTANTS.items() for mutant in mutants]
 

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
+from understudy.audit.counts import COUNT_MUTANTS, audit_counts, neighbours
 from understudy.errors import Refused
-from understudy.privacy.audit_counts import COUNT_MUTANTS, audit_counts, neighbours
-from understudy.privacy.modips import Modips
+from understudy.mechanisms.modips import Modips
 
 RELATIONS = ("add-remove", "replace", "blank")
 SOUND = ("modips-public", "modips-threshold", "marginals")

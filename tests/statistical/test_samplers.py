@@ -19,10 +19,10 @@ from numpyro.infer import MCMC, NUTS
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
+from understudy.mechanisms.contract import Terms
 from understudy.models.beta import Beta
 from understudy.models.beta_regression import BetaRegression
 from understudy.models.contract import Model, from_numpyro
-from understudy.privacy.contract import Terms
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 

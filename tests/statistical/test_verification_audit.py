@@ -23,12 +23,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "verify"))
 
 from verification_samples import make_frame, make_query, make_survey, partition_numbers
 
+from understudy.ledger.accounts import add_user
+from understudy.ledger.chain import BrokenLedger
+from understudy.ledger.ledger import Ledger, Reservation
 from understudy.verify import answer as answer_module
-from understudy.verify.accounts import add_user
 from understudy.verify.answer import AnswerFailed, answer_query
-from understudy.verify.chain import BrokenLedger
 from understudy.verify.confidential import ConfidentialData
-from understudy.verify.ledger import Ledger, Reservation
 from understudy.verify.noise import bounded_geometric, geometric, laplace
 from understudy.verify.partition_fit import Task
 from understudy.verify.partitions import PARTITION, UNIT_HEAD, UNIT_NUMBER, UNIT_TAIL, new_key

@@ -18,10 +18,8 @@ from understudy.errors import Refused
 from understudy.fitting.compilation import compilations
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.nuts import Settings
-from understudy.models.beta import Beta
-from understudy.models.contract import from_numpyro
-from understudy.privacy.contract import plain_terms
-from understudy.privacy.mechanisms import (
+from understudy.mechanisms.contract import plain_terms
+from understudy.mechanisms.unweighted import (
     Censored,
     Mechanism,
     PerturbedHistogram,
@@ -30,6 +28,8 @@ from understudy.privacy.mechanisms import (
     Weighted,
     WeightedE,
 )
+from understudy.models.beta import Beta
+from understudy.models.contract import from_numpyro
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey

@@ -34,11 +34,11 @@ def audit(
     """
     from rich.console import Console
 
+    from understudy.audit.audit import audit as run_audit
+    from understudy.audit.audit import audit_table
+    from understudy.audit.counts import COUNT_MUTANTS, LEAKING, audit_count_mechanism
+    from understudy.audit.problems import MUTANTS
     from understudy.errors import Refused, UnknownName
-    from understudy.privacy.audit import audit as run_audit
-    from understudy.privacy.audit import audit_table
-    from understudy.privacy.audit_counts import COUNT_MUTANTS, LEAKING, audit_count_mechanism
-    from understudy.privacy.audit_problems import MUTANTS
 
     mutants = MUTANTS | COUNT_MUTANTS
     names = tuple(mutants) if mechanism == "all" else (mechanism,)

@@ -31,8 +31,8 @@ def release(
         for line in forecast(prepare(told), out):
             typer.echo(line)
         return
-    from understudy.publishing import publish
     from understudy.release.opened import open_release
+    from understudy.release.publish import publish
 
     folder = publish(told, out, say=typer.echo)
     typer.echo(f"\n{open_release(folder).claim}\n")

@@ -44,7 +44,7 @@ def serve(
     settings = replace(
         settings, host=host or settings.host, port=settings.port if port is None else port
     )
-    from understudy.verify.run import run_server
+    from understudy.web.run import run_server
 
     with console.status("Opening") as status:
         server = run_server(settings, notice, status.update)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from understudy.verify.ledger import Ledger
+    from understudy.ledger.ledger import Ledger
 
 user = typer.Typer(
     no_args_is_help=True, help="Users of the verification server, grants, and caps of data sets."
@@ -29,8 +29,8 @@ def add(
 
     Example: understudy user add server.toml ann --epsilon 2.5
     """
-    from understudy.verify.accounts import add_user
-    from understudy.verify.epsilon import parse_epsilon
+    from understudy.ledger.accounts import add_user
+    from understudy.ledger.epsilon import parse_epsilon
 
     if epsilon:
         parse_epsilon(epsilon)
@@ -51,7 +51,7 @@ def grant(
 
     Example: understudy user grant server.toml ann 0.5
     """
-    from understudy.verify.epsilon import show_epsilon
+    from understudy.ledger.epsilon import show_epsilon
 
     with _ledger(config) as ledger:
         ledger.grant(name, epsilon, BY)
@@ -71,8 +71,8 @@ def cap(
 
     Example: understudy user cap server.toml survey 5
     """
-    from understudy.verify.epsilon import parse_epsilon, show_epsilon
-    from understudy.verify.ledger_views import dataset_fingerprint
+    from understudy.ledger.epsilon import parse_epsilon, show_epsilon
+    from understudy.ledger.views import dataset_fingerprint
 
     parse_epsilon(epsilon)
     with _ledger(config) as ledger:
@@ -94,7 +94,7 @@ def list_users(config: Config) -> None:
     import polars as pl
 
     from understudy.cli.show import show_table
-    from understudy.verify.ledger_views import accounts
+    from understudy.ledger.views import accounts
 
     with _ledger(config) as ledger:
         rows = [vars(account) for account in accounts(ledger)]
@@ -106,8 +106,8 @@ BY = "command line"
 
 
 def _ledger(config: Path) -> Ledger:
+    from understudy.ledger.ledger import Ledger
     from understudy.verify.config import read_config
-    from understudy.verify.ledger import Ledger
 
     settings = read_config(config)
     return Ledger(settings.ledger, settings.head)

@@ -19,18 +19,18 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from understudy.dp.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
+from understudy.dp.record_bounds import record_bounds
 from understudy.errors import Refused
 from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
 from understudy.fitting.moments import is_linear, sample_exactly
 from understudy.fitting.nuts import Chains, Settings, sample
 from understudy.fitting.posterior import Posterior
 from understudy.fitting.progress import fit_progress
+from understudy.mechanisms.contract import Fitted, Generated, Matrix, Terms, Vector
 from understudy.models.contract import Arrays, Model, SummedModel
 from understudy.models.density import Density, density_of
 from understudy.models.gaussian import GaussianModel
-from understudy.privacy.contract import Fitted, Generated, Matrix, Terms, Vector
-from understudy.privacy.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
-from understudy.privacy.record_bounds import record_bounds
 from understudy.survey.survey import Survey
 
 FEW = 10  # draws per coordinate below which their covariance is not trusted

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from understudy.fitting.compilation import compiled
 from understudy.fitting.nuts import Chains, Settings, Tick, run_on, spread_over
+from understudy.mechanisms.contract import Terms
 from understudy.models.contract import Arrays, GibbsModel, is_weighted
 from understudy.models.density import Density
-from understudy.privacy.contract import Terms
 
 SWEEPS = 5  # per iteration
 CHUNK = 25  # iterations per call of the program

@@ -25,10 +25,10 @@ from jax.scipy.linalg import solve_triangular
 
 from understudy.fitting.diagnostics import diagnose
 from understudy.fitting.nuts import Chains, Settings
+from understudy.mechanisms.contract import Terms
 from understudy.models.contract import Arrays
 from understudy.models.density import Density
 from understudy.models.gaussian import GaussianModel
-from understudy.privacy.contract import Terms
 
 THINNING = 6  # proposals per kept draw: acceptance is .65 (FBS) to .95, so few repeat
 MOST_RUNS = 4  # at most, thinned to the asked number, where diagnostics ask for more

@@ -31,12 +31,12 @@ from blackjax.adaptation.window_adaptation import build_schedule
 from jax import Array
 from numpy.typing import NDArray
 
+from understudy.dp.contributions import reference_censored
 from understudy.errors import Refused
 from understudy.fitting.compilation import compiled
 from understudy.fitting.diagnostics import Diagnostics, diagnose
 from understudy.models.contract import SummedModel
 from understudy.models.density import Density
-from understudy.privacy.contributions import reference_censored
 
 CHUNK = 50  # iterations per call of the program
 SAMPLING = 2  # beside Stan's stages 0 (step size) and 1 (step size and metric)

@@ -12,12 +12,12 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from understudy.dp.record_bounds import RecordBounds, record_bounds
 from understudy.errors import Refused
 from understudy.fitting.diagnostics import Diagnostics
+from understudy.mechanisms.contract import Terms
 from understudy.models.contract import Arrays
 from understudy.models.density import Density
-from understudy.privacy.contract import Terms
-from understudy.privacy.record_bounds import RecordBounds, record_bounds
 
 LOGLIK_BLOCK = 2**22  # numbers of f in one block of `record_loglik`
 

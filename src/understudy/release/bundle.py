@@ -22,11 +22,11 @@ import polars as pl
 
 from understudy import __version__
 from understudy.errors import Refused
-from understudy.release.material import PublicFacts
 from understudy.release.opened import FACTS, SCHEMA, checksum
 from understudy.release.prepare import Prepared
 from understudy.release.recipe import Recipe
 from understudy.release.synthesize import UNSEEDED, design_to, stored
+from understudy.report.material import PublicFacts
 from understudy.survey.codebook import write_codebook
 from understudy.survey.write import write_survey
 

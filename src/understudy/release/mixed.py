@@ -23,10 +23,10 @@ import polars as pl
 
 from understudy.claim import Claim
 from understudy.errors import Refused
+from understudy.mechanisms.categorical import CategoricalSynthesis, synthesize_categorical
 from understudy.models.contract import Model
 from understudy.models.density import density_of
 from understudy.models.multinomial import Multinomial
-from understudy.privacy.categorical import CategoricalSynthesis, synthesize_categorical
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.synthesis import IN_ORDER, Synthesis, synthesize

@@ -21,6 +21,7 @@ from ibis.common.exceptions import IbisError
 
 from understudy import __version__
 from understudy.errors import Refused, UnknownName
+from understudy.ledger.fingerprint import fingerprint
 from understudy.models.contract import Model, NumPyroModel
 from understudy.models.multinomial import Multinomial
 from understudy.models.survey_normal import SurveyNormal
@@ -38,7 +39,6 @@ from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.tables.domain import as_condition
 from understudy.tables.statistics import parse_statistic
-from understudy.verify.fingerprint import fingerprint
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from typing import Any
 
 from understudy.claim import Claim
 from understudy.errors import Refused
+from understudy.ledger.ledger import Ledger, OverBudget
 from understudy.release.prepare import Prepared
-from understudy.verify.ledger import Ledger, OverBudget
 
 
 def price(mechanism: Any) -> Decimal:

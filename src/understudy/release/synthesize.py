@@ -21,10 +21,10 @@ from understudy.claim import Claim
 from understudy.errors import Refused
 from understudy.fitting.diagnostics import Diagnostics
 from understudy.models.multinomial import Multinomial
-from understudy.release.material import Chains, Records
 from understudy.release.mixed import MixedSynthesis, synthesize_mixed
 from understudy.release.prepare import Prepared
 from understudy.release.spending import check_price
+from understudy.report.material import Chains, Records
 from understudy.survey.design import Design, Replicates
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey

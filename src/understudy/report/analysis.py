@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 
-from understudy.release.material import PublicFacts
 from understudy.report.analysis_r import r_program
+from understudy.report.material import PublicFacts
 from understudy.survey.codebook import Column
 
 

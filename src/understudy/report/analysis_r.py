@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from understudy.release.material import PublicFacts
+from understudy.report.material import PublicFacts
 from understudy.survey.codebook import Column
 from understudy.survey.design import Design, Replicates
 from understudy.tables.statistics import Statistic, parse_statistic

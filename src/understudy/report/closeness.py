@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from understudy.errors import Refused
-from understudy.release.material import Material
 from understudy.report.cells import NUMBERS, compared_cells
 from understudy.report.curves import numbers_of
+from understudy.report.material import Material
 from understudy.report.plain import plain
 from understudy.survey.codebook import Codebook
 from understudy.tables.regress import regress

@@ -14,7 +14,6 @@ import polars as pl
 
 from understudy.drawing import INTERNAL
 from understudy.fitting.diagnostics import DIVERGENT_SHARE, LARGEST_RHAT, LEAST_ESS
-from understudy.release.material import Chains, Material, Records
 from understudy.report.cells import cell_summary, compared_cells
 from understudy.report.closeness import coefficients, utility
 from understudy.report.curves import (
@@ -26,6 +25,7 @@ from understudy.report.curves import (
     weights_by_outcome,
 )
 from understudy.report.intruder import risk_evidence
+from understudy.report.material import Chains, Material, Records
 from understudy.report.plain import plain
 from understudy.report.sentences import summary
 from understudy.survey.codebook import Codebook, Column

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.errors import Refused
-from understudy.release.material import Material, RiskSettings
+from understudy.report.material import Material, RiskSettings
 from understudy.report.plain import curve, plain
 from understudy.risk.assessment import assess_risk
 from understudy.risk.figure import risk_density

@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from understudy.release.material import PublicFacts
 from understudy.report.analysis import python_example, r_example, synthetic_columns
 from understudy.report.analysis_r import reader
 from understudy.report.cells import NUMBERS, cell_label
 from understudy.report.claim_parts import claim_parts, claim_rows
 from understudy.report.interval_figures import MOST_ROWS, is_margin, is_sum, released_figure
+from understudy.report.material import PublicFacts
 from understudy.report.numbers import limits, listed, shown
 from understudy.report.page import Code, Drawing, Grid, Heading, Part, Points, Words, page_text
 from understudy.report.plain import finite, plain

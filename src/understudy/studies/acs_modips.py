@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from understudy.errors import Refused
+from understudy.mechanisms.modips import SENSITIVITY, Modips, expected_bias, rescaled
 from understudy.models.multinomial import side_by_side, synthetic_counts
-from understudy.privacy.modips import SENSITIVITY, Modips, expected_bias, rescaled
 
 Vector = NDArray[np.float64]
 Counts = NDArray[np.int64]

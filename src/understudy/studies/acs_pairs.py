@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.mechanisms.marginals import Marginals, marginal_counts, marginal_tables
+from understudy.mechanisms.modips import Modips, rescaled
 from understudy.models.multinomial import synthetic_counts
-from understudy.privacy.marginals import Marginals, marginal_counts, marginal_tables
-from understudy.privacy.modips import Modips, rescaled
 from understudy.tables.cross_table import CrossTable
 
 Vector = NDArray[np.float64]

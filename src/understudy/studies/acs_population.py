@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from understudy.dp.record_pool import distinct_cells, draw_pool
 from understudy.errors import Refused
-from understudy.privacy.record_pool import distinct_cells, draw_pool
 from understudy.survey.acs_pums import VARIABLES, acs_codebook
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import Categories, CrossTable, categories_of, cross_tabulate

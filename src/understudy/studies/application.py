@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from understudy.mechanisms.laplace_table import laplace_table
+from understudy.mechanisms.unweighted import Weighted
 from understudy.models.survey_normal import SurveyNormal
-from understudy.privacy.laplace_table import laplace_table
-from understudy.privacy.mechanisms import Weighted
 from understudy.studies.cell_tables import CELLS, CellTable
 from understudy.studies.doctorates import FIELDS, GENDERS, codebook
 from understudy.studies.paper_files import paper_files

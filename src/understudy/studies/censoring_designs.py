@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from understudy.errors import Refused
 from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
-from understudy.models.beta import Beta
-from understudy.models.beta_regression import BetaRegression
-from understudy.privacy.mechanisms import (
+from understudy.mechanisms.unweighted import (
     Censored,
     Mechanism,
     PerturbedHistogram,
@@ -27,6 +25,8 @@ from understudy.privacy.mechanisms import (
     Weighted,
     WeightedE,
 )
+from understudy.models.beta import Beta
+from understudy.models.beta_regression import BetaRegression
 from understudy.studies.mathematicians import mathematicians
 from understudy.studies.shared_fits import SharedFits, shared_fits
 from understudy.survey.codebook import Codebook, Column

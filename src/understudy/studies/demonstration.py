@@ -18,8 +18,10 @@ import polars as pl
 from understudy.claim import Claim
 from understudy.drawing import save_figure
 from understudy.errors import Refused
-from understudy.publishing import publish
+from understudy.ledger.accounts import add_user
+from understudy.ledger.ledger import Ledger
 from understudy.release.opened import open_release
+from understudy.release.publish import publish
 from understudy.report.comparison import compare_releases, comparison_figure
 from understudy.studies.verification_demo import DESIGN, confidential
 from understudy.survey.codebook import codebook_to_toml, write_codebook
@@ -27,12 +29,10 @@ from understudy.survey.draft import draft_codebook
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
 from understudy.tables.tabulate import tabulate
-from understudy.verify.accounts import add_user
 from understudy.verify.client import Client
 from understudy.verify.config import read_config
-from understudy.verify.ledger import Ledger
 from understudy.verify.planner import plan
-from understudy.verify.run import run_server
+from understudy.web.run import run_server
 
 Say = Callable[[str], None]
 

@@ -22,12 +22,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
+from understudy.mechanisms.contract import Mechanism
+from understudy.mechanisms.laplace_table import laplace_table
+from understudy.mechanisms.unweighted import Censored, ReferenceCensored, Weighted
 from understudy.models.normal_population import FBP
 from understudy.models.normal_sample import FBS
 from understudy.models.survey_normal import SurveyNormal
-from understudy.privacy.contract import Mechanism
-from understudy.privacy.laplace_table import laplace_table
-from understudy.privacy.mechanisms import Censored, ReferenceCensored, Weighted
 from understudy.studies.cell_tables import (
     CELLS,
     CellTable,
@@ -226,7 +226,7 @@ def unweighted_bounds(result: Synthesis) -> Floats:
     weights = result.weights
     if weights is None or result.posterior is None:
         raise Refused("This mechanism has no unweighted fit.")
-    from understudy.privacy.record_bounds import record_bounds
+    from understudy.dp.record_bounds import record_bounds
 
     posterior = result.posterior
     n = posterior.density.n

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
-from understudy.models.mixture import Mixture
-from understudy.privacy.contract import Mechanism
-from understudy.privacy.mechanisms import ConstantWeight, MarginalRisk, PairwiseRisk, Unweighted
+from understudy.mechanisms.contract import Mechanism
+from understudy.mechanisms.unweighted import ConstantWeight, MarginalRisk, PairwiseRisk, Unweighted
+from understudy.models.mixture.mixture import Mixture
 from understudy.risk.identification import identification_risk
 from understudy.risk.topcoding import topcoding_risk
 from understudy.studies.incomes import KNOWN, PREDICTORS, REGRESSION

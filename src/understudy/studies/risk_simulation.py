@@ -14,8 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.fitting.nuts import Settings
-from understudy.models.negative_binomial import NegativeBinomial
-from understudy.privacy.mechanisms import (
+from understudy.mechanisms.unweighted import (
     ConstantWeight,
     MarginalRisk,
     Mechanism,
@@ -23,6 +22,7 @@ from understudy.privacy.mechanisms import (
     QWayRisk,
     Unweighted,
 )
+from understudy.models.negative_binomial import NegativeBinomial
 from understudy.risk.identification import identification_risk
 from understudy.risk.profile import whack_a_mole
 from understudy.studies.shared_fits import shared_fits

@@ -14,8 +14,8 @@ import numpy as np
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
+from understudy.mechanisms.contract import Matrix, Terms
 from understudy.models.contract import Model
-from understudy.privacy.contract import Matrix, Terms
 from understudy.survey.survey import Survey
 
 

@@ -15,13 +15,13 @@ import numpy as np
 import polars as pl
 
 from understudy.errors import Refused
+from understudy.ledger.accounts import add_user
+from understudy.ledger.ledger import Ledger
 from understudy.studies.doctorates import codebook, population, sample
 from understudy.survey.codebook import Codebook, Column, write_codebook
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
-from understudy.verify.accounts import add_user
-from understudy.verify.ledger import Ledger
 
 NOTICE = "Demonstration: simulated data, and a release made from them for trying this out."
 NAME = "doctorates"
@@ -91,8 +91,8 @@ def confidential(n: int, seed: int) -> Survey:
 
 def release(survey: Survey, datasets: int, seed: int, draws: int) -> list[Survey]:
     """Synthetic files without the person's id."""
+    from understudy.mechanisms.unweighted import Unweighted
     from understudy.models.normal_sample import FBS
-    from understudy.privacy.mechanisms import Unweighted
     from understudy.synthesis import synthesize
 
     public = [name for name in survey.columns if name != "person"]

@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from understudy.ledger.epsilon import parse_epsilon
 from understudy.studies.verification_replicate import CLIP
 from understudy.studies.verification_tables import auc, auc_se
-from understudy.verify.epsilon import parse_epsilon
 from understudy.verify.measures import agreement_flags, discrepancy_steps
 from understudy.verify.noise import bounded_geometric, geometric
 

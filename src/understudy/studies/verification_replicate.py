@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.ledger.epsilon import parse_epsilon
 from understudy.studies.verification_beyond import median_and_slope
 from understudy.studies.verification_samples import (
     Moments,
@@ -26,7 +27,6 @@ from understudy.studies.verification_samples import (
     simple_sample,
     systematic_pps,
 )
-from understudy.verify.epsilon import parse_epsilon
 from understudy.verify.measures import agreement_flags, discrepancy_steps
 from understudy.verify.noise import bounded_geometric, geometric, laplace
 

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook, Column, codebook_from_dict, read_codebook
-from understudy.survey.csv_text import csv_header, csv_table, fitting_codes
 from understudy.survey.design import Design
 from understudy.survey.draft import draft_codebook
 from understudy.survey.engine import connection, literal_path, parquet_table, quoted
-from understudy.survey.labelled_files import SOFTWARE, labelled_table
-from understudy.survey.missing_tags import is_tag_code
+from understudy.survey.formats.csv import csv_header, csv_table, fitting_codes
+from understudy.survey.formats.labelled_files import SOFTWARE, labelled_table
+from understudy.survey.formats.missing_tags import is_tag_code
 from understudy.survey.survey import Survey, distinct_names
 
 PARQUET = (".parquet", ".pq")

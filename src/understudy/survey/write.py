@@ -21,7 +21,7 @@ from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook, codebook_to_toml
 from understudy.survey.design import Design
 from understudy.survey.draft import draft_codebook
-from understudy.survey.labelled_write import write_sav, write_stata
+from understudy.survey.formats.labelled_write import write_sav, write_stata
 from understudy.survey.read import CODEBOOK_KEY, PARQUET, codebook_beside
 from understudy.survey.survey import Survey
 

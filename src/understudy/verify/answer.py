@@ -20,10 +20,10 @@ from typing import Any
 
 from understudy.claim import Claim
 from understudy.errors import Refused, UnknownName
+from understudy.ledger.epsilon import exact_epsilon
+from understudy.ledger.ledger import Ledger, Reservation, StoredAnswer
 from understudy.verify.confidential import ConfidentialData, Relation
-from understudy.verify.epsilon import exact_epsilon
 from understudy.verify.estimators import assign_partitions, partition_estimates
-from understudy.verify.ledger import Ledger, Reservation, StoredAnswer
 from understudy.verify.measures import agreement_flags, discrepancy_steps
 from understudy.verify.mistakes import InvalidQuery
 from understudy.verify.noise import geometric_count, geometric_sum, laplace_count

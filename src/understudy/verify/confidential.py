@@ -16,10 +16,10 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from understudy.errors import Refused
+from understudy.ledger.fingerprint import fingerprint
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 from understudy.verify.exact_sums import exact_decimal
-from understudy.verify.fingerprint import fingerprint
 from understudy.verify.partitions import UNIT_HEAD, UNIT_NUMBER, UNIT_TAIL, unit_digests
 from understudy.verify.workers import WorkerPool
 

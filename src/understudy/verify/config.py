@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from understudy.errors import Refused, UnknownName
+from understudy.ledger.epsilon import parse_epsilon
 from understudy.survey.design import Design, Replicates
-from understudy.verify.epsilon import parse_epsilon
 
 Combine = Literal["partial", "full"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import opendp.prelude as dp
 
-from understudy.verify.epsilon import exact_epsilon
+from understudy.ledger.epsilon import exact_epsilon
 from understudy.verify.measures import AGREEMENT_SENSITIVITY, DISCREPANCY_SENSITIVITY
 
 dp.enable_features("contrib")

@@ -30,7 +30,7 @@ from scipy.special import betainc, ndtr
 from scipy.stats import binom
 
 from understudy.errors import Refused
-from understudy.verify.epsilon import exact_epsilon, parse_epsilon
+from understudy.ledger.epsilon import exact_epsilon, parse_epsilon
 from understudy.verify.posterior import Noise, log_likelihood
 from understudy.verify.query import (
     DEFAULT_PARTITIONS,

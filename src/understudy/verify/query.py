@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from understudy.errors import UnknownName
+from understudy.ledger.epsilon import parse_epsilon, show_epsilon
 from understudy.survey.codebook import Codebook
-from understudy.verify.epsilon import parse_epsilon, show_epsilon
 from understudy.verify.mistakes import InvalidQuery, Mistake, in_our_words, say
 
 Estimator = Literal[

@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from understudy.errors import Refused, UnknownName
+from understudy.ledger.epsilon import show_epsilon
+from understudy.ledger.ledger import Ledger, StillAnswering
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.verify.answer import Answer, Released, Synthetic, answer_query, prepare
 from understudy.verify.answer import stored_answer as told
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.config import DatasetConfig, ServerConfig
-from understudy.verify.epsilon import show_epsilon
-from understudy.verify.ledger import Ledger, StillAnswering
 from understudy.verify.planner import Plan, plan
 from understudy.verify.query import Query, tolerance_width
 from understudy.verify.released import ReleasedFiles

@@ -19,9 +19,9 @@ from understudy.fitting.moments import (
     weighted_moments,
 )
 from understudy.fitting.nuts import Settings
+from understudy.mechanisms.contract import Terms, plain_terms
 from understudy.models.normal_population import FBP
 from understudy.models.normal_sample import FBS
-from understudy.privacy.contract import Terms, plain_terms
 from understudy.studies.doctorates import doctorates
 from understudy.survey.survey import Survey
 

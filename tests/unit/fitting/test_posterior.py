@@ -14,9 +14,9 @@ import scipy.stats
 from understudy.errors import Refused
 from understudy.fitting.diagnostics import diagnose
 from understudy.fitting.posterior import Posterior
+from understudy.mechanisms.contract import Terms
 from understudy.models.contract import from_numpyro
 from understudy.models.density import density_of
-from understudy.privacy.contract import Terms
 
 
 def normal(n: int, y: Any = None) -> None:

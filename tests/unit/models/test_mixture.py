@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from understudy.errors import Refused
 from understudy.models.density import Density, density_of
 from understudy.models.design_matrix import whitening
-from understudy.models.hurdle_mixture import (
+from understudy.models.mixture.hurdle import (
     LARGEST_SIZE,
     HalfT,
     Hurdle,
@@ -24,8 +24,8 @@ from understudy.models.hurdle_mixture import (
     mixture_log_density,
     normal_below,
 )
-from understudy.models.mixture import SIGMA_FLOOR, SPREAD_FLOOR, Mixture
-from understudy.models.mixture_start import em_start
+from understudy.models.mixture.mixture import SIGMA_FLOOR, SPREAD_FLOOR, Mixture
+from understudy.models.mixture.start import em_start
 from understudy.models.negative_binomial import NegativeBinomial
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey

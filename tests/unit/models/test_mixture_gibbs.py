@@ -17,13 +17,13 @@ from understudy.fitting.diagnostics import ess_bulk
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
 from understudy.fitting.nuts import Chains, Settings, sample
-from understudy.models import mixture_gibbs as gibbs
+from understudy.mechanisms.contract import Terms
 from understudy.models.contract import is_weighted
 from understudy.models.density import density_of
-from understudy.models.hurdle_gibbs import draw_shares, hurdle_sums, sweep_losses
-from understudy.models.mixture import Mixture
-from understudy.models.random_walk import random_walk, scale_walk
-from understudy.privacy.contract import Terms
+from understudy.models.mixture import gibbs
+from understudy.models.mixture.hurdle_gibbs import draw_shares, hurdle_sums, sweep_losses
+from understudy.models.mixture.mixture import Mixture
+from understudy.models.mixture.random_walk import random_walk, scale_walk
 from understudy.survey.survey import Survey
 
 MODEL = Mixture("income", "age", 3, zero_by=("sex",), typical=40_000)

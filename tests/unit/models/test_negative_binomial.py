@@ -10,9 +10,9 @@ import pytest
 import scipy.stats
 
 from understudy.errors import Refused, UnknownName
+from understudy.mechanisms.unweighted import Unweighted
 from understudy.models.density import density_of
 from understudy.models.negative_binomial import NegativeBinomial
-from understudy.privacy.mechanisms import Unweighted
 from understudy.survey.survey import Survey
 from understudy.synthesis import synthesize
 

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from understudy.errors import Refused
+from understudy.mechanisms.modips import Modips
+from understudy.mechanisms.unweighted import Censored, Unweighted
 from understudy.models.beta_regression import BetaRegression
 from understudy.models.multinomial import Multinomial
-from understudy.privacy.mechanisms import Censored, Unweighted
-from understudy.privacy.modips import Modips
 from understudy.release.mixed import Given, synthesize_mixed
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey

@@ -18,13 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import understudy as us
-from understudy import publishing
 from understudy.errors import Refused
+from understudy.ledger.ledger import Ledger
 from understudy.release import checkpoints
+from understudy.release import publish as publishing
 from understudy.release.forecast import forecast
 from understudy.release.prepare import prepare
 from understudy.release.recipe import parse_recipe, read_recipe
-from understudy.verify.ledger import Ledger
 
 RECIPE = """\
 [data]

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from understudy.claim import Claim
-from understudy.release.material import (
+from understudy.report.material import (
     Chains,
     Kind,
     Material,

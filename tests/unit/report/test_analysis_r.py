@@ -14,8 +14,8 @@ import polars as pl
 import pytest
 from release_samples import CODEBOOK, facts, material
 
-from understudy.release.material import PublicFacts
 from understudy.report.analysis import r_example
+from understudy.report.material import PublicFacts
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design, Replicates
 from understudy.survey.survey import Survey

@@ -15,11 +15,11 @@ import pytest
 from release_samples import CODEBOOK, facts, material
 
 from understudy.drawing import INTERNAL
-from understudy.release.material import Material
 from understudy.report.analysis import python_example, r_example, regression
 from understudy.report.claim_parts import claim_parts
 from understudy.report.evidence import gather
 from understudy.report.internal import internal_page
+from understudy.report.material import Material
 from understudy.report.numbers import digits, fixed, shown
 from understudy.report.page import Points, Words
 from understudy.report.public import public_page

@@ -9,8 +9,8 @@ import pytest
 
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.nuts import Settings
+from understudy.mechanisms.contract import plain_terms
 from understudy.models.beta import Beta
-from understudy.privacy.contract import plain_terms
 from understudy.studies.censoring_designs import SHAPES, simulated
 from understudy.studies.shared_fits import shared_fits
 

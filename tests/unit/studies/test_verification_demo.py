@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from understudy.errors import Refused
+from understudy.ledger.accounts import authenticate
 from understudy.studies.verification_demo import confidential, demonstration
-from understudy.verify.accounts import authenticate
 from understudy.verify.config import read_config
 from understudy.verify.query import read_query
 from understudy.verify.service import open_service

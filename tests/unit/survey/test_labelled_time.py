@@ -9,7 +9,7 @@ import pytest
 from pandas.io.stata import StataReader
 
 import understudy as us
-from understudy.survey import labelled_time, labelled_write
+from understudy.survey.formats import labelled_time, labelled_write
 
 SURVEY = us.Survey(pl.DataFrame({"a": [1.5, 2.5], "b": ["x", "y"]}))
 

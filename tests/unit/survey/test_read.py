@@ -20,11 +20,11 @@ import pytest
 from sas_files import Tag, write_sas
 
 from understudy.errors import Refused
-from understudy.survey import labelled_files
 from understudy.survey.codebook import Codebook, Column, write_codebook
 from understudy.survey.design import Design, Replicates
-from understudy.survey.labelled_convert import convert
-from understudy.survey.missing_tags import tag_code
+from understudy.survey.formats import labelled_files
+from understudy.survey.formats.labelled_convert import convert
+from understudy.survey.formats.missing_tags import tag_code
 from understudy.survey.read import distinct_names, read_survey
 
 SECRET = "Confidentia"  # a record's value that no message may repeat
@@ -564,7 +564,7 @@ def test_chunks_join_to_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = tmp_path / "survey.dta"
     write_any(path)
     convert(path, tmp_path / "whole.parquet")
-    monkeypatch.setattr("understudy.survey.labelled_convert.CELLS", 3 * 7)
+    monkeypatch.setattr("understudy.survey.formats.labelled_convert.CELLS", 3 * 7)
     facts = convert(path, tmp_path / "parts.parquet")
     assert facts["rows"] == 300
     assert pl.read_parquet(tmp_path / "parts.parquet").equals(

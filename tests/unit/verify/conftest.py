@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).parent))  # pytest runs in importlib mode
 
 from verification_samples import FINGERPRINT, NewPlace, OpenLedger, make_frame, make_survey
 
-from understudy.verify.accounts import add_user
+from understudy.ledger.accounts import add_user
+from understudy.ledger.ledger import Ledger
 from understudy.verify.confidential import ConfidentialData
-from understudy.verify.ledger import Ledger
 
 
 @pytest.fixture(scope="session")

@@ -23,11 +23,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 from verification_samples import BOOK, FINGERPRINT, make_query
 
-from understudy.verify import answer, chain
+from understudy.ledger import chain
+from understudy.ledger.chain import HeadFile
+from understudy.ledger.journal import Journal
+from understudy.ledger.ledger import Ledger
+from understudy.verify import answer
 from understudy.verify.answer import answer_query
-from understudy.verify.chain import HeadFile
-from understudy.verify.journal import Journal
-from understudy.verify.ledger import Ledger
 
 MOST_STEPS = 200
 

@@ -29,11 +29,11 @@ from verification_samples import (
 
 import understudy.verify
 from understudy.errors import Refused
+from understudy.ledger.accounts import add_user
+from understudy.ledger.ledger import Ledger, OverBudget
 from understudy.verify import answer as answer_module
-from understudy.verify.accounts import add_user
 from understudy.verify.answer import Answer, AnswerFailed, answer_query, stored_answer
 from understudy.verify.confidential import ConfidentialData
-from understudy.verify.ledger import Ledger, OverBudget
 from understudy.verify.partitions import new_key
 
 EVERY: list[dict[str, Any]] = [

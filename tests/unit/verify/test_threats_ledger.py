@@ -16,7 +16,7 @@ import pytest
 from verification_samples import FINGERPRINT, OpenLedger, make_query
 
 from understudy.errors import Refused, UnknownName
-from understudy.verify.accounts import (
+from understudy.ledger.accounts import (
     WrongKey,
     add_user,
     authenticate,
@@ -24,8 +24,8 @@ from understudy.verify.accounts import (
     new_key,
     set_active,
 )
-from understudy.verify.chain import BrokenLedger, HeadFile
-from understudy.verify.ledger import Ledger, OverBudget, Reservation, StillAnswering, StoredAnswer
+from understudy.ledger.chain import BrokenLedger, HeadFile
+from understudy.ledger.ledger import Ledger, OverBudget, Reservation, StillAnswering, StoredAnswer
 
 OTHER = "cd" * 32
 

@@ -23,7 +23,7 @@ from web_samples import Site, make_site, question
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.query import read_query
 from understudy.verify.service import Served
-from understudy.verify.slots import ReplySlot
+from understudy.web.slots import ReplySlot
 
 REPLIES = 2000
 AT_ONCE = 50

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.errors import Refused
-from understudy.verify.epsilon import LARGEST, parse_epsilon, show_epsilon
+from understudy.ledger.epsilon import LARGEST, parse_epsilon, show_epsilon
 
 
 @given(st.integers(1, LARGEST))

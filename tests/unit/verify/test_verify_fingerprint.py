@@ -8,7 +8,7 @@ import ibis
 import polars as pl
 import pytest
 
-from understudy.verify.fingerprint import fingerprint
+from understudy.ledger.fingerprint import fingerprint
 
 FRAME = pl.DataFrame(
     {

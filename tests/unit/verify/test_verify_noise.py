@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest, laplace
 
-from understudy.verify.epsilon import LARGEST, exact_epsilon
+from understudy.ledger.epsilon import LARGEST, exact_epsilon
 from understudy.verify.noise import exact_scale, geometric_count, geometric_sum, laplace_count
 
 

@@ -12,10 +12,10 @@ import pytest
 from verification_samples import BOOK, make_frame, make_query, make_survey
 
 from understudy.errors import Refused
-from understudy.verify.accounts import add_user
+from understudy.ledger.accounts import add_user
+from understudy.ledger.ledger import Ledger
 from understudy.verify.answer import answer_query
 from understudy.verify.confidential import ConfidentialData
-from understudy.verify.ledger import Ledger
 from understudy.verify.mistakes import InvalidQuery
 from understudy.verify.partition_fit import linear_coefficients, logistic_coefficients
 from understudy.verify.released import ReleasedFiles

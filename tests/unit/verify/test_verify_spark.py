@@ -14,10 +14,10 @@ import polars as pl
 import pytest
 from verification_samples import BOOK, make_frame, make_query, partition_numbers
 
+from understudy.ledger.fingerprint import fingerprint
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.verify.confidential import ConfidentialData
-from understudy.verify.fingerprint import fingerprint
 from understudy.verify.partitions import PARTITION, UNIT_NUMBER, new_key, with_partition
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]

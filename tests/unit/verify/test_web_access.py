@@ -13,8 +13,8 @@ import pytest
 from fastapi.routing import APIRoute
 from web_samples import Site, make_site, question
 
-from understudy.verify.accounts import new_key, set_active
-from understudy.verify.sessions import COOKIE, Sessions
+from understudy.ledger.accounts import new_key, set_active
+from understudy.web.sessions import COOKIE, Sessions
 
 V = "/api/v1"
 BODIES: dict[str, Any] = {
@@ -218,7 +218,7 @@ def test_a_session_ends_with_its_key_its_user_and_its_time(
     set_active(site.ledger, "bob", True)
     assert sessions.read(cookie) is not None
     assert Sessions(site.ledger).read(cookie) is None  # another server's secret
-    monkeypatch.setattr("understudy.verify.sessions.time.time", lambda: 1e11)
+    monkeypatch.setattr("understudy.web.sessions.time.time", lambda: 1e11)
     assert sessions.read(cookie) is None
     monkeypatch.undo()
     site.keys["bob"] = new_key(site.ledger, "bob")

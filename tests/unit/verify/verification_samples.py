@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from understudy.ledger.ledger import Ledger
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.estimators import partition_estimates
-from understudy.verify.ledger import Ledger
 from understudy.verify.measures import agreement_flags, discrepancy_steps
 from understudy.verify.partitions import PartitionKey, new_key, with_partition
 from understudy.verify.query import Query, read_query

@@ -17,14 +17,14 @@ import uvicorn
 from fastapi import FastAPI
 from verification_samples import BOOK, make_frame, make_survey
 
+from understudy.ledger.accounts import add_user
+from understudy.ledger.ledger import Ledger
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
-from understudy.verify.accounts import add_user
 from understudy.verify.confidential import ConfidentialData
-from understudy.verify.ledger import Ledger
 from understudy.verify.released import ReleasedFiles
 from understudy.verify.service import Remembered, Served, Service
-from understudy.verify.web import create_app
+from understudy.web.app import create_app
 
 # An answer can be read again when 0.8 of the slot have passed since its reservation. On a busy
 # machine the reservation comes late in the slot; a fifth of it must be enough for that.

@@ -1,0 +1,107 @@
+"""Users and their API keys.
+
+A key is `us_<id>_<secret>`: the id finds the user, the secret is 256 random bits. Only the
+secret's SHA-256 is stored (it has too much entropy for guessing, so no slow hash is needed)
+and it is compared in constant time, for an unknown id as well (threat 16).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from understudy.errors import Refused, UnknownName
+from understudy.ledger.ledger import Ledger
+
+Role = Literal["analyst", "steward"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
+_KEY = re.compile(r"us_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
+
+
+class WrongKey(Refused):
+    """No user has this key; the message never says what was wrong with it."""
+
+    def __init__(self) -> None:
+        super().__init__("This key is not known; check it, or ask the steward for a new one.")
+
+
+@dataclass(frozen=True)
+class User:
+    name: str
+    role: Role
+    active: bool = True
+
+
+def add_user(ledger: Ledger, name: str, role: str = "analyst", by: str = "") -> str:
+    """Add a user; the key, which is shown this once and stored nowhere."""
+    if not _NAME.fullmatch(name):
+        raise Refused("A user name has up to 64 letters, digits, dots, dashes, underscores or @.")
+    if role not in get_args(Role):
+        raise UnknownName("role", role, get_args(Role))
+    with ledger.journal.write() as run:
+        if run("SELECT 1 FROM users WHERE name = ?", name):
+            raise Refused(f"There is a user `{name}` already; choose another name.")
+        key_id, key_hash, key = _new_key()
+        body = {"by": by, "key_hash": key_hash, "key_id": key_id, "role": role}
+        ledger.journal.append(run, "user", holder=name, body=body)
+        run("INSERT INTO users VALUES (?, ?, ?, ?, 1)", name, role, key_id, key_hash)
+    return key
+
+
+def new_key(ledger: Ledger, name: str, by: str = "") -> str:
+    """Replace a user's key; the old one stops working. Budgets stay as they are."""
+    with ledger.journal.write() as run:
+        _require(run("SELECT name FROM users"), name)
+        key_id, key_hash, key = _new_key()
+        body = {"by": by, "key_hash": key_hash, "key_id": key_id}
+        ledger.journal.append(run, "key", holder=name, body=body)
+        run("UPDATE users SET key_id = ?, key_hash = ? WHERE name = ?", key_id, key_hash, name)
+    return key
+
+
+def set_active(ledger: Ledger, name: str, active: bool, by: str = "") -> None:
+    """Shut a user out, or let them in again; what they spent stays spent."""
+    with ledger.journal.write() as run:
+        _require(run("SELECT name FROM users"), name)
+        kind = "enable" if active else "disable"
+        ledger.journal.append(run, kind, holder=name, body={"by": by})
+        run("UPDATE users SET active = ? WHERE name = ?", int(active), name)
+
+
+def authenticate(ledger: Ledger, key: str) -> User:
+    """The active user who holds the key, or WrongKey."""
+    match = _KEY.fullmatch(key) if isinstance(key, str) else None
+    key_id, secret = match.groups() if match else ("", "")
+    with ledger.journal.database.reading() as run:
+        rows = run("SELECT name, role, key_hash, active FROM users WHERE key_id = ?", key_id)
+    name, role, key_hash, active = rows[0] if rows else ("", "analyst", "0" * 64, 0)
+    same = hmac.compare_digest(_hash(secret), key_hash)
+    if not (same and active and rows):
+        raise WrongKey
+    return User(name, role, True)
+
+
+def list_users(ledger: Ledger) -> list[User]:
+    with ledger.journal.database.reading() as run:
+        rows = run("SELECT name, role, active FROM users ORDER BY name")
+    return [User(name, role, bool(active)) for name, role, active in rows]
+
+
+def _new_key() -> tuple[str, str, str]:
+    key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+    return key_id, _hash(secret), f"us_{key_id}_{secret}"
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _require(rows: list[tuple[str, ...]], name: str) -> None:
+    names = [row[0] for row in rows]
+    if name not in names:
+        raise UnknownName("user", name, names)

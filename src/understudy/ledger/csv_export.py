@@ -1,0 +1,49 @@
+"""The steward's exports as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from starlette.responses import Response, StreamingResponse
+
+from understudy.ledger.ledger import Ledger
+from understudy.ledger.views import lines, totals
+
+
+def ledger_csv(ledger: Ledger) -> Response:
+    head = ("number", "at", "kind", "user", "dataset", "epsilon", "refers")
+    rows = (tuple(getattr(line, name) for name in head) for line in lines(ledger))
+    return _file("ledger.csv", head, rows)
+
+
+def totals_csv(ledger: Ledger) -> Response:
+    head = ("user", "dataset", "epsilon", "entries")
+    rows = (tuple(getattr(total, name) for name in head) for total in totals(ledger))
+    return _file("totals.csv", head, rows)
+
+
+def _file(name: str, head: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(_text(head, rows), media_type="text/csv", headers=headers)
+
+
+def _text(head: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
+    page = io.StringIO()
+    writer = csv.writer(page)
+    writer.writerow(head)
+    for row in rows:
+        writer.writerow([_cell(value) for value in row])
+        if page.tell() > 32_000:
+            yield page.getvalue()
+            page.seek(0)
+            page.truncate()
+    yield page.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A text that a spreadsheet would run as a formula is quoted."""
+    risky = isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r")
+    return f"'{value}" if risky else ("" if value is None else value)

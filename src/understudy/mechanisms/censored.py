@@ -1,0 +1,95 @@
+"""Censored likelihood (C §3): clip(alpha_i f_i, -M, M) with M = epsilon/(2m); formal claims.
+
+Proof: docs/proofs/censoring.md. It needs alpha to be fixed: the same function of a record's own
+values whatever the other records are. Weights that were computed from the same database are
+not; then the claim says so. Weights from another file (`weights=`) are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from understudy.claim import Claim, checked_epsilon
+from understudy.dp.contributions import clip_bound
+from understudy.errors import Refused
+from understudy.mechanisms.contract import (
+    Fitted,
+    Fitter,
+    FixedWeights,
+    Mechanism,
+    Prepared,
+    plain_terms,
+    weights_from,
+)
+from understudy.mechanisms.risk_weights import RiskWeights
+from understudy.mechanisms.weighted import checked_scale, fixed_weights
+
+
+@dataclass(frozen=True)
+class Censored(Mechanism):
+    """Censor_w (`weighted=True`) or Censor_uw (`weighted=False`) of the paper.
+
+    `weights` takes the record weights' function from elsewhere: a reference survey on which it is
+    fitted, the function of an earlier release (`fixed_from`), or identification risk
+    (`PairwiseRisk(...)`, on the same data or against its own `reference`). Without it, weights
+    come from an unweighted fit on the same data, as in the paper.
+    """
+
+    formal: ClassVar[bool] = True
+    epsilon: float
+    weighted: bool = True
+    c1: float = 1.0
+    c2: float = 0.0
+    weights: Any = None
+
+    def __post_init__(self) -> None:
+        checked_epsilon(self.epsilon)
+        checked_scale(self.c1, self.c2)
+        if self.weights is not None and not self.weighted:
+            raise Refused("`weights` goes with `weighted=True`; leave one of them out.")
+
+    def fixed_from(self, result: Any) -> Censored:
+        """c1, c2 and the weight function of an earlier release (C §4.5): alpha is then fixed."""
+        return replace(self, weights=fixed_weights(result), weighted=True)
+
+    def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
+        limit = clip_bound(self.epsilon, datasets)
+        # clipped, the density is flat far from the data: chains start from a fit without a clip
+        first = fitter.fit(plain_terms(fitter), "weights")
+        first.check()
+        if not self.weighted:
+            return Prepared(plain_terms(fitter, limit=limit), first.positions)
+        if isinstance(self.weights, RiskWeights):
+            alpha, source = self.weights.settle(fitter)
+            terms = plain_terms(fitter, alpha, limit)
+            return Prepared(terms, first.positions, conditions=(source,))
+        weights, source = self._weights(fitter, first)
+        terms = plain_terms(fitter, weights(fitter), limit)
+        return Prepared(terms, first.positions, weights=weights, conditions=(source,))
+
+    def _weights(self, fitter: Fitter, first: Fitted) -> tuple[FixedWeights, str]:
+        if self.weights is None:
+            return weights_from(first, self.c1, self.c2), (
+                "The record weights alpha were computed from the same database; the claim holds "
+                "for fixed alpha, and does not cover what alpha itself gives away"
+            )
+        source = (
+            "The record weights are a function of each record's own values that was fixed on "
+            "another file; the claim does not cover that file"
+        )
+        if isinstance(self.weights, FixedWeights):
+            return self.weights, source
+        reference = fitter.on(self.weights, "the record weights")
+        fitted = reference.fit(plain_terms(reference), "reference")
+        fitted.check()
+        return weights_from(fitted, self.c1, self.c2), source
+
+    def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
+        name = "Censored with record weights" if self.weighted else "Censored without weights"
+        return Claim(
+            "formal",
+            self.epsilon,
+            conditions=prepared.conditions,
+            mechanism=f"{name}, {datasets} draw{'s' if datasets > 1 else ''}",
+        )

@@ -1,0 +1,224 @@
+"""The mechanism contract: what every mechanism does, in the same order.
+
+1. `prepare`: settle record weights, reference and limit (perhaps with earlier fits);
+2. the fit: the density log prior + sum_i contribution_i, contribution_i =
+   clip(alpha_i (f_i(theta) - f_i(theta_ref)), -limit, limit), which is each row of the table in
+   methods §3 (alpha = 1, no reference and an infinite limit give the posterior itself);
+3. `claim`: what may be said about the m draws.
+
+Mechanisms know nothing of samplers: they ask a `Fitter`, which `understudy.fitting` provides.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.claim import Claim
+from understudy.dp.histogram import Bins, HistogramDraw
+from understudy.dp.record_bounds import RecordBounds
+from understudy.dp.record_weights import linear_weights
+from understudy.errors import Refused
+
+if TYPE_CHECKING:
+    from understudy.models.contract import Model
+    from understudy.survey.survey import Survey
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Generated = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the sampled density needs beside the model.
+
+    `alpha` and `reference_loglik` have shape (n,). A finite `prior_scale` replaces the model's
+    prior by a normal one around `prior_centre` (d,), on the unconstrained scale.
+    """
+
+    alpha: Vector
+    reference_loglik: Vector
+    limit: float = inf
+    prior_centre: Vector | None = None
+    prior_scale: float = inf
+
+
+EXACT_DRAWS = (
+    "Each set of parameters is an exact draw from its density, independent of the others; the "
+    "sampler (MCMC) only approaches this, and the release was made after its diagnostics had passed"
+)
+NOT_PASSED = (
+    "The sampler's diagnostics had not passed; the data holder released nevertheless, and how well "
+    "the files keep the confidential data's features is shown by measures of utility alone"
+)
+SECRET_SEED = "The seed of the random numbers is kept secret"
+
+
+class Fitted(Protocol):
+    """A fit as a mechanism sees it."""
+
+    @property
+    def positions(self) -> Matrix: ...  # (draws, d), all chains
+
+    @property
+    def bounds(self) -> RecordBounds: ...
+
+    def check(self) -> None: ...  # refuses on failed diagnostics
+
+
+class Fitter(Protocol):
+    """One model on one database, ready to be fitted under any terms."""
+
+    @property
+    def model(self) -> Model: ...
+
+    @property
+    def survey(self) -> Survey: ...  # the records that are fitted, on their published scale
+
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def present(self) -> NDArray[np.bool_]: ...  # False: value missing or density infinite
+
+    @property
+    def tolerant(self) -> bool: ...  # failed diagnostics are reported where no epsilon is claimed
+
+    @property
+    def conditions(self) -> tuple[str, ...]: ...  # of every claim about this database
+
+    def fit(self, terms: Terms, stage: str, start: Matrix | None = None) -> Fitted: ...
+
+    def record_loglik(self, position: Vector) -> Vector: ...
+
+    def bounds_over(self, positions: Matrix) -> Vector: ...  # max |f_i|, inf where not present
+
+    def on(self, survey: Any, purpose: str) -> Fitter: ...  # the same model on another survey
+
+    def on_histogram(self, epsilon: float, bins: Bins) -> Fitter: ...  # on a private histogram
+
+    def histogram(self, epsilon: float, bins: Bins) -> HistogramDraw: ...
+
+    def sample_histogram(self, histogram: HistogramDraw, dataset: int) -> Generated: ...
+
+    def generate(
+        self, fitted: Fitted, datasets: int
+    ) -> tuple[list[Generated], list[dict[str, Any]]]: ...
+
+
+@dataclass(frozen=True, eq=False)  # equal only to itself: it holds arrays
+class FixedWeights:
+    """A weight function of one record's own values, fixed on a historical file (C §4.5).
+
+    A record's bound is taken over the historical posterior's draws, then mapped linearly with
+    the historical least and largest bound. It depends on no other record of the new file.
+    """
+
+    positions: Matrix = field(repr=False)
+    low: float
+    high: float
+    c1: float = 1.0
+    c2: float = 0.0
+
+    def __call__(self, fitter: Fitter) -> Vector:
+        bounds = fitter.bounds_over(self.positions)
+        return linear_weights(bounds, self.c1, self.c2, self.low, self.high)
+
+
+def weights_from(fitted: Fitted, c1: float, c2: float) -> FixedWeights:
+    """The linear weight function that an unweighted fit suggests."""
+    bounds = fitted.bounds.loglik
+    finite = bounds[np.isfinite(bounds)]
+    if len(finite) == 0:
+        raise Refused(
+            "Every record has an infinite log-likelihood; check the outcome's bounds or units."
+        )
+    return FixedWeights(fitted.positions, float(finite.min()), float(finite.max()), c1, c2)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What `prepare` settles: the terms, where chains start, and what the claim must add."""
+
+    terms: Terms
+    start: Matrix | None = None
+    fitted: Fitted | None = None
+    weights: FixedWeights | None = None
+    conditions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Released:
+    """What a mechanism gives to `synthesize`; all but the claim and the data stays inside."""
+
+    generated: list[Generated]
+    draws: list[dict[str, Any]]
+    claim: Claim
+    record_weights: Vector
+    bounds: RecordBounds
+    fitted: Fitted | None = None
+    weights: FixedWeights | None = None
+
+
+class Mechanism(ABC):
+    """A mechanism that releases posterior draws; `epsilon` is the total over all data sets."""
+
+    formal: ClassVar[bool] = False  # a formal claim rests on declared facts only
+    has_epsilon: ClassVar[bool] = True  # False: the claim is of kind `risk`
+
+    @abstractmethod
+    def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
+        """Record weights, reference and limit for this database."""
+
+    @abstractmethod
+    def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:
+        """The claim about `datasets` draws, with the mechanism's own conditions."""
+
+    def release(self, fitter: Fitter, datasets: int) -> Released:
+        prepared = self.prepare(fitter, datasets)
+        fitted = prepared.fitted or fitter.fit(prepared.terms, "release", prepared.start)
+        draws_are = EXACT_DRAWS
+        try:
+            fitted.check()
+        except Refused:
+            # a claim without epsilon does not rest on exact draws; every other one does
+            if self.has_epsilon or not fitter.tolerant:
+                raise
+            draws_are = NOT_PASSED
+        generated, draws = fitter.generate(fitted, datasets)
+        claim = self.claim(prepared, fitted, datasets)
+        return Released(
+            generated,
+            draws,
+            with_conditions(claim, [*fitter.conditions, draws_are, SECRET_SEED]),
+            prepared.terms.alpha,
+            fitted.bounds,
+            fitted,
+            prepared.weights,
+        )
+
+
+def with_conditions(claim: Claim, conditions: Sequence[str]) -> Claim:
+    """The claim with the conditions that hold for every claim about this database first."""
+    united = tuple(dict.fromkeys([*conditions, *claim.conditions]))
+    return replace(claim, conditions=united)
+
+
+def plain_terms(fitter: Fitter, alpha: Vector | None = None, limit: float = inf) -> Terms:
+    """Terms without a reference; absent records weigh 0 whatever alpha says."""
+    weights = np.where(fitter.present, 1.0 if alpha is None else alpha, 0.0)
+    return Terms(weights, np.zeros(fitter.n), limit)
+
+
+def checked_share(value: float, name: str) -> float:
+    """A number strictly between 0 and 1, or refused."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise Refused(f"`{name}` must be a number between 0 and 1.")
+    return float(value)

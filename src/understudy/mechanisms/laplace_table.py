@@ -1,0 +1,342 @@
+"""Laplace tables (T §2.4): noise on counts and means of a weighted survey, and on their replicates.
+
+Every number of the table gets Laplace noise; standard errors come from R half-sample replicates
+(Preston 2009) that get noise too. With G tables of margins (all subsets of the by-variables) and
+T statistics, T §2.4 spends epsilon/(2 G T) on each point estimate and epsilon/(2 G T R) on each
+replicate: epsilon/16 and epsilon/160 for counts and means by two variables with R = 10. A record
+lies in one cell of each table, so that cells share a budget. The number of records of each cell
+is public; the records' weights and outcomes are not.
+
+Sensitivities: "observed" are T eq. 8 and 9, the largest over the cells of a table. They were
+read off this database: kind `local`, not a guarantee. "declared" come from the codebook's bounds
+[a, b] of the weight and [c, d] of the outcome, to which values are clipped: b - a for a count,
+b (d - c)/((n - 1) a + b) for a mean of n records (below). Kind `formal`, relation `replace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations
+from math import ceil, nextafter
+from typing import Literal, get_args
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from understudy.claim import Claim, checked_epsilon
+from understudy.dp.noise import integer_laplace
+from understudy.errors import Refused, UnknownName
+from understudy.survey.replicate_weights import first_stage, half_sample_factors
+from understudy.survey.survey import Survey
+from understudy.tables.consistency import consistent_counts, consistent_means, membership
+from understudy.tables.statistics import Statistic, parse_statistic
+
+Sensitivity = Literal["observed", "declared"]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Entry = tuple[str, ...]
+
+ALL = "All"
+GRID = 2**16  # steps of the grid that noise is added on, per unit of sensitivity
+
+
+@dataclass(frozen=True, eq=False)
+class LaplaceTable:
+    """The noisy table and what it promises.
+
+    Columns: the by-columns ("All" on margins), statistic, estimate, se, noise_sd (of the noise in
+    the estimate) and replicate_se. `se` holds sampling and noise: the spread of the replicates
+    without the noise that only the replicates have. `replicate_se` is the whole spread, T's
+    standard error.
+    """
+
+    table: pl.DataFrame
+    claim: Claim
+
+
+@dataclass(frozen=True)
+class _Values:
+    """One statistic on arrays; `y` is None for a count."""
+
+    text: str
+    w: Floats = field(repr=False)
+    y: Floats | None = field(repr=False)
+    w_bounds: tuple[float, float] | None
+    y_bounds: tuple[float, float] | None
+
+    def estimate(self, weight: Floats, cell: Ints, cells: int) -> Floats:
+        count = np.asarray(np.bincount(cell, weight, cells), dtype=np.float64)
+        if self.y is None:
+            return count
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.bincount(cell, weight * self.y, cells) / count)
+
+    def sensitivity(self, factor: Floats, cell: Ints, cells: int) -> float:
+        """The largest over the cells; `factor` multiplies the weights (1, or a replicate's)."""
+        found = [self._of_cell(factor[cell == c], cell == c) for c in range(cells)]
+        return max(found)
+
+    def _of_cell(self, factor: Floats, inside: NDArray[np.bool_]) -> float:
+        if self.w_bounds is not None:
+            return self._declared(factor)
+        w = self.w[inside]
+        width = float(w.max() - w.min())
+        if self.y is None:
+            return width  # T eq. 8
+        product = w * self.y[inside]
+        left = float(w.sum() - width)
+        return float(product.max() - product.min()) / left if left > 0 else 0.0  # T eq. 9
+
+    def _declared(self, factor: Floats) -> float:
+        """Replacing one record (w, y) of a cell, the others W = sum of their weights, mean M:
+        mu - M = w (y - M)/(W + w), so mu moves by at most b (d - c)/(W + b), W >= a (n - 1)."""
+        low, high = self.w_bounds or (0.0, 0.0)
+        largest = float(factor.max())
+        if self.y is None or self.y_bounds is None:
+            return largest * (high - low)
+        others = low * (float(factor.sum()) - largest)
+        width = self.y_bounds[1] - self.y_bounds[0]
+        return largest * high * width / (others + largest * high) if largest > 0 else 0.0
+
+
+def laplace_table(
+    survey: Survey,
+    statistics: str | Sequence[str],
+    by: str | Sequence[str],
+    epsilon: float,
+    sensitivity: Sensitivity = "observed",
+    consistent: bool = False,
+    replicates: int = 10,
+    seed: int = 0,
+) -> LaplaceTable:
+    """Counts and means by cells and all margins, with Laplace noise (T §2.4).
+
+    `seed` draws the half-samples, which are public; the noise is OpenDP's and has no seed.
+    """
+    epsilon = checked_epsilon(epsilon)
+    if sensitivity not in get_args(Sensitivity):
+        raise UnknownName("kind of sensitivity", str(sensitivity), get_args(Sensitivity))
+    if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 2:
+        raise Refused("`replicates` is a whole number of at least 2.")
+    names = _by_names(survey, by)
+    values = _values(survey, statistics, sensitivity)
+    stage = first_stage(survey.frame(), survey.design)
+    rng = np.random.default_rng(seed)
+    drawn = half_sample_factors(stage.stratum, stage.fraction, replicates, rng)
+    factors = drawn[stage.psu]  # (n, R)
+    tables = _tables(survey, names)
+    parts = 2 * len(tables) * len(values)
+    budget = _share(epsilon, parts), _share(epsilon, parts * replicates)
+    rows = []
+    for one in values:
+        for entries, cell in tables:
+            noisy = _noisy_cells(one, cell, len(entries), factors, *budget)
+            rows += [(e, one.text, *numbers) for e, numbers in zip(entries, noisy, strict=True)]
+    if consistent:
+        rows = _made_consistent(rows, [one.text for one in values])
+    return LaplaceTable(_frame(rows, names), _claim(epsilon, sensitivity, survey, replicates))
+
+
+def _noisy_cells(
+    one: _Values, cell: Ints, cells: int, factors: Floats, epsilon: float, of_replicate: float
+) -> list[tuple[float, float, float, float]]:
+    """(estimate, se, noise sd, replicate se) of each cell of one table."""
+    width = one.sensitivity(np.ones(len(cell)), cell, cells)
+    estimate, noise_sd = _noisy(one.estimate(one.w, cell, cells), width, epsilon)
+    squares, used, excess = np.zeros(cells), np.zeros(cells), np.zeros(cells)
+    for r in range(factors.shape[1]):
+        factor = factors[:, r]
+        there = np.bincount(cell, factor, cells) > 0  # public: it depends on the half-sample only
+        # T uses the point estimate's sensitivity; a declared one must cover the doubled weights
+        own = one.sensitivity(factor, cell, cells) if one.w_bounds is not None else width
+        exact = np.where(there, one.estimate(factor * one.w, cell, cells), 0.0)
+        noisy, sd = _noisy(exact, own, of_replicate)
+        squares += np.where(there, (noisy - estimate) ** 2, 0.0)
+        excess += np.where(there, sd**2, 0.0)
+        used += there
+    used = np.maximum(used, 1.0)
+    spread = squares / used
+    variance = np.maximum(spread - excess / used, noise_sd**2)
+    return list(
+        zip(
+            estimate.tolist(),
+            np.sqrt(variance).tolist(),
+            [noise_sd] * cells,
+            np.sqrt(spread).tolist(),
+            strict=True,
+        )
+    )
+
+
+def _share(epsilon: float, parts: int) -> float:
+    """The largest double of which `parts` are at most epsilon, in exact arithmetic."""
+    share = epsilon / parts
+    while parts * Fraction(share) > Fraction(epsilon):
+        share = nextafter(share, 0.0)
+    return share
+
+
+def _noisy(values: Floats, sensitivity: float, epsilon: float) -> tuple[Floats, float]:
+    """Values on a grid of sensitivity/2^16 with integer Laplace noise, and the noise's sd.
+
+    Rounding to the grid moves a difference by at most one step, which the integer sensitivity
+    holds. A table whose cells have one record each has sensitivity 0 under T eq. 8: no noise.
+    """
+    if sensitivity <= 0:
+        return values, 0.0
+    step = sensitivity / GRID
+    whole = ceil(sensitivity / step) + 1
+    noisy = integer_laplace(np.rint(values / step).astype(np.int64), whole, epsilon)
+    return np.asarray(noisy * step, dtype=np.float64), float(np.sqrt(2.0) * whole * step / epsilon)
+
+
+def _by_names(survey: Survey, by: str | Sequence[str]) -> list[str]:
+    names = [by] if isinstance(by, str) else list(by)
+    if len(set(names)) < len(names) or not names:
+        raise Refused("Name at least one by-variable, and each once.")
+    for name in names:
+        if name not in survey.columns:
+            raise UnknownName("by-variable", name, survey.columns)
+    if survey.frame(names).null_count().sum_horizontal().item():
+        raise Refused(
+            "A by-variable has missing values; give these records a level of their own first."
+        )
+    return names
+
+
+def _tables(survey: Survey, names: list[str]) -> list[tuple[list[Entry], Ints]]:
+    """For each subset of the by-variables: its entries, and the entry's number of each record."""
+    frame = survey.frame(names).select(pl.all().cast(pl.String))
+    tables = []
+    for size in range(len(names), -1, -1):
+        for kept in combinations(names, size):
+            full = frame.select(
+                pl.col(name) if name in kept else pl.lit(ALL).alias(name) for name in names
+            )
+            if full.height != frame.height:
+                full = pl.concat([full] * frame.height)
+            entries = full.unique().sort(names)
+            number = entries.with_row_index("number").cast({"number": pl.Int64})
+            cell = full.join(number, on=names, how="left", maintain_order="left")["number"]
+            tables.append(([tuple(row) for row in entries.iter_rows()], cell.to_numpy()))
+    return tables
+
+
+def _values(
+    survey: Survey, statistics: str | Sequence[str], sensitivity: Sensitivity
+) -> list[_Values]:
+    texts = [statistics] if isinstance(statistics, str) else list(statistics)
+    if not texts or len(set(texts)) < len(texts):
+        raise Refused('Name at least one statistic, each once, such as "count" or "mean(y)".')
+    weight = survey.design.weight
+    if weight is None:
+        raise Refused("A Laplace table needs the design weight; name it in the Design.")
+    parsed = [parse_statistic(text, survey.columns) for text in texts]
+    return [_value(survey, weight, one, sensitivity == "declared") for one in parsed]
+
+
+def _value(survey: Survey, weight: str, one: Statistic, declared: bool) -> _Values:
+    if one.kind not in ("count", "mean"):
+        raise Refused(f"Laplace tables hold counts and means; `{one.text}` is neither (T §2.4).")
+    w, w_bounds = _column(survey, weight, declared)
+    if one.x is None:
+        return _Values(one.text, w, None, w_bounds, None)
+    y, y_bounds = _column(survey, one.x, declared)
+    return _Values(one.text, w, y, w_bounds, y_bounds)
+
+
+def _column(survey: Survey, name: str, declared: bool) -> tuple[Floats, tuple[float, float] | None]:
+    series = survey.frame([name])[name]
+    if not series.dtype.is_numeric() or series.null_count():
+        raise Refused(f"`{name}` must be numeric and without missing values in a Laplace table.")
+    numbers = series.cast(pl.Float64).to_numpy()
+    if not declared:
+        return numbers, None
+    column = survey.codebook.columns.get(name)
+    if column is None or column.bounds is None or not column.declared("bounds"):
+        raise Refused(
+            f"A formal Laplace table needs declared bounds of `{name}`; give them in the codebook, "
+            "or use sensitivity='observed', which is no guarantee."
+        )
+    return np.clip(numbers, *column.bounds), column.bounds
+
+
+Row = tuple[Entry, str, float, float, float, float]
+
+
+def _made_consistent(rows: list[Row], texts: list[str]) -> list[Row]:
+    """Margins add up and counts are not negative; se's noise part becomes what is left of it."""
+    counts = [row for row in rows if row[1] == "count"]
+    if not counts or any(row[4] == 0 for row in rows):
+        raise Refused(
+            "A consistent table needs `count` among its statistics, and noise on every number."
+        )
+    inside = membership([row[0] for row in counts], ALL)
+    innermost = np.array([ALL not in row[0] for row in counts])
+    values, variances = _columns(counts)
+    found = consistent_counts(values, variances, inside)
+    made = _updated(counts, found.value, found.noise_variance)
+    for text in texts:
+        if text == "count":
+            continue
+        means = [row for row in rows if row[1] == text]
+        values, variances = _columns(means)
+        fitted = consistent_means(values, variances, inside, found.value[innermost])
+        made += _updated(means, fitted.value, fitted.noise_variance)
+    return made
+
+
+def _columns(rows: list[Row]) -> tuple[Floats, Floats]:
+    return np.array([row[2] for row in rows]), np.array([row[4] for row in rows]) ** 2
+
+
+def _updated(rows: list[Row], values: Floats, noise: Floats) -> list[Row]:
+    new = []
+    for (entry, text, _, se, sd, spread), value, left in zip(rows, values, noise, strict=True):
+        sampling = max(se**2 - sd**2, 0.0)
+        new.append(
+            (
+                entry,
+                text,
+                float(value),
+                float(np.sqrt(sampling + left)),
+                float(np.sqrt(left)),
+                spread,
+            )
+        )
+    return new
+
+
+def _frame(rows: list[Row], names: list[str]) -> pl.DataFrame:
+    keys = {name: [row[0][k] for row in rows] for k, name in enumerate(names)}
+    numbers = ("estimate", "se", "noise_sd", "replicate_se")
+    return pl.DataFrame(
+        {
+            **keys,
+            "statistic": [row[1] for row in rows],
+            **{name: [row[2 + k] for row in rows] for k, name in enumerate(numbers)},
+        }
+    )
+
+
+def _claim(epsilon: float, sensitivity: Sensitivity, survey: Survey, replicates: int) -> Claim:
+    public = "The number of records in each cell and the by-variables are public"
+    halves = (
+        f"Half of epsilon is for the estimates and half for {replicates} half-sample replicates"
+    )
+    if sensitivity == "declared":
+        weight = survey.design.weight
+        clipped = (
+            f"Values were clipped to the declared bounds of the codebook; the noise covers any "
+            f"`{weight}` and outcome within them"
+        )
+        conditions = (public, clipped, halves)
+        return Claim("formal", epsilon, 0.0, "replace", conditions, "Laplace table")
+    observed = (
+        "Sensitivities are those of the observed values (T eq. 8 and 9): they are comparable, and "
+        "no guarantee for another database"
+    )
+    return Claim("local", epsilon, 0.0, "replace", (public, observed, halves), "Laplace table")

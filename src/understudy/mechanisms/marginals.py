@@ -1,0 +1,190 @@
+"""Marginals: synthetic records from noisy low-order tables, where a full cross is hopeless.
+
+Proof: docs/proofs/marginals.md. Every table of `order` columns is counted and gets OpenDP's noise;
+the tables are made consistent (consistent.py), and records are fitted to them (record_pool.py).
+One record is in one cell of each of T tables: the L1 sensitivity of all counts together is T
+when a record is added or removed, 2T when it is replaced. The cells are those of the codebook's
+levels, all of them, so that nothing depends on which are occupied.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.claim import Claim, checked_epsilon
+from understudy.dp.consistent import consistent
+from understudy.dp.noise import exact_scale, integer_laplace
+from understudy.dp.record_pool import Pool, draw_pool, rake_pool, systematic
+from understudy.errors import Refused
+from understudy.mechanisms.modips import (
+    MOST_CELLS,
+    PUBLIC_CELLS,
+    PUBLIC_SIZE,
+    SENSITIVITY,
+    CountRelation,
+    checked_relation,
+)
+from understudy.tables.cross_table import CrossTable
+
+Vector = NDArray[np.float64]
+Columns = tuple[int, ...]
+
+SMALLEST_POOL, LARGEST_POOL = 200_000, 2_000_000
+SWEEPS = 40
+USELESS = 0.1  # expected total variation of the noise in a table, above which we warn
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """All tables of `order` columns at total `epsilon`; each of m data sets has its own noise.
+
+    `relation` is "add-remove" or "replace", which doubles the noise.
+    """
+
+    epsilon: float
+    order: int = 2
+    relation: CountRelation = "add-remove"
+
+    def __post_init__(self) -> None:
+        checked_epsilon(self.epsilon)
+        checked_relation(self.relation)
+        if isinstance(self.order, bool) or self.order not in (1, 2, 3):
+            raise Refused("`order` is the number of columns in each noisy table: 1, 2 or 3.")
+
+    def columns(self, count: int) -> list[Columns]:
+        """The columns of each table, by their places."""
+        return list(combinations(range(count), min(self.order, count)))
+
+    def sensitivity(self, tables: int, datasets: int) -> int:
+        """L1 sensitivity of all counts of m data sets' tables together."""
+        return SENSITIVITY[self.relation] * tables * datasets
+
+    def claim(self, datasets: int, size_is_public: bool) -> Claim:
+        """What m data sets promise; `size_is_public`: as many records as the file has."""
+        return Claim(
+            "formal",
+            self.epsilon,
+            relation=self.relation,
+            conditions=(PUBLIC_CELLS, PUBLIC_SIZE) if size_is_public else (PUBLIC_CELLS,),
+            mechanism=f"Marginals of order {self.order}, {datasets} data sets",
+        )
+
+
+def noisy_tables(
+    table: CrossTable, mechanism: Marginals, columns: Sequence[Columns], datasets: int
+) -> list[Vector]:
+    """One data set's tables with noise at epsilon/m: all that touches the records."""
+    sizes = table.categories.sizes
+    shapes = [tuple(sizes[column] for column in names) for names in columns]
+    exact = marginal_counts(table, columns)
+    sensitivity = mechanism.sensitivity(len(columns), datasets)
+    noisy = integer_laplace(np.concatenate(exact), sensitivity, mechanism.epsilon)
+    cuts = np.cumsum([one.size for one in exact])[:-1]
+    return [
+        one.reshape(shape).astype(np.float64)
+        for one, shape in zip(np.split(noisy, cuts), shapes, strict=True)
+    ]
+
+
+def marginal_counts(table: CrossTable, columns: Sequence[Columns]) -> list[NDArray[np.int64]]:
+    """The exact tables, flattened, the last column fastest."""
+    sizes = table.categories.sizes
+    counted = []
+    for names in columns:
+        shape = tuple(sizes[column] for column in names)
+        cells = np.ravel_multi_index(tuple(table.codes[:, name] for name in names), shape)
+        found = np.bincount(cells, table.counts, minlength=math.prod(shape))
+        counted.append(np.rint(found).astype(np.int64))  # whole numbers below 2^53 are exact
+    return counted
+
+
+def marginal_tables(
+    table: CrossTable,
+    mechanism: Marginals,
+    datasets: int,
+    size: int,
+    rngs: Sequence[np.random.Generator],
+    possible: Callable[[CrossTable], NDArray[np.bool_]],
+) -> tuple[list[CrossTable], list[dict[str, Any]]]:
+    """m synthetic tables of cells, and the noisy tables that each was made from.
+
+    The pool of the first data set serves them all: it was made from released figures. `possible`
+    says which cells the codebook's edit rules allow.
+    """
+    columns = mechanism.columns(len(table.categories.columns))
+    _refuse_cells(table, columns)
+    _warn_useless(table, mechanism, columns, datasets)
+    made, draws = [], []
+    pool, weights = None, np.empty(0)
+    for rng in rngs:
+        noisy = noisy_tables(table, mechanism, columns, datasets)
+        fitted = consistent(noisy, columns)
+        draws.append({"columns": columns, "noisy_tables": noisy})
+        if pool is None:
+            pool = _pool(table, fitted, columns, size, rng, possible)
+            weights = pool.weights
+        weights, _ = rake_pool(pool, weights, fitted, columns, SWEEPS, _tolerance(columns, size))
+        counts = systematic(weights, size, rng)
+        used = counts > 0
+        made.append(CrossTable(table.categories, pool.codes[used], counts[used]))
+    return made, draws
+
+
+def _pool(
+    table: CrossTable,
+    fitted: Sequence[Vector],
+    columns: Sequence[Columns],
+    size: int,
+    rng: np.random.Generator,
+    possible: Callable[[CrossTable], NDArray[np.bool_]],
+) -> Pool:
+    drawn = draw_pool(fitted, columns, min(max(size, SMALLEST_POOL), LARGEST_POOL), rng)
+    allowed = possible(CrossTable(table.categories, drawn.codes, np.ones(len(drawn.codes), int)))
+    if not allowed.any():
+        raise Refused("The codebook's `impossible` conditions leave no cell; correct the rules.")
+    weights = drawn.weights[allowed]
+    return Pool(drawn.codes[allowed], weights / weights.sum())
+
+
+def _tolerance(columns: Sequence[Columns], size: int) -> float:
+    """A fit closer than a tenth of a record per thousand is lost in the rounding to records."""
+    return max(1e-4, len(columns) / (10.0 * size)) if size > 1000 else 1e-3
+
+
+def _refuse_cells(table: CrossTable, columns: Sequence[Columns]) -> None:
+    sizes = table.categories.sizes
+    cells = sum(math.prod(sizes[column] for column in names) for names in columns)
+    if cells > MOST_CELLS:
+        widest = int(np.argmax(sizes))
+        raise Refused(
+            f"The tables have {cells:,} cells together, more than {MOST_CELLS:,}; column "
+            f"`{table.categories.columns[widest]}` has {sizes[widest]} levels: group its levels, "
+            "model fewer columns, or lower the order."
+        )
+
+
+def _warn_useless(
+    table: CrossTable, mechanism: Marginals, columns: Sequence[Columns], datasets: int
+) -> None:
+    """Expected total variation of one noisy table: cells * scale / (2N), on average."""
+    scale = exact_scale(mechanism.sensitivity(len(columns), datasets), mechanism.epsilon)
+    sizes = table.categories.sizes
+    cells = np.mean([math.prod(sizes[column] for column in names) for names in columns])
+    error = float(cells * scale / (2 * table.n))
+    if error > USELESS:
+        warnings.warn(
+            f"At epsilon {mechanism.epsilon:g} for {datasets} data sets the noise alone moves a "
+            f"table by an expected total variation of {min(error, 1):.2g}; epsilon "
+            f"{mechanism.epsilon * error / USELESS:.3g}, fewer columns or data sets, or a lower "
+            "order would say more.",
+            UserWarning,
+            stacklevel=4,
+        )

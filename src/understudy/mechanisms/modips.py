@@ -1,0 +1,156 @@
+"""MODIPS (M §2.2.3): sanitise the table of counts, then synthesize from it.
+
+    n*_k = n_k + noise,  negative ones to 0,  rescaled to N          (once for each data set)
+
+Proof: docs/proofs/modips.md. One record is in one cell, so the L1 sensitivity of the counts is 1
+when a record is added or removed and 2 when it is replaced. m data sets share epsilon evenly.
+What differs is which cells get noise, the `support`:
+
+- "observed": the occupied ones (the report's assumption 3). Which cells are occupied is then
+  seen as it is, so the figure is no guarantee unless that is public.
+- "public": all cells that the codebook allows.
+- "threshold": the occupied ones, and those that stay below a threshold are dropped: (epsilon,
+  delta).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from understudy.claim import Claim, checked_epsilon
+from understudy.dp.noise import Counts, exact_scale, integer_laplace
+from understudy.errors import Refused, UnknownName
+
+Vector = NDArray[np.float64]
+Support = Literal["observed", "public", "threshold"]
+CountRelation = Literal["add-remove", "replace"]
+
+SENSITIVITY = {"add-remove": 1, "replace": 2}
+MOST_CELLS = 10_000_000  # of a full domain; OpenDP's noise takes about 10 microseconds each
+
+OBSERVED_CELLS = (
+    "Which combinations of levels occur is taken from the file and shown as it is: combinations "
+    "that no record has stay empty. The figure holds only if that is public; a record that is "
+    "alone in its cell is not protected"
+)
+PUBLIC_CELLS = "The levels of the columns and the impossible combinations come from public facts"
+PUBLIC_SIZE = "The number of records in the file is public and is not covered"
+
+
+@dataclass(frozen=True)
+class Modips:
+    """MODIPS with total `epsilon` over all data sets (M §2.2.3); `delta` is for "threshold".
+
+    `relation` "add-remove" is the report's (sensitivity 1); "replace" doubles the noise.
+    """
+
+    epsilon: float
+    support: Support = "observed"
+    relation: CountRelation = "add-remove"
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        checked_epsilon(self.epsilon)
+        checked_relation(self.relation)
+        if self.support not in get_args(Support):
+            raise UnknownName("support", str(self.support), get_args(Support))
+        delta = self.delta
+        if isinstance(delta, bool) or not isinstance(delta, (int, float)):
+            raise Refused("`delta` must be a number.")
+        if self.support == "threshold" and not 0 < delta < 1:
+            raise Refused('support="threshold" needs a `delta` between 0 and 1, such as 1e-8.')
+        if self.support != "threshold" and delta != 0:
+            raise Refused('`delta` belongs to support="threshold"; leave it out.')
+
+    @property
+    def sensitivity(self) -> int:
+        return SENSITIVITY[self.relation]
+
+    def scale(self, datasets: int) -> float:
+        """Of the noise in each of m data sets: sensitivity * m / epsilon, rounded up."""
+        return exact_scale(self.sensitivity * datasets, self.epsilon)
+
+    def noisy(self, counts: Counts, datasets: int) -> Counts:
+        """One data set's counts with OpenDP's noise at epsilon/m; below the threshold, 0.
+
+        This is all that touches the records. `counts` are those of the support's cells.
+        """
+        noisy = integer_laplace(counts, self.sensitivity * datasets, self.epsilon)
+        if self.support == "threshold":
+            noisy[noisy < self.threshold(datasets)] = 0
+        return noisy
+
+    def threshold(self, datasets: int) -> int:
+        """The least noisy count that is shown: a cell of one record reaches it with chance delta/m.
+
+        P(1 + Z >= t) = a^(t-1)/(1+a), a = exp(-1/scale), for t >= 1.
+        """
+        scale, share = self.scale(datasets), self.delta / datasets
+        steps = scale * (-math.log(share) - math.log1p(math.exp(-1 / scale)))
+        # a relative slack far above the rounding of logarithms, so that never a step too few
+        return 1 + max(1, math.ceil(steps * (1 + 1e-12)))
+
+    def claim(self, datasets: int, size_is_public: bool) -> Claim:
+        """What m data sets promise; `size_is_public`: as many records as the file has."""
+        conditions = []
+        if self.support == "observed":
+            conditions.append(OBSERVED_CELLS)
+        if self.support == "public":
+            conditions.append(PUBLIC_CELLS)
+        if size_is_public:
+            conditions.append(PUBLIC_SIZE)
+        return Claim(
+            "local" if self.support == "observed" else "formal",
+            self.epsilon,
+            delta=float(self.delta),
+            relation=self.relation,
+            conditions=tuple(conditions),
+            mechanism=f"MODIPS, {self.support} support, {datasets} data sets",
+        )
+
+
+def checked_relation(relation: str) -> None:
+    """Counts are protected under `add-remove` or `replace`."""
+    if relation not in get_args(CountRelation):
+        raise UnknownName("relation of a table of counts", str(relation), get_args(CountRelation))
+
+
+def rescaled(noisy: ArrayLike, size: int) -> Vector:
+    """Negative counts to 0, then all multiplied so that they add up to `size` (M §2.2.4).
+
+    Where nothing is left above 0 the cells share alike, which is what public facts alone say.
+    """
+    positive = np.maximum(np.asarray(noisy), 0).astype(np.float64)
+    total = positive.sum()
+    if total == 0:
+        return np.full(positive.size, size / positive.size)
+    return np.asarray(positive * (size / total), dtype=np.float64)
+
+
+def expected_noisy(expected: ArrayLike, scale: float) -> Vector:
+    """E max(n + Z, 0) for n ~ Poisson(expected) and integer Laplace Z of this scale.
+
+    lambda + a/(1 - a^2) exp(-lambda (1 - a)), a = exp(-1/scale): the clipping at 0 adds the second
+    term. For a large scale a/(1 - a^2) is scale/2, and this is E_k of methods §8.
+    """
+    mean = np.asarray(expected, dtype=np.float64)
+    lifted = 0.5 / math.sinh(1 / scale) if scale > 1e-2 else math.exp(-1 / scale)
+    return np.asarray(mean + lifted * np.exp(mean * math.expm1(-1 / scale)), dtype=np.float64)
+
+
+def expected_bias(shares: ArrayLike, size: int, prior: float, scale: float) -> Vector:
+    """Closed form of the bias of MODIPS cell shares (methods §8); `scale` 0 is MS.
+
+    (N E_k / sum E + prior)/(N + prior K) - pi_k, with E_k = `expected_noisy`(N pi_k).
+    """
+    pi = np.asarray(shares, dtype=np.float64)
+    expected = size * pi
+    if scale > 0:
+        lifted = expected_noisy(expected, scale)
+        expected = size * lifted / lifted.sum()
+    return np.asarray((expected + prior) / (size + prior * pi.size) - pi, dtype=np.float64)

@@ -1,0 +1,182 @@
+"""Mechanisms whose record weights come from identification risk: Marginal, Pairwise, q-way (R).
+
+alpha_i f_i with alpha from R eq. 3 (Marginal), eq. 6-9 (Pairwise) or groups of q records, then
+clip(c alpha + g, 0, 1) (R supplement eq. 10). Weights are computed on the published values of the
+sensitive columns (income, not log income). The claims are of kind `risk`: no epsilon.
+
+`ConstantWeight` is the control that every comparison needs: the same average weight on every
+record, blind to risk.
+
+`Censored(epsilon, weights=PairwiseRisk(...))` embeds the weights in a formal mechanism: with
+`reference=` the weight function is fixed on another file and the claim needs no condition on
+alpha; without it, the claim says that it holds for fixed alpha.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from math import isfinite
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from understudy.claim import Claim
+from understudy.errors import Refused
+from understudy.mechanisms.contract import Fitted, Fitter, Mechanism, Prepared, Vector, plain_terms
+from understudy.risk.patterns import RadiusKind, checked_radius
+from understudy.risk.reference_weights import reference_risk_weights
+from understudy.risk.weights import SmallPatterns, q_way_weights
+from understudy.survey.survey import Survey
+
+SAME_DATABASE = (
+    "The record weights alpha were computed from the identification risk in the same database; "
+    "the claim holds for fixed alpha, and does not cover what alpha itself gives away"
+)
+OTHER_FILE = (
+    "The record weights are a function of each record's own values that was fixed on another "
+    "file; the claim does not cover that file"
+)
+
+
+@dataclass(frozen=True)
+class RiskWeights(Mechanism):
+    """What the risk mechanisms share: who is known, how close is close, and small patterns.
+
+    `known` are the variables that an intruder knows (none: all records in one pattern). `target`
+    is the sensitive variable of the ball, or several; by default all that the model synthesizes.
+    """
+
+    has_epsilon: ClassVar[bool] = False
+    known: tuple[str, ...]
+    radius: float | tuple[float, ...] = 0.2
+    _: KW_ONLY
+    c: float = 1.0
+    g: float = 0.0
+    target: str | tuple[str, ...] | None = None
+    small_patterns: SmallPatterns = "refuse"
+    radius_kind: RadiusKind = "relative"
+    reference: Survey | None = None
+
+    def __post_init__(self) -> None:
+        known = (self.known,) if isinstance(self.known, str) else tuple(self.known)
+        object.__setattr__(self, "known", known)
+        if isinstance(self.radius, Sequence):
+            object.__setattr__(self, "radius", tuple(self.radius))
+        several = self.radius if isinstance(self.radius, tuple) else (self.radius,)
+        checked_radius(self.radius, tuple(str(i) for i in range(len(several))), self.radius_kind)
+        if not (isfinite(self.c) and isfinite(self.g) and self.c >= 0):
+            raise Refused("The adjustments must be finite numbers, with c at least 0.")
+        if self.reference is not None and not isinstance(self.reference, Survey):
+            raise Refused("`reference` must be a Survey with the same columns.")
+
+    @property
+    @abstractmethod
+    def records_together(self) -> int:
+        """q: 1 is R's marginal risk, 2 its pairwise risk."""
+
+    def settle(self, fitter: Fitter) -> tuple[Vector, str]:
+        """alpha (n,), and the sentence that a claim with epsilon must add about it.
+
+        Records without a value (or with an impossible one) belong to no pattern and weigh 0.
+        """
+        targets = self._targets(fitter)
+        frame = fitter.survey.frame([*self.known, *(t for t in targets if t not in self.known)])
+        present = fitter.present
+        kept = frame.filter(pl.Series(present))
+        alpha = np.zeros(fitter.n)
+        alpha[present] = self._of(kept, targets)
+        if not alpha.any():
+            raise Refused("Every record weight is 0; use a larger radius, or raise c or g.")
+        return alpha, SAME_DATABASE if self.reference is None else OTHER_FILE
+
+    def prepare(self, fitter: Fitter, datasets: int) -> Prepared:  # noqa: ARG002
+        alpha, _ = self.settle(fitter)
+        return Prepared(plain_terms(fitter, alpha))
+
+    def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
+        return Claim("risk", None, mechanism=f"{self}, {datasets} draws")
+
+    def _of(self, frame: pl.DataFrame, targets: tuple[str, ...]) -> Vector:
+        q = self.records_together
+        if self.reference is None:
+            return q_way_weights(
+                frame, self.known, targets, self.radius, q, self.c, self.g,
+                self.small_patterns, self.radius_kind,
+            )  # fmt: skip
+        if len(targets) > 1 or isinstance(self.radius, tuple):
+            raise Refused("Weights against a reference are for one sensitive variable; name it.")
+        return reference_risk_weights(
+            frame, self.reference, self.known, targets[0], self.radius, q, self.c, self.g,
+            self.radius_kind,
+        )  # fmt: skip
+
+    def _targets(self, fitter: Fitter) -> tuple[str, ...]:
+        if self.target is None:
+            return tuple(fitter.model.sensitive)
+        return (self.target,) if isinstance(self.target, str) else tuple(self.target)
+
+    def __str__(self) -> str:
+        known = ", ".join(self.known) or "no variable"
+        return f"{type(self).__name__} (known: {known}; radius {self.radius})"
+
+
+@dataclass(frozen=True)
+class MarginalRisk(RiskWeights):
+    """alpha_i = 1 - IR_i: a record's own risk (R eq. 3)."""
+
+    c: float = 1.0
+    g: float = 0.0
+
+    @property
+    def records_together(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True)
+class PairwiseRisk(RiskWeights):
+    """alpha_i from the joint risk of i with each other record of its pattern (R eq. 6-9)."""
+
+    c: float = 1.0
+    g: float = 0.0
+
+    @property
+    def records_together(self) -> int:
+        return 2
+
+
+@dataclass(frozen=True)
+class QWayRisk(RiskWeights):
+    """alpha_i from the joint risk of groups of q records, at the cost of the pairwise weights."""
+
+    q: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.q, bool) or not isinstance(self.q, int) or self.q < 1:
+            raise Refused("The number of records that are taken together, q, must be 1, 2, 3, ...")
+
+    @property
+    def records_together(self) -> int:
+        return self.q
+
+
+@dataclass(frozen=True)
+class ConstantWeight(Mechanism):
+    """alpha_i = value for every record: what downweighting does without looking at risk."""
+
+    has_epsilon: ClassVar[bool] = False
+    value: float
+
+    def __post_init__(self) -> None:
+        value: Any = self.value
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
+            raise Refused("A constant record weight must be a number above 0 and at most 1.")
+
+    def prepare(self, fitter: Fitter, datasets: int) -> Prepared:  # noqa: ARG002
+        return Prepared(plain_terms(fitter, np.full(fitter.n, float(self.value))))
+
+    def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
+        return Claim("risk", None, mechanism=f"Constant weight {self.value:g}, {datasets} draws")

@@ -1,0 +1,172 @@
+"""Weighted and Weighted-e pseudo posteriors (C §2.1 and §2.2): asymptotic claims.
+
+Both fit the model without weights first, take D_i = max |f_i| over its draws, turn them into
+record weights alpha_i, and fit again with contributions alpha_i f_i (C eq. 2.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any, Literal
+
+from understudy.claim import Claim, checked_epsilon
+from understudy.dp.calibrate import calibrate
+from understudy.dp.contributions import clip_bound
+from understudy.dp.record_weights import inverse_weights, linear_weights, truncate_weights
+from understudy.errors import Refused, UnknownName
+from understudy.mechanisms.contract import (
+    Fitted,
+    Fitter,
+    FixedWeights,
+    Mechanism,
+    Prepared,
+    Vector,
+    plain_terms,
+    weights_from,
+)
+
+ABSOLUTE_TOLERANCE = 0.03  # a tuned bound is at most this far below its target, or 2 %
+
+
+@dataclass(frozen=True)
+class Weighted(Mechanism):
+    """alpha_i f_i, with a target for the total epsilon or for the per-draw bound, or neither.
+
+    `map="linear"` is alpha = clip(c1 (1 - (D - min D)/(max D - min D)) + c2, 0, 1), decision 005;
+    `map="inverse"` is alpha = min(1, target/D). A target is met by scaling c1 (or the inverse
+    map's target) in a few refits; with neither, the weights are as they come and the claim
+    states the epsilon that results.
+    """
+
+    epsilon: float | None = None
+    bound: float | None = None
+    map: Literal["linear", "inverse"] = "linear"
+    c1: float = 1.0
+    c2: float = 0.0
+    weights: FixedWeights | None = None
+
+    def __post_init__(self) -> None:
+        if self.epsilon is not None and self.bound is not None:
+            raise Refused("Give `epsilon` (over all data sets) or `bound` (per draw), not both.")
+        if self.epsilon is not None:
+            checked_epsilon(self.epsilon)
+        if self.bound is not None and not (_is_number(self.bound) and self.bound > 0):
+            raise Refused("`bound` must be a finite number above 0.")
+        if self.map not in ("linear", "inverse"):
+            raise UnknownName("map of the record weights", str(self.map), ("linear", "inverse"))
+        if self.map == "inverse" and self.epsilon is None and self.bound is None:
+            raise Refused("The inverse map needs a target; give `epsilon` or `bound`.")
+        checked_scale(self.c1, self.c2)
+
+    def fixed_from(self, result: Any) -> Weighted:
+        """The same weight function, c1 and c2 on a later file (C §4.5); no target is sought."""
+        return replace(self, weights=fixed_weights(result), epsilon=None, bound=None, map="linear")
+
+    def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
+        if self.weights is not None:
+            return Prepared(plain_terms(fitter, self.weights(fitter)), weights=self.weights)
+        first = fitter.fit(plain_terms(fitter), "weights")
+        first.check()
+        bounds = first.bounds.loglik
+        target = clip_bound(self.epsilon, datasets) if self.epsilon is not None else self.bound
+        if target is None:
+            terms = plain_terms(fitter, linear_weights(bounds, self.c1, self.c2))
+            return Prepared(terms, first.positions, weights=weights_from(first, self.c1, self.c2))
+
+        def alpha_at(scale: float) -> Vector:
+            if self.map == "inverse":
+                return inverse_weights(bounds, scale * target)
+            return linear_weights(bounds, scale * self.c1, self.c2)
+
+        def fit_at(scale: float, previous: Fitted | None, stream: int) -> tuple[float, Fitted]:
+            start = (previous or first).positions
+            stage = f"release {stream}" if stream else "release"
+            fitted = fitter.fit(plain_terms(fitter, alpha_at(scale)), stage, start)
+            return fitted.bounds.overall, fitted
+
+        found = calibrate(fit_at, target, tolerance=min(0.02, ABSOLUTE_TOLERANCE / target))
+        terms = plain_terms(fitter, alpha_at(found.scale))
+        fixed = weights_from(first, found.scale * self.c1, self.c2)
+        return Prepared(terms, fitted=found.fit, weights=fixed if self.map == "linear" else None)
+
+    def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
+        epsilon = 2 * datasets * fitted.bounds.overall
+        if self.epsilon is not None:
+            epsilon = self.epsilon  # the target: public, and not below what came out
+        elif self.bound is not None:
+            epsilon = 2 * datasets * self.bound
+        return Claim(
+            "asymptotic",
+            epsilon,
+            conditions=(bound_condition(fitted),),
+            mechanism=f"Weighted, {datasets} draw{'s' if datasets > 1 else ''}",
+        )
+
+
+@dataclass(frozen=True)
+class WeightedE(Mechanism):
+    """Weighted, with alpha*_i = 0 where max |alpha_i f_i| > epsilon/(2m) (C §2.2), refitted."""
+
+    epsilon: float
+    c1: float = 1.0
+    c2: float = 0.0
+
+    def __post_init__(self) -> None:
+        checked_epsilon(self.epsilon)
+        checked_scale(self.c1, self.c2)
+
+    def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
+        limit = clip_bound(self.epsilon, datasets)
+        first = fitter.fit(plain_terms(fitter), "weights")
+        first.check()
+        weights = weights_from(first, self.c1, self.c2)
+        alpha = plain_terms(fitter, linear_weights(first.bounds.loglik, self.c1, self.c2)).alpha
+        second = fitter.fit(plain_terms(fitter, alpha), "weighted", first.positions)
+        second.check()
+        kept = truncate_weights(alpha, second.bounds.weighted, limit)
+        if not kept.any():
+            raise Refused("Weighted-e drops every record at this epsilon; ask for a larger one.")
+        return Prepared(plain_terms(fitter, kept), second.positions, weights=weights)
+
+    def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
+        reached = 2 * datasets * fitted.bounds.overall
+        condition = (
+            "Records were dropped to approach the target epsilon "
+            f"{self.epsilon:g}; dropping does not enforce it, and the claim states what came out "
+            "where that is larger"
+        )
+        return Claim(
+            "asymptotic",
+            max(self.epsilon, reached),
+            conditions=(bound_condition(fitted), condition),
+            mechanism=f"Weighted-e, {datasets} draw{'s' if datasets > 1 else ''}",
+        )
+
+
+def bound_condition(fitted: Fitted) -> str:
+    """The number of draws belongs to the claim: a maximum grows with it."""
+    return (
+        "The bound of a record's contribution is the maximum over "
+        f"{fitted.bounds.draws:,} posterior draws; more draws give a larger one"
+    )
+
+
+def fixed_weights(result: Any) -> FixedWeights:
+    """The weight function of an earlier synthesis."""
+    weights = getattr(result, "weights", None)
+    if not isinstance(weights, FixedWeights):
+        raise Refused(
+            "`fixed_from` takes the result of `synthesize` with a mechanism that has linear record "
+            "weights (Weighted, WeightedE or Censored)."
+        )
+    return weights
+
+
+def checked_scale(c1: float, c2: float) -> None:
+    if not (_is_number(c1) and _is_number(c2) and c1 > 0):
+        raise Refused("c1 must be a finite number above 0 and c2 a finite number.")
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and isfinite(value)

@@ -1,0 +1,151 @@
+"""Who is calling: a key for the API, a session for the pages, and how often.
+
+This runs before a request's body is looked at. The API takes keys only, never cookies, so a
+foreign page cannot make a browser call it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from understudy.ledger.accounts import User, WrongKey, authenticate
+from understudy.ledger.ledger import Ledger
+from understudy.web.limits import RateLimit, TooMany
+from understudy.web.refusals import API, failure, on_refusal
+from understudy.web.sessions import COOKIE, Session, Sessions, same_token
+
+WRONG_KEYS_PER_MINUTE = 30  # per address
+
+_bearer = HTTPBearer(auto_error=False, description="Your API key.")
+Key = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+
+
+class Gate:
+    """Finds the caller, counts the request, and lets the API be called with a key only."""
+
+    def __init__(self, app: ASGIApp, ledger: Ledger, sessions: Sessions, per_minute: int) -> None:
+        self.app = app
+        self.ledger = ledger
+        self.sessions = sessions
+        self.limit = RateLimit(per_minute)
+        self.wrong = RateLimit(WRONG_KEYS_PER_MINUTE)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request = Request(scope)
+        refused = await self._refused(request)
+        await (refused or self.app)(scope, receive, send)
+
+    async def _refused(self, request: Request) -> Response | None:
+        request.state.session = None
+        request.state.user = None
+        request.state.wrong_keys = self.wrong
+        try:
+            if request.url.path.startswith(API):
+                return await self._by_key(request)
+            cookie = request.cookies.get(COOKIE)
+            if cookie is not None:
+                request.state.session = await run_in_threadpool(self.sessions.read, cookie)
+            if request.state.session is not None:
+                self.limit.take(request.state.session.user.name)
+        except (TooMany, WrongKey) as refusal:
+            return on_refusal(request, refusal)
+        return None
+
+    async def _by_key(self, request: Request) -> Response | None:
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not key.strip():
+            sentence = "Send your key as `Authorization: Bearer KEY`."
+            return failure(request, 401, sentence, {"WWW-Authenticate": "Bearer"})
+        try:
+            user = await run_in_threadpool(authenticate, self.ledger, key.strip())
+        except WrongKey:
+            self.wrong.take(address(request))
+            raise
+        self.limit.take(user.name)
+        request.state.user = user
+        return None
+
+
+def address(request: Request) -> str:
+    return request.client.host if request.client else "unknown"
+
+
+def analyst(request: Request, _key: Key) -> User:
+    """The calling analyst of an API route."""
+    return _with_role(request.state.user, "analyst")
+
+
+def steward(request: Request, _key: Key) -> User:
+    return _with_role(request.state.user, "steward")
+
+
+def anyone(request: Request, _key: Key) -> User:
+    if request.state.user is None:
+        raise HTTPException(401)
+    user: User = request.state.user
+    return user
+
+
+class SignInFirst(Exception):
+    """A page that needs a session was asked for without one."""
+
+
+def to_sign_in(_request: Request, _error: Exception) -> Response:
+    return RedirectResponse("/sign-in", 303)
+
+
+def page_session(request: Request) -> Session:
+    session: Session | None = request.state.session
+    if session is None:
+        raise SignInFirst
+    return session
+
+
+def analyst_session(request: Request) -> Session:
+    session = page_session(request)
+    _with_role(session.user, "analyst")
+    return session
+
+
+def steward_session(request: Request) -> Session:
+    session = page_session(request)
+    _with_role(session.user, "steward")
+    return session
+
+
+def from_here(request: Request) -> None:
+    """Refuse a form that a browser sent from another site.
+
+    Our own pages send no referrer, and browsers then call their origin "null".
+    """
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise HTTPException(403)
+    origin = request.headers.get("origin")
+    if origin not in (None, "null") and origin.split("://")[-1] != request.headers.get("host"):
+        raise HTTPException(403)
+
+
+def check_form(request: Request, session: Session, token: str | None) -> None:
+    """Refuse a form that was not made by this session."""
+    from_here(request)
+    if not same_token(token, session):
+        raise HTTPException(403)
+
+
+def _with_role(user: User | None, role: str) -> User:
+    if user is None:
+        raise HTTPException(401)
+    if user.role != role:
+        raise HTTPException(403)
+    return user

@@ -1,0 +1,100 @@
+"""The web application: shells, routes and pages put together.
+
+From the outside in: headers on every reply; nothing escapes; replies to questions at their
+slot; bounded bodies; who is calling; then the routes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.templating import Jinja2Templates
+
+from understudy.errors import Refused
+from understudy.verify.service import Service
+from understudy.web import api, pages, steward_api, steward_pages
+from understudy.web.access import Gate, SignInFirst, to_sign_in
+from understudy.web.headers import BodyLimit, NothingEscapes, SecurityHeaders
+from understudy.web.refusals import on_http, on_invalid, on_refusal
+from understudy.web.sessions import Sessions
+from understudy.web.slots import ReplySlot
+
+FOLDER = Path(__file__).parent / "templates"
+SLOTTED = (api.VERIFY, pages.ASK)
+
+
+def create_app(
+    service: Service,
+    *,
+    places: int = 8,
+    requests_per_minute: int = 240,
+    session_minutes: float = 60.0,
+    https: bool = False,
+    notice: str = "",
+) -> FastAPI:
+    """The server for a service. `notice` stands on every page (a demonstration says so)."""
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    app = FastAPI(
+        title="Understudy verification server",
+        description="Check estimates from a synthetic release against the confidential data.",
+        version="1",
+        docs_url=None,  # the documentation pages would load scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
+    sessions = Sessions(service.ledger, session_minutes)
+    templates = Jinja2Templates(FOLDER)
+    templates.env.globals["notice"] = notice
+    state = app.state
+    state.service, state.sessions, state.templates, state.https = (
+        service,
+        sessions,
+        templates,
+        https,
+    )
+    state.places, state.fitting = asyncio.Semaphore(places), asyncio.Semaphore(1)
+
+    app.add_middleware(
+        Gate, ledger=service.ledger, sessions=sessions, per_minute=requests_per_minute
+    )
+    app.add_middleware(BodyLimit)
+    app.add_middleware(ReplySlot, seconds=service.slot_seconds, paths=SLOTTED)
+    app.add_middleware(NothingEscapes)
+    app.add_middleware(SecurityHeaders, https=https)
+
+    app.add_exception_handler(Refused, on_refusal)
+    app.add_exception_handler(HTTPException, on_http)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(SignInFirst, to_sign_in)
+
+    for router in (api.router, steward_api.router, pages.router, steward_pages.router):
+        app.include_router(router)
+    app.add_api_route("/style.css", _style, include_in_schema=False)
+    app.add_api_route("/health", _health, include_in_schema=False)
+    return app
+
+
+def _style() -> Response:
+    return FileResponse(FOLDER / "style.css", media_type="text/css")
+
+
+def _health(request: Request) -> Any:
+    """Whether the ledger can be read; for a supervisor."""
+    with request.app.state.service.ledger.journal.database.reading() as run:
+        run("SELECT number FROM head")
+    return JSONResponse({"ok": True})

@@ -1,0 +1,137 @@
+"""The theorem of docs/proofs/censoring.md on any database, and the designs that nearly reach it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from understudy.audit.epsilon_bound import exact_epsilon
+from understudy.audit.problems import (
+    BLANK,
+    FLAT,
+    GRID,
+    MECHANISMS,
+    RARE,
+    GridFitter,
+    grid_neighbours,
+)
+from understudy.mechanisms.contract import Terms
+
+POSTERIOR = [name for name in MECHANISMS if name != "perturbed-histogram"]
+value = st.floats(-1e6, 1e6)
+
+
+def by_hand(pair, values, reference):
+    """One draw's posterior in plain Python, with SciPy's normal density and M = epsilon/2."""
+    M = pair.epsilon / 2
+    alpha = 1.0 if pair.mechanism == "censored" else 0.5
+    weights = []
+    for theta, prior in zip(GRID, pair.log_prior, strict=True):
+        total = prior
+        for y in values:
+            if math.isnan(y):
+                continue
+            f = stats.norm.logpdf(y, theta, pair.sigma)
+            if pair.mechanism == "reference-censored":
+                f -= stats.norm.logpdf(y, reference, pair.sigma)
+            total += min(M, max(-M, alpha * f))
+        weights.append(total)
+    mass = np.exp(np.array(weights) - max(weights))
+    return mass / mass.sum()
+
+
+@pytest.mark.parametrize("mechanism", POSTERIOR)
+@pytest.mark.parametrize("relation", ["blank", "replace"])
+def test_posteriors_agree_with_plain_python(mechanism, relation):
+    for pair in grid_neighbours(mechanism, 1.0, relation):
+        for values, found in zip((pair.first, pair.second), pair.log_posteriors(), strict=True):
+            expected = by_hand(pair, values, pair.reference[0])
+            np.testing.assert_allclose(np.exp(found), expected, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("mechanism", POSTERIOR)
+def test_neighbours_differ_in_one_record(mechanism):
+    for relation in ("blank", "replace"):
+        for pair in grid_neighbours(mechanism, 1.0, relation):
+            np.testing.assert_array_equal(pair.first[:-1], pair.second[:-1])
+            assert math.isnan(pair.second[-1]) == (relation == "blank")
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_no_database_loses_more_than_the_theorem_allows(data):
+    """Any records, any prior, any fixed weights and references: the theorem, by search."""
+    others = data.draw(st.lists(value, max_size=4))
+    n = len(others) + 1
+    sigma, M = data.draw(st.floats(0.001, 3)), data.draw(st.floats(0.01, 3))
+    log_prior = np.array(data.draw(st.lists(st.floats(-30, 0), min_size=41, max_size=41)))
+    alpha = np.array(data.draw(st.lists(st.floats(0, 1), min_size=n, max_size=n)))
+    theta_ref = data.draw(st.one_of(st.none(), st.floats(-2, 2)))
+
+    def released(last):
+        fitter = GridFitter(np.array([*others, last]), sigma, log_prior)
+        reference = np.zeros(n) if theta_ref is None else fitter.record_loglik([theta_ref])
+        return fitter.log_posterior(Terms(np.where(fitter.present, alpha, 0.0), reference, M))
+
+    with_one, with_other, blanked = map(released, (data.draw(value), data.draw(value), BLANK))
+    assert exact_epsilon(with_one, blanked) <= 2 * M + 1e-9
+    assert exact_epsilon(with_one, with_other) <= 4 * M + 1e-9
+
+
+@pytest.mark.parametrize("mechanism", POSTERIOR)
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+def test_the_worst_record_reaches_the_claim_up_to_a_few_per_cent(mechanism, epsilon):
+    for relation in ("blank", "replace"):
+        worst = grid_neighbours(mechanism, epsilon, relation)[0]
+        claim = worst.claim()
+        claimed = claim.epsilon if relation == "blank" else claim.epsilon_replace
+        assert claimed == epsilon * (1 if relation == "blank" else 2)
+        assert 0.95 * claimed < exact_epsilon(*worst.log_posteriors()) <= claimed + 1e-9
+
+
+def test_the_exact_loss_on_the_worst_record_in_closed_form():
+    """2M - log(1 + p (e^2M - 1)), p the blanked posterior of RARE (docs/proofs, tightness)."""
+    pair = grid_neighbours("censored", 1.0, "blank")[0]
+    p = np.exp(pair.log_posteriors()[1])[np.abs(GRID - RARE) < 0.04].sum()
+    closed = 1.0 - math.log1p(p * math.expm1(1.0))
+    assert exact_epsilon(*pair.log_posteriors()) == pytest.approx(closed, abs=2e-3)
+
+
+@pytest.mark.parametrize("mechanism", POSTERIOR)
+def test_two_draws_share_the_claim_when_both_are_paid_for(mechanism):
+    """m = 2: the mechanism halves M, and the pair of draws stays within the same epsilon."""
+    worst = grid_neighbours(mechanism, 1.0, "blank", datasets=2)[0]
+    assert worst.claim().epsilon == 1.0
+    assert 0.95 < exact_epsilon(*worst.log_posteriors()) <= 1.0 + 1e-9
+    unpaid = grid_neighbours(mechanism, 1.0, "blank", "two-draws")[0]
+    assert exact_epsilon(*unpaid.log_posteriors()) == pytest.approx(
+        2 * exact_epsilon(*replace(unpaid, mutant=None).log_posteriors())
+    )
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "mutant"),
+    [("censored-weighted", "weights-from-data"), ("reference-censored", "reference-from-data")],
+)
+def test_a_setting_from_the_data_loses_far_more_than_one_record_s_share(mechanism, mutant):
+    moved = grid_neighbours(mechanism, 1.0, "blank", mutant)[1]
+    sound = replace(moved, mutant=None)
+    assert exact_epsilon(*sound.log_posteriors()) <= 1.0 + 1e-9
+    assert exact_epsilon(*moved.log_posteriors()) > 5.0
+
+
+def test_the_claim_for_weights_from_the_same_data_says_that_alpha_must_be_fixed():
+    claim = grid_neighbours("censored-weighted", 1.0, "blank", "weights-from-data")[0].claim()
+    assert any("fixed alpha" in condition for condition in claim.conditions)
+
+
+def test_quantiles_of_an_exact_fit_have_its_mean():
+    fitter = GridFitter(np.full(50, 0.5), 0.3, FLAT)
+    terms = Terms(np.ones(50), np.zeros(50))
+    assert fitter.fit(terms, "reference").positions.mean() == pytest.approx(0.5, abs=1e-3)

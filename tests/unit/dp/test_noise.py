@@ -1,0 +1,87 @@
+"""Integer Laplace noise: its scale in exact arithmetic, its distribution in closed form."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from understudy.dp import noise
+from understudy.dp.noise import exact_scale, integer_laplace
+from understudy.errors import Refused
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.floats(1e-9, 1e6), st.integers(1, 10))
+def test_the_scale_is_the_smallest_double_that_keeps_the_promise(epsilon, sensitivity):
+    scale = exact_scale(sensitivity, epsilon)
+    assert Fraction(scale) * Fraction(epsilon) >= sensitivity
+    assert Fraction(math.nextafter(scale, 0.0)) * Fraction(epsilon) < sensitivity
+
+
+def test_plain_division_would_sometimes_be_too_small():
+    """The rule is needed: 2/epsilon in doubles falls short for many an epsilon."""
+    grid = [k / 100 for k in range(1, 1000)]
+    short = [e for e in grid if Fraction(2 / e) * Fraction(e) < 2]
+    assert short
+    assert all(exact_scale(2, e) > 2 / e for e in short)
+
+
+@pytest.mark.parametrize(("sensitivity", "epsilon"), [(2, 1.0), (2, 5.0), (1, 0.3)])
+def test_noise_has_the_closed_form_distribution(sensitivity, epsilon):
+    """P(k) = (1 - a)/(1 + a) a^|k|, a = exp(-epsilon/sensitivity): chi-square on pooled cells."""
+    trials = 30_000
+    drawn = integer_laplace(np.full(trials, 17), sensitivity, epsilon) - 17
+    a = math.exp(-epsilon / sensitivity)
+    edge = 0
+    while trials * (a ** (edge + 2) / (1 + a)) > 20:  # the tail cell beyond the edge
+        edge += 1
+    cells = np.clip(drawn, -edge - 1, edge + 1)
+    support = np.arange(-edge - 1, edge + 2)
+    share = (1 - a) / (1 + a) * a ** np.abs(support)
+    share[[0, -1]] = a ** (edge + 1) / (1 + a)
+    assert share.sum() == pytest.approx(1.0)
+    found = [(cells == k).sum() for k in support]
+    assert stats.chisquare(found, share * trials).pvalue > 1e-6
+
+
+def test_entries_are_independent():
+    drawn = integer_laplace(np.zeros(20_000, dtype=int), 2, 1.0).reshape(-1, 2)
+    assert abs(np.corrcoef(drawn.T)[0, 1]) < 6 / math.sqrt(10_000)
+
+
+def test_noise_cannot_be_seeded():
+    """Two calls differ whatever NumPy's state is, and the file uses no other randomness."""
+    counts = np.zeros(50, dtype=int)
+    np.random.seed(1)
+    first = integer_laplace(counts, 2, 0.1)
+    np.random.seed(1)
+    assert (first != integer_laplace(counts, 2, 0.1)).any()
+    names = {n.attr for n in ast.walk(ast.parse(inspect.getsource(noise))) if hasattr(n, "attr")}
+    assert not names & {"random", "default_rng", "RandomState"}
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 1e-12])
+def test_an_epsilon_without_meaning_is_refused(epsilon):
+    with pytest.raises(Refused):
+        integer_laplace(np.zeros(2, dtype=int), 2, epsilon)
+
+
+@pytest.mark.parametrize("counts", [np.zeros(2), np.zeros((2, 2), dtype=int)])
+def test_only_vectors_of_whole_counts_get_integer_noise(counts):
+    with pytest.raises(Refused, match="whole counts"):
+        integer_laplace(counts, 2, 1.0)
+
+
+def test_other_refusals():
+    with pytest.raises(Refused, match="sensitivity"):
+        exact_scale(0, 1.0)
+    with pytest.raises(Refused, match="out of range"):
+        exact_scale(2, 5e-324)

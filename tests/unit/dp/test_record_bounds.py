@@ -1,0 +1,55 @@
+"""Record bounds: equal to the whole matrix by brute force, and bounded in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from jax import Array
+
+import understudy.models.contract  # noqa: F401 (turns on double precision)
+from understudy.dp import record_bounds as module
+from understudy.dp.record_bounds import record_bounds
+
+
+def normal_loglik(position: Array, arrays: Any) -> Array:
+    return -0.5 * (arrays["y"] - position[0]) ** 2 - 0.5 * jnp.log(2 * jnp.pi)
+
+
+@pytest.mark.parametrize(("draws", "n"), [(1, 5), (64, 7), (130, 300), (65, 1)])
+def test_maxima_equal_the_whole_matrix(draws: int, n: int) -> None:
+    rng = np.random.default_rng(draws)
+    y, positions = rng.normal(size=n) * 3, rng.normal(size=(draws, 1))
+    alpha, reference = rng.uniform(size=n), rng.normal(size=n)
+    loglik = scipy.stats.norm.logpdf(y[None, :], positions, 1.0)
+    gain = alpha * (loglik - reference)
+    found = record_bounds(normal_loglik, positions, {"y": y}, alpha, reference, 1.5)
+    np.testing.assert_allclose(found.loglik, np.abs(loglik).max(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(found.weighted, np.abs(gain).max(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(found.contribution, np.minimum(found.weighted, 1.5), rtol=1e-13)
+    assert found.overall == found.contribution.max() <= 1.5
+    assert found.censored == int((np.abs(gain).max(axis=0) > 1.5).sum())
+    assert found.draws == draws
+
+
+def test_infinite_and_undefined_log_likelihoods_have_no_bound() -> None:
+    y = np.array([0.0, np.inf, np.nan])
+    found = record_bounds(normal_loglik, np.zeros((3, 1)), {"y": y}, [1, 0, 0], [0, 0, 0], 1.0)
+    assert np.isfinite(found.loglik[0])
+    assert found.loglik[1:].tolist() == [np.inf, np.inf]
+    assert found.contribution[1:].tolist() == [0.0, 0.0]  # weight 0 contributes nothing
+
+
+def test_a_million_records_and_a_thousand_draws_fit_into_two_gigabytes() -> None:
+    n, draws = 1_000_000, 1000
+    like = np.zeros(n)
+    block = max(1, module.BLOCK_NUMBERS // n)
+    compiled = module._maxima.lower(
+        normal_loglik, block, np.zeros((draws, 3)), {"y": like}, like, like, jnp.asarray(1.0)
+    ).compile()
+    memory = compiled.memory_analysis()
+    used = memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes
+    assert 0 < used < 0.5e9  # the matrix of all draws would take 8 GB

@@ -1,0 +1,279 @@
+"""synthesize_categorical: microdata, claims, limits, and inference for cell proportions."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from understudy.errors import Refused
+from understudy.mechanisms import categorical
+from understudy.mechanisms.categorical import synthesize_categorical, tabulated
+from understudy.mechanisms.marginals import Marginals
+from understudy.mechanisms.modips import Modips
+from understudy.mechanisms.unweighted import Unweighted
+from understudy.models.multinomial import Multinomial, synthetic_counts
+from understudy.survey.codebook import Codebook, Column
+from understudy.survey.design import Design
+from understudy.survey.survey import Survey
+from understudy.tables.tabulate import tabulate
+
+MODEL = Multinomial(["region", "sex", "rank"])
+EVERY = [
+    Unweighted(),
+    Modips(8.0),
+    Modips(8.0, "public", "replace"),
+    Modips(8.0, "threshold", delta=1e-4),
+    Marginals(8.0),
+]
+
+
+def survey(n=4000, rules=(), seed=1) -> Survey:
+    rng = np.random.default_rng(seed)
+    frame = pl.DataFrame(
+        {
+            "region": rng.choice(["N", "S", "W"], n, p=[0.5, 0.3, 0.2]),
+            "sex": rng.integers(1, 3, n).astype(np.int8),
+            "rank": rng.choice([10, 20, 30], n, p=[0.7, 0.2, 0.1]),
+            "w": rng.gamma(2.0, 1.0, n),
+        }
+    )
+    columns = {
+        "region": Column("region", "sensitive", "categorical", "Region", ("N", "S", "W", "E")),
+        "sex": Column(
+            "sex", "sensitive", "categorical", levels=(1, 2), value_labels={1: "m", 2: "f"}
+        ),
+        "rank": Column("rank", "sensitive", "categorical", levels=(10, 20, 30)),
+    }
+    return Survey(frame, Design(weight="w"), Codebook(columns, impossible=tuple(rules)))
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=lambda m: type(m).__name__ + str(m)[-20:])
+def test_output_is_microdata_with_columns_types_labels_and_size(mechanism):
+    confidential = survey()
+    result = synthesize_categorical(confidential, MODEL, mechanism, datasets=2, seed=3)
+    assert len(result.datasets) == 2
+    for one in result.datasets:
+        frame = one.frame()
+        assert frame.schema == confidential.frame(list(MODEL.columns)).schema
+        assert one.n == 4000
+        assert set(frame["region"]) <= {"N", "S", "W", "E"}
+        assert one.codebook["sex"].value_labels == {1: "m", 2: "f"}
+        assert one.codebook["region"].label == "Region"
+        assert one.design == Design()
+    assert not result.datasets[0].frame().equals(result.datasets[1].frame())
+    assert any("weights were not used" in text for text in result.claim.conditions)
+
+
+def test_another_size_is_kept_and_needs_no_public_number():
+    model = Multinomial(MODEL.columns, size=777)
+    result = synthesize_categorical(survey(), model, Modips(8.0, "public"), 3)
+    assert [one.n for one in result.datasets] == [777] * 3
+    assert not any("number of records" in text for text in result.claim.conditions)
+
+
+def test_claims_by_mechanism():
+    kinds = [synthesize_categorical(survey(), MODEL, one).claim.kind for one in EVERY]
+    assert kinds == ["risk", "local", "formal", "formal", "formal"]
+    result = synthesize_categorical(survey(), MODEL, Modips(8.0, "threshold", delta=1e-4), 2)
+    assert (result.claim.epsilon, result.claim.delta) == (8.0, 1e-4)
+    assert all(draw["noisy_counts"].min() > 0 for draw in result.draws)
+    for inside in (Unweighted(), Modips(8.0)):
+        assert synthesize_categorical(survey(), MODEL, inside).draws == []
+
+
+def test_the_same_seed_gives_the_same_ms_and_noise_has_no_seed():
+    tables = [synthesize_categorical(survey(), MODEL, Unweighted(), 1, seed) for seed in (1, 1, 2)]
+    counts = [one.tables[0].counts.tolist() for one in tables]
+    assert counts[0] == counts[1] != counts[2]
+    # each data set has its own generator, whatever the number of data sets and of cores
+    together = synthesize_categorical(survey(), MODEL, Unweighted(), 3, 1).tables
+    exact = tabulated(survey(), MODEL, Unweighted()).counts
+    for number, one in enumerate(together):
+        alone = synthetic_counts(exact, 4000, 0.5, np.random.default_rng([1, number]))
+        assert one.counts.tolist() == alone.tolist()
+    private = [synthesize_categorical(survey(), MODEL, Modips(0.9), 1, 1) for _ in range(2)]
+    assert private[0].tables[0].counts.tolist() != private[1].tables[0].counts.tolist()
+
+
+def test_a_release_has_fresh_noise_of_its_share_of_epsilon_in_each_data_set():
+    """40 data sets at epsilon 20: scale 2 in each, where the whole epsilon would have .05."""
+    confidential = survey()
+    mechanism = Modips(20.0, "public")
+    exact = tabulated(confidential, MODEL, mechanism).counts
+    result = synthesize_categorical(confidential, MODEL, mechanism, 40)
+    noise = np.array([draw["noisy_counts"] for draw in result.draws]) - exact
+    assert noise.shape == (40, 24)
+    assert len({tuple(row) for row in noise}) == 40
+    assert noise.var() == pytest.approx(stats.dlaplace(1 / 2.0).var(), rel=0.45)  # 6 s.e.
+
+
+def test_sanitised_counts_are_rescaled_to_the_size_before_the_prior():
+    """(size n_k/n + prior)/(size + prior K), with a prior that shows and no noise left."""
+    confidential = survey()
+    counts = tabulated(confidential, MODEL, Modips(1e4)).counts
+    model = Multinomial(MODEL.columns, prior=50.0, size=400)
+    made = synthesize_categorical(confidential, model, Modips(1e4), 60).tables
+    found = np.mean([one.counts for one in made], axis=0)
+    expected = 400 * (400 * counts / 4000 + 50) / (400 + 50 * counts.size)
+    spread = np.std([one.counts for one in made], axis=0) / math.sqrt(60)
+    assert np.abs((found - expected) / spread).max() < 5
+
+
+def test_empty_cells_stay_empty_or_not_by_support():
+    confidential = survey()
+    observed = synthesize_categorical(confidential, MODEL, Modips(8.0), 4)
+    assert all("E" not in set(one.frame()["region"]) for one in observed.datasets)
+    public = synthesize_categorical(confidential, MODEL, Modips(8.0, "public"), 4)
+    assert any("E" in set(one.frame()["region"]) for one in public.datasets)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "datasets"), [(Modips(2.0, "public"), 12), (Marginals(2.0), 3)]
+)
+def test_impossible_combinations_never_appear(mechanism, datasets):
+    rules = ['region == "E" and sex == 1', 'region == "E" and rank > 10']
+    result = synthesize_categorical(survey(rules=rules), MODEL, mechanism, datasets)
+    for one in result.datasets:
+        eastern = one.frame().filter(pl.col("region") == "E")
+        assert eastern.filter((pl.col("sex") == 1) | (pl.col("rank") > 10)).height == 0
+    if isinstance(mechanism, Modips):
+        # the one cell that is possible there is empty in a data set with chance .45 at most
+        assert sum("E" in set(one.frame()["region"]) for one in result.datasets) > 0
+
+
+def test_large_epsilon_is_ms_in_distribution():
+    """With epsilon so large that all noise is 0, MODIPS and MS are one draw from one seed."""
+    ms = synthesize_categorical(survey(), MODEL, Unweighted(), 2, 5)
+    modips = synthesize_categorical(survey(), MODEL, Modips(2000.0), 2, 5)
+    for one, other in zip(ms.tables, modips.tables, strict=True):
+        assert one.counts.tolist() == other.counts.tolist()
+
+
+def test_cell_proportions_are_combined_as_in_the_report():
+    """M eq. 3.1-3.3 written out, against tabulate(..., combine="partial")."""
+    result = synthesize_categorical(survey(), MODEL, Modips(8.0), 5)
+    found = tabulate(result.datasets, 'proportion(region == "N")', combine="partial")
+    shares = [float((one.frame()["region"] == "N").mean()) for one in result.datasets]
+    n, m = 4000, 5
+    mean, between = np.mean(shares), np.var(shares, ddof=1)
+    within = np.mean([p * (1 - p) / (n - 1) for p in shares])  # Taylor divides by n - 1, M by n
+    total = between / m + within
+    degrees = (m - 1) * (1 + m * within / between) ** 2
+    assert found["estimate"][0] == pytest.approx(mean)
+    assert found["se"][0] == pytest.approx(math.sqrt(total))
+    assert found["df"][0] == pytest.approx(degrees)
+    half = stats.t.ppf(0.975, degrees) * math.sqrt(total)
+    assert found["upper"][0] - found["lower"][0] == pytest.approx(2 * half)
+
+
+def test_coverage_of_a_proportion_under_repeated_sampling():
+    """95 % intervals from MODIPS data hold the true share about as often as they should."""
+    held, trials = 0, 40
+    for number in range(trials):
+        result = synthesize_categorical(survey(800, seed=number), MODEL, Modips(12.0), 3, number)
+        found = tabulate(result.datasets, 'proportion(region == "N")', combine="partial")
+        held += found["lower"][0] <= 0.5 <= found["upper"][0]
+    assert stats.binomtest(held, trials, 0.95).pvalue > 1e-3
+
+
+def test_large_results_lie_on_disk(monkeypatch):
+    monkeypatch.setattr(categorical, "IN_MEMORY", 100)
+    result = synthesize_categorical(survey(), MODEL, Unweighted(), 1, 5)
+    in_memory = result.tables[0].records()
+    assert result.datasets[0].frame().equals(in_memory)
+    assert "parquet" in str(result.datasets[0].raw.get_name()).lower()
+
+
+def test_drafted_levels_are_refused_or_left_out():
+    drafted = Survey(survey().frame(list(MODEL.columns)))
+    for formal in (Modips(1.0, "public"), Marginals(1.0)):
+        with pytest.raises(Refused, match="not declared"):
+            tabulated(drafted, MODEL, formal)
+    result = synthesize_categorical(drafted, MODEL, Modips(8.0, "threshold", delta=1e-4))
+    assert all(column.levels is None for column in result.datasets[0].codebook)
+
+
+def test_a_hopeless_domain_is_named(monkeypatch):
+    monkeypatch.setattr(categorical, "MOST_CELLS", 23)
+    with pytest.raises(Refused, match=r"24 cells.*`region` alone has 4 levels.*Marginals"):
+        synthesize_categorical(survey(), MODEL, Modips(1.0, "public"))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "text"),
+    [
+        # noise of scale 5/.01; 4000 records in the 18 cells that occur; 500 / 222 times .01
+        (Modips(0.01), "about 500 per cell, and the mean cell holds 222 records; epsilon 0.0225,"),
+        # (8 + 12 + 6)/3 cells a table, scale 3 * 5/.01, over twice 4000: 1.63, at most 1
+        (Marginals(0.01), "expected total variation of 1; epsilon 0.163,"),
+        (Marginals(0.08), "expected total variation of 0.2; epsilon 0.163,"),
+    ],
+)
+def test_a_useless_epsilon_warns_with_the_expected_error(mechanism, text):
+    with pytest.warns(UserWarning, match=re.escape(text)) as caught:
+        synthesize_categorical(survey(), MODEL, mechanism, 5)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("mechanism", [Modips(0.0226), Marginals(0.17)])
+def test_an_epsilon_that_says_something_does_not_warn(mechanism):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = synthesize_categorical(survey(), MODEL, mechanism, 5)
+    assert [one.n for one in result.datasets] == [4000] * 5
+
+
+def test_nothing_above_the_threshold_is_refused():
+    with (
+        pytest.warns(UserWarning, match="expected error"),
+        pytest.raises(Refused, match="reaches the threshold"),
+    ):
+        synthesize_categorical(survey(40), MODEL, Modips(0.05, "threshold", delta=1e-12))
+
+
+def test_missing_values_as_a_level_come_back_missing():
+    frame = (
+        survey()
+        .frame(list(MODEL.columns))
+        .with_columns(sex=pl.when(pl.int_range(pl.len()) % 3 == 0).then(None).otherwise("sex"))
+    )
+    lacking = Survey(frame, codebook=survey().codebook)
+    with pytest.raises(Refused, match=r"missing values.*missing=\"level\""):
+        synthesize_categorical(lacking, MODEL, Unweighted())
+    model = Multinomial(MODEL.columns, missing="level")
+    result = synthesize_categorical(lacking, model, Modips(8.0, "public"))
+    assert 1000 < result.datasets[0].frame()["sex"].null_count() < 1700
+    assert any("missing value is a level" in text for text in result.claim.conditions)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((pl.DataFrame(), MODEL, Unweighted()), "must be a Survey"),
+        ((survey(9), "region", Unweighted()), "Multinomial"),
+        ((survey(9), MODEL, "modips"), "goes with Modips"),
+        ((survey(9), MODEL, Unweighted(), 0), "datasets"),
+        ((survey(9), MODEL, Unweighted(), 1, -1), "seed"),
+        ((survey(9), Multinomial(["regio"]), Unweighted()), "did you mean `region`"),
+        ((survey(9), Multinomial(["w"]), Unweighted()), "bin it"),
+    ],
+)
+def test_refusals(arguments, text):
+    with pytest.raises(Refused, match=text):
+        synthesize_categorical(*arguments)
+
+
+def test_synthesize_takes_a_multinomial_model():
+    import understudy as us
+
+    result = us.synthesize(survey(), model=MODEL, mechanism=Modips(8.0), datasets=2, seed=1)
+    assert [one.n for one in result.datasets] == [4000, 4000]
+    assert result.claim.kind == "local"
+    table = us.tabulate(result.datasets, ["count"], by=["region", "sex"], combine="partial")
+    assert table["estimate"].sum() == pytest.approx(4000)

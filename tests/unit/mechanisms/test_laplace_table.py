@@ -1,0 +1,163 @@
+"""Laplace tables: T's sensitivities and budget, honest standard errors, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+
+from understudy.errors import Refused
+from understudy.mechanisms import laplace_table as module
+from understudy.mechanisms.laplace_table import LaplaceTable, laplace_table
+from understudy.studies.doctorates import doctorates
+from understudy.survey.codebook import Codebook, Column
+from understudy.survey.design import Design
+from understudy.survey.survey import Survey
+from understudy.tables.tabulate import tabulate
+
+STATISTICS = ["count", "mean(salary)"]
+BY = ["field", "gender"]
+
+
+@pytest.fixture(scope="module")
+def survey() -> Survey:
+    return doctorates(400, seed=1)
+
+
+@pytest.fixture
+def spends(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float]]:
+    """(cells, sensitivity, epsilon) of each call for noise, which is then left out."""
+    calls: list[tuple[int, int, float]] = []
+
+    def record(counts: np.ndarray, sensitivity: int, epsilon: float) -> np.ndarray:
+        calls.append((len(counts), sensitivity, epsilon))
+        return counts
+
+    monkeypatch.setattr(module, "integer_laplace", record)
+    return calls
+
+
+def test_budget_is_the_papers(survey: Survey, spends: list[tuple[int, int, float]]) -> None:
+    """T §2.4: epsilon/16 for each of 8 point estimates, epsilon/160 for each of 80 replicates."""
+    laplace_table(survey, STATISTICS, BY, 8.0)
+    epsilons = np.array([epsilon for _, _, epsilon in spends])
+    assert np.isclose(epsilons, 0.5).sum() == 8
+    assert np.isclose(epsilons, 0.05).sum() == 80
+    assert sum(map(Fraction, epsilons.tolist())) <= 8
+    assert [cells for cells, _, e in spends if e > 0.1] == [16, 8, 2, 1] * 2
+
+
+def test_without_noise_it_is_the_sample(
+    survey: Survey, spends: list[tuple[int, int, float]]
+) -> None:
+    noiseless = laplace_table(survey, STATISTICS, BY, 8.0).table
+    exact = tabulate(survey, STATISTICS, by=BY, margins=True)
+    joined = noiseless.join(exact, on=[*BY, "statistic"], suffix="_exact")
+    assert joined.height == 54
+    np.testing.assert_allclose(joined["estimate"], joined["estimate_exact"], rtol=2e-3)
+    assert spends
+
+
+def test_observed_sensitivities_are_equations_8_and_9(survey: Survey) -> None:
+    frame = survey.frame()
+    largest = {"count": 0.0, "mean(salary)": 0.0}
+    for _, cell in frame.group_by(BY):
+        w, y = cell["weight"].to_numpy(), cell["salary"].to_numpy()
+        width = w.max() - w.min()
+        largest["count"] = max(largest["count"], width)
+        average = ((w * y).max() - (w * y).min()) / (w.sum() - width)
+        largest["mean(salary)"] = max(largest["mean(salary)"], average)
+    found = laplace_table(survey, STATISTICS, BY, 8.0).table
+    inner = found.filter((pl.col("field") != "All") & (pl.col("gender") != "All"))
+    for statistic, sensitivity in largest.items():
+        sd = inner.filter(pl.col("statistic") == statistic)["noise_sd"].unique().item()
+        assert sd == pytest.approx(np.sqrt(2) * sensitivity / 0.5, rel=1e-4)
+
+
+def test_declared_sensitivity_covers_every_replacement() -> None:
+    """Brute force: any record of a small cell replaced by any corner of the declared bounds."""
+    rng = np.random.default_rng(0)
+    w_bounds, y_bounds = (1.0, 6.0), (2.0, 9.0)
+    corners = [(w, y) for w in w_bounds for y in y_bounds]
+    worst = {"count": 0.0, "mean": 0.0}
+    for _ in range(300):
+        w, y = rng.choice(w_bounds, 4), rng.choice(y_bounds, 4)
+        seen = []
+        for new_w, new_y in corners:
+            w[0], y[0] = new_w, new_y
+            seen.append((w.sum(), (w * y).sum() / w.sum()))
+        counts, means = zip(*seen, strict=True)
+        worst["count"] = max(worst["count"], max(counts) - min(counts))
+        worst["mean"] = max(worst["mean"], max(means) - min(means))
+    one = np.ones(4)
+    count = module._Values("count", one, None, w_bounds, None)
+    mean = module._Values("mean", one, one, w_bounds, y_bounds)
+    cell = np.zeros(4, dtype=np.int64)
+    assert count.sensitivity(one, cell, 1) == pytest.approx(worst["count"])
+    assert mean.sensitivity(one, cell, 1) == pytest.approx(worst["mean"])
+
+
+def test_claims(survey: Survey) -> None:
+    observed = laplace_table(survey, "count", BY, 2.0)
+    declared = laplace_table(survey, "count", BY, 2.0, sensitivity="declared")
+    assert isinstance(observed, LaplaceTable)
+    assert (observed.claim.kind, observed.claim.epsilon) == ("local", 2.0)
+    assert (declared.claim.kind, declared.claim.relation) == ("formal", "replace")
+    assert declared.table["noise_sd"][0] > observed.table["noise_sd"][0]
+
+
+def test_consistent_tables_add_up(survey: Survey) -> None:
+    table = laplace_table(survey, STATISTICS, BY, 1.0, consistent=True).table
+    counts = table.filter(pl.col("statistic") == "count")
+    inner = counts.filter((pl.col("field") != "All") & (pl.col("gender") != "All"))
+    assert (inner["estimate"] >= 0).all()
+    total = counts.filter((pl.col("field") == "All") & (pl.col("gender") == "All"))
+    assert total["estimate"].item() == pytest.approx(inner["estimate"].sum())
+    by_field = inner.group_by("field").agg(pl.col("estimate").sum())
+    margin = counts.filter((pl.col("field") != "All") & (pl.col("gender") == "All"))
+    joined = margin.join(by_field, on="field", suffix="_sum")
+    np.testing.assert_allclose(joined["estimate"], joined["estimate_sum"])
+
+
+def test_standard_errors_hold_noise_and_sampling() -> None:
+    """With hardly any noise the replicate variance is the textbook one, on average."""
+    rng = np.random.default_rng(4)
+    n = 120
+    frame = pl.DataFrame({"w": rng.uniform(1, 2, n), "g": ["a", "b"] * (n // 2)})
+    survey = Survey(frame, Design(weight="w"), Codebook({"w": Column("w", "weight")}))
+    exact = tabulate(survey, "count", by="g").sort("g")["se"].to_numpy()
+    found = [
+        laplace_table(survey, "count", "g", 1e6, replicates=200, seed=k)
+        .table.filter(pl.col("g") != "All")
+        .sort("g")["se"]
+        .to_numpy()
+        for k in range(3)
+    ]
+    np.testing.assert_allclose(np.mean(found, axis=0), exact, rtol=0.1)
+    noisy = laplace_table(survey, "count", "g", 0.5).table
+    assert (noisy["se"] >= noisy["noise_sd"]).all()
+
+
+def test_refusals(survey: Survey) -> None:
+    def refused(match: str, survey: Survey = survey, **changes: object) -> None:
+        asked = {"statistics": STATISTICS, "by": BY, "epsilon": 1.0} | changes
+        with pytest.raises(Refused, match=match):
+            laplace_table(survey, **asked)  # type: ignore[arg-type]
+
+    refused("Unknown by-variable `region`", by=["region"])
+    refused("Unknown column `salry`; did you mean `salary`", statistics=["mean(salry)"])
+    refused("counts and means", statistics=["total(salary)"])
+    refused("epsilon must be", epsilon=-1.0)
+    refused("at least 2", replicates=1)
+    refused("Unknown kind of sensitivity", sensitivity="global")
+    refused("each once", by=["field", "field"])
+    book = survey.codebook
+    salary = replace(book["salary"], bounds=None)
+    bare = Survey(survey.frame(), survey.design, book.with_column(salary))
+    refused("declared bounds of `salary`", survey=bare, sensitivity="declared")
+    refused("`count` among", statistics=["mean(salary)"], consistent=True)
+    unweighted = Survey(survey.frame(), Design(), book)
+    refused("design weight", survey=unweighted)

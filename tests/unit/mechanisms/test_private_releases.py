@@ -1,0 +1,87 @@
+"""FBS and FBP through the engine: every mechanism, claims, and files that add up."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import understudy as us
+from understudy.errors import Refused
+from understudy.mechanisms.unweighted import Censored, ReferenceCensored, Weighted
+from understudy.models.normal_population import FBP
+from understudy.models.normal_sample import FBS
+from understudy.models.survey_normal import SurveyNormal
+from understudy.studies.doctorates import codebook, doctorates
+from understudy.survey.survey import Survey
+from understudy.synthesis import Synthesis, synthesize
+
+BY = ["field", "gender"]
+
+
+@pytest.fixture(scope="module")
+def survey() -> Survey:
+    return doctorates(400, seed=2)
+
+
+def release(survey: Survey, model: SurveyNormal, mechanism: object) -> Synthesis:
+    return synthesize(
+        survey, model, mechanism, datasets=3, seed=4, draws=1000, chains=2, progress=False  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("model", [FBS("salary", "gender"), FBP("salary", "gender")], ids=repr)
+@pytest.mark.parametrize("bound", [1.8, 3.4])
+def test_weighted_to_a_bound(survey: Survey, model: SurveyNormal, bound: float) -> None:
+    result = release(survey, model, Weighted(bound=bound))
+    assert bound - 0.03 <= result.record_bounds.max() <= bound
+    assert result.claim.kind == "asymptotic"
+    assert result.claim.epsilon == pytest.approx(6 * bound)
+    assert any("N = 100,000" in condition for condition in result.claim.conditions)
+    sizes = codebook().population_by["field"]
+    for one in result.datasets:
+        frame = one.frame()
+        assert frame.select(BY).equals(survey.frame(BY))
+        totals = frame.group_by("field").agg(pl.col("weight").sum())
+        for field, total in totals.iter_rows():
+            assert total == pytest.approx(sizes[field], rel=1e-12)
+        assert not np.isclose(frame["weight"].sum(), survey.frame()["weight"].sum())
+
+
+@pytest.mark.parametrize("model", [FBS("salary", "gender"), FBP("salary", "gender")], ids=repr)
+def test_clipped_mechanisms(survey: Survey, model: SurveyNormal) -> None:
+    censored = release(survey, model, Censored(epsilon=10.8))
+    assert censored.record_bounds.max() <= 1.8
+    assert (censored.claim.kind, censored.claim.epsilon) == ("formal", 10.8)
+    reference = doctorates(400, seed=9)
+    referenced = release(survey, model, ReferenceCensored(3.0, reference, prior_scale=0.5))
+    assert referenced.record_bounds.max() <= 0.5
+    assert (referenced.claim.kind, referenced.claim.epsilon) == ("formal", 3.0)
+    for result in (censored, referenced):
+        mean = np.mean([one.frame()["salary"].mean() for one in result.datasets])
+        assert 90_000 < mean < 160_000
+
+
+def test_tables_of_the_files_add_up(survey: Survey) -> None:
+    """Counts of margins are the sums of their cells, and field totals are the public ones."""
+    result = release(survey, FBS("salary", "gender"), Weighted(bound=1.8))
+    table = us.tabulate(
+        result.datasets, ["count", "mean(salary)"], by=BY, margins=True, combine="partial"
+    )
+    counts = table.filter(pl.col("statistic") == "count")
+    inner = counts.filter((pl.col("field") != "All") & (pl.col("gender") != "All"))
+    by_field = inner.group_by("field").agg(pl.col("estimate").sum())
+    margin = counts.filter((pl.col("field") != "All") & (pl.col("gender") == "All"))
+    joined = margin.join(by_field, on="field", suffix="_sum")
+    np.testing.assert_allclose(joined["estimate"], joined["estimate_sum"], rtol=1e-12)
+    sizes = {str(k): v for k, v in codebook().population_by["field"].items()}
+    expected = [sizes[field] for field in joined["field"]]
+    np.testing.assert_allclose(joined["estimate"], expected, rtol=1e-12)
+    with pytest.raises(Refused, match="Unknown by-variable `region`"):
+        us.tabulate(result.datasets, "count", by=["region"], combine="partial")
+
+
+def test_the_draw_and_the_seed_make_the_file(survey: Survey) -> None:
+    one, other = (release(survey, FBP("salary", "gender"), Weighted(bound=1.8)) for _ in range(2))
+    assert one.datasets[0].frame().equals(other.datasets[0].frame())
+    assert set(one.draws[0]) == {"beta", "kappa_y", "kappa_x", "sigma_y", "sigma_pi"}
