@@ -74,7 +74,7 @@ def write_facts(folder: Path, facts: PublicFacts) -> list[str]:
         "files": list(facts.files),
         "formats": [one.written[0].removeprefix(".") for one in facts.formats],
         "design": design_to(facts.design),
-        "statistics": list(facts.statistics),
+        "statistics": [one.text for one in facts.statistics],
         "by": list(facts.by),
         "margins": facts.margins,
         "checksums": {name: checksum(folder / name) for name in public},

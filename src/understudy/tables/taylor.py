@@ -94,6 +94,7 @@ class DomainEstimates:
 
     value: Floats
     variance: Floats
+    limits: tuple[Floats, Floats] | None = None  # of an interval of the statistic's own
 
 
 def taylor(

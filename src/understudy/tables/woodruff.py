@@ -9,7 +9,7 @@ missing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
@@ -18,60 +18,40 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import stats
 
-from understudy.errors import Refused
-from understudy.survey.survey import Survey
 from understudy.tables.collect import Linear, as_float, collect
-from understudy.tables.linear import domain_estimates
-from understudy.tables.statistics import Statistic
+from understudy.tables.linear import linear_estimates
+from understudy.tables.taylor import DomainEstimates
+
+if TYPE_CHECKING:
+    from understudy.tables.statistic import Cells
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class QuantileEstimates:
-    """(domains,) quantiles, their variances, and Woodruff's limits."""
-
-    value: Floats
-    variance: Floats
-    limits: tuple[Floats, Floats]
-
-
-def quantile_estimates(
-    survey: Survey,
-    statistic: Statistic,
-    names: Sequence[str],
-    kept: Sequence[int],
-    levels: pl.DataFrame,
-    inside: ir.BooleanValue | None,
-    df: float,
-    level: float,
-) -> QuantileEstimates:
-    """The quantile in each domain of `levels` (columns by0, by1, ... of the kept by-variables)."""
-    table, p = survey.table, float(statistic.probability or 0)
-    x = table[str(statistic.x)]
-    if not x.type().is_numeric():
-        raise Refused(f"{statistic.text} needs numbers, but column `{statistic.x}` is {x.type()}.")
+def quantile_estimates(cells: Cells, x: ir.NumericValue, p: float) -> DomainEstimates:
+    """The p-quantile of x in each cell."""
+    survey, inside, kept = cells.survey, cells.inside, cells.kept
+    table, names = survey.table, cells.names
     y = as_float(x)
-    count = max(levels.height, 1)
-    domain = _domain_number(table, names, kept, levels)
+    domain = _domain_number(table, names, kept, cells.levels)
     known = y.notnull() if inside is None else y.notnull() & inside
     weight = as_float(table[survey.design.weight]) if survey.design.weight else ibis.literal(1.0)
     records = table.select(d=domain, y=y, w=weight, known=known).filter(lambda t: t.known)
     distribution = _distribution(records)
-    (value,) = _inverse(distribution, np.full(count, p))
+    (value,) = _inverse(distribution, np.full(cells.count, p))
     reached = ibis.ifelse(y <= _by_domain(domain, value), 1.0, 0.0)
     below = Linear(ibis.ifelse(y.notnull(), reached, ibis.null("float64")), 1.0, pivoted=False)
     by = [table[names[k]] for k in kept]
     sums = collect(survey, [below], by, inside)
-    cells, found_levels = sums.cells(range(len(kept)))
-    share = domain_estimates(sums, 0, cells, max(found_levels.height, 1))
-    t = float(stats.t.ppf(0.5 + level / 2, df)) if df > 0 else float("nan")
+    cell_of_row, levels = sums.cells(range(len(kept)))
+    share = linear_estimates(sums, 0, cell_of_row, max(levels.height, 1))
+    t = float(stats.t.ppf(0.5 + cells.level / 2, cells.df)) if cells.df > 0 else float("nan")
     half = t * np.sqrt(share.variance)
     low, high = share.value - half, share.value + half
     lower, upper = _inverse(
         distribution, np.where(low >= 0, low, np.nan), np.where(high <= 1, high, np.nan)
     )
-    return QuantileEstimates(value, ((upper - lower) / (2 * t)) ** 2, (lower, upper))
+    return DomainEstimates(value, ((upper - lower) / (2 * t)) ** 2, (lower, upper))
 
 
 def _distribution(records: ir.Table) -> ir.Table:
@@ -93,10 +73,10 @@ def _inverse(distribution: ir.Table, *probabilities: Floats) -> list[Floats]:
         )
         for i, p in enumerate(probabilities)
     }
-    found = distribution.group_by("d").aggregate(**smallest).to_polars()
+    values = distribution.group_by("d").aggregate(**smallest).to_polars()
     out = np.full((len(probabilities), len(probabilities[0])), np.nan)
     for i, row in enumerate(out):
-        row[found["d"].to_numpy()] = found[f"q{i}"].fill_null(np.nan).to_numpy()
+        row[values["d"].to_numpy()] = values[f"q{i}"].fill_null(np.nan).to_numpy()
     return list(out)
 
 
