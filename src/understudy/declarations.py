@@ -84,12 +84,14 @@ def is_complete(value: object, kind: type) -> bool:
 def own_class(name: str, kind: type[T], what: str, folder: Path | None = None) -> type[T]:
     """The class `Mine` of `mine.py:Mine`, a path from `folder`; `what` is the kind in words."""
     file, _, wanted = name.rpartition(":")
-    value = vars(own_module(file, what, folder)).get(wanted)
-    if not is_complete(value, kind):
-        module = own_module(file, what, folder)
-        known = [n for n, v in vars(module).items() if is_complete(v, kind) and v is not kind]
-        raise UnknownName(f"{what} in `{Path(file).name}`", wanted, known)
-    return value  # type: ignore[return-value]
+    classes: dict[str, type[T]] = {
+        name: value
+        for name, value in vars(own_module(file, what, folder)).items()
+        if is_complete(value, kind)
+    }
+    if wanted not in classes:
+        raise UnknownName(f"{what} in `{Path(file).name}`", wanted, classes)
+    return classes[wanted]
 
 
 def own_module(file: str, what: str, folder: Path | None = None) -> Any:
