@@ -1,65 +1,79 @@
-"""A class says everything about itself in its body; what is missing fails when it is defined.
+"""What a class declares about itself: a kind's base class names the facts, every class of the
+kind states them, and everybody else reads them from the class.
 
-A contract is an abstract class whose facts are abstract properties, with their type and meaning:
+    class Format(Declared, abstract=True):       # the kind: facts without a value
+        endings: ClassVar[tuple[str, ...]]       # the same for all objects of a class
 
-    class Mechanism(Declared, abstract=True):
         @property
         @abstractmethod
-        def seeded(self) -> bool:
-            \"\"\"Whether the same seed gives the same bytes.\"\"\"
+        def lossless(self) -> bool:              # may depend on an object's settings
+            \"\"\"Whether values come back as they were.\"\"\"
 
-A class under it states each fact in its body: as a constant (`seeded = True`), as a field, or as a
-property where the fact depends on the settings. Constants are not inherited from a class that is
-itself whole: what was true of the parent need not be true of its child. Families that share
-facts are declared `abstract=True` and may leave the rest open.
+    @dataclass(frozen=True)
+    class Csv(Format):                           # one file, one class, all facts
+        endings = (".csv", ".tsv")
+        lossless = True
+        delimiter: Annotated[str, "Between two values."] = ","
 
-Settings are the fields of a dataclass whose annotation carries a meaning:
+A fact that is missing is an error when the class is defined. It is stated as a constant, as a
+field, or as a property where it depends on the settings. Constants are not inherited from a class
+that is itself complete: what is true of the parent need not be true of its child. Families that
+share facts are `abstract=True` and may leave the rest open.
 
-    epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]
+Settings are the fields of a dataclass whose annotation carries a meaning; recipe keys, their
+checks and the reference pages are read off with `settings_of`. Fields without one are for Python.
 
-Fields without a meaning are for Python alone. Recipe keys, checks and reference pages are read
-off with `settings_of`; `declared_in` finds all classes under a contract in a package.
+Classes are found by looking into a folder of the package; a class in a file outside of the
+package is named by `mine.py:Mine` and is as good as the others.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import importlib
+import importlib.util
 import inspect
 import pkgutil
-from collections.abc import Mapping
+import sys
 from functools import cache
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-Contract = TypeVar("Contract", bound="Declared")
-_FACTS = "_declared_facts"  # {name: abstract property} of a contract
+from understudy.errors import Refused, UnknownName
 
-
-class Undeclared(TypeError):
-    """A class does not say what its contract asks for."""
+OWN = ".py:"  # in the name of something that lies in a file of the user's own
+_FACTS = "_facts"  # {name: abstract property} of a kind or family
 
 
 class Declared:
-    """What stands below a contract declares every fact of it, or cannot be defined."""
+    """Base of the kinds. `abstract=True` marks a class that others complete."""
 
-    def __init_subclass__(cls, abstract: bool = False, **more: Any) -> None:
-        super().__init_subclass__(**more)
-        if not abstract:
-            for name, demand in _demands(cls).items():
-                _check(cls, name, demand)
+    _complete = False
+
+    def __init_subclass__(cls, abstract: bool = False, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        cls._complete = not abstract
+        if abstract:
+            # a fact must not be found on the kind itself: a field of that name would take the
+            # abstract property for its default
+            facts = {name: value for name, value in vars(cls).items() if _is_fact(value)}
+            for name in facts:
+                delattr(cls, name)
+            setattr(cls, _FACTS, facts)
             return
-        # a fact must not be found on the contract itself: a field of that name would take the
-        # abstract property for its default
-        facts = {name: value for name, value in vars(cls).items() if _is_fact(value)}
-        for name in facts:
-            delattr(cls, name)
-        setattr(cls, _FACTS, facts)
+        demands = _demands(cls)
+        missing = [name for name in demands if _home(cls, name) is None]
+        if missing:
+            meanings = [_meaning(demands[name]) for name in sorted(missing)]
+            listed = ", ".join(f"{n}{m}" for n, m in zip(sorted(missing), meanings, strict=True))
+            raise TypeError(f"{cls.__name__} does not declare {listed}")
+        for name, demand in demands.items():
+            _check(cls, name, demand)
 
-    @classmethod
-    def is_contract(cls) -> bool:
-        """Whether the class is a contract or a family, not a thing that can be used."""
-        return cls is Declared or _FACTS in vars(cls)
+
+T = TypeVar("T", bound=Declared)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,101 +90,146 @@ class Setting:
 def settings_of(cls: type) -> dict[str, Setting]:
     """The fields of a dataclass that carry a meaning, in their order."""
     hints = get_type_hints(cls, include_extras=True)
-    found = {}
+    settings = {}
     for field in dataclasses.fields(cls):
-        meanings = [text for text in get_args(hints[field.name])[1:] if isinstance(text, str)]
-        if get_origin(hints[field.name]) is not Annotated or not meanings:
+        hint = hints[field.name]
+        meanings = [text for text in get_args(hint)[1:] if isinstance(text, str)]
+        if get_origin(hint) is not Annotated or not meanings:
             continue
-        default = field.default
-        if field.default_factory is not dataclasses.MISSING:
-            default = field.default_factory()
-        required = default is dataclasses.MISSING
-        found[field.name] = Setting(
-            field.name,
-            get_args(hints[field.name])[0],
-            meanings[0],
-            required,
-            None if required else default,
-        )
-    return found
+        required = field.default is dataclasses.MISSING
+        default = None if required else field.default
+        kind = get_args(hint)[0]
+        settings[field.name] = Setting(field.name, kind, meanings[0], required, default)
+    return settings
 
 
-@cache
-def declared_in(package: str, contract: type[Contract]) -> Mapping[str, type[Contract]]:
-    """Every class under a contract that a package defines, by its name, in alphabetical order."""
-    home = importlib.import_module(package)
-    modules = [home.__name__]
-    modules += [module.name for module in pkgutil.walk_packages(home.__path__, f"{package}.")]
-    found = {}
-    for module in modules:
-        for name, value in vars(importlib.import_module(module)).items():
-            here = inspect.isclass(value) and value.__module__ == module
-            if here and issubclass(value, contract) and not value.is_contract():
-                found[name] = value
-    return dict(sorted(found.items()))
+def required_facts(cls: type) -> list[str]:
+    """The names that the bases of a class annotate as facts of the class (ClassVar)."""
+    names = []
+    for base in cls.__mro__:
+        if base is Declared or not issubclass(base, Declared):
+            continue
+        for name, kind in inspect.get_annotations(base).items():
+            text = kind if isinstance(kind, str) else str(get_origin(kind) or kind)
+            if "ClassVar" in text:
+                names.append(name)
+    return names
+
+
+def declared_in(package: str, kind: type[T]) -> dict[str, type[T]]:
+    """The complete classes of a kind by name, from every file of the package."""
+    module = importlib.import_module(package)
+    classes: dict[str, type[T]] = {}
+    walk = pkgutil.walk_packages(module.__path__, f"{package}.")
+    for name in sorted(entry.name for entry in walk):
+        for value in vars(importlib.import_module(name)).values():
+            if is_complete(value, kind) and value.__module__ == name:
+                classes[value.__name__] = value
+    return classes
+
+
+def is_complete(value: object, kind: type) -> bool:
+    """Whether a value is a class of this kind that states all of its facts."""
+    return (
+        isinstance(value, type)
+        and issubclass(value, Declared)
+        and (issubclass(value, kind) and value._complete)
+    )
 
 
 def choices_of(hint: Any) -> tuple[Any, ...]:
-    """The values of a Literal type; empty for other types."""
+    """The values of a Literal type; none for other types."""
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 
 def alternatives(hint: Any) -> tuple[Any, ...]:
-    """The types of a union, without None; a type that is no union is alone."""
+    """The types of a union, without None; a type that is not a union stands alone."""
     if get_origin(hint) in (Union, UnionType):
         return tuple(kind for part in get_args(hint) for kind in alternatives(part))
     return () if hint in (None, NoneType) else (hint,)
 
 
+def own_class(name: str, kind: type[T], what: str, folder: Path | None = None) -> type[T]:
+    """The class `Mine` of `mine.py:Mine`, a path from `folder`; `what` is the kind in words."""
+    file, _, wanted = name.rpartition(":")
+    value: Any = vars(own_module(file, what, folder)).get(wanted)
+    if not is_complete(value, kind):
+        module = own_module(file, what, folder)
+        known = [n for n, v in vars(module).items() if is_complete(v, kind) and v is not kind]
+        raise UnknownName(f"{what} in `{Path(file).name}`", wanted, known)
+    mine: type[T] = value
+    return mine
+
+
+def own_module(file: str, what: str, folder: Path | None = None) -> Any:
+    """The module of a user's own file; what the file does is the user's affair."""
+    path = ((folder or Path()) / file).expanduser()
+    if not path.is_file():
+        raise Refused(f"There is no file `{file}` with the {what}; check its path.")
+    return _loaded(path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest(), what)
+
+
+@cache
+def _loaded(path: Path, digest: str, what: str) -> Any:
+    """Loaded once for each contents of the file, so that its classes stay the same objects."""
+    name = f"understudy_own_{path.stem}_{digest[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise Refused(f"The file `{path.name}` with the {what} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickles look their module up
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # whatever a stranger's file can raise
+        sys.modules.pop(name, None)
+        said = f": {error}" if isinstance(error, (TypeError, Refused)) else ""
+        raise Refused(
+            f"The file `{path.name}` with the {what} fails when it is loaded: "
+            f"{type(error).__name__}{said}."
+        ) from None
+    return module
+
+
 def _demands(cls: type) -> dict[str, Any]:
-    """What is abstract in the contracts above a class: properties and functions, by name."""
-    found: dict[str, Any] = {}
-    for base in reversed(cls.__mro__[1:]):
-        found |= vars(base).get(_FACTS, {})
-        for name, value in vars(base).items():
-            if getattr(value, "__isabstractmethod__", False):
-                found.setdefault(name, value)
-    return found
+    """What the kinds above a class ask for: facts, and functions that are abstract."""
+    demands: dict[str, Any] = dict.fromkeys(required_facts(cls))
+    for base in reversed(cls.__mro__):
+        demands |= vars(base).get(_FACTS, {})
+        demands |= {n: v for n, v in vars(base).items() if _is_abstract(v) and n not in demands}
+    return demands
 
 
-def _is_fact(value: Any) -> bool:
-    return isinstance(value, property) and getattr(value, "__isabstractmethod__", False)
+def _home(cls: type, name: str) -> type | None:
+    """The class that says it: in its body, or as a field without a default."""
+    for base in cls.__mro__:
+        if name in vars(base):
+            return None if _is_abstract(vars(base)[name]) else base
+        if _is_field(base, name):
+            return base
+    return None
 
 
 def _check(cls: type, name: str, demand: Any) -> None:
-    fact = isinstance(demand, property)
-    for base in cls.__mro__:
-        contract = issubclass(base, Declared) and base.is_contract()
-        in_body = vars(base).get(name)
-        if name in vars(base).get("__annotations__", {}) and name not in vars(base):
-            return  # a field without a default
-        if name not in vars(base) or getattr(in_body, "__isabstractmethod__", False):
-            continue
-        constant = not (isinstance(in_body, property) or callable(in_body))
-        field = name in vars(base).get("__annotations__", {})
-        if fact and constant and not field:
-            if base is not cls and not contract:
-                raise Undeclared(
-                    f"`{cls.__name__}` takes `{name}` from `{base.__name__}`; say it in its own "
-                    f"body: {_meaning(demand)}"
-                )
-            _check_value(cls, name, in_body, demand)
+    """A constant is of the right type, and not taken from a class that is itself complete."""
+    home = _home(cls, name) or cls
+    if not isinstance(demand, property) or _is_field(home, name):
         return
-    raise Undeclared(f"`{cls.__name__}` does not declare `{name}`: {_meaning(demand)}")
-
-
-def _check_value(cls: type, name: str, value: Any, demand: property) -> None:
-    """A constant must be what the contract's property returns; types that are not plain pass."""
+    value = vars(home)[name]
+    if isinstance(value, property):
+        return
+    if home is not cls and is_complete(home, Declared):
+        raise TypeError(
+            f"{cls.__name__} takes {name} from {home.__name__}; say it in its own body"
+            f"{_meaning(demand)}"
+        )
     try:
         hint = get_type_hints(demand.fget)["return"]
     except NameError:  # a type that is imported for type checkers alone
         return
     if not _is_a(value, hint):
-        shown = choices_of(hint)
-        kinds = " or ".join(repr(choice) for choice in shown) or str(
-            getattr(hint, "__name__", hint)
-        )
-        raise Undeclared(f"`{name}` of `{cls.__name__}` must be {kinds}: {_meaning(demand)}")
+        kinds = " or ".join(repr(choice) for choice in choices_of(hint))
+        kinds = kinds or str(getattr(hint, "__name__", hint))
+        raise TypeError(f"{name} of {cls.__name__} must be {kinds}{_meaning(demand)}")
 
 
 def _is_a(value: Any, hint: Any) -> bool:
@@ -188,6 +247,19 @@ def _is_a(value: Any, hint: Any) -> bool:
     return isinstance(value, plain) if inspect.isclass(plain) else True
 
 
+def _is_field(cls: type, name: str) -> bool:
+    kind = inspect.get_annotations(cls).get(name)
+    return kind is not None and "ClassVar" not in str(kind)
+
+
+def _is_abstract(value: object) -> bool:
+    return bool(getattr(value, "__isabstractmethod__", False))
+
+
+def _is_fact(value: object) -> bool:
+    return isinstance(value, property) and _is_abstract(value)
+
+
 def _meaning(demand: Any) -> str:
-    documented = inspect.getdoc(demand) or "see the contract"
-    return " ".join(documented.split())
+    documented = (demand is not None and inspect.getdoc(demand)) or ""
+    return f" ({' '.join(documented.split())})" if documented else ""
