@@ -10,11 +10,12 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "understudy"
 
 # What each part may import, besides itself and the standard names below.
-EVERYONE = {"errors", "claim", "claim_text", "drawing"}
+EVERYONE = {"errors", "claim", "claim_text", "declarations", "drawing"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "claim": {"errors"},
     "claim_text": {"errors"},
+    "declarations": {"errors"},
     "drawing": set(),
     "survey": set(),
     "tables": {"survey"},
