@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "verify"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 from web_samples import Site, running
 

@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 from scipy.stats import beta
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "verify"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 from verification_samples import make_frame, make_query, make_survey, partition_numbers
 
