@@ -40,7 +40,6 @@ for part in LAST:
     MAY_IMPORT[part] = set(BELOW)
     BELOW.add(part)
 
-MAY_IMPORT["studies"].add("__version__")  # they use public names
 
 # Modules that reach JAX when they are imported.
 JAX = {"jax", "numpyro", "blackjax", "jaxlib"}
