@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 BOTH = {"place", "new_place", "ledger", "open_ledger", "site"}
 
 
@@ -17,7 +17,8 @@ def rows() -> list[tuple[str, list[str], str]]:
 
 
 def test_every_threat_has_tests_that_exist_on_the_databases_that_are_named() -> None:
-    files = [*(ROOT / "tests" / "unit" / "verify").glob("test_*.py")]
+    rooms = [ROOT / "tests" / "unit" / room for room in ("ledger", "verify", "web")]
+    files = [file for room in rooms for file in room.glob("test_*.py")]
     files += (ROOT / "tests" / "statistical").glob("test_verification_*.py")
     source = "\n".join(file.read_text(encoding="utf-8") for file in files)
     assert {int(threat.split()[0]) for threat, _, _ in rows()} == set(range(1, 19))
