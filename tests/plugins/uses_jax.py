@@ -1,9 +1,9 @@
 """Which tests use JAX, found by what they import: `pytest --jax` runs these alone.
 
-A test module uses JAX when it, a fixture folder above it (conftest.py) or a module of this
-project that it imports, directly or through others, names JAX, NumPyro or BlackJAX in an import
-statement, also inside a function. Public names (`us.FBS`) and commands count by the modules that
-the package or the command loads for them; a module that starts another process counts as a user.
+A test module uses JAX when it, a conftest.py above it or a module of this project that it
+imports, directly or through others, names JAX, NumPyro or BlackJAX in an import statement, also
+inside a function. A public name (`us.FBS`) counts as an import of its home, and a test module that
+starts processes or executes text counts as a user, since nobody knows what these load.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (ROOT / "src", ROOT / "studies" / "src")
 JAX = {"jax", "jaxlib", "numpyro", "blackjax"}
-PROCESSES = {"subprocess", "multiprocessing"}  # `understudy release` in a process of its own
+ANYTHING = {"subprocess", "multiprocessing", "exec"}  # a command, or a tutorial
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,7 +44,7 @@ def uses_jax(path: Path) -> bool:
         seen.add(file)
         names = imported(file)
         roots = {name.split(".")[0] for name in names}
-        if roots & JAX or (file == path and roots & PROCESSES):
+        if roots & JAX or (file == path and roots & ANYTHING):
             return True
         todo += [module for name in names if (module := module_file(name, path.parent))]
     return False
@@ -52,16 +52,38 @@ def uses_jax(path: Path) -> bool:
 
 @cache
 def imported(file: Path) -> frozenset[str]:
-    """Dotted names in import statements, and in strings that name a module of the package (a
-    package that loads its public names on demand holds them so)."""
+    """Dotted names of import statements and of homes of public names; `exec` where it is used."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
     names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             names.add(node.module)
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Name) and node.id == "exec":
+            names.add("exec")
+    if "understudy" in names:
+        used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        used |= {name.removeprefix("understudy.") for name in names}
+        names |= {f"understudy.{home}" for name, home in homes().items() if name in used}
     return frozenset(names)
+
+
+@cache
+def homes() -> dict[str, str]:
+    """Public names of the package and the modules they live in, from its table of names."""
+    tables = {}
+    for node in ast.walk(ast.parse((SOURCES[0] / "understudy/__init__.py").read_text("utf-8"))):
+        if isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            tables |= {
+                key.value: value.value
+                for key, value in pairs
+                if isinstance(key, ast.Constant) and isinstance(value, ast.Constant)
+            }
+    assert "synthesize" in tables, "the package keeps its public names elsewhere: read them there"
+    return tables
 
 
 @cache
