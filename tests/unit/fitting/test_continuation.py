@@ -148,9 +148,7 @@ def test_exact_draws_fail_as_often_as_the_proof_says(chains: int, draws: int) ->
         assert abs((found >= limit).mean() - expected) < room
 
 
-@pytest.mark.parametrize(
-    ("chains", "draws", "stated"), [(4, 2000, "1.1e-6"), (2, 1000, "9.1e-4")]
-)
+@pytest.mark.parametrize(("chains", "draws", "stated"), [(4, 2000, "1.1e-6"), (2, 1000, "9.1e-4")])
 def test_the_proof_states_the_probability_of_a_first_failure(
     chains: int, draws: int, stated: str
 ) -> None:
