@@ -1,12 +1,10 @@
-"""Fixtures and plugins for every test."""
+"""Fixtures for every test."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-
-pytest_plugins = ["seed_offsets", "uses_jax"]  # in tests/plugins
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
