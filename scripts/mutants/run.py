@@ -1,6 +1,6 @@
 """Run the mutants of a room: each must turn a test of that room red.
 
-    python tests/mutation/run.py tables dp      (`make mutants ROOM="tables dp"`)
+    python scripts/mutants/run.py tables dp      (`make mutants ROOM="tables dp"`)
 
 Two steps. First the room's tests run once under coverage, which says which test reaches which
 line and how long it takes. Then every mutant of the sample is run in a fork of this process,
