@@ -17,7 +17,6 @@ from typing import Any
 import ibis
 import polars as pl
 
-from understudy import __version__
 from understudy.fitting.fitter import without_missing
 from understudy.release.bundle import (
     dataset_names,
@@ -41,6 +40,7 @@ from understudy.survey.engine import connection
 from understudy.survey.file_format import released_formats
 from understudy.survey.survey import Survey
 from understudy.tables.tabulate import tabulate
+from understudy.version import __version__
 
 KIND: Kind = (
     "partial"  # m files of one sample's size, made given that sample (methods §2, M eq. 3.2)

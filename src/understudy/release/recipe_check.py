@@ -162,9 +162,9 @@ def _check_names(checked: Checked, section: str, values: dict[str, Any]) -> None
     if mechanism is not None and mechanism not in MECHANISM_KEYS:
         checked.add(section, "mechanism", str(UnknownName("mechanism", mechanism, MECHANISM_KEYS)))
     for wanted in values.get("formats", ()):
-        known = [ending.removeprefix(".") for ending in RELEASED]
-        if OWN not in wanted and wanted not in known:
-            checked.add(section, "formats", str(UnknownName("format", wanted, known)))
+        if OWN not in wanted and f".{wanted}" not in RELEASED:
+            endings = [ending.removeprefix(".") for ending in RELEASED]
+            checked.add(section, "formats", str(UnknownName("format", wanted, endings)))
     if section == "risk" and "known" in values:
         sets = values["known"] if isinstance(values["known"], list) else [values["known"]]
         sets = sets if all(isinstance(one, list) for one in sets) else [sets]
