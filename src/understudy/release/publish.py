@@ -39,6 +39,7 @@ from understudy.report.public import public_page
 from understudy.survey.engine import connection
 from understudy.survey.file_format import released_formats
 from understudy.survey.survey import Survey
+from understudy.tables.statistic import Statistic, parse_statistic
 from understudy.tables.tabulate import tabulate
 from understudy.version import __version__
 

@@ -17,11 +17,12 @@ from understudy.survey.codebook import Column
 def python_example(facts: PublicFacts) -> str:
     """Python that runs in the folder of the release."""
     by = f", by={json.dumps(list(facts.by), ensure_ascii=False)}" if facts.by else ""
+    texts = [one.text for one in facts.statistics if not one.is_own]
     lines = [
         "import understudy as us",
         "",
         'release = us.open_release(".")  # knows the design and the combining rule',
-        f"table = us.tabulate(release, {_texts(facts.statistics)}{by})",
+        f"table = us.tabulate(release, {_texts(texts)}{by})",
         "print(table)",
     ]
     model = regression(facts)
@@ -76,7 +77,7 @@ def regression(facts: PublicFacts) -> tuple[Column, list[Column]] | None:
     return (outcome, others[:2]) if others else None
 
 
-def _texts(texts: tuple[str, ...]) -> str:
+def _texts(texts: list[str]) -> str:
     return "[" + ", ".join(json.dumps(text, ensure_ascii=False) for text in texts) + "]"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from understudy.report.claim_parts import claim_parts, claim_rows
 from understudy.report.figures import distribution_figure, levels_figure
 from understudy.report.internal_protection import chain_parts, record_parts, risk_parts
-from understudy.report.interval_figures import MOST_ROWS, chosen_rows, comparison_figure, is_sum
+from understudy.report.interval_figures import MOST_ROWS, chosen_rows, comparison_figure
 from understudy.report.numbers import digits, fixed, limits, listed, percent, shown
 from understudy.report.page import Drawing, Grid, Heading, Part, Points, Words, page_text
 
@@ -86,7 +86,8 @@ def _table(evidence: dict[str, Any]) -> list[Part]:
     ]
     by = listed(table["by"]) or "all records"
     for statistic in table["statistics"]:
-        rows = chosen_rows(table["cells"], statistic)
+        adds_up = statistic in table["sums"]
+        rows = chosen_rows(table["cells"], statistic, adds_up)
         if not any(row["difference"] for row in rows):
             parts.append(
                 Words(f"`{statistic}` has no figure: no cell of it differs from the confidential.")
@@ -97,7 +98,7 @@ def _table(evidence: dict[str, Any]) -> list[Part]:
         if len(rows) == MOST_ROWS < cells:
             some = f"; {MOST_ROWS} of {cells:,} cells, those that differ most"
         elif len(rows) < cells:
-            which = "margins" if is_sum(statistic) else "cells without a released estimate"
+            which = "margins" if adds_up else "cells without a released estimate"
             some = f"; {which} are left out"
         worst = max(rows, key=lambda row: abs(row["difference"] or 0.0))
         parts.append(

@@ -11,7 +11,7 @@ from understudy.report.analysis import python_example, r_example, synthetic_colu
 from understudy.report.analysis_r import read_in_r
 from understudy.report.cells import NUMBERS, cell_label
 from understudy.report.claim_parts import claim_parts, claim_rows
-from understudy.report.interval_figures import MOST_ROWS, is_margin, is_sum, released_figure
+from understudy.report.interval_figures import MOST_ROWS, is_margin, released_figure
 from understudy.report.material import PublicFacts
 from understudy.report.numbers import limits, listed, shown
 from understudy.report.page import Code, Drawing, Grid, Heading, Part, Points, Words, page_text
@@ -127,18 +127,18 @@ def _table(facts: PublicFacts) -> list[Part]:
     by = listed([_label(facts, name) for name in facts.by])
     parts: list[Part] = []
     for statistic in facts.statistics:
-        mine = [row for row in rows if row["statistic"] == statistic]
+        mine = [row for row in rows if row["statistic"] == statistic.text]
         drawn = [row for row in mine if finite(row["released"]["estimate"]) is not None]
-        if is_sum(statistic):
+        if statistic.adds_up:
             drawn = [row for row in drawn if not is_margin(row["label"])] or drawn
-        what = f"{statistic} by {by}" if by else statistic
+        what = f"{statistic.text} by {by}" if by else statistic.text
         if len(drawn) > 1:
             some = (
                 f"; the first {MOST_ROWS} of {len(drawn):,} cells" if len(drawn) > MOST_ROWS else ""
             )
             parts.append(
                 Drawing(
-                    released_figure(drawn, f"{statistic}, with 95 % intervals"),
+                    released_figure(drawn, f"{statistic.text}, with 95 % intervals"),
                     f"Released {what} with 95 % intervals; the numbers are in the table below.",
                     f"Released {what}, with 95 % intervals{some}.",
                 )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from understudy.declarations import OWN, Declared, declared_in, own_class
+from understudy.declarations import Declared, declared_in, own_class
 from understudy.errors import Refused, SyntaxRefused, UnknownName
 from understudy.tables.linear import linear_estimates
 from understudy.tables.taylor import DomainEstimates
@@ -120,9 +120,7 @@ class LinearStatistic(Statistic, abstract=True):
         """The statistic as sum w a, or sum w a / sum w x."""
 
     def estimates(self, cells: Cells) -> DomainEstimates:
-        return linear_estimates(
-            cells.sums, cells.linear.index(self), cells.domain, cells.count
-        )
+        return linear_estimates(cells.sums, cells.linear.index(self), cells.domain, cells.count)
 
 
 @cache
