@@ -6,15 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # pytest runs in importlib mode
 pytest_plugins = ("chance",)
-
-# `make test` tries the same examples every time, `make test-slow` new ones; neither is timed.
-settings.register_profile("same", derandomize=True, database=None, deadline=None)
-settings.register_profile("random", deadline=None)
-settings.load_profile("same")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

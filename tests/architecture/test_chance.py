@@ -16,6 +16,7 @@ from scipy import stats
 import chance
 
 TESTS = Path(__file__).parents[1]
+ROOMS = (TESTS, TESTS.parent / "studies" / "tests")
 PAGE = TESTS.parent / "docs" / "testing.md"
 MOST = 1e-4
 
@@ -39,7 +40,8 @@ def collected() -> tuple[list[tuple[str, float, str]], int]:
     """(test, chance, why) of every case of the ordinary suite; how many hold for any noise."""
     files = [
         str(path)
-        for path in sorted(TESTS.rglob("test_*.py"))
+        for room in ROOMS
+        for path in sorted(room.rglob("test_*.py"))
         if path != Path(__file__)
         and any(f"mark.{name}" in path.read_text(encoding="utf-8") for name in chance.MARKERS)
     ]

@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 from web_samples import Site, running
 
+from understudy.demo.server import DESIGN, NAME, confidential
 from understudy.ledger.accounts import add_user
 from understudy.ledger.ledger import Ledger
-from understudy.studies.verification_demo import DESIGN, NAME, confidential
 from understudy.survey.survey import Survey
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.released import ReleasedFiles
