@@ -113,33 +113,28 @@ def _chernoff(log_mgf: Callable[[float], float], level: float, end: float) -> fl
     return max(0.0, -float(found.fun))
 
 
-def digits_met(length: int, digits: int) -> float:
-    """That random digits, so many, show a given string of so many digits somewhere."""
-    return digits * 10.0**-length
+def digits_met(length: int, digits: int, strings: int) -> float:
+    """That random digits, so many, show one of some strings of that length somewhere."""
+    return strings * digits * 10.0**-length
 
 
 def audit_fails(
     likely: float, unlikely: float, draws: int, alpha: float, low: float, high: float = math.inf
 ) -> float:
-    """That a lower bound on epsilon at confidence `alpha` is not in (low, high].
+    """That a lower bound on epsilon at confidence `alpha` is not in (low, high]: summed exactly.
 
-    `likely` and `unlikely` are the event's chances on the two files. With tails of chance t on
-    both counts the bound is still inside, so it is outside with chance 2 t on either side.
+    `likely` and `unlikely` are the event's chances on the two files, whose counts are binomial.
     """
-
-    def bound(tail: float, up: bool) -> float:
-        first = stats.binom.isf(tail, draws, likely) if up else stats.binom.ppf(tail, draws, likely)
-        other = (
-            stats.binom.ppf(tail, draws, unlikely) if up else stats.binom.isf(tail, draws, unlikely)
-        )
-        lower = stats.beta.ppf(alpha / 2, first, draws - first + 1)
-        upper = stats.beta.isf(alpha / 2, other + 1, draws - other)
-        return math.log(lower / upper)
-
-    tails = [10.0**-k for k in range(1, 16)]
-    too_low = min([2 * t for t in tails if bound(t, up=False) > low], default=1.0)
-    too_high = min([2 * t for t in tails if bound(t, up=True) <= high], default=1.0)
-    return too_low + (too_high if high < math.inf else 0.0)
+    rare = 1e-17  # counts that are rarer are added to the result
+    laws = stats.binom(draws, likely), stats.binom(draws, unlikely)
+    first, other = (np.arange(law.ppf(rare), law.isf(rare) + 1) for law in laws)
+    lower = np.log(stats.beta.ppf(alpha / 2, first, draws - first + 1))
+    upper = np.log(stats.beta.isf(alpha / 2, other + 1, draws - other))  # increasing
+    enough = np.searchsorted(upper, lower - low, side="left")  # the first with a bound too low
+    too_low = laws[0].pmf(first) @ laws[1].sf(other[0] + enough - 1)
+    few = np.searchsorted(upper, lower - high, side="left")  # all before it are too high
+    too_high = laws[0].pmf(first) @ laws[1].cdf(other[0] + few - 1)
+    return float(too_low + too_high + 4 * rare)
 
 
 # -- noise of the same law from a seed -----------------------------------------------------------
@@ -221,6 +216,13 @@ def stand_in_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     below = SimpleNamespace(randbelow=lambda most: int(draw.integers(most)))
     monkeypatch.setattr("understudy.verify.partitions.secrets", below)
     monkeypatch.setattr("understudy.verify.partitions.os", SimpleNamespace(urandom=draw.bytes))
+
+
+@pytest.fixture
+def stand_in_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release without a seed gets this one, so that its chains are the same in every run."""
+    drawn = SimpleNamespace(randbits=lambda _bits: 20240504, token_hex=secrets.token_hex)
+    monkeypatch.setattr("understudy.release.publish.secrets", drawn)
 
 
 # -- who draws -----------------------------------------------------------------------------------

@@ -138,16 +138,18 @@ def test_intervals_miss_as_seldom_as_they_say() -> None:
     assert 0.002 < stats.binom.pmf(x[outside], 200, 0.3).sum() <= 0.01
 
 
-def test_an_audit_fails_as_seldom_as_its_bound_says() -> None:
-    """By simulation, at a level where it shows."""
+def test_an_audit_fails_as_often_as_is_computed() -> None:
+    """By simulation, at a level where it shows: 20,000 runs, to five standard errors."""
     draws, alpha, p, q = 2000, 1e-2, 0.7, 0.2
     draw = np.random.default_rng(2)
     first, other = draw.binomial(draws, p, 20_000), draw.binomial(draws, q, 20_000)
     lower = stats.beta.ppf(alpha / 2, first, draws - first + 1)
     upper = stats.beta.isf(alpha / 2, other + 1, draws - other)
-    low = 1.0
-    share = np.mean(np.log(lower / upper) <= low)
-    assert 0 < share <= chance.audit_fails(p, q, draws, alpha, low) < 1
+    bound = np.log(lower / upper)
+    for low, high in ((1.05, 1.2), (1.0, 1.15), (1.05, np.inf)):
+        share = np.mean((bound <= low) | (bound > high))
+        assert share > 0.05
+        assert chance.audit_fails(p, q, draws, alpha, low, high) == pytest.approx(share, abs=0.0125)
 
 
 DRAWING = """

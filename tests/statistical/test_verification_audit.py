@@ -39,7 +39,7 @@ from understudy.verify.workers import WorkerPool
 pytestmark = pytest.mark.usefixtures("stand_in_keys")
 
 ALPHA = 1e-6
-DRAWS = 60_000
+DRAWS = 80_000
 ONE = 1_000_000
 
 Sampler = Callable[[list[int]], list[float]]

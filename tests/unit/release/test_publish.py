@@ -339,6 +339,7 @@ privacy = { mechanism = "Weighted" }
 """
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_numbers_given_synthetic_categories(tmp_path: Path) -> None:
     text = MODIPS.replace("[synthesis]", 'codebook = "codebook.toml"\n[synthesis]') + GIVEN
     release = us.open_release(us.publish(write_inputs(tmp_path / "in", text), say=lambda _: None))
