@@ -27,23 +27,20 @@ class Listing:
         import chance  # not before pytest has rewritten its assertions
         stated = [(item, chance.statement(item)) for item in session.items]
         rows = [[item.nodeid.split("[")[0], *told] for item, told in stated if told]
-        any_noise = sum(bool(item.get_closest_marker("any_noise")) and not told
-                        for item, told in stated)
-        print("LISTING" + json.dumps([rows, any_noise]), file=sys.stderr)
+        print("LISTING" + json.dumps(rows), file=sys.stderr)
 sys.exit(pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
                       *sys.argv[1:]], [Listing()]))
 """
 
 
 @cache
-def collected() -> tuple[list[tuple[str, float, str]], int]:
-    """(test, chance, why) of every case of the ordinary suite; how many hold for any noise."""
+def collected() -> list[tuple[str, float, str]]:
+    """(test, chance, why) of every case of the ordinary suite."""
     files = [
         str(path)
         for room in ROOMS
         for path in sorted(room.rglob("test_*.py"))
-        if path != Path(__file__)
-        and any(f"mark.{name}" in path.read_text(encoding="utf-8") for name in chance.MARKERS)
+        if path != Path(__file__) and "mark.chance" in path.read_text(encoding="utf-8")
     ]
     done = subprocess.run(
         [sys.executable, "-c", LISTING, *files],
@@ -55,13 +52,12 @@ def collected() -> tuple[list[tuple[str, float, str]], int]:
     )
     lines = [line for line in done.stderr.splitlines() if line.startswith("LISTING")]
     assert len(lines) == 1, done.stdout + done.stderr
-    rows, any_noise = json.loads(lines[0].removeprefix("LISTING"))
-    return [tuple(row) for row in rows], any_noise
+    return [tuple(row) for row in json.loads(lines[0].removeprefix("LISTING"))]
 
 
 def table() -> str:
     """One line per test: cases, the chance of them all, and what would have to happen."""
-    rows, any_noise = collected()
+    rows = collected()
     lines = ["| test | cases | chance of a false alarm | what would have to happen |"]
     lines.append("|---|---|---|---|")
     for name in sorted({test for test, _, _ in rows}):
@@ -72,13 +68,11 @@ def table() -> str:
         lines.append(f"| `{file}` `{test}` | {len(cases)} | {total:.1e} | {cases[0][1]} |")
     total = sum(p for _, p, _ in rows)
     lines.append(f"| all together | {len(rows)} | {total:.1e} | below {MOST:.0e} |")
-    lines.append("")
-    lines.append(f"{any_noise} further cases draw noise and hold whatever it is (`any_noise`).")
     return "\n".join(lines)
 
 
 def test_all_chances_together_are_small() -> None:
-    rows, _ = collected()
+    rows = collected()
     assert len(rows) > 30
     assert all(0 <= p < MOST for _, p, _ in rows)
     assert sum(p for _, p, _ in rows) < MOST
