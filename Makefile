@@ -22,7 +22,7 @@ test: $(STAMP) components lint
 	$(BIN)/pytest -n 2
 
 test-slow: $(STAMP) components
-	$(BIN)/pytest -n 2 -m slow --timeout=3600
+	$(BIN)/pytest -n 2 -m "slow or hypothesis" --hypothesis-profile=random --timeout=3600
 
 test-portable: $(STAMP) components
 	$(BIN)/python scripts/test-portable
