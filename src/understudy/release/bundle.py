@@ -26,7 +26,7 @@ from understudy.release.prepare import Prepared
 from understudy.release.recipe import Recipe
 from understudy.release.synthesize import UNSEEDED, design_to, stored
 from understudy.report.material import PublicFacts
-from understudy.survey.codebook import write_codebook
+from understudy.survey.codebook_text import write_codebook
 from understudy.survey.write import write_survey
 from understudy.version import __version__
 

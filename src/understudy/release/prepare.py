@@ -32,7 +32,7 @@ from understudy.release.parts import (
     reference_path,
 )
 from understudy.release.recipe import Recipe
-from understudy.survey.codebook import codebook_to_toml
+from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.design import Design
 from understudy.survey.file_format import format_of
 from understudy.survey.read import read_survey
