@@ -57,7 +57,7 @@ def _update(old: MutableMapping[str, Any], new: Mapping[str, Any]) -> None:
         elif isinstance(value, Mapping) and isinstance(old[key], MutableMapping):
             _update(old[key], value)
         elif _plain(old[key]) != _plain(value):
-            if key == "drafted" and set(old[key]) == set(value):
+            if key == "drafted" and isinstance(value, list) and set(old[key]) == set(value):
                 continue  # in another order
             old[key] = value
 
