@@ -14,7 +14,6 @@ Clipped contributions have other tails and are not for this sampler (NUTS draws 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from math import isinf
 
 import jax
@@ -23,6 +22,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.linalg import solve_triangular
 
+from understudy.fitting.compilation import kept
 from understudy.fitting.diagnostics import diagnose
 from understudy.fitting.nuts import Chains, Settings
 from understudy.mechanisms.contract import Terms
@@ -86,11 +86,11 @@ def sample_exactly(
         of_run = jax.random.fold_in(key, run)
         drawn.append(np.asarray(_chains(density, *shape, like, of_run, moments)))
         runs = len(drawn)
-        kept = np.concatenate(drawn, axis=1)[:, runs - 1 :: runs]
-        found = diagnose(kept, 0, density.coordinates, THINNING * runs)
+        positions = np.concatenate(drawn, axis=1)[:, runs - 1 :: runs]
+        found = diagnose(positions, 0, density.coordinates, THINNING * runs)
         if not found.failures:
             break
-    return Chains(kept, found)
+    return Chains(positions, found)
 
 
 def _is_proper(moments: Moments) -> bool:
@@ -102,16 +102,16 @@ def _is_proper(moments: Moments) -> bool:
     return bool(np.linalg.cond(XX / np.outer(scale, scale)) < LARGEST_CONDITION)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@kept(constants=4)
 def _chains(
-    density: Density, chains: int, kept: int, like: Shapes, key: Array, moments: Moments
+    density: Density, chains: int, per_chain: int, like: Shapes, key: Array, moments: Moments
 ) -> Array:
-    """(chains, kept, D) unconstrained positions."""
+    """(chains, per_chain, D) unconstrained positions."""
     model = density.model
     assert isinstance(model, GaussianModel)  # settled by the caller
     # the model's function wants arrays; its prior ignores them, and the compiler drops them
     blank = {name: jnp.zeros(shape, dtype) for name, shape, dtype in like}
-    steps = BURN_IN + kept * THINNING
+    steps = BURN_IN + per_chain * THINNING
     of_proposals, of_steps = jax.random.split(key)
     B, Sigma = propose(of_proposals, moments, chains * steps)
     positions = jax.vmap(model.position)(B, Sigma)
