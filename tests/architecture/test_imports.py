@@ -7,15 +7,19 @@ from pathlib import Path
 
 import pytest
 
+import understudy
+
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "understudy"
 
 # What each part may import, besides itself and the standard names below.
-EVERYONE = {"errors", "claim", "claim_text", "drawing"}
+EVERYONE = {"errors", "claim", "claim_text", "declarations", "drawing", "version"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "claim": {"errors"},
     "claim_text": {"errors"},
+    "declarations": {"errors"},
     "drawing": set(),
+    "version": set(),
     "survey": set(),
     "tables": {"survey"},
     "models": {"survey", "tables"},
@@ -30,11 +34,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "verify": {"survey", "tables", "dp", "ledger"},
     "web": {"survey", "ledger", "verify"},
 }
-LAST = ["report", "release", "studies", "cli"]
+LAST = ["report", "release", "demo", "cli"]
 BELOW = set(MAY_IMPORT)
 for part in LAST:
     MAY_IMPORT[part] = set(BELOW)
     BELOW.add(part)
+
 
 # Modules that reach JAX when they are imported.
 JAX = {"jax", "numpyro", "blackjax", "jaxlib"}
@@ -65,7 +70,7 @@ def test_imports_follow_the_arrows(path: Path) -> None:
     if part == "__init__":
         return
     assert part in MAY_IMPORT, f"say in this test what `{part}` may import"
-    allowed = MAY_IMPORT[part] | EVERYONE | {part, "__version__"}
+    allowed = MAY_IMPORT[part] | EVERYONE | {part}
     for name in imported(ast.parse(path.read_text(encoding="utf-8"))):
         pieces = name.split(".")
         if pieces[0] == "understudy" and len(pieces) > 1:
@@ -107,3 +112,29 @@ def test_files_are_small_and_named_for_one_thing() -> None:
         assert path.stem not in {"utils", "util", "helpers", "common", "misc"}
         lines = len(path.read_text(encoding="utf-8").splitlines())
         assert lines <= 350, f"{path.name} has {lines} lines"
+
+
+STUDIES = SOURCE.parents[1] / "studies"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(STUDIES.rglob("*.py")), ids=lambda p: str(p.relative_to(STUDIES))
+)
+def test_studies_use_public_names_only(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inner = [name for name in imported(tree) if name.startswith("understudy.")]
+    reached = {node.attr for node in ast.walk(tree) if _of_the_package(node)}
+    used = reached | {name.removeprefix("understudy.") for name in inner}
+    hidden = used - set(understudy.__all__)
+    assert not hidden, f"{path.name} uses {sorted(hidden)}; publish them in understudy/__init__.py"
+
+
+def _of_the_package(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and getattr(node.value, "id", None) == "us"
+
+
+def test_the_package_has_no_studies() -> None:
+    assert not list((SOURCE / "studies").rglob("*.py"))
+    for path in files():
+        names = imported(ast.parse(path.read_text(encoding="utf-8")))
+        assert not [n for n in names if n.startswith("understudy_studies")], path.name

@@ -49,7 +49,7 @@ app.add_typer(study, name="study")
 
 def version(show: bool) -> None:
     if show:
-        from understudy import __version__
+        from understudy.version import __version__
 
         typer.echo(f"understudy {__version__}")
         raise typer.Exit

@@ -20,7 +20,6 @@ from typing import Any
 
 import polars as pl
 
-from understudy import __version__
 from understudy.errors import Refused
 from understudy.release.opened import FACTS, SCHEMA, checksum
 from understudy.release.prepare import Prepared
@@ -29,6 +28,7 @@ from understudy.release.synthesize import UNSEEDED, design_to, stored
 from understudy.report.material import PublicFacts
 from understudy.survey.codebook import write_codebook
 from understudy.survey.write import write_survey
+from understudy.version import __version__
 
 INTERNAL = ("report.html", "evidence.json", "manifest.json")
 MANIFEST = "manifest.json"

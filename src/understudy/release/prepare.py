@@ -19,7 +19,6 @@ from formulaic import Formula
 from formulaic.errors import FormulaicError
 from ibis.common.exceptions import IbisError
 
-from understudy import __version__
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.fingerprint import fingerprint
 from understudy.models.contract import Model, NumPyroModel
@@ -39,6 +38,7 @@ from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.tables.domain import as_condition
 from understudy.tables.statistics import parse_statistic
+from understudy.version import __version__
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,6 @@ from typing import Any
 import ibis
 import polars as pl
 
-from understudy import __version__
 from understudy.fitting.fitter import without_missing
 from understudy.release.bundle import (
     dataset_names,
@@ -40,6 +39,7 @@ from understudy.report.public import public_page
 from understudy.survey.engine import connection
 from understudy.survey.survey import Survey
 from understudy.tables.tabulate import tabulate
+from understudy.version import __version__
 
 KIND: Kind = (
     "partial"  # m files of one sample's size, made given that sample (methods §2, M eq. 3.2)

@@ -23,7 +23,8 @@ combine <- function(q, u, design_df) {  # partial synthesis (Reiter 2003)
   if (m == 1) return(limits(estimate, ubar, design_df))
   b <- apply(q, 1, var)                 # between: variance of the m estimates
   total <- ubar + b / m
-  df <- ifelse(b > 0, (m - 1) * (1 + ubar / (b / m))^2, Inf)
+  df <- total^2 / ((b / m)^2 / (m - 1) + ubar^2 / design_df)
+  df[total == 0] <- design_df
   limits(estimate, total, df)
 }"""
 
@@ -35,7 +36,7 @@ combine <- function(q, u, design_df) {  # full synthesis (Raghunathan, Reiter, R
   if (m == 1) return(limits(estimate, ubar, design_df))
   b <- apply(q, 1, var)                 # between: variance of the m estimates
   total <- (1 + 1 / m) * b - ubar
-  df <- (m - 1) * (1 - ubar / ((1 + 1 / m) * b))^2
+  df <- total^2 / (((1 + 1 / m) * b)^2 / (m - 1) + ubar^2 / design_df)
   bad <- is.na(total) | total <= 0      # Reiter's adjusted form
   total[bad] <- ubar[bad]
   df[bad] <- design_df

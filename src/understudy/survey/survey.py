@@ -137,7 +137,22 @@ class Survey:
 
 
 def as_ibis(data: Any, keep: Iterable[str] = ()) -> ir.Table:
-    """An Ibis table over frames and Arrow tables (without a copy), or the table as it is."""
+    """An Ibis table over frames and Arrow tables (without a copy), NaN as null."""
+    return _without_nan(_as_table(data, keep))
+
+
+def _without_nan(table: ir.Table) -> ir.Table:
+    """NaN is not a value in a survey: it must not count as large, nor make a cell of its own."""
+    floats = [name for name, kind in table.schema().items() if kind.is_floating()]
+    return table.mutate(
+        **{
+            name: ibis.ifelse(table[name].isnan(), ibis.null(table[name].type()), table[name])
+            for name in floats
+        }
+    )
+
+
+def _as_table(data: Any, keep: Iterable[str]) -> ir.Table:
     if isinstance(data, ir.Table):
         return data
     if isinstance(data, pl.LazyFrame):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from understudy.demo.doctorates import doctorates
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.moments import (
     is_linear,
@@ -22,7 +23,6 @@ from understudy.fitting.nuts import Settings
 from understudy.mechanisms.contract import Terms, plain_terms
 from understudy.models.normal_population import FBP
 from understudy.models.normal_sample import FBS
-from understudy.studies.doctorates import doctorates
 from understudy.survey.survey import Survey
 
 

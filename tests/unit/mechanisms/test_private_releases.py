@@ -7,12 +7,12 @@ import polars as pl
 import pytest
 
 import understudy as us
+from understudy.demo.doctorates import codebook, doctorates
 from understudy.errors import Refused
 from understudy.mechanisms.unweighted import Censored, ReferenceCensored, Weighted
 from understudy.models.normal_population import FBP
 from understudy.models.normal_sample import FBS
 from understudy.models.survey_normal import SurveyNormal
-from understudy.studies.doctorates import codebook, doctorates
 from understudy.survey.survey import Survey
 from understudy.synthesis import Synthesis, synthesize
 

@@ -12,13 +12,13 @@ import pytest
 import scipy.integrate
 import scipy.stats
 
+from understudy.demo.doctorates import codebook, doctorates
 from understudy.errors import Refused
 from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel, cell_numbers
 from understudy.models.normal_population import FBP
 from understudy.models.normal_sample import FBS
 from understudy.models.scale_mixture import HalfTScaleNormal, kept_mass
-from understudy.studies.doctorates import codebook, doctorates
 from understudy.survey.codebook import Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey

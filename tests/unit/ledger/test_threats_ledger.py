@@ -1,0 +1,430 @@
+"""Threats to the ledger, each with the test that fails without its defence.
+
+Every test runs on SQLite and on a real PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from verification_samples import FINGERPRINT, OpenLedger, make_query
+
+from understudy.errors import Refused, UnknownName
+from understudy.ledger.accounts import (
+    WrongKey,
+    add_user,
+    authenticate,
+    list_users,
+    new_key,
+    set_active,
+)
+from understudy.ledger.chain import BrokenLedger, HeadFile
+from understudy.ledger.ledger import Ledger, OverBudget, Reservation, StillAnswering, StoredAnswer
+
+OTHER = "cd" * 32
+
+
+def reserved(ledger: Ledger, user: str = "ann", **changes: Any) -> Reservation:
+    found = ledger.reserve(user, FINGERPRINT, make_query(**changes))
+    assert isinstance(found, Reservation)
+    return found
+
+
+# 1. Overspending by racing -----------------------------------------------------------
+
+
+def race(place: tuple[str, str], users: list[str]) -> list[str]:
+    """Every user asks for 0.1 on a warm connection, all behind one barrier; the outcomes."""
+    barrier = threading.Barrier(len(users), timeout=250)
+    outcomes: list[str] = []
+
+    def ask(number: int) -> None:
+        try:
+            with Ledger(*place) as mine:  # its connection is open and warm
+                barrier.wait()
+                query = make_query(epsilon="0.1", estimate=1.0 + number)
+                outcomes.append(type(mine.reserve(users[number], FINGERPRINT, query)).__name__)
+        except Exception as error:
+            if not isinstance(error, OverBudget):
+                barrier.abort()
+            outcomes.append(type(error).__name__)
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(users))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+def test_200_connections_at_once_spend_exactly_the_budget(
+    ledger: Ledger, open_ledger: OpenLedger, place: tuple[str, str]
+) -> None:
+    outcomes = race(place, ["ann"] * 200)
+    assert sorted(outcomes) == ["OverBudget"] * 190 + ["Reservation"] * 10
+    assert ledger.budget("user", "ann").spent == 1_000_000
+    assert ledger.budget("dataset", FINGERPRINT).spent == 1_000_000
+    assert sum(e.micro for e in ledger.entries() if e.kind == "reserve") == 1_000_000
+    open_ledger()  # the chain has no fork
+
+
+def test_users_who_race_share_the_cap_of_the_data_set(
+    ledger: Ledger, place: tuple[str, str]
+) -> None:
+    ledger.grant("ann", "9")
+    ledger.grant("bob", "9")
+    outcomes = race(place, ["ann", "bob"] * 40)
+    assert sorted(outcomes) == ["OverBudget"] * 65 + ["Reservation"] * 15
+    assert ledger.budget("dataset", FINGERPRINT).left == 0
+
+
+def test_the_data_sets_cap_holds_across_users_and_names(ledger: Ledger) -> None:
+    """Threat 15: a new name for the same data brings no new epsilon."""
+    reserved(ledger, "ann", epsilon="0.9")
+    ledger.add_dataset(FINGERPRINT, "the same under a new name", "100")
+    assert ledger.budget("dataset", FINGERPRINT).allowed == 1_500_000
+    with pytest.raises(OverBudget, match=r"needs epsilon 0.7, 0.6 is left for this data set"):
+        reserved(ledger, "bob", epsilon="0.7")
+    reserved(ledger, "bob", epsilon="0.6")
+    assert ledger.budget("dataset", FINGERPRINT).left == 0
+
+
+def test_a_refusal_says_what_is_left_and_spends_nothing(ledger: Ledger) -> None:
+    reserved(ledger, epsilon="0.75")
+    entries = len(list(ledger.entries()))
+    with pytest.raises(OverBudget, match=r"needs epsilon 0.300001, 0.25 is left of your budget"):
+        reserved(ledger, epsilon="0.300001")
+    assert ledger.budget("user", "ann").left == 250_000
+    assert ledger.budget("dataset", FINGERPRINT).spent == 750_000
+    assert len(list(ledger.entries())) == entries
+
+
+def test_unknown_users_and_data_sets_have_nothing(ledger: Ledger) -> None:
+    with pytest.raises(OverBudget):
+        reserved(ledger, "eve")
+    with pytest.raises(OverBudget):
+        ledger.reserve("ann", OTHER, make_query())
+
+
+# 3. Restored backup ------------------------------------------------------------------
+
+
+def test_a_restored_copy_does_not_open(place: tuple[str, str]) -> None:
+    with Ledger(*place) as ledger:
+        add_user(ledger, "ann")
+        ledger.grant("ann", "1")
+        ledger.add_dataset(FINGERPRINT, "survey", "1")
+    copy_database(place[0], place[0].replace("ledger", "backup", 1))
+    with Ledger(*place) as ledger:
+        reserved(ledger)
+    copy_database(place[0].replace("ledger", "backup", 1), place[0])
+    with pytest.raises(BrokenLedger, match="old copy"):
+        Ledger(*place)
+
+
+def copy_database(source: str, target: str) -> None:
+    """A copy in the place of `target`, made as somebody who restores a backup does."""
+    if not source.startswith("postgresql"):
+        for leftover in Path(target).parent.glob(f"{Path(target).name}-*"):
+            leftover.unlink()
+        shutil.copy(source, target)
+        return
+    import psycopg
+
+    one, two = (url.split("@/")[1].split("?")[0] for url in (source, target))
+    with psycopg.connect(source.replace(f"/{one}?", "/postgres?"), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {two} WITH (FORCE)")
+        connection.execute(f"CREATE DATABASE {two} TEMPLATE {one}")
+        if two.startswith("ledger"):
+            connection.execute(f"DROP DATABASE {one}")
+
+
+def test_rows_that_vanish_stop_the_ledger(
+    ledger: Ledger, open_ledger: OpenLedger, place: tuple[str, str]
+) -> None:
+    """What a restore looks like to a database of either kind: the last entries are gone."""
+    reserved(ledger)
+    with Unguarded(place[0]) as run:
+        last = run("SELECT max(number) FROM entries")[0][0]
+        run(f"DELETE FROM entries WHERE number = {last}")
+        digest = run(f"SELECT hash FROM entries WHERE number = {last - 1}")[0][0]
+        run(f"UPDATE head SET number = {last - 1}, hash = '{digest}'")
+        run("UPDATE budgets SET spent = 0")
+    with pytest.raises(BrokenLedger, match="old copy"):
+        open_ledger()
+    with pytest.raises(BrokenLedger, match="older than it was"):  # also while running
+        reserved(ledger)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("UPDATE entries SET micro = 1 WHERE kind = 'reserve'", "changed"),
+        ("UPDATE entries SET holder = 'bob' WHERE kind = 'reserve'", "changed"),
+        ("UPDATE entries SET at = '2001-01-01T00:00:00+00:00' WHERE number = 3", "changed"),
+        ("DELETE FROM entries WHERE number = 3", "missing"),
+        ("UPDATE budgets SET spent = 0", "do not follow"),
+        ("UPDATE budgets SET allowed = allowed + 5", "do not follow"),
+    ],
+)
+def test_a_changed_ledger_does_not_open(
+    ledger: Ledger, open_ledger: OpenLedger, place: tuple[str, str], change: str, message: str
+) -> None:
+    reserved(ledger)
+    with Unguarded(place[0]) as run:
+        run(change)
+    with pytest.raises(BrokenLedger, match=message):
+        open_ledger()
+
+
+def test_entries_cannot_be_changed_through_the_database(ledger: Ledger) -> None:
+    reserved(ledger)
+    for change in ("UPDATE entries SET micro = 0", "DELETE FROM entries"):
+        with (
+            pytest.raises(Exception, match="append-only"),
+            ledger.journal.database.transaction() as run,
+        ):
+            run(change)
+
+
+def test_a_missing_head_file_or_database_is_noticed(
+    ledger: Ledger, place: tuple[str, str], tmp_path: Path
+) -> None:
+    Path(place[1]).unlink()
+    with pytest.raises(BrokenLedger, match="missing"):
+        Ledger(*place)
+    ledger.journal.head_file.advance(ledger.journal._seen)
+    with pytest.raises(BrokenLedger, match="empty"):
+        Ledger(tmp_path / "new.db", place[1])
+
+
+def test_a_torn_last_line_of_the_head_file_is_ignored(
+    ledger: Ledger, open_ledger: OpenLedger, place: tuple[str, str]
+) -> None:
+    known = HeadFile(Path(place[1])).read()
+    with Path(place[1]).open("a") as file:
+        file.write("99 abc")
+    assert HeadFile(Path(place[1])).read() == known
+    reserved(ledger)
+    found = HeadFile(Path(place[1])).read()
+    assert found is not None
+    assert known is not None
+    assert found.number == known.number + 1
+    open_ledger()
+
+
+class Unguarded:
+    """The database as someone with its password has it: triggers off."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    def __enter__(self) -> Any:
+        if self.place.startswith("postgresql"):
+            import psycopg
+
+            self.connection: Any = psycopg.connect(self.place, autocommit=True)
+            self.connection.execute("ALTER TABLE entries DISABLE TRIGGER ALL")
+        else:
+            self.connection = sqlite3.connect(self.place, isolation_level=None)
+            for name in ("no_update", "no_delete"):
+                self.connection.execute(f"DROP TRIGGER {name}")
+
+        def run(sql: str) -> list[Any]:
+            cursor = self.connection.execute(sql)
+            return list(cursor.fetchall()) if cursor.description else []
+
+        return run
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
+
+# 4. Float drift, NaN, negatives ------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", ["nan", "1e400", "-0", "1e-9", "-1", "0", "", "0.0000001", "١"])
+def test_amounts_that_are_not_exact_change_nothing(ledger: Ledger, bad: str) -> None:
+    before = list(ledger.entries())
+    for act in (
+        lambda: ledger.grant("ann", bad),
+        lambda: ledger.raise_cap(FINGERPRINT, bad),
+        lambda: ledger.record_spending(FINGERPRINT, bad, "a table"),
+        lambda: ledger.add_dataset(OTHER, "other", bad),
+        lambda: reserved(ledger, epsilon=bad),
+    ):
+        with pytest.raises(Refused):
+            act()
+    assert list(ledger.entries()) == before
+
+
+def test_ten_tenths_are_exactly_one(ledger: Ledger) -> None:
+    for place in range(10):
+        reserved(ledger, epsilon="0.1", estimate=float(place + 1))
+    assert ledger.budget("user", "ann").left == 0
+    with pytest.raises(OverBudget):
+        reserved(ledger, epsilon="0.000001")
+
+
+# 13. Averaging by replay -------------------------------------------------------------
+
+
+def test_a_thousand_replays_cost_one_and_say_one_thing(ledger: Ledger) -> None:
+    ledger.release(reserved(ledger, epsilon="0.1"), {"noisy": 17})
+    told = set()
+    for _ in range(1000):
+        found = ledger.stored("ann", FINGERPRINT, make_query(epsilon="0.100"))
+        assert found is not None
+        told.add(found.body["noisy"])
+    assert told == {17}
+    assert isinstance(ledger.reserve("ann", FINGERPRINT, make_query(epsilon="0.1")), StoredAnswer)
+    assert ledger.budget("user", "ann").spent == 100_000
+
+
+def test_a_replay_is_for_the_same_user_data_and_question_only(ledger: Ledger) -> None:
+    ledger.release(reserved(ledger, epsilon="0.1"), {"noisy": 17})
+    assert ledger.stored("bob", FINGERPRINT, make_query(epsilon="0.1")) is None
+    assert ledger.stored("ann", OTHER, make_query(epsilon="0.1")) is None
+    assert ledger.stored("ann", FINGERPRINT, make_query(epsilon="0.2")) is None
+    assert ledger.answers("bob") == []
+    ledger.release(reserved(ledger, "bob", epsilon="0.1"), {"noisy": 99})
+    for user, noisy in (("ann", 17), ("bob", 99)):
+        assert [a.body for a in ledger.answers(user)] == [{"noisy": noisy}]
+        found = ledger.stored(user, FINGERPRINT, make_query(epsilon="0.1"))
+        assert found is not None
+        assert found.body == {"noisy": noisy}
+
+
+def test_without_an_answer_the_same_question_is_paid_again(ledger: Ledger) -> None:
+    ledger.fail(reserved(ledger, epsilon="0.1"))
+    reserved(ledger, epsilon="0.1")
+    assert ledger.budget("user", "ann").spent == 200_000  # never refunded
+
+
+def test_an_answer_shows_at_its_slot_whenever_it_was_computed(place: tuple[str, str]) -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    with Ledger(*place, clock=lambda: now) as ledger:
+        add_user(ledger, "ann")
+        ledger.grant("ann", "1")
+        ledger.add_dataset(FINGERPRINT, "survey", "1")
+        query = make_query(epsilon="0.1")
+        paid = ledger.reserve("ann", FINGERPRINT, query, hold_seconds=3.0)
+        assert isinstance(paid, Reservation)
+        for released in (False, True):
+            if released:
+                ledger.release(paid, {"noisy": 1})
+            for later in (0.0, 2.9):
+                now = paid.at + timedelta(seconds=later)
+                with pytest.raises(StillAnswering, match="for free"):
+                    ledger.reserve("ann", FINGERPRINT, query, hold_seconds=3.0)
+                with pytest.raises(StillAnswering):
+                    ledger.stored("ann", FINGERPRINT, query)
+                assert ledger.answers("ann") == []
+        now = paid.at + timedelta(seconds=3)
+        found = ledger.reserve("ann", FINGERPRINT, query, hold_seconds=3.0)
+        assert isinstance(found, StoredAnswer)
+        assert found.at == paid.at  # not the time of the release
+        assert len(ledger.answers("ann")) == 1
+        assert ledger.budget("user", "ann").spent == 100_000
+
+
+def test_a_reservation_is_answered_once(ledger: Ledger) -> None:
+    paid = reserved(ledger)
+    ledger.release(paid, {"noisy": 1})
+    for act in (lambda: ledger.release(paid, {"noisy": 2}), lambda: ledger.fail(paid)):
+        with pytest.raises(Refused, match="answered already"):
+            act()
+    forged = Reservation(999, paid.at, "ann", FINGERPRINT, 1)
+    with pytest.raises(BrokenLedger):
+        ledger.release(forged, {"noisy": 1})
+
+
+# One ledger for releases, tables and verifications ------------------------------------
+
+
+def test_releases_spend_from_the_same_cap_once_per_reference(ledger: Ledger) -> None:
+    first = ledger.record_spending(FINGERPRINT, "1.2", "release out/", reference="manifest-1")
+    assert ledger.record_spending(FINGERPRINT, "1.2", "release out/", "manifest-1") == first
+    assert ledger.budget("dataset", FINGERPRINT).spent == 1_200_000
+    with pytest.raises(Refused, match="another amount"):
+        ledger.record_spending(FINGERPRINT, "0.1", "release out/", "manifest-1")
+    with pytest.raises(OverBudget, match=r"0.3 is left for this data set"):
+        reserved(ledger, epsilon="0.4")
+    ledger.record_spending(FINGERPRINT, "0.1", "a table")
+    ledger.record_spending(FINGERPRINT, "0.1", "a table")  # no reference: two tables
+    assert ledger.budget("dataset", FINGERPRINT).left == 100_000
+    ledger.raise_cap(FINGERPRINT, "1", by="steward")
+    reserved(ledger, epsilon="0.4")
+
+
+# 16. Keys and grants -------------------------------------------------------------------
+
+
+def test_keys_are_stored_hashed_and_checked(ledger: Ledger) -> None:
+    key = add_user(ledger, "carol", role="steward")
+    user = authenticate(ledger, key)
+    assert (user.name, user.role) == ("carol", "steward")
+    secret = key.split("_", 2)[2]
+    assert len(secret) == 43  # 256 bits
+    with ledger.journal.database.reading() as run:
+        stored = str(run("SELECT * FROM users")) + str(run("SELECT body FROM entries"))
+    assert secret not in stored
+    flipped = key[:-1] + ("A" if key[-1] != "A" else "B")
+    for wrong in (flipped, key[:-1], key + "x", "", "us_", "\udcff", key.replace("us_", "su_")):
+        with pytest.raises(WrongKey):
+            authenticate(ledger, wrong)
+
+
+def test_a_new_key_ends_the_old_and_a_closed_account_has_none(ledger: Ledger) -> None:
+    old = add_user(ledger, "carol")
+    new = new_key(ledger, "carol")
+    assert authenticate(ledger, new).name == "carol"
+    with pytest.raises(WrongKey):
+        authenticate(ledger, old)
+    set_active(ledger, "carol", False)
+    with pytest.raises(WrongKey):
+        authenticate(ledger, new)
+    assert [u.active for u in list_users(ledger)] == [True, True, False]
+    set_active(ledger, "carol", True)
+    assert authenticate(ledger, new).name == "carol"
+
+
+def test_grants_are_entries_and_names_are_checked(ledger: Ledger) -> None:
+    ledger.grant("ann", "0.5", by="carol")
+    grants = [e for e in ledger.entries() if e.kind == "grant" and e.user == "ann"]
+    assert [e.micro for e in grants] == [1_000_000, 500_000]
+    assert grants[1].content() == {"by": "carol"}
+    with pytest.raises(UnknownName, match="did you mean `ann`"):
+        ledger.grant("anm", "1")
+    with pytest.raises(Refused, match="already"):
+        add_user(ledger, "ann")
+    with pytest.raises(UnknownName, match="role"):
+        add_user(ledger, "dave", role="root")
+    for name in ("", "a b", "x" * 65, "a'; DROP TABLE users", "é"):
+        with pytest.raises(Refused, match="user name"):
+            add_user(ledger, name)
+    with pytest.raises(UnknownName):
+        new_key(ledger, "nobody")
+
+
+# Places that are no ledger ---------------------------------------------------------------
+
+
+def test_bad_places_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("this is not a database, just a long enough text " * 50)
+    for bad in (tmp_path / "text.db", tmp_path / "no" / "folder" / "x.db", tmp_path):
+        with pytest.raises(Refused, match="cannot be opened"):
+            Ledger(bad)
+    with pytest.raises(Refused, match="mysql"):
+        Ledger("mysql://x")
+    with pytest.raises(Refused, match="head"):
+        Ledger("postgresql://nobody:secret@127.0.0.1:1/none")
+    with pytest.raises(Refused, match="cannot be reached") as refused:
+        Ledger("postgresql://nobody:secret@127.0.0.1:1/none", tmp_path / "heads")
+    assert "secret" not in str(refused.value)

@@ -1,0 +1,210 @@
+"""The planner against V §5 as written (simulation), SciPy, and the posteriors themselves."""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from understudy.errors import Refused
+from understudy.verify import planner
+from understudy.verify.planner import plan
+from understudy.verify.posterior import agreement_posterior, discrepancy_posterior
+
+RUNS = 4000
+
+
+def noise(draw: np.random.Generator, scale: float, size: int) -> np.ndarray:
+    q = 1 - math.exp(-1 / scale)
+    return draw.geometric(q, size) - draw.geometric(q, size)
+
+
+@pytest.mark.parametrize(
+    ("tau", "sigma", "kwargs"),
+    [
+        (101.0, 2.0, {"partitions": 25, "tolerance": 1.0}),
+        (107.0, 3.0, {"partitions": 25, "tolerance": 2.0, "interval": "fixed"}),
+        (104.0, 1.5, {"partitions": 25, "tolerance": 2.0, "noise": "laplace"}),
+    ],
+)
+def test_agreement_equals_simulation(tau: float, sigma: float, kwargs: dict[str, Any]) -> None:
+    """V §5, steps 3 and 4, literally."""
+    draw = np.random.default_rng(3)
+    found = plan(100.0, 2.0, measure="agreement", estimates=[tau], ses=[sigma], **kwargs)
+    row = found.table.row(0, named=True)
+    gamma = 1.0 if kwargs.get("interval") == "fixed" else 5.0
+    parts = draw.normal(tau, 5 * sigma, (RUNS, 25))
+    count = np.sum(np.abs(parts - 100) <= kwargs["tolerance"] * 2 * gamma, axis=1)
+    if kwargs.get("noise") == "laplace":
+        answers = count + draw.laplace(0, 1, RUNS)
+        medians = np.array(
+            [agreement_posterior(y, 25, 1.0, "laplace").median for y in answers[:800]]
+        )
+    else:
+        answers = np.clip(count + noise(draw, 1.0, RUNS), 0, 25)
+        by_answer = np.array([agreement_posterior(y, 25, 1.0).median for y in range(26)])
+        medians = by_answer[answers]
+    error = math.sqrt(0.25 / len(medians))
+    assert np.mean(medians >= 0.5) == pytest.approx(row["says_inside"], abs=4 * error)
+    assert answers.mean() / 25 == pytest.approx(row["noisy_mean"], abs=4 * row["noisy_sd"] / 60)
+    assert answers.std() / 25 == pytest.approx(row["noisy_sd"], rel=0.1)
+    for name, p in (("median_low", 0.05), ("median_mid", 0.5), ("median_high", 0.95)):
+        assert abs(np.mean(medians <= row[name] + 1e-4) - p) < 4 * error + (
+            0.12 if "noise" not in kwargs else 0.0  # a jump of the discrete distribution
+        )
+
+
+@pytest.mark.parametrize(("tau", "sigma", "m"), [(103.0, 2.0, 50), (90.0, 6.0, 25)])
+def test_discrepancy_equals_simulation(tau: float, sigma: float, m: int) -> None:
+    draw = np.random.default_rng(4)
+    found = plan(100.0, 2.0, estimates=[tau], ses=[sigma], partitions=m, epsilon="0.5")
+    row = found.table.row(0, named=True)
+    bound = 2 * math.sqrt(m) * 2.0
+    parts = draw.normal(tau, math.sqrt(m) * sigma, (RUNS, m))
+    steps = np.rint(np.clip((parts - 100) / bound, -1, 1) * 1000).sum(axis=1)
+    answers = steps + noise(draw, 4000.0, RUNS)
+    scaled = answers / (1000 * m) * bound
+    assert scaled.mean() == pytest.approx(row["noisy_mean"], abs=4 * row["noisy_sd"] / 60)
+    assert scaled.std() == pytest.approx(row["noisy_sd"], rel=0.08)
+    some = answers[:300].astype(int)
+    posteriors = [discrepancy_posterior(int(y), m, 0.5, bound, tolerance=4.0) for y in some]
+    says = np.mean([p.probability_within() >= 0.5 for p in posteriors])
+    assert says == pytest.approx(row["says_inside"], abs=4 * math.sqrt(0.25 / 300))
+    medians = np.array([p.median for p in posteriors])
+    for name, p in (("median_low", 0.05), ("median_mid", 0.5), ("median_high", 0.95)):
+        assert np.mean(medians <= row[name]) == pytest.approx(
+            p, abs=4 * math.sqrt(p * (1 - p) / 300)
+        )
+
+
+def test_agreement_is_the_convolution_written_out() -> None:
+    row = plan(
+        0.0, 1.0, measure="agreement", partitions=10, tolerance=2.0, estimates=[1.0], ses=[1.5]
+    ).table.row(0, named=True)
+    width, spread = 2 * math.sqrt(10), 1.5 * math.sqrt(10)
+    p = norm.cdf((width - 1) / spread) - norm.cdf((-width - 1) / spread)
+    a = math.exp(-1)
+    noisy = np.zeros(11)
+    for s in range(11):
+        for e in range(-60, 61):
+            noisy[min(max(s + e, 0), 10)] += binom.pmf(s, 10, p) * (1 - a) / (1 + a) * a ** abs(e)
+    assert row["noisy_mean"] == pytest.approx(noisy @ np.arange(11) / 10, abs=1e-10)
+    yes = [agreement_posterior(y, 10, 1.0).median >= 0.5 for y in range(11)]
+    assert row["says_inside"] == pytest.approx(noisy @ yes, abs=1e-10)
+
+
+def test_the_coarse_grid_costs_nothing_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = {"estimates": [96.0, 101.0, 120.0], "ses": [1.0, 4.0]}
+    coarse = plan(100.0, 2.0, **arguments).table  # type: ignore[arg-type]
+    monkeypatch.setattr(planner, "PLAN_GRID", 1000)
+    fine = plan(100.0, 2.0, **arguments).table  # type: ignore[arg-type]
+    for name in ("median_low", "median_mid", "median_high", "noisy_mean", "noisy_sd"):
+        np.testing.assert_allclose(coarse[name], fine[name], atol=0.02)
+    np.testing.assert_allclose(coarse["says_inside"], fine["says_inside"], atol=2e-3)
+
+
+def test_medians_are_those_of_the_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner, "PLAN_GRID", 1000)
+    answers = np.array([-20_000, -19_999, -15_000, -1, 0, 777, 18_500, 20_000])
+    ours = planner._laplace_medians(answers, 20_000, math.exp(-1 / 2000)) / 20_000 * 7.0
+    theirs = [discrepancy_posterior(int(y), 20, 1.0, 7.0).median for y in answers]
+    np.testing.assert_allclose(ours, theirs, atol=7.0 / 20_000 * 1.01)
+    beta = planner._beta_medians(np.arange(26.0), 25, 1.0, "geometric")
+    exact = [agreement_posterior(y, 25, 1.0).median for y in range(26)]
+    np.testing.assert_allclose(beta, exact, atol=1e-5)
+
+
+@pytest.mark.parametrize("measure", ["agreement", "discrepancy"])
+def test_symmetry_and_range(measure: Any) -> None:
+    table = plan(50.0, 1.0, measure=measure).table
+    assert table.shape == (400, 10)
+    says = table["says_inside"].to_numpy().reshape(20, 20)
+    np.testing.assert_allclose(says, says[::-1], atol=1e-9)
+    assert np.all((says >= 0) & (says <= 1 + 1e-12))
+    assert table["inside"].sum() == 200
+
+
+@pytest.mark.parametrize("measure", ["agreement", "discrepancy"])
+def test_the_work_of_a_plan_hardly_grows_with_its_grid(
+    measure: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One table of posterior medians for all 400 assumed results, and few large arrays.
+
+    Seconds are in `bench/verification_speed.py`.
+    """
+    calls: Counter[str] = Counter()
+    for name in ("_beta_medians", "_laplace_medians", "_mass", "log_likelihood", "_noisy_sum"):
+        function = getattr(planner, name)
+
+        def counted(*arguments: Any, name: str = name, function: Any = function) -> Any:
+            calls[name] += 1
+            return function(*arguments)
+
+        monkeypatch.setattr(planner, name, counted)
+    plan(50.0, 1.0, measure=measure)
+    once = {
+        "agreement": {"_beta_medians": 1, "log_likelihood": 2},
+        "discrepancy": {"_laplace_medians": 1, "_mass": 4, "_noisy_sum": calls["_noisy_sum"]},
+    }
+    assert calls == once[measure]
+    assert calls["_noisy_sum"] <= 20  # blocks of at least twenty of the 400
+
+
+def test_the_figure_is_the_same_svg_every_time() -> None:
+    found = plan(100.0, 2.0, estimates=[97.0, 100.0, 103.0], ses=[1.0, 2.0])
+    text = found.figure()
+    assert text == found.figure()
+    assert ET.fromstring(text).tag.endswith("svg")
+    assert "chance that the verdict is right" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "kwargs"),
+    [
+        ("`se`", {"se": 0.0}),
+        ("`epsilon`", {"epsilon": float("nan")}),
+        ("Epsilon", {"epsilon": "0"}),
+        ("Partitions", {"partitions": 1}),
+        ("measure", {"measure": "distance"}),
+        ("zero wide", {"estimate": 0.0, "tolerance_kind": "percent"}),
+        ("clip", {"tolerance": 30.0}),
+        ("assumed standard error", {"ses": [1.0, -1.0]}),
+        ("lists of 1 to 200", {"estimates": []}),
+        ("lists of 1 to 200", {"estimates": [float("inf")]}),
+    ],
+)
+def test_impossible_plans_are_refused(words: str, kwargs: dict[str, Any]) -> None:
+    with pytest.raises(Refused, match=words):
+        plan(**({"estimate": 100.0, "se": 2.0} | kwargs))
+
+
+def test_noise_beyond_an_end_is_counted_at_the_end() -> None:
+    sums = np.array([[0.2, 0.0, 0.5, 0.3], [0.0, 1.0, 0.0, 0.0]])
+    a = 0.8
+    direct = np.zeros_like(sums)
+    for s in range(4):
+        for e in range(-200, 201):
+            chance = (1 - a) / (1 + a) * a ** abs(e)
+            direct[:, min(max(s + e, 0), 3)] += sums[:, s] * chance
+    np.testing.assert_allclose(planner._noisy_sum(sums, a), direct, atol=1e-12)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-5, 5), (-2, 3), (4, 5)])
+def test_the_geometric_series_is_the_sum(low: int, high: int) -> None:
+    answers = np.arange(-8, 9)
+    direct = [sum(0.7 ** abs(y - s) for s in range(low, high + 1)) for y in answers]
+    np.testing.assert_allclose(planner._mass(answers, low, high, 0.7), direct, rtol=1e-12)
+
+
+def test_a_tiny_budget_leaves_the_prior() -> None:
+    """At epsilon near zero the answer says nothing: chances are those of the bare range."""
+    found = plan(100.0, 2.0, epsilon="0.000001", estimates=[100.0], ses=[2.0], partitions=2)
+    row = found.table.row(0, named=True)
+    bound = 2 * math.sqrt(2) * 2
+    assert row["median_high"] - row["median_low"] < 1e-3 * bound
+    assert row["says_inside"] == pytest.approx(1.0 if 4.0 / bound > 0.5 else 0.0, abs=1e-6)

@@ -1,0 +1,307 @@
+"""Questions over HTTP: races, replay, neighbours, foreign ids, canaries, the client.
+
+What meets the ledger runs on SQLite and on a real PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import polars as pl
+import pytest
+from verification_samples import NewPlace, make_frame
+from web_samples import Site, make_site, question, running
+
+from understudy.errors import Refused
+from understudy.verify import answer as answer_module
+from understudy.verify.client import Client
+from understudy.verify.query import read_query
+
+V = "/api/v1"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, module_place: tuple[str, str]) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("answers")
+    with make_site(folder, place=module_place, budget="500") as made:
+        yield made
+
+
+def test_a_race_over_http_spends_the_budget_exactly(tmp_path: Path, place: tuple[str, str]) -> None:
+    """Forty callers at once, 0.1 each, budget 1: ten answers."""
+    with make_site(tmp_path, place=place, budget="1", places=40) as site:
+        barrier = threading.Barrier(40)
+
+        def ask(place: int) -> int:
+            with site.client("ann") as client:
+                client.get(f"{V}/me")
+                barrier.wait()
+                asked = question(epsilon="0.1", estimate=120 + place / 1000)
+                return client.post(f"{V}/verify", json=asked).status_code
+
+        with ThreadPoolExecutor(40) as pool:
+            statuses = sorted(pool.map(ask, range(40)))
+        assert statuses == [200] * 10 + [402] * 30
+        assert site.ledger.budget("user", "ann").spent == 1_000_000
+        kinds = [e.kind for e in site.ledger.entries()]
+        assert kinds.count("reserve") == kinds.count("release") == 10
+
+
+def test_the_same_question_again_is_free_and_says_the_same(site: Site) -> None:
+    asked = question(estimate=119.5)
+    with site.client("ann") as client:
+        first = client.post(f"{V}/verify", json=asked).json()
+        spent = site.ledger.budget("user", "ann").spent
+        other_words = question(estimate=119.5, domain=[], clip=2.0)
+        for _ in range(5):
+            again = client.post(f"{V}/verify", json=other_words).json()
+            assert again == first | {"replayed": True}
+        assert client.post(f"{V}/price", json=asked).json()["free"] is True
+    assert site.ledger.budget("user", "ann").spent == spent
+
+
+def test_answers_of_others_do_not_exist(site: Site) -> None:
+    with site.client("ann") as ann, site.client("bob") as bob, site.page_client("bob") as page:
+        number = ann.post(f"{V}/verify", json=question(estimate=118.0)).json()["receipt"]
+        assert ann.get(f"{V}/answers/{number}").json()["receipt"] == number
+        foreign, missing = bob.get(f"{V}/answers/{number}"), bob.get(f"{V}/answers/987654")
+        assert foreign.status_code == missing.status_code == 404
+        assert foreign.content == missing.content
+        assert page.get(f"/answers/{number}").status_code == 404
+        assert page.get(f"/answers/{number}/receipt.json").status_code == 404
+        assert number not in [one["receipt"] for one in bob.get(f"{V}/history").json()]
+        assert f"/answers/{number}" not in page.get("/history").text
+        # No field of a question can name its owner.
+        reply = bob.post(f"{V}/verify", json=question(estimate=118.0) | {"user": "ann"})
+        assert reply.status_code == 422
+
+
+def test_the_steward_sees_amounts_and_neither_questions_nor_answers(site: Site) -> None:
+    with site.client("ann") as ann, site.client("stella") as stella:
+        told = ann.post(f"{V}/verify", json=question(estimate=117.375)).json()
+        for path in ("ledger", "ledger.csv", "totals", "totals.csv", "users"):
+            text = stella.get(f"{V}/{path}").text
+            assert "117.375" not in text
+            assert "noisy" not in text
+            assert "key_hash" not in text
+        lines = stella.get(f"{V}/ledger", params={"count": 2}).json()
+        assert [line["kind"] for line in lines] == ["release", "reserve"]
+        assert lines[1]["number"] == lines[0]["refers"] == told["receipt"]
+        spending = stella.get(f"{V}/totals").json()["spending"]
+        spent = site.ledger.budget("user", "ann").spent
+        assert {"user": "ann", "dataset": "survey"}.items() <= spending[0].items()
+        assert float(spending[0]["epsilon"]) * 1e6 == pytest.approx(spent)
+        before = stella.get(f"{V}/ledger", params={"before": lines[1]["number"]}).json()
+        assert before[0]["number"] == lines[1]["number"] - 1
+
+
+def test_a_grant_over_http_is_an_entry(site: Site) -> None:
+    with site.client("stella") as stella:
+        reply = stella.post(f"{V}/users", json={"name": "dora", "epsilon": "0.5"})
+        key = reply.json()["key"]
+        assert reply.status_code == 201
+        granted = stella.post(f"{V}/users/dora/grants", json={"epsilon": "0.25"})
+        assert granted.json()["left"] == "0.75"
+        for wrong in ("0", "-1", "1e3", "nan", ""):
+            bad = stella.post(f"{V}/users/dora/grants", json={"epsilon": wrong})
+            assert bad.status_code == 422
+        assert stella.post(f"{V}/users/none/grants", json={"epsilon": "1"}).status_code == 404
+        bad = stella.post(f"{V}/users", json={"name": "eve", "epsilon": "-1"})
+        assert bad.status_code == 422
+        assert "eve" not in stella.get(f"{V}/users").text
+        assert stella.post(f"{V}/users/stella/active", json={"active": False}).status_code == 422
+    assert Client(site.url, key).me() == {"name": "dora", "role": "analyst", "left": "0.75"}
+
+
+def neighbours() -> list[pl.DataFrame]:
+    """Files of which one makes fits singular and partitions empty."""
+    frame = make_frame(60)
+    constant = frame.with_columns(hours=pl.lit(40), region=pl.lit("North"))
+    return [frame, constant, frame.with_columns(income=pl.lit(float("inf")))]
+
+
+def test_a_singular_neighbour_has_the_same_status_schema_and_headers(
+    tmp_path: Path, new_place: NewPlace
+) -> None:
+    asked = [
+        question(domain={"region": ["East"]}),
+        question(
+            estimator="linear",
+            predictors=["hours"],
+            coefficient="hours",
+            estimate=2.0,
+            se=0.1,
+            partitions=2,
+        ),
+        question(measure="agreement"),
+    ]
+    shapes = []
+    for number, frame in enumerate(neighbours()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        place = new_place(folder)
+        with (
+            make_site(folder, frame, place=place, deadline=0.05) as site,
+            site.client("ann") as client,
+        ):
+            replies = [client.post(f"{V}/verify", json=one) for one in asked]
+        shapes.append(
+            [(r.status_code, _shape(r.json()), _header_shape(r), r.http_version) for r in replies]
+        )
+    assert shapes[0] == shapes[1] == shapes[2]
+    assert [s[0] for s in shapes[0]] == [200] * 3
+
+
+def test_a_broken_computation_is_charged_and_tells_nothing(
+    tmp_path: Path,
+    place: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise ValueError("income 987654.321 is out of range")
+
+    caplog.set_level(logging.DEBUG)
+    with make_site(tmp_path, place=place) as site, site.client("ann") as client:
+        monkeypatch.setattr(answer_module, "partition_estimates", broken)
+        replies = [client.post(f"{V}/verify", json=question(estimate=e)) for e in (1.0, 2.0)]
+        assert [r.status_code for r in replies] == [503, 503]
+        assert replies[0].content == replies[1].content
+        assert site.ledger.budget("user", "ann").spent == 2_000_000
+
+        def also(*_: Any) -> Any:
+            raise RuntimeError("income 987654.321")
+
+        monkeypatch.setattr(type(site.service), "history", also)
+        unforeseen = client.get(f"{V}/history")
+        assert unforeseen.status_code == 500
+        assert list(unforeseen.json()) == ["error"]
+    captured = capfd.readouterr()
+    told = caplog.text + captured.out + captured.err + unforeseen.text + replies[0].text
+    assert "987654" not in told
+    assert "RuntimeError at GET /api/v1/history" in told
+
+
+def test_no_canary_reaches_logs_database_or_replies(
+    tmp_path: Path,
+    place: tuple[str, str],
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    canaries = {"income": 987654321.25, "hours": 313373137, "person": 424242424}
+    frame = make_frame(200)
+    odd = pl.DataFrame([canaries | {"region": "East", "sex": 1, "w": 77.1251521}])
+    frame = pl.concat([frame, odd.select(frame.columns).cast(dict(frame.schema))])
+    caplog.set_level(logging.DEBUG)
+    texts: list[str] = []
+    with make_site(tmp_path, frame, place=place) as site:
+        with site.client("ann") as client, site.page_client("ann") as page:
+            for measure in ("discrepancy", "agreement"):
+                reply = client.post(f"{V}/verify", json=question(measure=measure))
+                texts.append(page.get(f"/answers/{reply.json()['receipt']}").text)
+                texts += [reply.text, client.post(f"{V}/plan", json=question()).text]
+            for path in ("datasets", "history", "me"):
+                texts.append(client.get(f"{V}/{path}").text)
+            for path in ("/ask", "/history", "/ask/details?dataset=survey&estimator=linear"):
+                texts.append(page.get(path).text)
+        with site.client("stella") as stella:
+            texts += [stella.get(f"{V}/{path}").text for path in ("ledger.csv", "totals")]
+        with site.ledger.journal.database.reading() as run:
+            tables = [run(f"SELECT * FROM {name}") for name in ("entries", "budgets", "users")]
+    assert all(tables)
+    kept = b"".join(p.read_bytes() for p in tmp_path.iterdir() if p.is_file()).decode("latin-1")
+    kept += str(tables)
+    captured = capfd.readouterr()
+    everything = kept + "".join(texts) + caplog.text + captured.out + captured.err
+    for canary in ("98765432", "31337313", "42424242", "77.12515"):
+        assert canary not in everything
+    assert site.keys["ann"].split("_", 2)[2] not in kept + caplog.text + captured.out + captured.err
+
+
+def test_the_client_plans_prices_asks_and_remembers(site: Site) -> None:
+    client = Client(site.url, site.keys["ann"])
+    asked = question(estimate=None, se=None, epsilon="0.5")
+    quote = client.price(asked)
+    assert quote["epsilon"] == "0.5"
+    assert 110 < quote["synthetic"]["estimate"] < 130
+    assert len(client.plan(asked)["rows"]) == 400
+    told = client.verify(read_query(asked))
+    assert client.verify(asked) == told | {"replayed": True}
+    assert client.answer(told["receipt"])["noisy"] == told["noisy"]
+    assert client.history()[0]["receipt"] == told["receipt"]
+    assert client.datasets()[0]["name"] == "survey"
+    assert site.keys["ann"] not in repr(client)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"variable": "incme"}, "did you mean `income`"),
+        ({"dataset": "surveys"}, "did you mean `survey`"),
+        ({"epsilon": "900"}, "This needs epsilon 900"),
+        ({"tolerance": {"value": float("nan")}}, "finite numbers"),
+    ],
+)
+def test_the_client_says_the_servers_sentence(
+    site: Site, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(Refused, match=words):
+        Client(site.url, site.keys["ann"]).verify(question(**changes))
+
+
+def test_the_client_refuses_wrong_keys_and_addresses(site: Site) -> None:
+    for url, key, words in (
+        (site.url, "us_wrong", "not known"),
+        (site.url, "ü", "not known"),
+        ("127.0.0.1:80", "us_x", "begins with http"),
+        ("http://127.0.0.1:9", "us_x", "No verification server answers"),
+    ):
+        with pytest.raises(Refused, match=words):
+            Client(url, key).me()
+
+
+def test_the_client_does_not_carry_its_key_elsewhere() -> None:
+    from fastapi import FastAPI
+    from fastapi.responses import RedirectResponse
+
+    seen = []
+    app = FastAPI()
+
+    @app.get("/api/v1/me")
+    def away() -> Any:
+        return RedirectResponse("/elsewhere")
+
+    @app.get("/elsewhere")
+    def elsewhere() -> dict[str, str]:
+        seen.append(1)
+        return {}
+
+    with running(app) as url, pytest.raises(Refused, match="status 307"):
+        Client(url, "us_x").me()
+    assert seen == []
+
+
+def _shape(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _shape(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_shape(part) for part in value]
+    return type(value).__name__
+
+
+def _header_shape(reply: httpx.Response) -> list[str]:
+    # The length follows the digits of the noisy answer, which is released.
+    return sorted(f"{k}: {v if k not in ('content-length', 'date') else ''}"
+                  for k, v in reply.headers.items())  # fmt: skip
+
+
+def test_shapes_are_compared_by_type() -> None:
+    assert _shape(json.loads('{"a": [1.5, null]}')) == {"a": ["float", "NoneType"]}
