@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo check test test-slow lint bench reference clean components mutants fresh
+.PHONY: demo check test test-slow test-portable lint bench reference clean components mutants fresh
 
 $(STAMP): pyproject.toml studies/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -33,6 +33,9 @@ test: $(STAMP) components lint
 
 test-slow: $(STAMP) components
 	$(BIN)/pytest -n 2 -m slow --timeout=3600
+
+test-portable: $(STAMP) components
+	$(BIN)/python scripts/test-portable
 
 mutants: $(STAMP)  # make mutants ROOM="tables dp"; without ROOM all rooms, an hour or more
 	$(BIN)/python -W ignore scripts/mutants/run.py $(ROOM) --record
