@@ -32,7 +32,7 @@ test: $(STAMP) components lint
 	$(BIN)/pytest -n 2 --dist worksteal --durations=10
 
 test-slow: $(STAMP) components
-	$(BIN)/pytest -n 2 -m slow --timeout=3600
+	$(BIN)/pytest -n 2 -m "slow or hypothesis" --hypothesis-profile=random --timeout=3600
 
 test-portable: $(STAMP) components
 	$(BIN)/python scripts/test-portable

@@ -91,7 +91,9 @@ def test_gibbs_and_nuts_sample_the_same_density(weights: str) -> None:
     ours = Chains(found.chains, found.diagnostics)
     theirs = by_nuts(fitter, terms)
     a, b = label_free(fitter, ours), label_free(fitter, theirs)
-    assert min(ess_bulk(a).min(), ess_bulk(b).min()) > 300  # or the comparison says nothing
+    seen = FAR * np.sqrt(1 / ess_bulk(a) + 1 / ess_bulk(b))  # the least shift that is seen, in sd
+    assert np.median(seen) < 0.25  # or the comparison says little
+    assert seen.max() < 0.75  # NUTS finds the scale of the coefficients' prior slow
     score = standard_scores(a, b)
     assert np.abs(score).max() < FAR, score.round(1)
     # the same key gives the same draws, however far a chain is run
