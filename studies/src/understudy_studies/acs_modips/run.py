@@ -63,7 +63,7 @@ def run_study(
     two-way tables behind the population are invented.
     """
     design = design or (QUICK if quick else ModipsDesign())
-    replicates = replicates or (5 if quick else 20)
+    replicates = (5 if quick else 20) if replicates is None else replicates
     settings = {**asdict(design), "pums": [str(path) for path in pums]}
     out = open_study("acs-modips", out, seed, settings)
     arrays = stored_arrays(out / "table.npz", lambda: _table(design, pums, seed))

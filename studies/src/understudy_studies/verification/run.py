@@ -33,7 +33,7 @@ def run_study(
     Files and partitions are the same for the same seed; the noise of the answers has none.
     """
     design = design or (QUICK if quick else VerificationDesign())
-    replicates = replicates or (12 if quick else 200)
+    replicates = (12 if quick else 200) if replicates is None else replicates
     out = open_study("verification", out, seed, asdict(design))
     compute = partial(replicate, design, seed)
     folder = out / "replicates"
