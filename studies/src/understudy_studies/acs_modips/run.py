@@ -54,7 +54,6 @@ def run_study(
     *,
     quick: bool = False,
     progress: bool | None = None,
-    workers: int = 1,  # noqa: ARG001 - data sets of a replicate are drawn side by side already
     design: ModipsDesign | None = None,
 ) -> list[Summary]:
     """Run or go on with the study, and write its page to `out`/study.html.
