@@ -37,8 +37,8 @@ def draw_figures(rows: Mapping[str, pl.DataFrame], design: VerificationDesign) -
     for number, (estimand, synthesis, interval) in FIGURES.items():
         part = equal["answers"].filter(estimand=estimand, synthesis=synthesis, interval=interval)
         figures[f"figure-{number}"] = median_figure(part, design.sizes, design.partitions)
-    for name, part in (("figure-roc", "more"), ("figure-roc-bounded", "bounded")):
-        figures[name] = roc_figure(equal[part].filter(interval="adjusted"))
+    for name, pairs in (("figure-roc", "more"), ("figure-roc-bounded", "bounded")):
+        figures[name] = roc_figure(equal[pairs].filter(interval="adjusted"))
     return figures
 
 
