@@ -162,6 +162,7 @@ def test_distances_of_pairs_by_hand():
     assert distances(drawn, shares, [(0, 1)]) == pytest.approx((0.375, 0.125, 0.375))
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_marginals_beat_modips_on_pairs_where_records_are_many():
     categories = acs_categories()
     table = population(*invented_tables(categories.sizes), categories, 100_000, 30_000)
@@ -191,6 +192,7 @@ replicate.run(np.repeat([1, 30], [40_000, 2000]), 500, Path(sys.argv[1]), (1.0,)
 """
 
 
+@pytest.mark.any_noise
 def test_a_killed_run_of_500_goes_on_to_the_same_figures(tmp_path):
     state = tmp_path / "killed.npz"
     killed = subprocess.run([sys.executable, "-c", KILLED, str(state)], check=False)
@@ -206,6 +208,7 @@ def test_a_killed_run_of_500_goes_on_to_the_same_figures(tmp_path):
         assert one.coverage.tolist() == other.coverage.tolist()
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_the_page_says_what_was_found(tmp_path):
     small = ModipsDesign(20_000, 4000, (1.0, math.e, math.e**2))
     found = run_study(2, tmp_path, design=small)

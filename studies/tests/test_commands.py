@@ -62,6 +62,7 @@ def test_a_folder_of_another_study_is_refused(name: str, tmp_path: Path) -> None
     assert "another folder" in done.output.replace("\n", " ")
 
 
+@pytest.mark.any_noise
 def test_the_commands_alone_load_nothing_heavy() -> None:
     code = "import sys, understudy_studies.commands; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -146,6 +146,7 @@ def test_application_is_nearly_non_informative() -> None:
     assert frame["weight"].sum() == pytest.approx(125_199, rel=0.03)
 
 
+@pytest.mark.any_noise
 def test_a_small_study_runs_and_goes_on(tmp_path: Path) -> None:
     plan = Plan(
         n=300,

@@ -150,7 +150,7 @@ def test_simulated_counts_are_the_two_component_mixture() -> None:
               ((0.7, 20), (0.3, 5)))  # fmt: skip
     cdf = np.cumsum(pmf)
     found = np.searchsorted(np.sort(y), grid, side="right") / len(y)
-    assert np.abs(found - cdf).max() < 1.63 / np.sqrt(len(y))  # Kolmogorov, 1 %
+    assert np.abs(found - cdf).max() < 2.7 / np.sqrt(len(y))  # Kolmogorov, 1e-6
 
 
 def test_generated_incomes_have_the_published_shape() -> None:

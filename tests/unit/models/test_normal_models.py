@@ -73,7 +73,7 @@ def test_integrated_prior_draws_have_its_distribution() -> None:
     cdf = scipy.integrate.cumulative_trapezoid(density, grid, initial=0.0)
     assert cdf[-1] == pytest.approx(1.0, abs=1e-3)
     test = scipy.stats.kstest(draws, lambda x: np.interp(x, grid, cdf))
-    assert test.pvalue > 0.001
+    assert test.pvalue > 1e-6
 
 
 def test_fbs_likelihood_is_scipys(two_outcomes: Survey) -> None:

@@ -1,9 +1,9 @@
 """The conversion of a SAS, Stata or SPSS file to Parquet, chunk by chunk.
 
-It runs as a process of its own (`python -m` with FILE and TARGET),
+It runs as a process of its own (`python -m` with FORMAT, FILE and TARGET),
 because the C library that parses these files can crash on a damaged one, and a crash must
 not take the caller with it. The columns are written as c0, c1, ...; what the file declares
-about them goes to the standard output as JSON. `labelled_files` reads both.
+about them goes to the standard output as JSON. `format.py` reads both.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -23,21 +23,14 @@ import pyarrow.parquet as pq
 import pyreadstat
 
 from understudy.errors import Refused
-from understudy.survey.formats.missing_tags import CODE_TAGS, tag_code
-from understudy.survey.formats.xport import xport_layout
+from understudy.survey.labelled.format import Labelled, labelled_format
+from understudy.survey.labelled.missing_tags import CODE_TAGS, tag_code
 
 Kind = Literal["text", "whole", "number", "date", "datetime"]
 
 CELLS = 5_000_000  # in one chunk: some 200 MB as Python values
 EXACT = 2.0**53  # whole numbers up to here are exact in a float
 
-READERS: dict[str, tuple[str, Callable[..., Any]]] = {
-    ".dta": ("Stata", pyreadstat.read_dta),
-    ".sav": ("SPSS", pyreadstat.read_sav),
-    ".zsav": ("SPSS", pyreadstat.read_sav),
-    ".sas7bdat": ("SAS", pyreadstat.read_sas7bdat),
-    ".xpt": ("SAS", pyreadstat.read_xport),
-}
 _ARROW = {
     "text": pa.string(),
     "whole": pa.int64(),
@@ -45,18 +38,6 @@ _ARROW = {
     "date": pa.date32(),
     "datetime": pa.timestamp("us"),
 }
-# Formats of dates, and of dates with a time. Other clock formats stay numbers.
-_DATE_FORMATS = {
-    "Stata": (r"%-?(td|d)", r"%-?t[cC]"),
-    "SPSS": (r"([AEJS]?DATE|MOYR|QYR|WKYR)\d", r"(DATETIME|YMDHMS)"),
-    "SAS": (
-        r"(DATE|DDMMYY|MMDDYY|YYMMDD|YYMM|YYQ|MONYY|JULIAN|WEEKDAT|WORDDAT|[EB]8601DA)",
-        r"(DATETIME|[EB]8601DT|DATEAMPM)",
-    ),
-}
-_DAYS_TO_1970 = {"Stata": 3653, "SPSS": 141428, "SAS": 3653}  # from the software's day 0
-_TICKS_IN_A_DAY = {"Stata": 1, "SPSS": 86400, "SAS": 1}  # of a date
-_TICKS_IN_A_SECOND = {"Stata": 1000, "SPSS": 1, "SAS": 1}  # of a date with a time
 
 
 @dataclass
@@ -74,22 +55,21 @@ class _Variable:
         return self.kind in ("date", "datetime")
 
 
-def convert(path: Path, target: Path) -> dict[str, Any]:
+def convert(format: Labelled, path: Path, target: Path) -> dict[str, Any]:
     """Write the records to Parquet; return what the file declares, ready for JSON."""
-    software = READERS[path.suffix.lower()][0]
-    meta = _read(path, metadataonly=True)[1]
-    variables = [_variable(software, name, meta) for name in meta.column_names]
+    meta = _read(format, path, metadataonly=True)[1]
+    variables = [_variable(format, name, meta) for name in meta.column_names]
     if not variables:
         raise Refused(f"`{path.name}` has no columns.")
-    layout = xport_layout(path) if path.suffix.lower() == ".xpt" else None
+    layout = format.layout(path)
     schema = pa.schema([(f"c{i}", _ARROW[v.kind]) for i, v in enumerate(variables)])
     rows = 0
     with pq.ParquetWriter(target, schema) as writer:
-        for data in _chunks(path, len(variables)):
+        for data in _chunks(format, path, len(variables)):
             size = len(data[variables[0].name])
             tagged = {} if layout is None else layout.tags(rows, size)
             arrays = [
-                _array(path, software, v, data[v.name], tagged.get(i))
+                _array(path, format, v, data[v.name], tagged.get(i))
                 for i, v in enumerate(variables)
             ]
             writer.write_table(pa.table(arrays, schema=schema))
@@ -97,7 +77,7 @@ def convert(path: Path, target: Path) -> dict[str, Any]:
     if layout is not None:
         layout.check_whole(rows)
     elif meta.number_rows is not None and meta.number_rows != rows:
-        raise damaged(path)
+        raise damaged(format, path)
     return {
         "title": meta.file_label or "",
         "rows": rows,
@@ -117,16 +97,15 @@ def convert(path: Path, target: Path) -> dict[str, Any]:
     }
 
 
-def damaged(path: Path) -> Refused:
-    software = READERS[path.suffix.lower()][0]
+def damaged(format: Labelled, path: Path) -> Refused:
     return Refused(
-        f"`{path.name}` cannot be read as a {software} file: it is damaged, was not copied "
+        f"`{path.name}` cannot be read as a {format.name} file: it is damaged, was not copied "
         "completely, or is of another kind."
     )
 
 
-def _read(path: Path, **options: Any) -> tuple[dict[str, list[Any]], Any]:
-    reader = READERS[path.suffix.lower()][1]
+def _read(format: Labelled, path: Path, **options: Any) -> tuple[dict[str, list[Any]], Any]:
+    reader = getattr(pyreadstat, format.reader)
     if reader is not pyreadstat.read_xport:
         options["user_missing"] = True
     try:
@@ -139,15 +118,15 @@ def _read(path: Path, **options: Any) -> tuple[dict[str, list[Any]], Any]:
                 f"The texts of `{path.name}` are not in the encoding that it declares; "
                 "save it again as Unicode in the software that wrote it."
             ) from None
-        raise damaged(path) from None
+        raise damaged(format, path) from None
     return data, meta
 
 
-def _chunks(path: Path, width: int) -> Iterator[dict[str, list[Any]]]:
+def _chunks(format: Labelled, path: Path, width: int) -> Iterator[dict[str, list[Any]]]:
     limit = max(1, CELLS // width)
     offset = 0
     while True:
-        data, _ = _read(path, row_limit=limit, row_offset=offset)
+        data, _ = _read(format, path, row_limit=limit, row_offset=offset)
         size = len(next(iter(data.values()), ()))
         if size:
             yield data
@@ -156,28 +135,29 @@ def _chunks(path: Path, width: int) -> Iterator[dict[str, list[Any]]]:
         offset += size
 
 
-def _variable(software: str, name: str, meta: Any) -> _Variable:
+def _variable(format: Labelled, name: str, meta: Any) -> _Variable:
     stored = meta.readstat_variable_types[name]
-    format_ = meta.original_variable_types.get(name) or ""
-    day, moment = _DATE_FORMATS[software]
+    spelled = meta.original_variable_types.get(name) or ""
     kind: Kind
     if stored == "string":
         kind = "text"
-    elif re.match(moment, format_, re.IGNORECASE):
+    elif re.match(format.moment_format, spelled, re.IGNORECASE):
         kind = "datetime"
-    elif re.match(day, format_, re.IGNORECASE):
+    elif re.match(format.day_format, spelled, re.IGNORECASE):
         kind = "date"
     else:
         kind = "whole" if stored.startswith("int") else "number"
     is_date = kind in ("date", "datetime")
     # Stata tells integers from floats; SAS and SPSS keep every number as a float.
-    may_be_whole = kind == "number" and software != "Stata"
+    may_be_whole = kind == "number" and not format.tells_integers
     return _Variable(
         name, kind, may_be_whole, list(meta.missing_ranges.get(name, [])) if is_date else []
     )
 
 
-def _array(path: Path, software: str, variable: _Variable, values: list[Any], tagged: Any) -> Any:
+def _array(
+    path: Path, format: Labelled, variable: _Variable, values: list[Any], tagged: Any
+) -> Any:
     """One column of a chunk; `tagged` (rows,) holds the codes that pyreadstat left out."""
     try:
         if variable.kind == "text":
@@ -185,12 +165,12 @@ def _array(path: Path, software: str, variable: _Variable, values: list[Any], ta
             return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
         numbers = _numbers(variable, values, tagged)
         if variable.kind == "date":
-            days = pc.floor(pc.divide(numbers, float(_TICKS_IN_A_DAY[software])))
-            days = pc.subtract(days, float(_DAYS_TO_1970[software]))
+            days = pc.floor(pc.divide(numbers, float(format.ticks_in_a_day)))
+            days = pc.subtract(days, float(format.days_to_1970))
             return pc.cast(pc.cast(days, pa.int32()), pa.date32())
         if variable.kind == "datetime":
-            seconds = pc.divide(numbers, float(_TICKS_IN_A_SECOND[software]))
-            seconds = pc.subtract(seconds, float(_DAYS_TO_1970[software] * 86400))
+            seconds = pc.divide(numbers, float(format.ticks_in_a_second))
+            seconds = pc.subtract(seconds, float(format.days_to_1970 * 86400))
             micros = pc.round(pc.multiply(seconds, 1e6))
             return pc.cast(pc.cast(micros, pa.int64()), pa.timestamp("us"))
         if variable.may_be_whole:
@@ -240,13 +220,13 @@ def _all_whole(numbers: Any) -> bool:
 
 
 def main() -> None:
-    path, target = map(Path, sys.argv[1:])
+    format, path, target = labelled_format(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
     try:
-        answer = convert(path, target)
+        answer = convert(format, path, target)
     except Refused as refusal:
         answer = {"refused": str(refusal)}
     except Exception:  # a damaged file can break any step; its values must not be repeated
-        answer = {"refused": str(damaged(path))}
+        answer = {"refused": str(damaged(format, path))}
     json.dump(answer, sys.stdout)
 
 

@@ -14,37 +14,74 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import ibis.expr.types as ir
-
+from understudy.declarations import OWN, own_class
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Column, Value
-from understudy.survey.engine import (
-    connection,
-    identifier,
-    literal_path,
-    new_scratch_file,
-    parquet_table,
-    quoted,
-)
-from understudy.survey.formats.missing_tags import is_tag_code, tag_code
+from understudy.survey.file_format import Format, Opened
+from understudy.survey.labelled.missing_tags import is_tag_code, tag_code
 
-SOFTWARE = {".dta": "Stata", ".sav": "SPSS", ".zsav": "SPSS", ".sas7bdat": "SAS", ".xpt": "SAS"}
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+    from understudy.survey.labelled.xport import XportLayout
+
 CODES_IN_RANGE = 1000  # most codes that a declared range of missing values may turn into
 
 
-def labelled_table(
-    path: Path, naming: Callable[[list[str]], list[str]]
-) -> tuple[ir.Table, Codebook]:
-    """The records, and a codebook of what the file itself declares about its columns.
+class Labelled(Format, abstract=True):
+    """A format that pyreadstat reads; dates are numbers of ticks since the software's day 0."""
 
-    `naming` turns the file's names into the table's.
-    """
+    carries = "labels"
+    reader: ClassVar[str]  # of pyreadstat
+    day_format: ClassVar[str]  # pattern of the formats of dates
+    moment_format: ClassVar[str]  # of dates with a time; other clock formats stay numbers
+    days_to_1970: ClassVar[int]  # from the software's day 0
+    ticks_in_a_day: ClassVar[int]  # of a date
+    ticks_in_a_second: ClassVar[int]  # of a date with a time
+    tells_integers: ClassVar[bool]  # whether integers and floats are stored apart
+
+    def open(
+        self,
+        path: Path,
+        naming: Callable[[list[str]], list[str]],
+        declared: Codebook | None,  # noqa: ARG002
+    ) -> Opened:
+        return Opened(*_table(self, path, naming))
+
+    def layout(self, path: Path) -> XportLayout | None:  # noqa: ARG002
+        """What pyreadstat does not tell about a file, if anything."""
+        return None
+
+
+def labelled_format(reference: str) -> Labelled:
+    """The format that `Format.reference` names, in the process that converts."""
+    module, _, name = reference.rpartition(":")
+    if OWN in reference:
+        return own_class(reference, Labelled, "file format")()
+    chosen: Labelled = getattr(import_module(module), name)()
+    return chosen
+
+
+def _table(
+    format: Labelled, path: Path, naming: Callable[[list[str]], list[str]]
+) -> tuple[ir.Table, Codebook]:
+    """The records, and a codebook of what the file itself declares about its columns."""
+    from understudy.survey.engine import (
+        connection,
+        identifier,
+        literal_path,
+        new_scratch_file,
+        parquet_table,
+        quoted,
+    )
+
     converted, final = new_scratch_file(".parquet"), new_scratch_file(".parquet")
     try:
-        facts = _convert(path, converted)
+        facts = _convert(format, path, converted)
         variables = facts["variables"]
         names = naming([variable["name"] for variable in variables])
         columns = ", ".join(
@@ -67,12 +104,13 @@ def labelled_table(
     return table, Codebook(declared, title=facts["title"])
 
 
-def _convert(path: Path, target: Path) -> dict[str, Any]:
+def _convert(format: Labelled, path: Path, target: Path) -> dict[str, Any]:
     process = subprocess.run(
         [
             sys.executable,
             "-m",
-            "understudy.survey.formats.labelled_convert",
+            "understudy.survey.labelled.convert",
+            format.reference,
             str(path),
             str(target),
         ],
@@ -83,7 +121,7 @@ def _convert(path: Path, target: Path) -> dict[str, Any]:
     )
     if process.returncode < 0:  # a signal: the parser crashed, or the memory was too small
         raise Refused(
-            f"`{path.name}` cannot be read as a {SOFTWARE[path.suffix.lower()]} file: it is "
+            f"`{path.name}` cannot be read as a {format.name} file: it is "
             "damaged, or too large to convert in the memory of this machine."
         )
     if process.returncode > 0:

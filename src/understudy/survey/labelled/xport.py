@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import Refused
-from understudy.survey.formats.missing_tags import tag_code
+from understudy.survey.labelled.missing_tags import tag_code
 
 RECORD, NAMESTR = 80, 140
 _TAG_BYTES = b"_ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -18,8 +18,8 @@ import polars as pl
 
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Column, Value
-from understudy.survey.formats.labelled_time import without_time
-from understudy.survey.formats.missing_tags import CODE_TAGS
+from understudy.survey.labelled.header_time import without_time
+from understudy.survey.labelled.missing_tags import CODE_TAGS
 from understudy.survey.survey import Survey
 
 EXACT = 2**53  # whole numbers up to here are exact in a float
