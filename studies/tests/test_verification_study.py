@@ -15,8 +15,8 @@ import chance
 import understudy as us
 from understudy_studies.verification import run as verification
 from understudy_studies.verification.beyond import median_and_slope
+from understudy_studies.verification.figures import FIGURES
 from understudy_studies.verification.normal import conditions, normal_pairs, normal_table
-from understudy_studies.verification.page import FIGURES
 from understudy_studies.verification.replicate import (
     Pair,
     VerificationDesign,
@@ -24,6 +24,7 @@ from understudy_studies.verification.replicate import (
     pairs_of,
     replicate,
 )
+from understudy_studies.verification.roc import auc, auc_se, roc
 from understudy_studies.verification.run import run_study
 from understudy_studies.verification.samples import (
     BLOCKS,
@@ -37,11 +38,8 @@ from understudy_studies.verification.samples import (
     systematic_pps,
 )
 from understudy_studies.verification.tables import (
-    auc,
-    auc_se,
     auc_table,
     posterior_medians,
-    roc,
     rows_of,
     summary,
 )

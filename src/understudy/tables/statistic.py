@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -49,6 +49,7 @@ class Cells:
     """The cells of one table (or of one of its margins) that a statistic is estimated in."""
 
     survey: Survey
+    asked: Sequence[Statistic]  # all statistics of the table
     names: Sequence[str]  # the by-variables
     kept: Sequence[int]  # those of them that this margin has
     levels: pl.DataFrame  # (cells, kept): columns by0, by1, ...
@@ -58,6 +59,8 @@ class Cells:
     domain: NDArray[np.int64]  # the cell of each row of `sums`
     df: float  # the design's degrees of freedom
     level: float  # of confidence
+    # estimates that one statistic made for others of its kind, to share a pass
+    done: dict[Statistic, DomainEstimates] = field(default_factory=dict)
 
     @property
     def count(self) -> int:

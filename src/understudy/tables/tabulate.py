@@ -120,7 +120,9 @@ def _estimates(
     tables = []
     for kept in _grouping_sets(len(names), margins):
         domain, levels = sums.cells(kept)
-        cells = Cells(survey, names, kept, levels, inside, sums, linear, domain, df, level)
+        cells = Cells(
+            survey, statistics, names, kept, levels, inside, sums, linear, domain, df, level
+        )
         key = _key_columns(levels, kept, names, margins)
         pieces = [_piece(key, one, one.estimates(cells), df) for one in statistics]
         tables.append(pl.concat(pieces).sort(CELL, maintain_order=True))

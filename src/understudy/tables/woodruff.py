@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-def quantile_estimates(cells: Cells, x: ir.NumericValue, p: float) -> DomainEstimates:
-    """The p-quantile of x in each cell."""
+def quantile_estimates(
+    cells: Cells, x: ir.NumericValue, probabilities: Sequence[float]
+) -> list[DomainEstimates]:
+    """Quantiles of x in each cell; its distribution is asked twice for all of them."""
     survey, inside, kept = cells.survey, cells.inside, cells.kept
     table, names = survey.table, cells.names
     y = as_float(x)
@@ -38,20 +40,26 @@ def quantile_estimates(cells: Cells, x: ir.NumericValue, p: float) -> DomainEsti
     weight = as_float(table[survey.design.weight]) if survey.design.weight else ibis.literal(1.0)
     records = table.select(d=domain, y=y, w=weight, known=known).filter(lambda t: t.known)
     distribution = _distribution(records)
-    (value,) = _inverse(distribution, np.full(cells.count, p))
-    reached = ibis.ifelse(y <= _by_domain(domain, value), 1.0, 0.0)
-    below = Linear(ibis.ifelse(y.notnull(), reached, ibis.null("float64")), 1.0, pivoted=False)
-    by = [table[names[k]] for k in kept]
-    sums = collect(survey, [below], by, inside)
+    values = _inverse(distribution, *(np.full(cells.count, p) for p in probabilities))
+    below = []
+    for value in values:
+        reached = ibis.ifelse(y <= _by_domain(domain, value), 1.0, 0.0)
+        share = ibis.ifelse(y.notnull(), reached, ibis.null("float64"))
+        below.append(Linear(share, 1.0, pivoted=False))
+    sums = collect(survey, below, [table[names[k]] for k in kept], inside)
     cell_of_row, levels = sums.cells(range(len(kept)))
-    share = linear_estimates(sums, 0, cell_of_row, max(levels.height, 1))
     t = float(stats.t.ppf(0.5 + cells.level / 2, cells.df)) if cells.df > 0 else float("nan")
-    half = t * np.sqrt(share.variance)
-    low, high = share.value - half, share.value + half
-    lower, upper = _inverse(
-        distribution, np.where(low >= 0, low, np.nan), np.where(high <= 1, high, np.nan)
-    )
-    return DomainEstimates(value, ((upper - lower) / (2 * t)) ** 2, (lower, upper))
+    proportions: list[Floats] = []
+    for j in range(len(values)):
+        below_value = linear_estimates(sums, j, cell_of_row, max(levels.height, 1))
+        half = t * np.sqrt(below_value.variance)
+        low, high = below_value.value - half, below_value.value + half
+        proportions += [np.where(low >= 0, low, np.nan), np.where(high <= 1, high, np.nan)]
+    limits = _inverse(distribution, *proportions)
+    return [
+        DomainEstimates(value, ((upper - lower) / (2 * t)) ** 2, (lower, upper))
+        for value, lower, upper in zip(values, limits[::2], limits[1::2], strict=True)
+    ]
 
 
 def _distribution(records: ir.Table) -> ir.Table:

@@ -40,7 +40,11 @@ class Quantile(Statistic):
         x = cells.survey.table[self.x]
         if not x.type().is_numeric():
             raise Refused(f"{self.text} needs numbers, but column `{self.x}` is {x.type()}.")
-        return quantile_estimates(cells, x, self.probability)
+        if self not in cells.done:
+            alike = [one for one in cells.asked if isinstance(one, Quantile) and one.x == self.x]
+            together = quantile_estimates(cells, x, [one.probability for one in alike])
+            cells.done.update(zip(alike, together, strict=True))
+        return cells.done[self]
 
     def r_call(self, number: int) -> str:  # noqa: ARG002
         return (
