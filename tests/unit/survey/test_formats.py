@@ -142,6 +142,7 @@ def test_read_and_write_in_a_format_of_ones_own(
         us.read_survey(path, format="dat")
 
 
+@pytest.mark.any_noise
 def test_a_release_in_a_format_of_ones_own(tmp_path: Path) -> None:
     write_own(tmp_path)
     (tmp_path / "codebook.toml").write_text(CODEBOOK, encoding="utf-8")
