@@ -101,6 +101,7 @@ def test_a_format_that_leaves_out_a_fact_is_an_error() -> None:
             def write(self, *_: object) -> None: ...
 
 
+@pytest.mark.any_noise
 def test_the_help_names_every_ending_and_loads_no_database() -> None:
     code = (
         "import sys; from understudy.cli.main import app; import typer.main;"
