@@ -49,7 +49,7 @@ from mutants import Mutant, mutants, mutated, sample  # noqa: E402
 SEED = 1
 SAMPLE = 150
 BUDGET = 40.0  # seconds of tests that a mutant may take, as the coverage run measured them
-RUNNING = 2
+RUNNING = int(os.environ.get("MUTANTS_AT_ONCE", "2"))
 
 # The tests of each room. A room without an entry has tests/unit/ROOM.
 TESTS: dict[str, tuple[str, ...]] = {
