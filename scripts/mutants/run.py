@@ -90,10 +90,14 @@ def sample_of(room: str) -> list[Mutant]:
     return sample(candidates, SAMPLE, SEED)
 
 
-def equivalent() -> dict[tuple[str, str, str], str]:
-    """(file, code, change) -> why no test can tell the mutant from the original."""
+def equivalent() -> dict[str, str]:
+    """Name of a mutant -> why no test can tell it from the original."""
     listed = tomllib.loads((HERE / "equivalent.toml").read_text(encoding="utf-8"))
-    return {(e["file"], e["code"], e["change"]): e["reason"] for e in listed.get("mutant", [])}
+    names = ("file", "code", "change", "function")
+    return {
+        "|".join((*(e[name] for name in names), str(e.get("copy", 0)))): e["reason"]
+        for e in listed.get("mutant", [])
+    }
 
 
 def _below_source(path: Path) -> str:
@@ -366,7 +370,7 @@ def run_room(room: str, minutes: float) -> None:
 
         crew = Crew(record)
         for number, mutant in enumerate(sample_of(room)):
-            if _is_red(results.get(mutant.name)) or mutant.identity in listed:
+            if _is_red(results.get(mutant.name)) or mutant.name in listed:
                 continue
             if time.monotonic() > ends:
                 print(f"{room}: stopped after {minutes:g} minutes; the same command goes on.")
@@ -401,7 +405,7 @@ def report(room: str) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     cpu, survivors = 0.0, ""
     for mutant in sample_of(room):
-        if mutant.identity in listed:
+        if mutant.name in listed:
             counts["equivalent"] += 1
             continue
         result = results.get(mutant.name, {"outcome": "not run", "cpu": 0.0, "tests": []})

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from understudy.risk.boxes import box_sums
 from understudy.risk.identification import identification_risk
+from understudy.risk.patterns import patterns_of
+from understudy.risk.rectangles import rectangle_sums
 from understudy.risk.weights import (
     marginal_weights,
     pairwise_weights,
@@ -278,3 +281,15 @@ def test_real_incomes_equal_full_matrices(shared_data):
     frame = pl.read_parquet(path, columns=["SEX", "REGION", "FINCBTAX"]).drop_nulls()
     assert (frame["FINCBTAX"] < 0).any()
     check_income_file(frame[:3000])
+
+
+def test_a_pattern_without_points_and_a_file_of_one():
+    """One point of weight 5 in pattern 0; the second rectangle seeks pattern 1, which is empty."""
+    for d, sums in ((2, rectangle_sums), (3, box_sums)):
+        points, patterns = np.ones((d, 1)), patterns_of(np.array([0]), 2)
+        edges = np.zeros((d, 2)), np.full((d, 2), 2.0)
+        code = np.array([0, 1])
+        assert sums(points, patterns, *edges, code).tolist() == [1, 0]
+        assert sums(points, patterns, *edges, code, np.array([5])).tolist() == [5, 0]
+        nobody = np.ones((d, 0)), patterns_of(np.zeros(0, np.int64), 2)
+        assert sums(*nobody, *edges, code).tolist() == [0, 0]

@@ -30,6 +30,14 @@ def test_summary_of_a_known_distribution():
         profile.mean = 0.0
 
 
+def test_half_is_the_default_threshold():
+    frame = pl.DataFrame({"g": [1] * 5, "y": [1.0, 1.1, 1.2, 1.3, 9.0]})
+    profile = risk_profile(frame, known=["g"], target="y")
+    assert profile.risk.tolist() == pytest.approx([0.4, 0.2, 0.2, 0.2, 0.8])
+    for found in (profile, summarise_risk(profile.risk)):
+        assert (found.threshold, found.share_above) == (0.5, 0.2)
+
+
 def test_top_records_by_the_confidential_risk_with_others_beside():
     risks = {"data": np.array([0.1, 0.9, 0.5]), "synthesizer": np.array([0.3, 0.0, 0.2])}
     table = top_records(risks, by="data", count=2)
