@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations
+from math import comb
 
 import numpy as np
 import polars as pl
@@ -293,3 +295,18 @@ def test_a_pattern_without_points_and_a_file_of_one():
         assert sums(points, patterns, *edges, code, np.array([5])).tolist() == [5, 0]
         nobody = np.ones((d, 0)), patterns_of(np.zeros(0, np.int64), 2)
         assert sums(*nobody, *edges, code).tolist() == [0, 0]
+
+
+def test_groups_of_ten_among_three_hundred_do_not_overflow():
+    """C(299, 9) summed over the pattern is beyond 2^63; exact fractions say what it must be."""
+    n, q = 300, 10
+    y = np.round(np.random.default_rng(5).normal(0, 40, n))
+    near = np.abs(y[:, None] - y[None, :]) <= 1.0
+    missed = [comb(n - 1 - int(m), q - 1) for m in near.sum(axis=0)]
+    direct = [
+        1 - Fraction(sum(t for t, close in zip(missed, row, strict=True) if not close))
+        / (n * comb(n - 1, q - 1))
+        for row in near
+    ]  # fmt: skip
+    ours = risk_weights(y[None, :], np.zeros(n, np.int64), 1.0, q, "absolute")
+    np.testing.assert_allclose(ours, [float(weight) for weight in direct], atol=1e-11)
