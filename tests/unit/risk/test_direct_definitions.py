@@ -308,5 +308,7 @@ def test_groups_of_ten_among_three_hundred_do_not_overflow():
         / (n * comb(n - 1, q - 1))
         for row in near
     ]  # fmt: skip
-    ours = risk_weights(y[None, :], np.zeros(n, np.int64), 1.0, q, "absolute")
-    np.testing.assert_allclose(ours, [float(weight) for weight in direct], atol=1e-11)
+    values = np.concatenate([y, y[:5]])[None, :]  # a second pattern of five has no group of ten
+    ours = risk_weights(values, np.repeat([0, 1], [n, 5]), 1.0, q, "absolute")
+    np.testing.assert_allclose(ours[:n], [float(weight) for weight in direct], atol=1e-11)
+    assert np.isnan(ours[n:]).all()
