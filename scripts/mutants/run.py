@@ -130,6 +130,9 @@ def reach_of(room: str) -> dict[str, Any]:
             if not part.exists():
                 raise SystemExit(f"The tests did not run; {LOG} says why.")
             measured = json.loads(part.read_text())
+            for line in LOG.read_text().splitlines():
+                if line.startswith("left out"):
+                    print(f"    {line}", flush=True)
             part.unlink()
             kept["files"][name] = {"digest": digest, "tests": measured}
             store.write_text(json.dumps(kept))
@@ -181,6 +184,8 @@ def _cover(room: str, file: Path, out: Path) -> int:
             for test in contexts:
                 if test in tests:
                     tests[test]["lines"].setdefault(name, []).append(line)
+    for test in sorted(red):
+        print(f"left out, for it is red or skipped without any mutant: {test}")
     out.write_text(json.dumps(tests))
     return int(code)
 
@@ -237,6 +242,7 @@ class MutatedModule(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def _options(name: str) -> list[str]:
     scratch = BUILD / "scratch" / f"{name}-{os.getpid()}"
+    scratch.parent.mkdir(exist_ok=True)
     os.environ["UNDERSTUDY_CACHE"] = str(BUILD / "cache")
     return [
         *("-q", "--no-header", "--tb=native", "--rootdir", str(ROOT), f"--basetemp={scratch}"),
@@ -428,6 +434,7 @@ def report(room: str) -> dict[str, Any]:
     figures = {
         "room": room, "mutants": total, "killed": killed, "timeout": counts["timeout"],
         "equivalent": counts["equivalent"], "left": left, "cpu": round(cpu / 60, 1),
+        "not_run": counts["not run"],
         "share": f"{100 * killed / max(total, 1):.0f} %",
         "score": f"{100 * killed / max(total - counts['equivalent'], 1):.0f} %",
     }  # fmt: skip
@@ -436,12 +443,12 @@ def report(room: str) -> dict[str, Any]:
 
 
 def write_table(rooms: Iterable[dict[str, Any]]) -> None:
-    """Put the figures into docs/testing.md; rooms that were not run keep theirs."""
+    """Put the figures into docs/testing.md; rooms that were not run to the end keep theirs."""
     begin, end = "<!-- mutants: begin -->", "<!-- mutants: end -->"
     before, rest = DOCUMENT.read_text(encoding="utf-8").split(begin)
     table, after = rest.split(end)
     rows = {row.split("|")[1].strip(): row for row in table.strip().splitlines()[2:] if row.strip()}
-    for f in rooms:
+    for f in (figures for figures in rooms if not figures["not_run"]):
         rows[f["room"]] = (
             f"| {f['room']} | {f['mutants']} | {f['killed']} | {f['share']} | {f['equivalent']} "
             f"| {f['left']} | {f['score']} | {f['timeout']} | {f['cpu']} |"
