@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import hashlib
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,6 +155,19 @@ def test_a_long_export_comes_in_parts_and_lacks_no_line(history: Ledger) -> None
     assert all(len(part) < 40_000 for part in parts)
     rows = list(csv.reader(io.StringIO("".join(parts))))
     assert [int(row[0]) for row in rows[1:]] == list(range(1, 613))
+
+
+def test_the_chain_is_sha256_over_the_entry_and_the_hash_before_it(history: Ledger) -> None:
+    """Written out: a ledger of an earlier version must open with every later one."""
+    before = "0" * 64
+    for e in history.entries():
+        fields = [e.number, e.at, e.kind, e.user, e.dataset, e.micro, e.query, e.refers, e.body]
+        line = json.dumps([*fields, before], separators=(",", ":"))
+        assert (e.previous, e.hash) == (before, hashlib.sha256(line.encode()).hexdigest())
+        before = e.hash
+    assert len(json.loads(next(iter(history.entries())).body)["id"]) == 32
+    heads = Path(f"{history.journal.database.path}.head").read_text().splitlines()
+    assert heads[-1] == f"12 {before}"
 
 
 def _parts(response) -> list[str]:  # type: ignore[no-untyped-def]
