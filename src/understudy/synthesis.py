@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from understudy.claim import Claim
 from understudy.dp.record_bounds import RecordBounds
 from understudy.errors import Refused, UnknownName
+from understudy.fitting.continuation import MOST
 from understudy.fitting.diagnostics import Diagnostics
 from understudy.fitting.fitter import ModelFitter, missing_values, without_missing
 from understudy.fitting.nuts import Settings
@@ -133,7 +134,7 @@ def synthesize(
             "mechanisms of kind `risk`."
         )
     settings = Settings(
-        draws, chains, warmup, target_acceptance, most_thinning=2 if tolerant else 8,
+        draws, chains, warmup, target_acceptance, most_thinning=2 if tolerant else MOST,
         tolerant=tolerant,
     )  # fmt: skip
     model = model.for_survey(survey)

@@ -13,8 +13,7 @@ Clipped contributions have other tails and are not for this sampler (NUTS draws 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from math import isinf
 
 import jax
@@ -22,8 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.scipy.linalg import solve_triangular
+from numpy.typing import NDArray
 
-from understudy.fitting.diagnostics import diagnose
+from understudy.fitting.compilation import kept
+from understudy.fitting.continuation import run_until_good
 from understudy.fitting.nuts import Chains, Settings
 from understudy.mechanisms.contract import Terms
 from understudy.models.contract import Arrays
@@ -31,7 +32,6 @@ from understudy.models.density import Density
 from understudy.models.gaussian import GaussianModel
 
 THINNING = 6  # proposals per kept draw: acceptance is .65 (FBS) to .95, so few repeat
-MOST_RUNS = 4  # at most, thinned to the asked number, where diagnostics ask for more
 BURN_IN = 30  # proposals of each chain that are left out
 LARGEST_CONDITION = 1e12  # of X'AX; beyond it the prior decides, and NUTS is asked
 
@@ -81,16 +81,19 @@ def sample_exactly(
         return None
     like = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(arrays.items()))
     shape = settings.chains, settings.per_chain
-    drawn = []
-    for run in range(MOST_RUNS):
-        of_run = jax.random.fold_in(key, run)
-        drawn.append(np.asarray(_chains(density, *shape, like, of_run, moments)))
-        runs = len(drawn)
-        kept = np.concatenate(drawn, axis=1)[:, runs - 1 :: runs]
-        found = diagnose(kept, 0, density.coordinates, THINNING * runs)
-        if not found.failures:
-            break
-    return Chains(kept, found)
+    drawn: list[NDArray[np.float64]] = []
+
+    def run(times: int) -> tuple[NDArray[np.float64], int]:
+        for number in range(len(drawn), times):
+            of_run = jax.random.fold_in(key, number)
+            drawn.append(np.asarray(_chains(density, *shape, like, of_run, moments)))
+        return np.concatenate(drawn, axis=1)[:, times - 1 :: times], 0
+
+    def judged(positions: NDArray[np.float64]) -> tuple[list[str], NDArray[np.float64]]:
+        return density.coordinates, positions
+
+    positions, found = run_until_good(run, judged, settings.most_thinning)
+    return Chains(positions, replace(found, thinning=THINNING * found.thinning))
 
 
 def _is_proper(moments: Moments) -> bool:
@@ -102,16 +105,16 @@ def _is_proper(moments: Moments) -> bool:
     return bool(np.linalg.cond(XX / np.outer(scale, scale)) < LARGEST_CONDITION)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@kept(constants=4)
 def _chains(
-    density: Density, chains: int, kept: int, like: Shapes, key: Array, moments: Moments
+    density: Density, chains: int, per_chain: int, like: Shapes, key: Array, moments: Moments
 ) -> Array:
-    """(chains, kept, D) unconstrained positions."""
+    """(chains, per_chain, D) unconstrained positions."""
     model = density.model
     assert isinstance(model, GaussianModel)  # settled by the caller
     # the model's function wants arrays; its prior ignores them, and the compiler drops them
     blank = {name: jnp.zeros(shape, dtype) for name, shape, dtype in like}
-    steps = BURN_IN + kept * THINNING
+    steps = BURN_IN + per_chain * THINNING
     of_proposals, of_steps = jax.random.split(key)
     B, Sigma = propose(of_proposals, moments, chains * steps)
     positions = jax.vmap(model.position)(B, Sigma)

@@ -52,9 +52,9 @@ def write_public(folder: Path, synthesis: Path, facts: PublicFacts, page: str) -
     (folder / "synthetic").mkdir()
     for number, dataset in enumerate(made.datasets, start=1):
         shutil.copyfile(synthesis / f"{number}.parquet", folder / f"synthetic/{number}.parquet")
-        for kind in facts.formats:
-            if kind != "parquet":
-                write_survey(dataset, folder / f"synthetic/{number}.{kind}")
+        for format in facts.formats[1:]:
+            name = f"synthetic/{number}{format.written[0]}"
+            write_survey(dataset, folder / name, format)
     write_codebook(facts.codebook, folder / "codebook.toml")
     write_table(facts.table, folder / "tables.csv")
     shutil.copyfile(synthesis / "claim.json", folder / "claim.json")
@@ -72,7 +72,7 @@ def write_facts(folder: Path, facts: PublicFacts) -> list[str]:
         "version": facts.version,
         "kind": facts.kind,
         "files": list(facts.files),
-        "formats": list(facts.formats),
+        "formats": [one.written[0].removeprefix(".") for one in facts.formats],
         "design": design_to(facts.design),
         "statistics": list(facts.statistics),
         "by": list(facts.by),

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import understudy as us
+from understudy.declarations import OWN
 from understudy.errors import Refused, UnknownName
 from understudy.models.contract import Model
 from understudy.models.multinomial import Multinomial
 from understudy.release.recipe import MechanismPart, ModelPart
-from understudy.release.recipe_check import OWN
 from understudy.survey.survey import Survey
 
 

@@ -19,6 +19,7 @@ from formulaic import Formula
 from formulaic.errors import FormulaicError
 from ibis.common.exceptions import IbisError
 
+from understudy.declarations import OWN
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.fingerprint import fingerprint
 from understudy.models.contract import Model, NumPyroModel
@@ -31,9 +32,9 @@ from understudy.release.parts import (
     reference_path,
 )
 from understudy.release.recipe import Recipe
-from understudy.release.recipe_check import OWN
 from understudy.survey.codebook import codebook_to_toml
 from understudy.survey.design import Design
+from understudy.survey.file_format import format_of
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.tables.domain import as_condition
@@ -62,7 +63,10 @@ class Prepared:
 
 def prepare(recipe: Recipe) -> Prepared:
     """Read and check everything; nothing is spent and nothing is written."""
-    read = read_survey(recipe.path, recipe.design, recipe.codebook)
+    format = None
+    if recipe.format is not None:
+        format = format_of(recipe.path, recipe.format, folder=recipe.folder)
+    read = read_survey(recipe.path, recipe.design, recipe.codebook, format)
     print_of = _fingerprint(read)
     whole = _restricted(recipe, read)
     model = build_model(recipe.model, recipe.folder, recipe.missing)
@@ -225,7 +229,8 @@ def _digest(path: Path | None) -> str:
 
 
 def _own_files(recipe: Recipe) -> list[str]:
-    """The steward's own model files decide the bytes too."""
+    """The steward's own files decide the bytes too."""
     parts: Sequence[Any] = (recipe.model, *(one.model for one in recipe.given))
-    files = [recipe.folder / part.name.partition(":")[0] for part in parts if OWN in part.name]
+    named = [*(part.name for part in parts), recipe.format or "", *recipe.formats]
+    files = [recipe.folder / name.partition(":")[0] for name in named if OWN in name]
     return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]

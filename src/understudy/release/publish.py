@@ -37,6 +37,7 @@ from understudy.report.internal import internal_page
 from understudy.report.material import Kind, Material, PublicFacts, RiskSettings
 from understudy.report.public import public_page
 from understudy.survey.engine import connection
+from understudy.survey.file_format import released_formats
 from understudy.survey.survey import Survey
 from understudy.tables.tabulate import tabulate
 from understudy.version import __version__
@@ -195,7 +196,7 @@ def _write_bundle(
         claim=made.claim,
         kind=KIND,
         files=dataset_names(len(made.datasets)),
-        formats=("parquet", *recipe.formats),
+        formats=released_formats(recipe.formats, recipe.folder),
         records=made.datasets[0].n,
         design=made.datasets[0].design,
         codebook=made.datasets[0].codebook,

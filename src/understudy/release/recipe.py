@@ -66,6 +66,7 @@ class Recipe:
     model: ModelPart
     mechanism: MechanismPart
     codebook: Path | None = None
+    format: str | None = None
     where: str | None = None
     floats: tuple[str, ...] = ()
     given: tuple[GivenPart, ...] = ()
@@ -174,6 +175,7 @@ def _recipe(
         written=written,
         path=folder / data["path"],
         codebook=_under(folder, data.get("codebook")),
+        format=data.get("format"),
         where=data.get("where"),
         floats=data.get("floats", ()),
         design=design or Design(),

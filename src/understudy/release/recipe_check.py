@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from understudy.declarations import OWN
 from understudy.errors import UnknownName
 from understudy.release.recipe_keys import (
     COUNT_MECHANISMS,
-    FORMATS,
     MAY_HAVE_PREDICTORS,
     MECHANISM_KEYS,
     MODEL_KEYS,
     PREDICTORS,
+    RELEASED,
     REQUIRED_SECTIONS,
     SECTIONS,
     Key,
@@ -29,7 +30,6 @@ MOST = {  # beyond these nobody waits for the end
     "datasets": 1_000, "draws": 10_000_000, "chains": 1_000, "warmup": 1_000_000,
     "components": 1_000, "size": 1_000_000_000,
 }  # fmt: skip
-OWN = ".py:"  # in the name of a model that the steward wrote
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,9 @@ def _check_names(checked: Checked, section: str, values: dict[str, Any]) -> None
     if mechanism is not None and mechanism not in MECHANISM_KEYS:
         checked.add(section, "mechanism", str(UnknownName("mechanism", mechanism, MECHANISM_KEYS)))
     for wanted in values.get("formats", ()):
-        if wanted not in FORMATS:
-            checked.add(section, "formats", str(UnknownName("format", wanted, FORMATS)))
+        if OWN not in wanted and f".{wanted}" not in RELEASED:
+            endings = [ending.removeprefix(".") for ending in RELEASED]
+            checked.add(section, "formats", str(UnknownName("format", wanted, endings)))
     if section == "risk" and "known" in values:
         sets = values["known"] if isinstance(values["known"], list) else [values["known"]]
         sets = sets if all(isinstance(one, list) for one in sets) else [sets]

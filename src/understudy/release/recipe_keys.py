@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from understudy.survey.file_format import endings_read, formats, listed
+
 Kind = Literal["text", "texts", "number", "numbers", "whole", "yes or no", "path", "table", "any"]
 
 
@@ -22,9 +24,13 @@ class Key:
     default: Any = None
 
 
+# Formats that a release may be written in, beside parquet.
+RELEASED = [one.written[0] for one in formats() if one.written and one.name != "Parquet"]
+
 SECTIONS: dict[str, dict[str, Key]] = {
     "data": {
-        "path": Key("path", "The confidential file: csv, parquet, sas7bdat, dta, sav.", True),
+        "path": Key("path", f"The confidential file: {listed(endings_read())}.", True),
+        "format": Key("text", "Its format, if the ending does not tell: `mine.py:Mine`."),
         "codebook": Key("path", "The codebook; drafted from the file when it is left out."),
         "where": Key("text", "Only these records, such as `PINCP > 0`; the claim says so."),
         "floats": Key("texts", "Whole-number columns to store as decimals, such as a weight."),
@@ -71,7 +77,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
     "output": {
         "folder": Key("path", "Where the bundle goes; the recipe's own name when left out."),
         "title": Key("text", "Title of the release; the codebook's when left out."),
-        "formats": Key("texts", "csv, dta or sav beside parquet.", default=()),
+        "formats": Key(
+            "texts", f"{listed(RELEASED)} beside parquet, or `mine.py:Mine`.", default=()
+        ),
     },
     "ledger": {
         "place": Key("path", "The ledger's file, or a postgresql:// address.", True),
@@ -169,4 +177,3 @@ MECHANISM_KEYS: dict[str, dict[str, Key]] = {
 }
 # Mechanisms for whole categorical records; all others go with the models of one outcome.
 COUNT_MECHANISMS = ("Unweighted", "Modips", "Marginals")
-FORMATS = ("csv", "dta", "sav")

@@ -82,7 +82,7 @@ def _barnard_rubin(variance: Floats, between: Floats, m: int, nu: Floats) -> Flo
     with np.errstate(divide="ignore", invalid="ignore"):
         r = np.where(variance == 0, 0.0, between / variance)
         observed = np.where(np.isinf(nu), np.inf, (nu + 1) / (nu + 3) * nu) * (1 - r)
-        return 1 / (r**2 / (m - 1) + 1 / observed)
+        return np.asarray(1 / (r**2 / (m - 1) + 1 / observed))
 
 
 def _none(q: Floats) -> list[str]:

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
+import chance
 from understudy.errors import Refused
 from understudy.mechanisms import categorical
 from understudy.mechanisms.categorical import synthesize_categorical, tabulated
@@ -53,6 +54,7 @@ def survey(n=4000, rules=(), seed=1) -> Survey:
     return Survey(frame, Design(weight="w"), Codebook(columns, impossible=tuple(rules)))
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 @pytest.mark.parametrize("mechanism", EVERY, ids=lambda m: type(m).__name__ + str(m)[-20:])
 def test_output_is_microdata_with_columns_types_labels_and_size(mechanism):
     confidential = survey()
@@ -70,6 +72,7 @@ def test_output_is_microdata_with_columns_types_labels_and_size(mechanism):
     assert any("weights were not used" in text for text in result.claim.conditions)
 
 
+@pytest.mark.any_noise
 def test_another_size_is_kept_and_needs_no_public_number():
     model = Multinomial(MODEL.columns, size=777)
     result = synthesize_categorical(survey(), model, Modips(8.0, "public"), 3)
@@ -77,6 +80,7 @@ def test_another_size_is_kept_and_needs_no_public_number():
     assert not any("number of records" in text for text in result.claim.conditions)
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_claims_by_mechanism():
     kinds = [synthesize_categorical(survey(), MODEL, one).claim.kind for one in EVERY]
     assert kinds == ["risk", "local", "formal", "formal", "formal"]
@@ -87,6 +91,7 @@ def test_claims_by_mechanism():
         assert synthesize_categorical(survey(), MODEL, inside).draws == []
 
 
+@pytest.mark.chance(chance.same_noise(24, 1 / 0.9), "the same noise in 24 cells twice")
 def test_the_same_seed_gives_the_same_ms_and_noise_has_no_seed():
     tables = [synthesize_categorical(survey(), MODEL, Unweighted(), 1, seed) for seed in (1, 1, 2)]
     counts = [one.tables[0].counts.tolist() for one in tables]
@@ -97,10 +102,15 @@ def test_the_same_seed_gives_the_same_ms_and_noise_has_no_seed():
     for number, one in enumerate(together):
         alone = synthetic_counts(exact, 4000, 0.5, np.random.default_rng([1, number]))
         assert one.counts.tolist() == alone.tolist()
-    private = [synthesize_categorical(survey(), MODEL, Modips(0.9), 1, 1) for _ in range(2)]
-    assert private[0].tables[0].counts.tolist() != private[1].tables[0].counts.tolist()
+    private = [synthesize_categorical(survey(), MODEL, Modips(0.9, "public"), 1, 1).draws[0]
+               for _ in range(2)]  # fmt: skip
+    assert private[0]["noisy_counts"].tolist() != private[1]["noisy_counts"].tolist()
 
 
+@pytest.mark.chance(
+    chance.ALPHA + chance.same_noise(24, 2.0, pairs=40 * 39 // 2),
+    "exact binomial intervals of all cells; two data sets with the same noise",
+)
 def test_a_release_has_fresh_noise_of_its_share_of_epsilon_in_each_data_set():
     """40 data sets at epsilon 20: scale 2 in each, where the whole epsilon would have .05."""
     confidential = survey()
@@ -110,9 +120,10 @@ def test_a_release_has_fresh_noise_of_its_share_of_epsilon_in_each_data_set():
     noise = np.array([draw["noisy_counts"] for draw in result.draws]) - exact
     assert noise.shape == (40, 24)
     assert len({tuple(row) for row in noise}) == 40
-    assert noise.var() == pytest.approx(stats.dlaplace(1 / 2.0).var(), rel=0.45)  # 6 s.e.
+    assert chance.follows(noise, chance.noise(2.0))
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_sanitised_counts_are_rescaled_to_the_size_before_the_prior():
     """(size n_k/n + prior)/(size + prior K), with a prior that shows and no noise left."""
     confidential = survey()
@@ -125,6 +136,7 @@ def test_sanitised_counts_are_rescaled_to_the_size_before_the_prior():
     assert np.abs((found - expected) / spread).max() < 5
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_empty_cells_stay_empty_or_not_by_support():
     confidential = survey()
     observed = synthesize_categorical(confidential, MODEL, Modips(8.0), 4)
@@ -133,6 +145,7 @@ def test_empty_cells_stay_empty_or_not_by_support():
     assert any("E" in set(one.frame()["region"]) for one in public.datasets)
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 @pytest.mark.parametrize(
     ("mechanism", "datasets"), [(Modips(2.0, "public"), 12), (Marginals(2.0), 3)]
 )
@@ -147,6 +160,7 @@ def test_impossible_combinations_never_appear(mechanism, datasets):
         assert sum("E" in set(one.frame()["region"]) for one in result.datasets) > 0
 
 
+@pytest.mark.chance(chance.any_noise_at_all(2 * 18, 2 / 2000), "a cell with noise")
 def test_large_epsilon_is_ms_in_distribution():
     """With epsilon so large that all noise is 0, MODIPS and MS are one draw from one seed."""
     ms = synthesize_categorical(survey(), MODEL, Unweighted(), 2, 5)
@@ -155,6 +169,7 @@ def test_large_epsilon_is_ms_in_distribution():
         assert one.counts.tolist() == other.counts.tolist()
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_cell_proportions_are_combined_as_in_the_report():
     """M eq. 3.1-3.3 written out, against tabulate(..., combine="partial")."""
     result = synthesize_categorical(survey(), MODEL, Modips(8.0), 5)
@@ -172,6 +187,7 @@ def test_cell_proportions_are_combined_as_in_the_report():
     assert found["upper"][0] - found["lower"][0] == pytest.approx(2 * half)
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_coverage_of_a_proportion_under_repeated_sampling():
     """95 % intervals from MODIPS data hold the true share about as often as they should."""
     held, trials = 0, 40
@@ -190,6 +206,7 @@ def test_large_results_lie_on_disk(monkeypatch):
     assert "parquet" in str(result.datasets[0].raw.get_name()).lower()
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_drafted_levels_are_refused_or_left_out():
     drafted = Survey(survey().frame(list(MODEL.columns)))
     for formal in (Modips(1.0, "public"), Marginals(1.0)):
@@ -205,6 +222,7 @@ def test_a_hopeless_domain_is_named(monkeypatch):
         synthesize_categorical(survey(), MODEL, Modips(1.0, "public"))
 
 
+@pytest.mark.any_noise
 @pytest.mark.parametrize(
     ("mechanism", "text"),
     [
@@ -221,6 +239,7 @@ def test_a_useless_epsilon_warns_with_the_expected_error(mechanism, text):
     assert len(caught) == 1
 
 
+@pytest.mark.any_noise
 @pytest.mark.parametrize("mechanism", [Modips(0.0226), Marginals(0.17)])
 def test_an_epsilon_that_says_something_does_not_warn(mechanism):
     with warnings.catch_warnings():
@@ -229,6 +248,7 @@ def test_an_epsilon_that_says_something_does_not_warn(mechanism):
     assert [one.n for one in result.datasets] == [4000] * 5
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_nothing_above_the_threshold_is_refused():
     with (
         pytest.warns(UserWarning, match="expected error"),
@@ -237,6 +257,7 @@ def test_nothing_above_the_threshold_is_refused():
         synthesize_categorical(survey(40), MODEL, Modips(0.05, "threshold", delta=1e-12))
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_missing_values_as_a_level_come_back_missing():
     frame = (
         survey()
@@ -269,6 +290,7 @@ def test_refusals(arguments, text):
         synthesize_categorical(*arguments)
 
 
+@pytest.mark.any_noise
 def test_synthesize_takes_a_multinomial_model():
     import understudy as us
 
