@@ -29,4 +29,5 @@ def test_all_parts_at_a_small_size(name: str, tmp_path: Path) -> None:
         assert (tmp_path / file).stat().st_size > 100, file
     assert "file order" in text or name != "private_tables"
     assert "ReferenceCensored" in text or name not in ("private_tables", "censoring")
+    assert "This run is small" in text
     assert text.count("±") <= 1  # the words that explain it

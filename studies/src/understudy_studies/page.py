@@ -25,8 +25,11 @@ Cell = str | Callable[[dict[str, Any]], str]
 FOLD = ":::"
 
 
-def render_page(template: Path, path: Path, context: Mapping[str, Any]) -> Path:
-    """Write the page of the template's words and the context's numbers, grids and pictures."""
+def render_page(template: Path, path: Path, context: Mapping[str, Any], note: str = "") -> Path:
+    """Write the page of the template's words and the context's numbers, grids and pictures.
+
+    A `note` stands above all else.
+    """
     parts = _Parts()
     environment = Environment(
         loader=FileSystemLoader(template.parent),
@@ -42,7 +45,7 @@ def render_page(template: Path, path: Path, context: Mapping[str, Any]) -> Path:
     blocks = parts.blocks(body)
     title = blocks.pop(0).text
     start = next(k for k, block in enumerate(blocks) if isinstance(block, us.Heading))
-    summary = [block.text for block in blocks[:start]]
+    summary = [text for text in (note, *(block.text for block in blocks[:start])) if text]
     return us.write_page(path, title, summary, blocks[start:], " ".join(footer.split()))
 
 
