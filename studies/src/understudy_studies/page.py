@@ -42,11 +42,13 @@ def render_page(template: Path, path: Path, context: Mapping[str, Any], note: st
     environment.filters |= {"points": lambda texts: us.Points(tuple(texts)), "paragraphs": _apart}
     text = environment.get_template(template.name).render(**context)
     body, _, footer = text.rpartition("\n---\n")
-    blocks = parts.blocks(body)
-    title = blocks.pop(0).text
+    title, *blocks = parts.blocks(body)
+    if not isinstance(title, us.Heading):
+        raise ValueError("a page begins with its title")
     start = next(k for k, block in enumerate(blocks) if isinstance(block, us.Heading))
-    summary = [text for text in (note, *(block.text for block in blocks[:start])) if text]
-    return us.write_page(path, title, summary, blocks[start:], " ".join(footer.split()))
+    summary = [block.text for block in blocks[:start] if isinstance(block, us.Words)]
+    summary = [note, *summary] if note else summary
+    return us.write_page(path, title.text, summary, blocks[start:], " ".join(footer.split()))
 
 
 def grid(
