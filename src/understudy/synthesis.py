@@ -1,12 +1,14 @@
 """synthesize(): m synthetic surveys, and exactly what they promise.
 
-survey -> model.prepare -> mechanism.release -> model.restore -> surveys with a claim
+outcome: survey -> model.prepare -> mechanism.release -> model.restore -> surveys with a claim
+rows:    survey -> counts -> mechanism.release_rows -> records -> surveys with a claim
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args, overload
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -19,17 +21,25 @@ from understudy.fitting.diagnostics import Diagnostics
 from understudy.fitting.fitter import ModelFitter, missing_values, without_missing
 from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
-from understudy.mechanisms.categorical import CategoricalSynthesis, synthesize_categorical
 from understudy.mechanisms.contract import FixedWeights, Generated, Mechanism
-from understudy.models.contract import Model
-from understudy.models.multinomial import Multinomial
+from understudy.mechanisms.row_counts import RowCounts
+from understudy.models.contract import Model, OutcomeModel, RowsModel
 from understudy.survey.codebook import Codebook
+from understudy.survey.design import Design
+from understudy.survey.engine import new_scratch_file, parquet_table
 from understudy.survey.survey import Survey
+from understudy.tables.cross_table import Categories, CrossTable
+
+IN_MEMORY = 5_000_000  # values of one data set; larger ones are written to the scratch folder
 
 IN_ORDER = (
     "Records stand in the order of the confidential file, and that order is not covered: publish "
     "them in another one, unless it says nothing"
 )
+WITHOUT_WEIGHTS = (
+    "Design weights were not used: the synthetic records stand for the file's records, each once"
+)
+MISSING_LEVEL = "A missing value is a level of its own, and is synthesized like the others"
 Missing = Literal["refuse", "drop", "model"]
 Failed = Literal["refuse", "report"]
 
@@ -38,37 +48,85 @@ Failed = Literal["refuse", "report"]
 class Synthesis:
     """What `synthesize` gives back.
 
-    For publication: `datasets`, `claim` and, where the claim is not of kind `risk`, `draws`, the
-    parameters that each data set was made from. Everything else was computed from the
-    confidential data and stays inside (methods §1).
+    For publication: `datasets`, `claim` and, where the claim is not of kind `risk`, `draws`: the
+    parameters or noisy tables that each data set was made from. Everything else was computed from
+    the confidential data and stays inside (methods §1). What a mechanism without a fit does not
+    have is None; `tables` are the data sets as counts of cells, for models of whole rows; `parts`
+    are the results that a mixed synthesis was made from.
     """
 
     datasets: list[Survey]
     claim: Claim
     draws: list[dict[str, Any]] = field(repr=False)
     record_weights: NDArray[np.float64] = field(repr=False)
-    bounds: RecordBounds = field(repr=False)
-    posterior: Posterior | None = field(repr=False)
-    weights: FixedWeights | None = field(repr=False)
+    bounds: RecordBounds | None = field(default=None, repr=False)
+    posterior: Posterior | None = field(default=None, repr=False)
+    weights: FixedWeights | None = field(default=None, repr=False)
+    tables: list[CrossTable] = field(default_factory=list, repr=False)
+    parts: tuple[Synthesis, ...] = field(default=(), repr=False)
     dropped: int = 0
+    rows_correspond: bool = True  # whether row i of a data set stands for record i
 
     @property
     def record_bounds(self) -> NDArray[np.float64]:
         """Each record's largest |contribution| over the draws of the released fit, (n,)."""
+        if self.bounds is None:
+            raise Refused("Records have bounds where a posterior or a histogram was released.")
         return self.bounds.contribution
 
     @property
     def censored(self) -> int:
         """How many records were clipped at one draw or more."""
-        return self.bounds.censored
+        return 0 if self.bounds is None else self.bounds.censored
 
     @property
     def diagnostics(self) -> Diagnostics | None:
-        """Of the released fit; None for a mechanism without one (PerturbedHistogram)."""
+        """Of the released fit; None for a mechanism without one."""
         return None if self.posterior is None else self.posterior.diagnostics
 
 
-@overload
+@dataclass(frozen=True)
+class Publication:
+    """How the records will be published, as far as the claim must speak of it.
+
+    `in_order`: in the order of the confidential file. `where`: only these records were used.
+    `given_drawn`: the columns that the model is given are themselves drawn before publication.
+    """
+
+    in_order: bool = True
+    where: str | None = None
+    given_drawn: bool = False
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """How the posterior is sampled, and what becomes of missing values and failed chains."""
+
+    draws: int = 2000
+    chains: int = 4
+    warmup: int = 500
+    target_acceptance: float = 0.8
+    missing: Missing = "refuse"
+    diagnostics: Failed = "refuse"
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        for value, name, choices in (
+            (self.missing, "missing values", get_args(Missing)),
+            (self.diagnostics, "failed diagnostics", get_args(Failed)),
+        ):
+            if value not in choices:
+                raise UnknownName(f"way with {name}", str(value), choices)
+
+    @property
+    def sampler(self) -> Settings:
+        tolerant = self.diagnostics == "report"
+        return Settings(
+            self.draws, self.chains, self.warmup, self.target_acceptance,
+            most_thinning=2 if tolerant else 8, tolerant=tolerant,
+        )  # fmt: skip
+
+
 def synthesize(
     survey: Survey,
     model: Model,
@@ -83,30 +141,7 @@ def synthesize(
     missing: Missing = "refuse",
     diagnostics: Failed = "refuse",
     progress: bool | None = None,
-) -> Synthesis: ...
-
-
-@overload
-def synthesize(
-    survey: Survey, model: Multinomial, mechanism: Any, datasets: int = 1, seed: int = 0
-) -> CategoricalSynthesis: ...
-
-
-def synthesize(
-    survey: Survey,
-    model: Model | Multinomial,
-    mechanism: Any,
-    datasets: int = 1,
-    seed: int = 0,
-    *,
-    draws: int = 2000,
-    chains: int = 4,
-    warmup: int = 500,
-    target_acceptance: float = 0.8,
-    missing: Missing = "refuse",
-    diagnostics: Failed = "refuse",
-    progress: bool | None = None,
-) -> Synthesis | CategoricalSynthesis:
+) -> Synthesis:
     """Synthetic versions of a survey: sensitive columns are replaced, public ones kept.
 
     m = `datasets` data sets come from m distinct posterior draws, and `epsilon` of the mechanism
@@ -118,27 +153,58 @@ def synthesize(
     The same seed and version give the same bytes, except under noise from OpenDP, which has no
     seed (PerturbedHistogram, two-stage). Keep the seed of a release secret.
 
-    A Multinomial model goes with Modips, Marginals or Unweighted: its columns are synthesized
-    whole, from a table of counts, and the arguments after `seed` do not concern it.
+    A model of whole rows (Multinomial) is drawn from a table of counts: nothing is fitted, and the
+    arguments after `seed` do not concern it.
     """
-    if isinstance(model, Multinomial):
-        return synthesize_categorical(survey, model, mechanism, datasets, seed)
-    _refuse_arguments(survey, model, mechanism, datasets, seed, draws, missing)
-    if diagnostics not in get_args(Failed):
-        raise UnknownName("way with failed diagnostics", str(diagnostics), get_args(Failed))
-    tolerant = diagnostics == "report"
-    if tolerant and mechanism.has_epsilon:
+    fit = FitSettings(draws, chains, warmup, target_acceptance, missing, diagnostics, progress)
+    return synthesize_for(Publication(), survey, model, mechanism, datasets, seed, fit)
+
+
+def synthesize_for(
+    publication: Publication,
+    survey: Survey,
+    model: Model,
+    mechanism: Mechanism,
+    datasets: int,
+    seed: int,
+    fit: FitSettings,
+) -> Synthesis:
+    """`synthesize`, with a claim that speaks of this publication."""
+    _refuse_arguments(survey, model, mechanism, datasets, seed)
+    refuse_pair(model, mechanism)
+    if isinstance(model, RowsModel):
+        result = _synthesize_rows(publication, survey, model, mechanism, datasets, seed)
+    elif isinstance(model, OutcomeModel):
+        result = _synthesize_outcome(publication, survey, model, mechanism, datasets, seed, fit)
+    else:
+        raise Refused("A model is one of an outcome (OutcomeModel) or of whole rows (RowsModel).")
+    _check_claim(mechanism, result.claim)
+    return result
+
+
+def _synthesize_outcome(
+    publication: Publication,
+    survey: Survey,
+    model: OutcomeModel,
+    mechanism: Mechanism,
+    datasets: int,
+    seed: int,
+    fit: FitSettings,
+) -> Synthesis:
+    if _whole(fit.draws) and datasets > fit.draws:
+        raise Refused(
+            f"{datasets} data sets need as many distinct draws, and only {fit.draws} are kept; "
+            "raise `draws` or ask for fewer data sets."
+        )
+    if fit.diagnostics == "report" and mechanism.claims != "risk":
         raise Refused(
             "A claim with epsilon rests on diagnostics that pass; diagnostics='report' is for "
             "mechanisms of kind `risk`."
         )
-    settings = Settings(
-        draws, chains, warmup, target_acceptance, most_thinning=2 if tolerant else 8,
-        tolerant=tolerant,
-    )  # fmt: skip
+    settings = fit.sampler
     model = model.for_survey(survey)
     _refuse_columns(survey, model, mechanism)
-    kept, filled, lacking, dropped = _settle_missing(survey, model, missing)
+    kept, filled, lacking, dropped = _settle_missing(survey, model, fit.missing)
     fitter = ModelFitter(
         model,
         filled,
@@ -146,8 +212,8 @@ def synthesize(
         lacking,
         settings,
         seed,
-        _conditions(survey, model, missing),
-        progress,
+        _conditions(survey, model, fit.missing, publication),
+        fit.progress,
     )
     released = mechanism.release(fitter, datasets)
     fitted = released.fitted
@@ -159,13 +225,62 @@ def synthesize(
         released.bounds,
         fitted if isinstance(fitted, Posterior) else None,
         released.weights,
-        dropped,
+        dropped=dropped,
     )
 
 
-def _refuse_arguments(
-    survey: Any, model: Any, mechanism: Any, datasets: Any, seed: Any, draws: Any, missing: Any
-) -> None:
+def _synthesize_rows(
+    publication: Publication,
+    survey: Survey,
+    model: RowsModel,
+    mechanism: Mechanism,
+    datasets: int,
+    seed: int,
+) -> Synthesis:
+    """Whole records from counts; rows come in the order of their cells."""
+    counts = RowCounts(model, survey, seed, _rows_conditions(survey, model, publication))
+    released = mechanism.release_rows(counts, datasets)
+    codebook = rows_codebook(survey.codebook, counts.categories)
+    return Synthesis(
+        [Survey(_stored(table), Design(), codebook) for table in released.tables],
+        released.claim,
+        released.draws,
+        np.ones(counts.occupied.n),
+        tables=released.tables,
+        rows_correspond=False,
+    )
+
+
+def refuse_pair(model: Model, mechanism: Mechanism) -> None:
+    """Refused where the mechanism does not protect what the model synthesizes."""
+    if model.synthesizes not in mechanism.synthesizes:
+        raise Refused(unfit_pair(type(model).__name__, model.synthesizes, type(mechanism).__name__))
+
+
+def unfit_pair(model: str, synthesizes: str, mechanism: str) -> str:
+    what = {
+        "rows": "whole rows; it goes with Modips(epsilon), Marginals(epsilon) or Unweighted()",
+        "outcome": "columns given public ones; it goes with posterior mechanisms, as Censored",
+    }
+    return f"{model} synthesizes {what[synthesizes]}, not with {mechanism}."
+
+
+def _check_claim(mechanism: Mechanism, claim: Claim) -> None:
+    """What a mechanism declares decides prices and nonces: its claim must say the same."""
+    name = type(mechanism).__name__
+    if claim.kind != mechanism.claims:
+        raise Refused(
+            f"{name} declares claims of kind `{mechanism.claims}`, and this one is `{claim.kind}`; "
+            "correct the class."
+        )
+    if claim.kind != "risk" and claim.relation != mechanism.relation:
+        raise Refused(
+            f"{name} declares the relation `{mechanism.relation}`, and its claim has "
+            f"`{claim.relation}`; correct the class."
+        )
+
+
+def _refuse_arguments(survey: Any, model: Any, mechanism: Any, datasets: Any, seed: Any) -> None:
     if not isinstance(survey, Survey):
         raise Refused("`survey` must be a Survey; make one with `Survey(frame)` or `read_survey`.")
     if not isinstance(model, Model):
@@ -176,16 +291,9 @@ def _refuse_arguments(
         raise Refused("`datasets` must be a whole number of at least 1.")
     if not _whole(seed) or not 0 <= seed < 2**63:
         raise Refused("`seed` must be a whole number from 0 to 2^63 - 1.")
-    if _whole(draws) and datasets > draws:
-        raise Refused(
-            f"{datasets} data sets need as many distinct draws, and only {draws} are kept; raise "
-            "`draws` or ask for fewer data sets."
-        )
-    if missing not in get_args(Missing):
-        raise UnknownName("way with missing values", str(missing), get_args(Missing))
 
 
-def _refuse_columns(survey: Survey, model: Model, mechanism: Mechanism) -> None:
+def _refuse_columns(survey: Survey, model: OutcomeModel, mechanism: Mechanism) -> None:
     for name in model.sensitive:
         if name not in survey.columns:
             raise UnknownName("sensitive column", name, survey.columns)
@@ -196,12 +304,12 @@ def _refuse_columns(survey: Survey, model: Model, mechanism: Mechanism) -> None:
                 f"Column `{column.name}` is declared sensitive, and the model does not synthesize "
                 "it; model it too, or leave it out of the survey."
             )
-    if model.generates_from_records and mechanism.has_epsilon:
+    if model.generates_from_records and mechanism.claims != "risk":
         raise Refused(
             "This model draws each record's component given its own confidential value, which no "
             "claim with epsilon covers; use assignments='prior', or a mechanism of kind `risk`."
         )
-    if mechanism.formal:
+    if mechanism.claims == "formal":
         drafted = survey.codebook.not_declared(model.rests_on(survey))
         if drafted:
             raise Refused(
@@ -211,7 +319,7 @@ def _refuse_columns(survey: Survey, model: Model, mechanism: Mechanism) -> None:
 
 
 def _settle_missing(
-    survey: Survey, model: Model, missing: Missing
+    survey: Survey, model: OutcomeModel, missing: Missing
 ) -> tuple[Survey, Survey, NDArray[np.bool_], int]:
     """(survey to be published from, survey to be fitted, which values are placeholders, dropped)"""
     lacking = missing_values(survey, model.sensitive)
@@ -242,16 +350,20 @@ def _settle_missing(
     return survey, Survey(filled, survey.design, survey.codebook), lacking, 0
 
 
-def _conditions(survey: Survey, model: Model, missing: Missing) -> tuple[str, ...]:
+def _conditions(
+    survey: Survey, model: OutcomeModel, missing: Missing, publication: Publication
+) -> tuple[str, ...]:
     kept = [name for name in survey.columns if name not in model.sensitive]
-    columns = f" and the columns {', '.join(kept)}" if kept else ""
-    conditions = [
-        model.units(survey.codebook),
-        IN_ORDER,
-        f"The number of records{columns} are public: published as they are, and not covered"
-        if kept
-        else "The number of records is public",
-    ]
+    conditions = [model.units(survey.codebook)]
+    if publication.in_order:
+        conditions.append(IN_ORDER)
+    if kept and not publication.given_drawn:
+        conditions.append(
+            f"The number of records and the columns {', '.join(kept)} are public: published as "
+            "they are, and not covered"
+        )
+    else:
+        conditions.append("The number of records is public")
     if missing == "drop":
         conditions.append(
             "Records without a sensitive value were left out first; which and how many they were "
@@ -261,20 +373,38 @@ def _conditions(survey: Survey, model: Model, missing: Missing) -> tuple[str, ..
         conditions.append(
             "A missing sensitive value counts as blank, and is synthesized like any other"
         )
-    return tuple(conditions)
+    return (*conditions, *_restriction(publication))
 
 
-def _synthetic(survey: Survey, model: Model, generated: Generated) -> Survey:
+def _rows_conditions(survey: Survey, model: RowsModel, publication: Publication) -> tuple[str, ...]:
+    conditions = []
+    if survey.design.weight is not None:
+        conditions.append(WITHOUT_WEIGHTS)
+    if model.missing == "level":
+        conditions.append(MISSING_LEVEL)
+    return (*conditions, *_restriction(publication))
+
+
+def _restriction(publication: Publication) -> tuple[str, ...]:
+    if publication.where is None:
+        return ()
+    return (
+        f"Only records with `{publication.where}` were used; which and how many they were is not "
+        "covered",
+    )
+
+
+def _synthetic(survey: Survey, model: OutcomeModel, generated: Generated) -> Survey:
     """The survey with its sensitive columns replaced; column order, types and design as before."""
     frame = survey.raw.to_polars()
     columns = model.restore(generated, survey)
     new = frame.with_columns(columns[name].cast(frame[name].dtype) for name in model.sensitive)
-    return Survey(new, survey.design, _public_codebook(survey.codebook, model.sensitive))
+    return Survey(new, survey.design, without_drafted(survey.codebook, model.sensitive))
 
 
-def _public_codebook(codebook: Codebook, sensitive: tuple[str, ...]) -> Codebook:
-    """The codebook without facts that were drafted from the confidential values."""
-    for name in sensitive:
+def without_drafted(codebook: Codebook, columns: Iterable[str]) -> Codebook:
+    """The codebook without levels and bounds that were drafted from the records' values."""
+    for name in columns:
         if name not in codebook:
             continue
         column = codebook[name]
@@ -286,6 +416,27 @@ def _public_codebook(codebook: Codebook, sensitive: tuple[str, ...]) -> Codebook
             )
         )
     return codebook
+
+
+def rows_codebook(codebook: Codebook, categories: Categories) -> Codebook:
+    """The codebook of the synthetic file: no level that was only drafted from the records."""
+    kept = codebook.only(list(categories.columns))
+    for column in list(kept):
+        if column.drafted & {"levels", "bounds"}:
+            levels = None if "levels" in column.drafted else column.levels
+            kept = kept.with_column(replace(column, levels=levels, bounds=None))
+    ordered = {name: kept[name] for name in categories.columns}
+    return replace(kept, columns=ordered, population_by={})
+
+
+def _stored(table: CrossTable) -> Any:
+    """The records as a frame, or as a Parquet file on disk when they are many."""
+    frame = table.records()
+    if frame.height * frame.width <= IN_MEMORY:
+        return frame
+    path = new_scratch_file(".parquet")
+    frame.write_parquet(path, compression="zstd", compression_level=1, statistics=False)
+    return parquet_table(path)
 
 
 def _whole(value: Any) -> bool:

@@ -1,7 +1,11 @@
 """The model contract: what every model must say about itself, and users' own NumPyro functions.
 
-A model is one NumPyro function that both evaluates and generates (methods §4). It gets the
-survey's columns as arrays. With the sensitive arrays given, its observed sites inside the plate
+A model declares what it synthesizes (an outcome given public columns, or whole rows) and its
+recipe keys, as typed fields with their meaning (declarations.py); its first field names the
+sensitive columns.
+
+A model of an outcome is one NumPyro function that both evaluates and generates (methods §4). It
+gets the survey's columns as arrays. With the sensitive arrays given, its observed sites inside the plate
 named `record` are the data, and f_i is the sum of record i's log-probabilities; with them None,
 the same sites are drawn. `density.py` turns the function into the pure functions that the
 sampler needs.
@@ -13,15 +17,19 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal, Self
 
 import jax
 import numpy as np
 import polars as pl
+from formulaic import Formula
+from formulaic.errors import FormulaicError
 from numpy.typing import NDArray
 
+from understudy.declarations import Declared
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook, Value
+from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 
 # Bounds are maxima of sums over many records, and a claim prints them: single precision is noise.
@@ -31,18 +39,75 @@ Arrays = dict[str, NDArray[Any]]
 Columns = dict[str, pl.Series]
 
 
-class Model(ABC):
-    """A synthesizer: hashable, so that equal models share one compiled program.
+class Model(Declared, ABC, abstract=True):
+    """A synthesizer."""
+
+    synthesizes: ClassVar[Literal["outcome", "rows"]]  # given public columns; or every column
+
+    @property
+    @abstractmethod
+    def sensitive(self) -> tuple[str, ...]:
+        """The columns that are synthesized."""
+
+    def for_survey(self, survey: Survey) -> Self:  # noqa: ARG002
+        """The model with what it must know of this survey, such as its weight column."""
+        return self
+
+    def given_columns(self) -> tuple[str, ...]:
+        """The public columns that it looks at."""
+        return ()
+
+    def published_design(self, design: Design) -> Design:
+        """The design of the synthetic files, from that of the confidential one."""
+        return design
+
+
+class RowsModel(Model, abstract=True):
+    """A model of whole rows: every column is synthesized, from a table of counts."""
+
+    synthesizes = "rows"
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The columns, all of them synthesized."""
+
+    @property
+    @abstractmethod
+    def missing(self) -> Literal["refuse", "level"]:
+        """Whether missing values are a level of their own."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int | None:
+        """The number of synthetic records: that of the file when None."""
+
+    @abstractmethod
+    def draw(self, counts: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """One synthetic table of `size` records from (sanitised) counts."""
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        return self.columns
+
+    def published_design(self, design: Design) -> Design:  # noqa: ARG002
+        """No record of the files is one of the sample: they stand for it, each once."""
+        return Design()
+
+
+class OutcomeModel(Model, abstract=True):
+    """A model of sensitive columns given public ones: hashable, so that equal models share one
+    compiled program.
 
     Parts, in this order: which columns it synthesizes, how it sees the survey (`prepare`), the
     NumPyro `function`, how generated arrays become columns again (`restore`), and what a claim
     must say about it (`units`, `rests_on`).
     """
 
-    @property
-    @abstractmethod
-    def sensitive(self) -> tuple[str, ...]:
-        """The columns that are synthesized."""
+    synthesizes = "outcome"
+
+    def given_columns(self) -> tuple[str, ...]:
+        return formula_columns(getattr(self, "predictors", None))
 
     @property
     @abstractmethod
@@ -76,10 +141,6 @@ class Model(ABC):
     @abstractmethod
     def bounded_target(self, codebook: Codebook) -> tuple[str, tuple[float, float]]:
         """The one sensitive array with its declared bounds, for a histogram; or refused."""
-
-    def for_survey(self, survey: Survey) -> Model:  # noqa: ARG002
-        """The model with what it must know of this survey, such as its weight column."""
-        return self
 
     @property
     def generates_from_records(self) -> bool:
@@ -132,7 +193,7 @@ class Model(ABC):
         return "n" in inspect.signature(self.function).parameters
 
 
-class SummedModel(Model):
+class SummedModel(OutcomeModel, abstract=True):
     """A model whose unclipped likelihood follows from a few sums over the records (exponential
     families): the cost of such a fit does not depend on their number."""
 
@@ -152,7 +213,7 @@ def is_weighted(alpha: NDArray[np.float64]) -> bool:
     return bool(((alpha > 0) & (alpha != 1.0)).any())
 
 
-class GibbsModel(Model):
+class GibbsModel(OutcomeModel, abstract=True):
     """A model that is sampled faster by its full conditionals than by gradients; its density is
     the prior times prod_i exp(alpha_i f_i), 0 <= alpha_i <= 1."""
 
@@ -178,7 +239,7 @@ class GibbsModel(Model):
 
 
 @dataclass(frozen=True)
-class NumPyroModel(Model):
+class NumPyroModel(OutcomeModel):
     """A user's NumPyro function; made by `from_numpyro`."""
 
     user_function: Callable[..., Any]
@@ -193,6 +254,9 @@ class NumPyroModel(Model):
     @property
     def targets(self) -> tuple[str, ...]:
         return self.synthesized
+
+    def given_columns(self) -> tuple[str, ...]:
+        return tuple(name for name in self.columns if name not in self.synthesized)
 
     @property
     def takes_record_count(self) -> bool:
@@ -278,6 +342,17 @@ def from_numpyro(function: Callable[..., Any], sensitive: Sequence[str]) -> NumP
     counts = "n" in parameters and "n" not in sensitive
     columns = tuple(name for name in parameters if not (counts and name == "n"))
     return NumPyroModel(function, columns, tuple(dict.fromkeys(sensitive)), counts)
+
+
+def formula_columns(formula: str | None) -> tuple[str, ...]:
+    """The columns that a formula names, in alphabetical order."""
+    if formula is None:
+        return ()
+    try:
+        required = Formula(formula).required_variables
+    except (FormulaicError, SyntaxError, ValueError, TypeError):
+        raise Refused(f"The formula `{formula}` cannot be read.") from None
+    return tuple(sorted(str(name) for name in required))
 
 
 def levels_of(survey: Survey, name: str) -> tuple[Value, ...]:

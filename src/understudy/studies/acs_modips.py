@@ -25,7 +25,8 @@ from scipy import stats
 
 from understudy.errors import Refused
 from understudy.mechanisms.modips import SENSITIVITY, Modips, expected_bias, rescaled
-from understudy.models.multinomial import side_by_side, synthetic_counts
+from understudy.mechanisms.row_counts import side_by_side
+from understudy.models.multinomial import synthetic_counts
 
 Vector = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from understudy.mechanisms.laplace_table import laplace_table
-from understudy.mechanisms.unweighted import Weighted
+from understudy.mechanisms.weighted import Weighted
 from understudy.models.survey_normal import SurveyNormal
 from understudy.studies.cell_tables import CELLS, CellTable
 from understudy.studies.doctorates import FIELDS, GENDERS, codebook

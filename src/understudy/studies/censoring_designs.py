@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 from understudy.errors import Refused
 from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
-from understudy.mechanisms.unweighted import (
-    Censored,
-    Mechanism,
-    PerturbedHistogram,
-    ReferenceCensored,
-    Unweighted,
-    Weighted,
-    WeightedE,
-)
+from understudy.mechanisms.censored import Censored
+from understudy.mechanisms.contract import Mechanism
+from understudy.mechanisms.perturbed_histogram import PerturbedHistogram
+from understudy.mechanisms.reference_censored import ReferenceCensored
+from understudy.mechanisms.unweighted import Unweighted
+from understudy.mechanisms.weighted import Weighted
+from understudy.mechanisms.weighted_e import WeightedE
 from understudy.models.beta import Beta
 from understudy.models.beta_regression import BetaRegression
 from understudy.studies.mathematicians import mathematicians

@@ -22,9 +22,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
+from understudy.mechanisms.censored import Censored
 from understudy.mechanisms.contract import Mechanism
 from understudy.mechanisms.laplace_table import laplace_table
-from understudy.mechanisms.unweighted import Censored, ReferenceCensored, Weighted
+from understudy.mechanisms.reference_censored import ReferenceCensored
+from understudy.mechanisms.weighted import Weighted
 from understudy.models.normal_population import FBP
 from understudy.models.normal_sample import FBS
 from understudy.models.survey_normal import SurveyNormal

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
+from understudy.mechanisms.constant_weight import ConstantWeight
 from understudy.mechanisms.contract import Mechanism
-from understudy.mechanisms.unweighted import ConstantWeight, MarginalRisk, PairwiseRisk, Unweighted
+from understudy.mechanisms.risk_weights import MarginalRisk, PairwiseRisk
+from understudy.mechanisms.unweighted import Unweighted
 from understudy.models.mixture.mixture import Mixture
 from understudy.risk.identification import identification_risk
 from understudy.risk.topcoding import topcoding_risk

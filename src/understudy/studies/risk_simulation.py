@@ -14,14 +14,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.fitting.nuts import Settings
-from understudy.mechanisms.unweighted import (
-    ConstantWeight,
-    MarginalRisk,
-    Mechanism,
-    PairwiseRisk,
-    QWayRisk,
-    Unweighted,
-)
+from understudy.mechanisms.constant_weight import ConstantWeight
+from understudy.mechanisms.contract import Mechanism
+from understudy.mechanisms.risk_weights import MarginalRisk, PairwiseRisk, QWayRisk
+from understudy.mechanisms.unweighted import Unweighted
 from understudy.models.negative_binomial import NegativeBinomial
 from understudy.risk.identification import identification_risk
 from understudy.risk.profile import whack_a_mole

@@ -15,7 +15,7 @@ from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
 from understudy.mechanisms.contract import Matrix, Terms
-from understudy.models.contract import Model
+from understudy.models.contract import OutcomeModel
 from understudy.survey.survey import Survey
 
 
@@ -41,7 +41,7 @@ class SharedFits(ModelFitter):
         return digest.digest()
 
 
-def shared_fits(survey: Survey, model: Model, settings: Settings, seed: int) -> SharedFits:
+def shared_fits(survey: Survey, model: OutcomeModel, settings: Settings, seed: int) -> SharedFits:
     """For a survey without missing values; `mechanism.release(fitter, 1)` as often as you like."""
     model = model.for_survey(survey)
     missing = np.zeros(survey.n, dtype=bool)

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, log
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -75,13 +75,15 @@ class Mixture(GibbsModel):
     and `"prior"` refuses, because a claim must not rest on the records.
     """
 
-    outcome: str
-    predictors: str
-    components: int = 10
-    assignments: Assignments = "posterior"
-    zero: Zero = "hurdle"
-    zero_by: tuple[str, ...] = ()
-    typical: float | None = None
+    outcome: Annotated[str, "The column that is synthesized."]
+    predictors: Annotated[str, "A formula over public columns."]
+    components: Annotated[int, "Largest number of components."] = 10
+    assignments: Annotated[Assignments, "posterior (kind risk only) or prior (with epsilon)."] = (
+        "posterior"
+    )
+    zero: Annotated[Zero, "How zero and negative values are modelled."] = "hurdle"
+    zero_by: Annotated[tuple[str, ...], "Columns that the hurdle depends on."] = ()
+    typical: Annotated[float | None, "A public typical value of the outcome."] = None
 
     def __post_init__(self) -> None:
         if isinstance(self.zero_by, str):
