@@ -11,7 +11,10 @@ from typing import Any
 import typer.main
 
 from understudy.cli.main import app
-from understudy.release.recipe_keys import MECHANISM_KEYS, MODEL_KEYS, SECTIONS, Key
+from understudy.declarations import Setting, settings_of
+from understudy.release.parts import all_mechanisms, all_models, model_settings
+from understudy.release.recipe_sections import REQUIRED, SECTIONS
+from understudy.release.recipe_values import kind_of
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -26,14 +29,17 @@ def recipe_page() -> str:
         "",
     ]
     for section, keys in SECTIONS.items():
-        needed = section in ("data", "synthesis", "privacy")
-        lines += [f"## [{section}]{'' if needed else ' (optional)'}", "", *_keys(keys), ""]
+        needed = section in REQUIRED
+        heading = f"## [{section}]{'' if needed else ' (optional)'}"
+        lines += [heading, "", *_keys(settings_of(keys)), ""]
         if section == "synthesis":
             lines += ["Further keys, by model:", ""]
-            lines += _owners(MODEL_KEYS)
+            models = all_models().items()
+            lines += _owners({name: model_settings(cls) for name, cls in models})
         if section == "privacy":
             lines += ["Further keys, by mechanism:", ""]
-            lines += _owners(MECHANISM_KEYS)
+            mechanisms = all_mechanisms().items()
+            lines += _owners({name: settings_of(cls) for name, cls in mechanisms})
     lines += [
         '## [[given]] (optional, after model = "Multinomial")',
         "",
@@ -83,18 +89,19 @@ def _parameter(one: Any) -> str:
     return f"| {name} | {_cell(getattr(one, 'help', '') or '')}{_cell(shown)} |"
 
 
-def _keys(keys: dict[str, Key]) -> list[str]:
+def _keys(keys: dict[str, Setting]) -> list[str]:
     rows = ["| key | kind | meaning |", "|---|---|---|"]
     for name, key in keys.items():
-        words = key.words + (" Required." if key.required else "")
-        if key.default not in (None, ()):
+        words = key.meaning + (" Required." if key.required else "")
+        if key.default not in (None, (), ""):
             default = str(key.default).lower() if isinstance(key.default, bool) else key.default
+            default = f"{default:.3g}" if isinstance(default, float) else default
             words += f" Default: {default}."
-        rows.append(f"| `{name}` | {key.kind} | {_cell(words)} |")
+        rows.append(f"| `{name}` | {kind_of(key)} | {_cell(words)} |")
     return rows
 
 
-def _owners(table: dict[str, dict[str, Key]]) -> list[str]:
+def _owners(table: dict[str, dict[str, Setting]]) -> list[str]:
     lines = []
     for owner, keys in table.items():
         lines += [f"### {owner}", ""]

@@ -6,8 +6,7 @@ rows:    survey -> counts -> mechanism.release_rows -> records -> surveys with a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.claim import Claim
+from understudy.declarations import declared_in
 from understudy.dp.record_bounds import RecordBounds
 from understudy.errors import Refused, UnknownName
 from understudy.fitting.diagnostics import Diagnostics
@@ -24,22 +24,20 @@ from understudy.fitting.posterior import Posterior
 from understudy.mechanisms.contract import FixedWeights, Generated, Mechanism
 from understudy.mechanisms.row_counts import RowCounts
 from understudy.models.contract import Model, OutcomeModel, RowsModel
-from understudy.survey.codebook import Codebook
+from understudy.publication import (
+    Publication,
+    outcome_conditions,
+    rows_codebook,
+    rows_conditions,
+    without_drafted,
+)
 from understudy.survey.design import Design
 from understudy.survey.engine import new_scratch_file, parquet_table
 from understudy.survey.survey import Survey
-from understudy.tables.cross_table import Categories, CrossTable
+from understudy.tables.cross_table import CrossTable
 
 IN_MEMORY = 5_000_000  # values of one data set; larger ones are written to the scratch folder
 
-IN_ORDER = (
-    "Records stand in the order of the confidential file, and that order is not covered: publish "
-    "them in another one, unless it says nothing"
-)
-WITHOUT_WEIGHTS = (
-    "Design weights were not used: the synthetic records stand for the file's records, each once"
-)
-MISSING_LEVEL = "A missing value is a level of its own, and is synthesized like the others"
 Missing = Literal["refuse", "drop", "model"]
 Failed = Literal["refuse", "report"]
 
@@ -83,19 +81,6 @@ class Synthesis:
     def diagnostics(self) -> Diagnostics | None:
         """Of the released fit; None for a mechanism without one."""
         return None if self.posterior is None else self.posterior.diagnostics
-
-
-@dataclass(frozen=True)
-class Publication:
-    """How the records will be published, as far as the claim must speak of it.
-
-    `in_order`: in the order of the confidential file. `where`: only these records were used.
-    `given_drawn`: the columns that the model is given are themselves drawn before publication.
-    """
-
-    in_order: bool = True
-    where: str | None = None
-    given_drawn: bool = False
 
 
 @dataclass(frozen=True)
@@ -171,7 +156,7 @@ def synthesize_for(
 ) -> Synthesis:
     """`synthesize`, with a claim that speaks of this publication."""
     _refuse_arguments(survey, model, mechanism, datasets, seed)
-    refuse_pair(model, mechanism)
+    _refuse_pair(model, mechanism)
     if isinstance(model, RowsModel):
         result = _synthesize_rows(publication, survey, model, mechanism, datasets, seed)
     elif isinstance(model, OutcomeModel):
@@ -201,7 +186,6 @@ def _synthesize_outcome(
             "A claim with epsilon rests on diagnostics that pass; diagnostics='report' is for "
             "mechanisms of kind `risk`."
         )
-    settings = fit.sampler
     model = model.for_survey(survey)
     _refuse_columns(survey, model, mechanism)
     kept, filled, lacking, dropped = _settle_missing(survey, model, fit.missing)
@@ -210,9 +194,9 @@ def _synthesize_outcome(
         filled,
         model.prepare(filled),
         lacking,
-        settings,
+        fit.sampler,
         seed,
-        _conditions(survey, model, fit.missing, publication),
+        outcome_conditions(survey, model, fit.missing, publication),
         fit.progress,
     )
     released = mechanism.release(fitter, datasets)
@@ -238,7 +222,7 @@ def _synthesize_rows(
     seed: int,
 ) -> Synthesis:
     """Whole records from counts; rows come in the order of their cells."""
-    counts = RowCounts(model, survey, seed, _rows_conditions(survey, model, publication))
+    counts = RowCounts(model, survey, seed, rows_conditions(survey, model, publication))
     released = mechanism.release_rows(counts, datasets)
     codebook = rows_codebook(survey.codebook, counts.categories)
     return Synthesis(
@@ -251,32 +235,26 @@ def _synthesize_rows(
     )
 
 
-def refuse_pair(model: Model, mechanism: Mechanism) -> None:
+def _refuse_pair(model: Model, mechanism: Mechanism) -> None:
     """Refused where the mechanism does not protect what the model synthesizes."""
-    if model.synthesizes not in mechanism.synthesizes:
-        raise Refused(unfit_pair(type(model).__name__, model.synthesizes, type(mechanism).__name__))
-
-
-def unfit_pair(model: str, synthesizes: str, mechanism: str) -> str:
-    what = {
-        "rows": "whole rows; it goes with Modips(epsilon), Marginals(epsilon) or Unweighted()",
-        "outcome": "columns given public ones; it goes with posterior mechanisms, as Censored",
-    }
-    return f"{model} synthesizes {what[synthesizes]}, not with {mechanism}."
+    if model.synthesizes in mechanism.synthesizes:
+        return
+    fitting = declared_in("understudy.mechanisms", Mechanism)
+    names = [name for name, cls in fitting.items() if model.synthesizes in str(cls.synthesizes)]
+    what = {"rows": "whole rows", "outcome": "columns given public ones"}[model.synthesizes]
+    raise Refused(
+        f"{type(model).__name__} synthesizes {what}, and {type(mechanism).__name__} does not; it "
+        f"goes with {', '.join(names)}."
+    )
 
 
 def _check_claim(mechanism: Mechanism, claim: Claim) -> None:
     """What a mechanism declares decides prices and nonces: its claim must say the same."""
-    name = type(mechanism).__name__
-    if claim.kind != mechanism.claims:
+    declared, said = (mechanism.claims, mechanism.relation), (claim.kind, claim.relation)
+    if declared[0] != said[0] or (claim.kind != "risk" and declared[1] != said[1]):
         raise Refused(
-            f"{name} declares claims of kind `{mechanism.claims}`, and this one is `{claim.kind}`; "
-            "correct the class."
-        )
-    if claim.kind != "risk" and claim.relation != mechanism.relation:
-        raise Refused(
-            f"{name} declares the relation `{mechanism.relation}`, and its claim has "
-            f"`{claim.relation}`; correct the class."
+            f"{type(mechanism).__name__} declares claims of kind `{declared[0]}` under "
+            f"`{declared[1]}`, and this one is `{said[0]}` under `{said[1]}`; correct the class."
         )
 
 
@@ -350,83 +328,12 @@ def _settle_missing(
     return survey, Survey(filled, survey.design, survey.codebook), lacking, 0
 
 
-def _conditions(
-    survey: Survey, model: OutcomeModel, missing: Missing, publication: Publication
-) -> tuple[str, ...]:
-    kept = [name for name in survey.columns if name not in model.sensitive]
-    conditions = [model.units(survey.codebook)]
-    if publication.in_order:
-        conditions.append(IN_ORDER)
-    if kept and not publication.given_drawn:
-        conditions.append(
-            f"The number of records and the columns {', '.join(kept)} are public: published as "
-            "they are, and not covered"
-        )
-    else:
-        conditions.append("The number of records is public")
-    if missing == "drop":
-        conditions.append(
-            "Records without a sensitive value were left out first; which and how many they were "
-            "is not covered"
-        )
-    if missing == "model":
-        conditions.append(
-            "A missing sensitive value counts as blank, and is synthesized like any other"
-        )
-    return (*conditions, *_restriction(publication))
-
-
-def _rows_conditions(survey: Survey, model: RowsModel, publication: Publication) -> tuple[str, ...]:
-    conditions = []
-    if survey.design.weight is not None:
-        conditions.append(WITHOUT_WEIGHTS)
-    if model.missing == "level":
-        conditions.append(MISSING_LEVEL)
-    return (*conditions, *_restriction(publication))
-
-
-def _restriction(publication: Publication) -> tuple[str, ...]:
-    if publication.where is None:
-        return ()
-    return (
-        f"Only records with `{publication.where}` were used; which and how many they were is not "
-        "covered",
-    )
-
-
 def _synthetic(survey: Survey, model: OutcomeModel, generated: Generated) -> Survey:
     """The survey with its sensitive columns replaced; column order, types and design as before."""
     frame = survey.raw.to_polars()
     columns = model.restore(generated, survey)
     new = frame.with_columns(columns[name].cast(frame[name].dtype) for name in model.sensitive)
     return Survey(new, survey.design, without_drafted(survey.codebook, model.sensitive))
-
-
-def without_drafted(codebook: Codebook, columns: Iterable[str]) -> Codebook:
-    """The codebook without levels and bounds that were drafted from the records' values."""
-    for name in columns:
-        if name not in codebook:
-            continue
-        column = codebook[name]
-        codebook = codebook.with_column(
-            replace(
-                column,
-                bounds=None if "bounds" in column.drafted else column.bounds,
-                levels=None if "levels" in column.drafted else column.levels,
-            )
-        )
-    return codebook
-
-
-def rows_codebook(codebook: Codebook, categories: Categories) -> Codebook:
-    """The codebook of the synthetic file: no level that was only drafted from the records."""
-    kept = codebook.only(list(categories.columns))
-    for column in list(kept):
-        if column.drafted & {"levels", "bounds"}:
-            levels = None if "levels" in column.drafted else column.levels
-            kept = kept.with_column(replace(column, levels=levels, bounds=None))
-    ordered = {name: kept[name] for name in categories.columns}
-    return replace(kept, columns=ordered, population_by={})
 
 
 def _stored(table: CrossTable) -> Any:

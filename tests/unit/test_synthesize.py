@@ -26,7 +26,7 @@ from understudy.mechanisms.unweighted import Unweighted
 from understudy.mechanisms.weighted import Weighted
 from understudy.mechanisms.weighted_e import WeightedE
 from understudy.models.beta import Beta
-from understudy.models.contract import from_numpyro
+from understudy.models.from_numpyro import from_numpyro
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Interval
 from numpy.typing import ArrayLike, NDArray
 
 from understudy.errors import Refused, UnknownName
@@ -38,7 +39,9 @@ class Multinomial(RowsModel):
     prior: Annotated[float, "Dirichlet prior of each cell."] = 0.5
     missing: Literal["refuse", "level"] = "refuse"
     size: Annotated[
-        int | None, "Records in each synthetic file; the file's own number by default."
+        int | None,
+        "Records in each synthetic file; the file's own number by default.",
+        Interval(ge=1, le=1_000_000_000),
     ] = None
 
     def __init__(

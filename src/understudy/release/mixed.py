@@ -27,9 +27,10 @@ from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import OutcomeModel, RowsModel
 from understudy.models.density import density_of
 from understudy.models.multinomial import Multinomial
+from understudy.publication import Publication
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
-from understudy.synthesis import FitSettings, Publication, Synthesis, synthesize_for
+from understudy.synthesis import FitSettings, Synthesis, synthesize_for
 
 
 @dataclass(frozen=True)

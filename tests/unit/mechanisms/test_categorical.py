@@ -261,7 +261,7 @@ def test_missing_values_as_a_level_come_back_missing():
         ((pl.DataFrame(), MODEL, Unweighted()), "must be a Survey"),
         ((survey(9), "region", Unweighted()), "must be a model"),
         ((survey(9), MODEL, "modips"), "must be a mechanism"),
-        ((survey(9), MODEL, Weighted()), "goes with Modips"),
+        ((survey(9), MODEL, Weighted()), "goes with .*Modips"),
         ((survey(9), MODEL, Unweighted(), 0), "datasets"),
         ((survey(9), MODEL, Unweighted(), 1, -1), "seed"),
         ((survey(9), Multinomial(["regio"]), Unweighted()), "did you mean `region`"),

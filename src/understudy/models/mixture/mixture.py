@@ -35,6 +35,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import polars as pl
+from annotated_types import Interval
 from jax import Array
 from numpy.typing import NDArray
 from numpyro.distributions.transforms import LowerCholeskyAffine
@@ -77,7 +78,7 @@ class Mixture(GibbsModel):
 
     outcome: Annotated[str, "The column that is synthesized."]
     predictors: Annotated[str, "A formula over public columns."]
-    components: Annotated[int, "Largest number of components."] = 10
+    components: Annotated[int, "Largest number of components.", Interval(ge=1, le=1_000)] = 10
     assignments: Annotated[Assignments, "posterior (kind risk only) or prior (with epsilon)."] = (
         "posterior"
     )
