@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow lint bench reference clean components
+.PHONY: demo test test-slow test-portable lint bench reference clean components mutants
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml studies/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip setuptools
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]" -e studies
 	touch $(STAMP)
 
 demo: $(STAMP)
@@ -23,6 +23,12 @@ test: $(STAMP) components lint
 
 test-slow: $(STAMP) components
 	$(BIN)/pytest -n 2 -m slow --timeout=3600
+
+test-portable: $(STAMP) components
+	$(BIN)/python scripts/test-portable
+
+mutants: $(STAMP)  # make mutants ROOM="tables dp"; without ROOM all rooms, an hour or more
+	$(BIN)/python -W ignore scripts/mutants/run.py $(ROOM) --record
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

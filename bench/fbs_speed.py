@@ -24,14 +24,14 @@ import numpy as np
 import polars as pl
 
 import understudy as us
+from understudy.demo.doctorates import doctorates
 from understudy.fitting.moments import sample_exactly, weighted_moments
 from understudy.fitting.nuts import Settings
 from understudy.mechanisms.weighted import Weighted
 from understudy.models.density import density_of
 from understudy.models.normal_sample import FBS
-from understudy.studies.application import application_survey
-from understudy.studies.doctorates import doctorates
 from understudy.synthesis import synthesize
+from understudy_studies.private_tables.application import application_survey
 
 PREDICTORS = "C(field) + gender"
 RSCRIPT = Path(__file__).with_name("fbs_speed.R")

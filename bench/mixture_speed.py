@@ -39,7 +39,7 @@ from understudy.fitting.nuts import Settings
 from understudy.mechanisms.contract import plain_terms
 from understudy.models.mixture.judged import generating_quantities
 from understudy.models.mixture.mixture import Mixture
-from understudy.studies.incomes import PREDICTORS, generated_incomes
+from understudy_studies.risk_weights.incomes import PREDICTORS, generated_incomes
 
 RSCRIPT = Path(__file__).with_suffix(".R")
 LEAST_RATIO = 10.0  # asked for, per effective draw

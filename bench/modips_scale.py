@@ -26,20 +26,20 @@ import polars as pl
 from understudy.mechanisms.marginals import Marginals, marginal_counts
 from understudy.mechanisms.modips import Modips
 from understudy.models.multinomial import Multinomial
-from understudy.studies.acs_modips import DATASETS, methods, one_replicate, synthetic_sets
-from understudy.studies.acs_population import (
-    TWELVE,
-    acs_categories,
-    invented_tables,
-    margin_of,
-    population,
-)
 from understudy.survey.acs_pums import VARIABLES, acs_codebook
 from understudy.survey.codebook import Codebook
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.synthesis import synthesize
 from understudy.tables.cross_table import CrossTable, categories_of, cross_tabulate
+from understudy_studies.acs_modips.population import (
+    TWELVE,
+    acs_categories,
+    invented_tables,
+    margin_of,
+    population,
+)
+from understudy_studies.acs_modips.replicate import DATASETS, methods, one_replicate, synthetic_sets
 
 
 def best(run: Callable[[], object], repeats: int = 7) -> tuple[float, float]:

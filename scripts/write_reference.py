@@ -69,10 +69,16 @@ def commands_page() -> str:
 
 def _commands(prefix: str, group: Any) -> list[tuple[str, Any]]:
     found = []
-    for name, command in group.commands.items():
+    for name, command in _named(group):
         full = f"{prefix} {name}"
         found += _commands(full, command) if hasattr(command, "commands") else [(full, command)]
     return found
+
+
+def _named(group: Any) -> list[tuple[str, Any]]:
+    """Commands in the order of their definition; of `study`, those that are installed."""
+    names = list(group.commands) or group.list_commands(None)
+    return [(name, group.get_command(None, name)) for name in names]
 
 
 def _paragraphs(text: str) -> list[str]:

@@ -74,6 +74,70 @@ _HOME = {
     "write_survey": "survey.write",
 }
 
+# Parts for studies and for new models and mechanisms; `module:name` where the module's own name
+# says too little by itself.
+_HOME |= {
+    "acs_codebook": "survey.acs_pums",
+    "ACS_COLUMNS": "survey.acs_pums:NEEDED",
+    "ACS_VARIABLES": "survey.acs_pums:VARIABLES",
+    "agreement_flags": "verify.measures",
+    "agreement_loglik": "verify.posterior:log_likelihood",
+    "bounded_geometric_noise": "verify.noise:bounded_geometric",
+    "Categories": "tables.cross_table",
+    "categories_of": "tables.cross_table",
+    "COLOURS": "drawing",
+    "combine_estimates": "tables.combine:combine",
+    "cross_tabulate": "tables.cross_table",
+    "CrossTable": "tables.cross_table",
+    "Density": "models.density",
+    "density_of": "models.density",
+    "discrepancy_steps": "verify.measures",
+    "distinct_cells": "dp.record_pool",
+    "distribution_figure": "risk.figure",
+    "doctorate_codebook": "demo.doctorates:codebook",
+    "doctorate_population": "demo.doctorates:population",
+    "doctorate_sample": "demo.doctorates:sample",
+    "doctorates": "demo.doctorates",
+    "draw_pool": "dp.record_pool",
+    "estimate_partition": "verify.partition_fit:estimate",
+    "figure_footer": "drawing:footer",
+    "Fold": "report.page",
+    "geometric_noise": "verify.noise:geometric",
+    "Grid": "report.page",
+    "Heading": "report.page",
+    "house_style": "drawing",
+    "inclusion_probabilities": "survey.selection",
+    "INTERNAL": "drawing",
+    "laplace_noise": "verify.noise:laplace",
+    "marginal_counts": "mechanisms.marginals",
+    "marginal_tables": "mechanisms.marginals",
+    "Mechanism": "mechanisms.contract",
+    "Model": "models.contract",
+    "ModelFitter": "fitting.fitter",
+    "modips_bias": "mechanisms.modips:expected_bias",
+    "parse_epsilon": "ledger.epsilon",
+    "Part": "report.page",
+    "PartitionTask": "verify.partition_fit:Task",
+    "Picture": "report.page",
+    "plain_terms": "mechanisms.contract",
+    "Points": "report.page",
+    "Posterior": "fitting.posterior",
+    "proportional_allocation": "survey.selection",
+    "record_bounds": "dp.record_bounds",
+    "rescaled_counts": "mechanisms.modips:rescaled",
+    "SamplerSettings": "fitting.nuts:Settings",
+    "save_figure": "drawing",
+    "side_by_side": "mechanisms.row_counts",
+    "stratified_pps": "survey.selection",
+    "synthetic_counts": "models.multinomial",
+    "systematic_pps": "survey.selection",
+    "Terms": "mechanisms.contract",
+    "topcoding_risk": "risk.topcoding",
+    "whack_a_mole_figure": "risk.figure",
+    "Words": "report.page",
+    "write_page": "report.page",
+}
+
 __all__ = [*_HOME, "__version__"]  # noqa: PLE0604
 
 if TYPE_CHECKING:
@@ -90,7 +154,8 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'understudy' has no attribute {name!r}")
-    value = getattr(import_module(f"understudy.{_HOME[name]}"), name)
+    module, _, own_name = _HOME[name].partition(":")
+    value = getattr(import_module(f"understudy.{module}"), own_name or name)
     globals()[name] = value
     return value
 

@@ -17,6 +17,7 @@ from understudy.claim import Claim
 from understudy.declarations import declared_in
 from understudy.dp.record_bounds import RecordBounds
 from understudy.errors import Refused, UnknownName
+from understudy.fitting.continuation import MOST
 from understudy.fitting.diagnostics import Diagnostics
 from understudy.fitting.fitter import ModelFitter, missing_values, without_missing
 from understudy.fitting.nuts import Settings
@@ -108,7 +109,7 @@ class FitSettings:
         tolerant = self.diagnostics == "report"
         return Settings(
             self.draws, self.chains, self.warmup, self.target_acceptance,
-            most_thinning=2 if tolerant else 8, tolerant=tolerant,
+            most_thinning=2 if tolerant else MOST, tolerant=tolerant,
         )  # fmt: skip
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import understudy
+
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "understudy"
 
 # What each part may import, besides itself and the standard names below.
@@ -33,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "verify": {"survey", "tables", "dp", "ledger"},
     "web": {"survey", "ledger", "verify"},
 }
-LAST = ["report", "release", "studies", "cli"]
+LAST = ["report", "release", "demo", "cli"]
 BELOW = set(MAY_IMPORT)
 for part in LAST:
     MAY_IMPORT[part] = set(BELOW)
@@ -41,7 +43,6 @@ for part in LAST:
 for part in ("report", "release"):  # the server uses what they make, never the other way round
     MAY_IMPORT[part] -= {"verify", "web"}
 
-MAY_IMPORT["studies"].add("__version__")  # they use public names
 
 # Modules that reach JAX when they are imported.
 JAX = {"jax", "numpyro", "blackjax", "jaxlib"}
@@ -116,3 +117,29 @@ def test_files_are_small_and_named_for_one_thing() -> None:
         assert path.stem not in {"utils", "util", "helpers", "common", "misc"}
         lines = len(path.read_text(encoding="utf-8").splitlines())
         assert lines <= 350, f"{path.name} has {lines} lines"
+
+
+STUDIES = SOURCE.parents[1] / "studies"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(STUDIES.rglob("*.py")), ids=lambda p: str(p.relative_to(STUDIES))
+)
+def test_studies_use_public_names_only(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inner = [name for name in imported(tree) if name.startswith("understudy.")]
+    reached = {node.attr for node in ast.walk(tree) if _of_the_package(node)}
+    used = reached | {name.removeprefix("understudy.") for name in inner}
+    hidden = used - set(understudy.__all__)
+    assert not hidden, f"{path.name} uses {sorted(hidden)}; publish them in understudy/__init__.py"
+
+
+def _of_the_package(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and getattr(node.value, "id", None) == "us"
+
+
+def test_the_package_has_no_studies() -> None:
+    assert not list((SOURCE / "studies").rglob("*.py"))
+    for path in files():
+        names = imported(ast.parse(path.read_text(encoding="utf-8")))
+        assert not [n for n in names if n.startswith("understudy_studies")], path.name

@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 from web_samples import Site, running
 
+from understudy.demo.server import DESIGN, NAME, confidential
 from understudy.ledger.accounts import add_user
 from understudy.ledger.ledger import Ledger
-from understudy.studies.verification_demo import DESIGN, NAME, confidential
 from understudy.survey.survey import Survey
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.released import ReleasedFiles
@@ -77,7 +77,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def page(chromium: Any, site: Site) -> Iterator[Any]:
     context = chromium.new_context(base_url=site.url, viewport={"width": 1100, "height": 900})
     opened = context.new_page()
-    opened.set_default_timeout(20_000)
+    opened.set_default_timeout(120_000)
     problems: list[str] = []
     opened.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
     opened.on("pageerror", lambda error: problems.append(str(error)))

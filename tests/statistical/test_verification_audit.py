@@ -172,6 +172,9 @@ def test_mutant_recalibrated_weights_are_caught() -> None:
 # -- deadlines -----------------------------------------------------------------------------------
 
 
+DEADLINE = 0.02  # CPU seconds; a quantile takes a hundredth of them, the slow task fifteen times
+
+
 def partition_tasks(slow: bool) -> list[Task]:
     """Six partitions; in the neighbour a record makes the third one slow."""
     tasks = [Task("quantile", np.array([[float(k), k + 1.0], [1.0, 1.0]])) for k in range(6)]
@@ -190,13 +193,13 @@ def partitions_silenced(run: Callable[[list[Task]], np.ndarray]) -> int:
 
 
 def test_a_slow_record_silences_its_own_partition_only() -> None:
-    pool = WorkerPool(2, deadline=0.05)
+    pool = WorkerPool(2, deadline=DEADLINE)
     assert partitions_silenced(pool.run) == 1
     pool.close()
 
 
 def test_mutant_time_out_of_the_whole_query_is_caught() -> None:
-    pool = WorkerPool(2, deadline=0.05)
+    pool = WorkerPool(2, deadline=DEADLINE)
 
     def whole_query(tasks: list[Task]) -> np.ndarray:
         found = pool.run(tasks)

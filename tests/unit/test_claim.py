@@ -37,6 +37,13 @@ def test_only_risk_has_no_epsilon():
     for wrong in ({"epsilon": 1.0}, {"epsilon": None, "delta": 0.1}):
         with pytest.raises(Refused, match="risk"):
             Claim("risk", **wrong)
+    with pytest.raises(Refused, match="only `risk` has none"):
+        Claim("formal", None)
+
+
+def test_the_mechanism_is_a_text():
+    with pytest.raises(Refused, match="mechanism"):
+        Claim("formal", 1.0, mechanism=3)
 
 
 def test_unknown_kind_and_relation_offer_the_nearest():
@@ -158,6 +165,25 @@ def test_a_smaller_proved_figure_is_used_when_converting():
     assert claim.under_replace().epsilon == 1.25
 
 
+def test_a_smaller_proved_figure_is_kept_by_composition():
+    claim = Claim("formal", 1.0, epsilon_replace=1.25)
+    assert claim.scaled(2) == Claim("formal", 2.0, epsilon_replace=2.5)
+    mixed = Claim.compose([claim, Claim("asymptotic", 1.0)])
+    assert mixed == Claim("asymptotic", 2.0, epsilon_replace=3.25)
+
+
+def test_one_release_is_the_claim_itself():
+    claim = Claim("formal", 0.3, conditions=("a", "a"), mechanism="Censored")
+    assert claim.scaled(1) == claim
+    assert Claim.compose([claim]) == claim
+
+
+def test_a_delta_that_cannot_be_doubled_stays_below_one():
+    """(1 + e^epsilon) delta is above 1 here, and e^1000 is no double: the weakest true delta."""
+    moved = Claim("formal", 1000.0, delta=1e-9).under_replace()
+    assert (moved.epsilon, moved.delta) == (2000.0, 1.0 - 2.0**-53)
+
+
 def test_what_is_not_proved_is_refused():
     with pytest.raises(Refused, match="local"):
         Claim.compose([Claim("local", 1.0), Claim("formal", 1.0, relation="replace")])
@@ -231,6 +257,7 @@ def test_the_printed_factor_is_never_below_the_true_one(epsilon):
 def test_json_round_trip(claim):
     assert Claim.from_json(claim.to_json()) == claim
     assert json.loads(claim.to_json())["schema"] == "understudy-claim-1"
+    assert claim.to_json().startswith('{\n  "schema": "understudy-claim-1",\n  "kind": ')
 
 
 def changed(**fields):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import socket
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,18 @@ from understudy.verify.released import ReleasedFiles
 from understudy.verify.service import Remembered, Served, Service
 from understudy.web.app import create_app
 
-# An answer can be read again when 0.8 of the slot have passed since its reservation. On a busy
-# machine the reservation comes late in the slot; a fifth of it must be enough for that.
 SLOT = 0.1
+PATIENCE = 250  # seconds after which something hangs; a busy machine may need most of them
+
+
+def ticking() -> Callable[[], datetime]:
+    """A ledger's clock on which a minute passes from one reading to the next.
+
+    An answer can be read again when most of its slot has passed since the reservation: here
+    always, however late in the slot a busy machine reserves.
+    """
+    minutes = itertools.count()
+    return lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=next(minutes))
 
 
 @dataclass(frozen=True)
@@ -48,12 +58,12 @@ class Site:
     def client(self, user: str | None = None) -> httpx.Client:
         """A caller of the API with the user's key, or without one."""
         headers = {} if user is None else {"Authorization": f"Bearer {self.keys[user]}"}
-        return httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=60)
+        return httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=PATIENCE)
 
     def page_client(self, user: str) -> httpx.Client:
         """A browser without scripts, signed in."""
         key = {"key": self.keys[user]}
-        reply = httpx.post(f"{self.url}/sign-in", data=key, trust_env=False, timeout=60)
+        reply = httpx.post(f"{self.url}/sign-in", data=key, trust_env=False, timeout=PATIENCE)
         assert reply.status_code == 303, reply.text
         client = self.client()
         client.cookies.update(reply.cookies)
@@ -82,7 +92,7 @@ def make_site(
     **settings: Any,
 ) -> Iterator[Site]:
     frame = make_frame() if frame is None else frame
-    ledger = Ledger(*place) if place else Ledger(folder / "ledger.db")
+    ledger = Ledger(*(place or (folder / "ledger.db",)), clock=ticking())
     data = ConfidentialData("survey", make_survey(frame), deadline=deadline)
     ledger.add_dataset(data.fingerprint, "survey", cap)
     keys = {name: add_user(ledger, name) for name in ("ann", "bob", "carol")}
@@ -125,16 +135,25 @@ def running(app: FastAPI) -> Iterator[str]:
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as `run_server` does
     port = bound.getsockname()[1]
     settings = uvicorn.Config(app, log_config=None, log_level="warning", server_header=False)
-    server = uvicorn.Server(settings)
+    server = _Announcing(settings)
     thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
     thread.start()
-    deadline = time.monotonic() + 60
-    while not server.started:
-        if time.monotonic() > deadline:
-            raise TimeoutError("the server did not start")
-        time.sleep(0.02)
+    if not server.listening.wait(PATIENCE):
+        raise TimeoutError("the server did not start")
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(PATIENCE)
+
+
+class _Announcing(uvicorn.Server):
+    """Says when it listens."""
+
+    def __init__(self, settings: uvicorn.Config) -> None:
+        super().__init__(settings)
+        self.listening = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.survey.codebook import FACTS
+from understudy.survey.file_format import endings_read, listed
 
 if TYPE_CHECKING:
     from understudy.survey.codebook import Codebook, Column
@@ -18,9 +19,7 @@ SHOWN_COLUMNS = 200
 
 
 def codebook(
-    file: Annotated[
-        Path, typer.Argument(help="Survey file (csv, parquet, sas7bdat, xpt, dta, sav).")
-    ],
+    file: Annotated[Path, typer.Argument(help=f"Survey file ({listed(endings_read())}).")],
     out: Annotated[
         Path | None, typer.Option(help="Where to write it; FILE.codebook.toml beside the file.")
     ] = None,

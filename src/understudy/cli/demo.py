@@ -19,7 +19,7 @@ def demo(
     Example: understudy demo --out demo-out --epsilon 3
     """
     from understudy.cli.show import show_table
-    from understudy.studies.demonstration import demonstrate
+    from understudy.demo.demonstration import demonstrate
 
     made = demonstrate(out, epsilon, datasets, seed, typer.echo)
     show_table(made.compared, title="\nConfidential and released, by margin (internal)")

@@ -57,7 +57,7 @@ def _demonstration(folder: Path | None) -> tuple[Path, str]:
 
     from rich.console import Console
 
-    from understudy.studies.verification_demo import NOTICE, demonstration
+    from understudy.demo.server import NOTICE, demonstration
 
     place = folder or Path(tempfile.mkdtemp(prefix="understudy-demo-")) / "server"
     with Console(stderr=True).status("Preparing") as status:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from understudy.survey.file_format import endings_read, listed
+
 
 def tabulate(
-    file: Annotated[
-        Path, typer.Argument(help="Survey file (csv, parquet, sas7bdat, xpt, dta, sav).")
-    ],
+    file: Annotated[Path, typer.Argument(help=f"Survey file ({listed(endings_read())}).")],
     statistic: Annotated[
         list[str], typer.Option("--statistic", "-s", help='Such as count or "mean(y)"; repeatable.')
     ],

@@ -13,7 +13,7 @@ Clipped contributions have other tails and are not for this sampler (NUTS draws 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import isinf
 
@@ -22,8 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.scipy.linalg import solve_triangular
+from numpy.typing import NDArray
 
-from understudy.fitting.diagnostics import diagnose
+from understudy.fitting.continuation import run_until_good
 from understudy.fitting.nuts import Chains, Settings
 from understudy.mechanisms.contract import Terms
 from understudy.models.contract import Arrays
@@ -31,7 +32,6 @@ from understudy.models.density import Density
 from understudy.models.gaussian import GaussianModel
 
 THINNING = 6  # proposals per kept draw: acceptance is .65 (FBS) to .95, so few repeat
-MOST_RUNS = 4  # at most, thinned to the asked number, where diagnostics ask for more
 BURN_IN = 30  # proposals of each chain that are left out
 LARGEST_CONDITION = 1e12  # of X'AX; beyond it the prior decides, and NUTS is asked
 
@@ -81,16 +81,19 @@ def sample_exactly(
         return None
     like = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(arrays.items()))
     shape = settings.chains, settings.per_chain
-    drawn = []
-    for run in range(MOST_RUNS):
-        of_run = jax.random.fold_in(key, run)
-        drawn.append(np.asarray(_chains(density, *shape, like, of_run, moments)))
-        runs = len(drawn)
-        kept = np.concatenate(drawn, axis=1)[:, runs - 1 :: runs]
-        found = diagnose(kept, 0, density.coordinates, THINNING * runs)
-        if not found.failures:
-            break
-    return Chains(kept, found)
+    drawn: list[NDArray[np.float64]] = []
+
+    def run(times: int) -> tuple[NDArray[np.float64], int]:
+        for number in range(len(drawn), times):
+            of_run = jax.random.fold_in(key, number)
+            drawn.append(np.asarray(_chains(density, *shape, like, of_run, moments)))
+        return np.concatenate(drawn, axis=1)[:, times - 1 :: times], 0
+
+    def judged(positions: NDArray[np.float64]) -> tuple[list[str], NDArray[np.float64]]:
+        return density.coordinates, positions
+
+    positions, found = run_until_good(run, judged, settings.most_thinning)
+    return Chains(positions, replace(found, thinning=THINNING * found.thinning))
 
 
 def _is_proper(moments: Moments) -> bool:

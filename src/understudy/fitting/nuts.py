@@ -34,7 +34,8 @@ from numpy.typing import NDArray
 from understudy.dp.contributions import reference_censored
 from understudy.errors import Refused
 from understudy.fitting.compilation import compiled
-from understudy.fitting.diagnostics import Diagnostics, diagnose
+from understudy.fitting.continuation import MOST, run_until_good
+from understudy.fitting.diagnostics import Diagnostics
 from understudy.models.contract import SummedModel
 from understudy.models.density import Density
 
@@ -50,15 +51,16 @@ Tick = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Settings:
-    """`draws` are those kept over all chains. Chains that mix slowly run up to `most_thinning`
-    times as long, and the kept draws are spread over the longer run. Chains that diverge start
-    again from where they are with a higher `target_acceptance`, that is, smaller steps."""
+    """`draws` are those kept over all chains. Chains that miss their diagnostics run up to
+    `most_thinning` times as long (fitting/continuation), and the kept draws are spread over the
+    longer run. Chains that diverge start again from where they are with a higher
+    `target_acceptance`, that is, smaller steps."""
 
     draws: int = 2000
     chains: int = 4
     warmup: int = 500
     target_acceptance: float = 0.8
-    most_thinning: int = 8
+    most_thinning: int = MOST
     tolerant: bool = False  # a fit that fails its diagnostics is kept, where no epsilon is claimed
 
     def __post_init__(self) -> None:
@@ -155,21 +157,20 @@ class Chain(Protocol):
 
 
 def run_on(chains: Sequence[Chain], density: Density, settings: Settings, arrays: Any) -> Chains:
-    """Run on until the diagnostics pass, or the run is `most_thinning` times as long as asked."""
-    thinning = 1
+    """Run chains side by side, as far as the rule of `continuation` wants them."""
     with ThreadPoolExecutor(min(settings.chains, os.cpu_count() or 1)) as threads:
-        while True:
-            length = thinning * settings.per_chain
+
+        def run(times: int) -> tuple[NDArray[np.float64], int]:
+            length = times * settings.per_chain
             for done in [threads.submit(chain.run_to, length) for chain in chains]:
                 done.result()
-            positions = np.stack([chain.kept(length, thinning) for chain in chains])
-            divergences = sum(chain.divergences(length) for chain in chains)
-            names, numbers = density.judged(positions, arrays)
-            found = diagnose(numbers, divergences, names, thinning)
-            last = 2 * thinning > settings.most_thinning
-            if not found.failures or found.diverged or last:
-                return Chains(positions, found)
-            thinning *= 2
+            positions = np.stack([chain.kept(length, times) for chain in chains])
+            return positions, sum(chain.divergences(length) for chain in chains)
+
+        def judged(positions: NDArray[np.float64]) -> tuple[list[str], Any]:
+            return density.judged(positions, arrays)
+
+        return Chains(*run_until_good(run, judged, settings.most_thinning))
 
 
 class _Chain:

@@ -26,6 +26,7 @@ from understudy.release.mixed import Given, mixed_for
 from understudy.release.parts import own_files
 from understudy.release.recipe import Recipe
 from understudy.survey.codebook import codebook_to_toml
+from understudy.survey.file_format import format_of
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.synthesis import Synthesis, synthesize_for
@@ -146,7 +147,10 @@ def prepare(recipe: Recipe) -> Inside:
 
 
 def _read(recipe: Recipe) -> Survey:
-    return read_survey(recipe.path, recipe.design, recipe.codebook)
+    format = None
+    if recipe.data.format is not None:
+        format = format_of(recipe.path, recipe.data.format, folder=recipe.folder)
+    return read_survey(recipe.path, recipe.design, recipe.codebook, format)
 
 
 def _outcome(model: Model) -> OutcomeModel:
@@ -268,6 +272,7 @@ def _fingerprints(read: Survey) -> tuple[str, str]:
 def _own_files(recipe: Recipe) -> list[str]:
     """The steward's own files decide the bytes too."""
     named = [recipe.model.name, recipe.mechanism.name]
+    named += [recipe.data.format or "", *recipe.output.formats]
     for step in recipe.given:
         named += [step.model.name, step.mechanism.name]
     files = [recipe.folder / file for name in named for file in own_files(name)]

@@ -21,6 +21,7 @@ from understudy.release.recipe import Recipe
 from understudy.report.material import Kind, PublicFacts
 from understudy.report.public import public_page
 from understudy.survey.codebook import write_codebook
+from understudy.survey.file_format import released_formats
 from understudy.survey.write import write_survey
 from understudy.tables.tabulate import tabulate
 from understudy.version import __version__
@@ -52,7 +53,7 @@ def public_facts(
         claim=envelope.claim,
         kind=KIND,
         files=tuple(f"synthetic/{number + 1}.parquet" for number in range(len(envelope.datasets))),
-        formats=("parquet", *recipe.output.formats),
+        formats=released_formats(recipe.output.formats, recipe.folder),
         records=first.n,
         design=first.design,
         codebook=first.codebook,
@@ -72,9 +73,8 @@ def write_public(folder: Path, envelope: Envelope, facts: PublicFacts) -> list[s
     for number, dataset in enumerate(envelope.datasets, start=1):
         name = f"{number}.parquet"
         shutil.copyfile(envelope.folder / name, folder / "synthetic" / name)
-        for kind in facts.formats:
-            if kind != "parquet":
-                write_survey(dataset, folder / f"synthetic/{number}.{kind}")
+        for format in facts.formats[1:]:
+            write_survey(dataset, folder / f"synthetic/{number}{format.written[0]}", format)
     write_codebook(facts.codebook, folder / "codebook.toml")
     facts.table.write_csv(folder / "tables.csv", line_terminator="\n")
     shutil.copyfile(envelope.folder / "claim.json", folder / "claim.json")
@@ -94,7 +94,7 @@ def _listed_and_packed(folder: Path, facts: PublicFacts) -> list[str]:
             "version": facts.version,
             "kind": facts.kind,
             "files": list(facts.files),
-            "formats": list(facts.formats),
+            "formats": [one.written[0].removeprefix(".") for one in facts.formats],
             "design": design_to(facts.design),
             "statistics": list(facts.statistics),
             "by": list(facts.by),

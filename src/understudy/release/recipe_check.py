@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from understudy.declarations import Setting, alternatives, choices_of, settings_of
+from understudy.declarations import OWN, Setting, alternatives, choices_of, settings_of
 from understudy.errors import Refused, UnknownName
 from understudy.mechanisms.contract import Mechanism
 from understudy.release.parts import (
@@ -23,7 +23,7 @@ from understudy.release.parts import (
     takes_several,
 )
 from understudy.release.recipe_lines import Place
-from understudy.release.recipe_sections import REQUIRED, SECTIONS, GivenKeys, PrivacyKeys
+from understudy.release.recipe_sections import RELEASED, REQUIRED, SECTIONS, GivenKeys, PrivacyKeys
 from understudy.release.recipe_values import (
     MISSING,
     UNKNOWN,
@@ -32,8 +32,6 @@ from understudy.release.recipe_values import (
     plain,
     problems_in,
 )
-
-FORMATS = ("csv", "dta", "sav")
 
 
 @dataclass(frozen=True)
@@ -239,8 +237,9 @@ def _check_given(checked: Checked, given: Any) -> None:
 
 def _check_formats(checked: Checked) -> None:
     for wanted in checked.sections.get("output", {}).get("formats", ()):
-        if wanted not in FORMATS:
-            checked.add("output", "formats", str(UnknownName("format", wanted, FORMATS)))
+        if OWN not in wanted and f".{wanted}" not in RELEASED:
+            endings = [ending.removeprefix(".") for ending in RELEASED]
+            checked.add("output", "formats", str(UnknownName("format", wanted, endings)))
 
 
 def _check_pair(

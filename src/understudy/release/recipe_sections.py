@@ -13,12 +13,18 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
 
+from understudy.survey.file_format import endings_read, formats, listed
+
+# Formats that a release may be written in, beside parquet.
+RELEASED = [one.written[0] for one in formats() if one.written and one.name != "Parquet"]
+
 
 @dataclass(frozen=True)
 class Data:
     """[data]"""
 
-    path: Annotated[Path, "The confidential file: csv, parquet, sas7bdat, dta, sav."]
+    path: Annotated[Path, f"The confidential file: {listed(endings_read())}."]
+    format: Annotated[str | None, "Its format, if the ending does not tell: `mine.py:Mine`."] = None
     codebook: Annotated[Path | None, "The codebook; drafted from the file when it is left out."] = (
         None
     )
@@ -140,7 +146,9 @@ class Output:
         Path | None, "Where the bundle goes; the recipe's own name when left out."
     ] = None
     title: Annotated[str, "Title of the release; the codebook's when left out."] = ""
-    formats: Annotated[tuple[str, ...], "csv, dta or sav beside parquet."] = ()
+    formats: Annotated[
+        tuple[str, ...], f"{listed(RELEASED)} beside parquet, or `mine.py:Mine`."
+    ] = ()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 from understudy.report.material import PublicFacts
 from understudy.survey.codebook import Column
 from understudy.survey.design import Design, Replicates
+from understudy.survey.file_format import Format
 from understudy.tables.statistics import Statistic, parse_statistic
 
 PARTIAL = """\
@@ -23,7 +24,8 @@ combine <- function(q, u, design_df) {  # partial synthesis (Reiter 2003)
   if (m == 1) return(limits(estimate, ubar, design_df))
   b <- apply(q, 1, var)                 # between: variance of the m estimates
   total <- ubar + b / m
-  df <- ifelse(b > 0, (m - 1) * (1 + ubar / (b / m))^2, Inf)
+  df <- total^2 / ((b / m)^2 / (m - 1) + ubar^2 / design_df)
+  df[total == 0] <- design_df
   limits(estimate, total, df)
 }"""
 
@@ -35,7 +37,7 @@ combine <- function(q, u, design_df) {  # full synthesis (Raghunathan, Reiter, R
   if (m == 1) return(limits(estimate, ubar, design_df))
   b <- apply(q, 1, var)                 # between: variance of the m estimates
   total <- (1 + 1 / m) * b - ubar
-  df <- (m - 1) * (1 - ubar / ((1 + 1 / m) * b))^2
+  df <- total^2 / (((1 + 1 / m) * b)^2 / (m - 1) + ubar^2 / design_df)
   bad <- is.na(total) | total <= 0      # Reiter's adjusted form
   total[bad] <- ubar[bad]
   df[bad] <- design_df
@@ -92,19 +94,14 @@ def r_program(facts: PublicFacts, regression: tuple[Column, list[Column]] | None
     return "\n\n".join(parts) + "\n"
 
 
-def reader(facts: PublicFacts) -> tuple[str, str]:
-    """(suffix, R call) of the format that R reads with the least beside it."""
-    if "csv" in facts.formats:
-        return ".csv", 'read.csv(file, check.names = FALSE, encoding = "UTF-8")'
-    if "dta" in facts.formats:
-        return ".dta", "as.data.frame(haven::zap_labels(haven::read_dta(file)))"
-    if "sav" in facts.formats:
-        return ".sav", "as.data.frame(haven::zap_labels(haven::read_sav(file)))"
-    return ".parquet", "as.data.frame(arrow::read_parquet(file))"
+def read_in_r(facts: PublicFacts) -> Format:
+    """The format that R reads without a package, or the first one that was asked for."""
+    readable = [one for one in (*facts.formats[1:], facts.formats[0]) if one.r_reads]
+    return min(readable, key=lambda one: one.r_package != "")
 
 
 def _files(facts: PublicFacts) -> str:
-    suffix = reader(facts)[0]
+    suffix = read_in_r(facts).written[0]
     stems = [re.sub(r"\.[A-Za-z]+$", "", name) for name in facts.files]
     stems = list(dict.fromkeys(stems))
     return _vector([stem + suffix for stem in stems])
@@ -115,7 +112,7 @@ def _reading(
     statistics: list[Statistic],
     regression: tuple[Column, list[Column]] | None,
 ) -> str:
-    lines = ["read_file <- function(file) {", f"  data <- {reader(facts)[1]}"]
+    lines = ["read_file <- function(file) {", f"  data <- {read_in_r(facts).r_reads}"]
     for column in facts.codebook:
         if column.missing:
             codes = _vector(list(column.missing))

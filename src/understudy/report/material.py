@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from understudy.claim import Claim
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
+from understudy.survey.file_format import Format
 from understudy.survey.survey import Survey
 
 Kind = Literal["partial", "full"]  # the combining rule that the synthetic files need
@@ -98,7 +99,7 @@ class PublicFacts:
     claim: Claim
     kind: Kind
     files: tuple[str, ...]  # synthetic/1.parquet, ...; other formats beside them
-    formats: tuple[str, ...]  # parquet, csv, dta, sav
+    formats: tuple[Format, ...]  # Parquet first
     records: int  # in each file
     design: Design  # of the synthetic files
     codebook: Codebook  # of the synthetic files

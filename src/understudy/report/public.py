@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from understudy.report.analysis import python_example, r_example, synthetic_columns
-from understudy.report.analysis_r import reader
+from understudy.report.analysis_r import read_in_r
 from understudy.report.cells import NUMBERS, cell_label
 from understudy.report.claim_parts import claim_parts, claim_rows
 from understudy.report.interval_figures import MOST_ROWS, is_margin, is_sum, released_figure
@@ -187,8 +187,8 @@ def _printed(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _analysis(facts: PublicFacts) -> list[Part]:
-    suffix = reader(facts)[0]
-    beside = {".dta": " and haven", ".sav": " and haven", ".parquet": " and arrow"}.get(suffix, "")
+    package = read_in_r(facts).r_package
+    beside = f" and {package}" if package else ""
     design = [f"`{name}` ({_role_of(facts, name)})" for name in facts.design.named]
     return [
         Words(RULES[facts.kind]),
@@ -220,7 +220,7 @@ def _label(facts: PublicFacts, name: str) -> str:
 
 
 def _files(facts: PublicFacts) -> tuple[str, ...]:
-    others = [f"`.{form}`" for form in facts.formats if form != "parquet"]
+    others = [f"`{one.written[0]}`" for one in facts.formats[1:]]
     beside = f", and the same as {listed(others)}" if others else ""
     first, last = facts.files[0], facts.files[-1]
     span = f"`{first}`" if first == last else f"`{first}` to `{last}`"

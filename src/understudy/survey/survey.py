@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 import ibis
 import ibis.expr.types as ir
 import polars as pl
+import pyarrow as pa
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook, Column, Value
 from understudy.survey.design import Design
+
+ROWS_AT_A_TIME = 250_000  # in a stream of records
 
 LONG_LIST = 500  # levels; a longer list is compared here and not written into a query
 
@@ -67,6 +72,14 @@ class Survey:
                 raise UnknownName("column", name, self.columns)
         table = self.table if columns is None else self.table.select(columns)
         return pl.DataFrame(table.to_polars())
+
+    @contextmanager
+    def batches(self) -> Iterator[pa.RecordBatchReader]:
+        """The records as they are in the file, as a stream of Arrow batches, from any backend."""
+        with warnings.catch_warnings():
+            # Ibis calls a method of DuckDB that has been renamed since.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield self.raw.to_pyarrow_batches(chunk_size=ROWS_AT_A_TIME)
 
     def __repr__(self) -> str:
         return f"Survey({len(self.columns)} columns, {self.design})"
@@ -137,7 +150,22 @@ class Survey:
 
 
 def as_ibis(data: Any, keep: Iterable[str] = ()) -> ir.Table:
-    """An Ibis table over frames and Arrow tables (without a copy), or the table as it is."""
+    """An Ibis table over frames and Arrow tables (without a copy), NaN as null."""
+    return _without_nan(_as_table(data, keep))
+
+
+def _without_nan(table: ir.Table) -> ir.Table:
+    """NaN is not a value in a survey: it must not count as large, nor make a cell of its own."""
+    floats = [name for name, kind in table.schema().items() if kind.is_floating()]
+    return table.mutate(
+        **{
+            name: ibis.ifelse(table[name].isnan(), ibis.null(table[name].type()), table[name])
+            for name in floats
+        }
+    )
+
+
+def _as_table(data: Any, keep: Iterable[str]) -> ir.Table:
     if isinstance(data, ir.Table):
         return data
     if isinstance(data, pl.LazyFrame):

@@ -1,4 +1,4 @@
-"""Survey files out: Parquet and CSV as a stream, Stata and SPSS through pyreadstat.
+"""Survey files out; the formats lie in `formats/`.
 
 The records are written as they are, with their missing codes. A file appears under its name
 only when it is complete.
@@ -8,57 +8,42 @@ from __future__ import annotations
 
 import os
 import secrets
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
-
-from understudy.errors import Refused, UnknownName
+from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, codebook_to_toml
 from understudy.survey.design import Design
 from understudy.survey.draft import draft_codebook
-from understudy.survey.formats.labelled_write import write_sav, write_stata
-from understudy.survey.read import CODEBOOK_KEY, PARQUET, codebook_beside
+from understudy.survey.file_format import Format, format_of
+from understudy.survey.read import codebook_beside
 from understudy.survey.survey import Survey
 
-ROWS_AT_A_TIME = 250_000
 
-
-def write_survey(survey: Survey, path: str | Path) -> None:
-    """Write a survey as .parquet, .csv, .dta or .sav, with its labels and missing codes.
+def write_survey(survey: Survey, path: str | Path, format: str | Format | None = None) -> None:
+    """Write a survey in the format of the file's extension, with its labels and missing codes.
 
     Parquet carries the whole codebook inside. CSV cannot hold labels, so the codebook goes
     beside it (`sdr.codebook.toml` for `sdr.csv`), where `read_survey` finds it. Stata and
     SPSS files keep labels, value labels and missing codes; in Stata, codes such as -9 become
-    .a, .b, ... with their labels, and true/false becomes 1/0 in both.
+    .a, .b, ... with their labels, and true/false becomes 1/0 in both. `format` names another
+    format than the extension's: an extension, or a class of your own (`mine.py:Mine`).
     """
     path = Path(path).expanduser()
-    kind = path.suffix.lower()
-    writers: dict[str, Callable[[Survey, Codebook, Path], None]] = {
-        **dict.fromkeys(PARQUET, _write_parquet),
-        ".csv": _write_csv,
-        ".dta": write_stata,
-        ".sav": write_sav,
-    }
-    if kind not in writers:
-        raise UnknownName("file type to write", path.suffix or path.name, writers)
+    chosen = format_of(path, format, writing=True)
     if not path.parent.is_dir():
         raise Refused(f"There is no folder `{path.parent}` to write into; create it first.")
     if path.is_dir():
         raise Refused(f"`{path}` is a folder; name a file in it.")
-    if kind == ".csv":
+    if chosen.carries == "nothing":
         codebook = _with_texts(survey)
         _check_beside(path, codebook)
-        # First the codebook: a CSV without it would show missing codes as values.
+        # First the codebook: a file without it would show missing codes as values.
         with_rename(codebook_beside(path), lambda part: _write_text(part, codebook))
     else:
         # Only what was declared: a codebook that nobody asked for is not drafted here.
         codebook = survey._codebook or Codebook()
-    with_rename(path, lambda part: writers[kind](survey, codebook, part))
+    with_rename(path, lambda part: chosen.write(survey, codebook, part))
 
 
 def _with_texts(survey: Survey) -> Codebook:
@@ -99,37 +84,5 @@ def _check_beside(path: Path, codebook: Codebook) -> None:
     if beside.read_bytes() != codebook_to_toml(codebook).encode():
         raise Refused(
             f"There is already a codebook `{beside.name}` of another file; move it away or "
-            "write the CSV under another name."
+            "write this one under another name."
         )
-
-
-@contextmanager
-def _records(survey: Survey) -> Iterator[pa.RecordBatchReader]:
-    """The records as a stream of Arrow batches, from any backend."""
-    with warnings.catch_warnings():
-        # Ibis calls a method of DuckDB that has been renamed since.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield survey.raw.to_pyarrow_batches(chunk_size=ROWS_AT_A_TIME)
-
-
-def _write_parquet(survey: Survey, codebook: Codebook, part: Path) -> None:
-    with _records(survey) as records:
-        schema = records.schema
-        if codebook.columns:
-            schema = schema.with_metadata({CODEBOOK_KEY: codebook_to_toml(codebook).encode()})
-        with pq.ParquetWriter(part, schema) as writer:
-            for batch in records:
-                writer.write_batch(batch.replace_schema_metadata(schema.metadata))
-
-
-def _write_csv(survey: Survey, codebook: Codebook, part: Path) -> None:  # noqa: ARG001
-    with _records(survey) as records:
-        for column in records.schema:
-            if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
-                raise Refused(
-                    f"Column `{column.name}` cannot be written to CSV; leave it out or write "
-                    "Parquet."
-                )
-        with pa_csv.CSVWriter(part, records.schema) as writer:
-            for batch in records:
-                writer.write_batch(batch)

@@ -22,6 +22,7 @@ from understudy.errors import Refused, UnknownName
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.tables.collect import collect, replicate_degrees
+from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.domain import as_condition
 from understudy.tables.replicates import replicate_covariance
@@ -52,14 +53,15 @@ def regress(
 ) -> pl.DataFrame:
     """Coefficients: term, estimate, se, df, lower, upper, t, p (two-sided).
 
-    A list of synthetic surveys needs `combine`: "partial" or "full". Records with a missing
-    variable are left out of the fit but stay in the design.
+    A list of surveys needs `combine`: "partial" or "full" for synthetic ones, "imputed" for
+    implicates of one survey. Records with a missing variable are left out of the fit but stay in
+    the design.
     """
     if family not in ("gaussian", "binomial"):
         raise UnknownName("family", family, ("gaussian", "binomial"))
     if isinstance(survey, Survey):
         if combine not in (None, "none"):
-            raise Refused("`combine` is for a list of synthetic surveys; this is one survey.")
+            raise Refused("`combine` is for a list of surveys; this is one survey.")
         fit = fit_survey(survey, formula, family, where)
         variance = np.diag(fit.covariance)
         return _frame(fit.names, fit.coefficients, variance, np.full(len(variance), fit.df), level)
@@ -68,8 +70,9 @@ def regress(
     fits = [fit_survey(one, formula, family, where) for one in survey]
     if not fits:
         raise Refused("Give one Survey, or a list with at least one Survey.")
-    if combine not in ("partial", "full"):
-        raise Refused("Several data sets need combine='partial' or combine='full'.")
+    if combine not in RULES:
+        rules = ", ".join(f"combine='{rule}'" for rule in RULES)
+        raise Refused(f"Several data sets need a combining rule: {rules}.")
     if any(fit.names != fits[0].names for fit in fits):
         raise Refused(
             "The data sets lead to different terms (a level is absent from one of them); "

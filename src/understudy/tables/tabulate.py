@@ -14,6 +14,7 @@ from scipy import stats
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
 from understudy.tables.collect import collect, replicate_degrees
+from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.domain import as_condition
 from understudy.tables.linear import domain_estimates, linear_form
@@ -41,8 +42,9 @@ def tabulate(
     One row per cell and statistic: the by-columns, statistic, estimate, se, df, lower, upper,
     cv. With `margins` all margins of the by-variables are added; the by-columns are then texts
     with "All" on margins and "Missing" for records without a level. `where` is a domain: the
-    design stays whole. A list of synthetic surveys needs `combine`: "partial", "full", or
-    "none" (the tables one under the other, with their number).
+    design stays whole. A list of surveys needs `combine`: "partial" or "full" for synthetic
+    ones, "imputed" for implicates of one survey, or "none" (the tables one under the other, with
+    their number).
 
     >>> import polars as pl, understudy as us
     >>> frame = pl.DataFrame({"w": [2.0, 2.0, 3.0, 3.0], "y": [1.0, 3.0, 2.0, 4.0]})
@@ -53,7 +55,7 @@ def tabulate(
         raise Refused("The confidence `level` lies between 0 and 1.")
     if isinstance(survey, Survey):
         if combine not in (None, "none"):
-            raise Refused("`combine` is for a list of synthetic surveys; this is one survey.")
+            raise Refused("`combine` is for a list of surveys; this is one survey.")
         return _with_limits(_estimates(survey, statistics, by, margins, where, level), level)
     if combine is None:
         combine = getattr(survey, "kind", None)  # an opened release knows its rule
@@ -75,10 +77,11 @@ def _check_list(surveys: list[Survey], combine: str | None) -> None:
     if combine is None:
         raise Refused(
             "Several data sets need a combining rule: combine='partial' where some columns or "
-            "records are real, 'full' where all are synthetic, 'none' for one table each."
+            "records are real, 'full' where all are synthetic, 'imputed' for implicates of one "
+            "survey, 'none' for one table each."
         )
-    if combine not in ("partial", "full", "none"):
-        raise UnknownName("combining rule", combine, ("partial", "full", "none"))
+    if combine not in (*RULES, "none"):
+        raise UnknownName("combining rule", combine, (*RULES, "none"))
     for one in surveys[1:]:
         differing = set(one.columns) ^ set(surveys[0].columns)
         if differing:

@@ -23,7 +23,7 @@ from understudy.verify.partition_fit import LENGTH, NUMBER, Task
 
 Worker = subprocess.Popen[bytes]
 
-STARTING = 5.0  # seconds that a fresh process may take to import and warm up
+STARTING = 60.0  # seconds that a fresh process may take to import and warm up, on a busy machine
 
 
 class WorkerPool:

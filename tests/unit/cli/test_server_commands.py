@@ -104,7 +104,7 @@ def url(folder: Path, key: str) -> Iterator[str]:
     assert line.startswith("Serving pay at http://127.0.0.1:"), line
     yield line.split()[3]
     server.send_signal(signal.SIGINT)
-    out, err = server.communicate(timeout=30)
+    out, err = server.communicate(timeout=250)
     assert server.returncode == 0, err
     assert "Traceback" not in out + err
 

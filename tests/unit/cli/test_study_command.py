@@ -1,52 +1,58 @@
-"""`understudy study`: one command per study, with help, and refusals in one sentence."""
+"""`understudy study`: studies are found by entry point, and missing ones named in one sentence."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
-from understudy.cli.study import study
-from understudy.studies import censoring
+from understudy.cli import main, study
 
-COMMANDS = get_command(study).commands  # type: ignore[attr-defined]
+MINE = '''
+import typer
 
-
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_study_shows_an_example_and_explains_its_options(name: str) -> None:
-    command = COMMANDS[name]
-    assert "Example: understudy study " + name in (command.help or "")
-    for parameter in command.params:
-        if parameter.name != "help":
-            assert parameter.help, f"`{name}`: {parameter.name} has no help"
-    assert {"out", "seed"} <= {parameter.name for parameter in command.params}
+def mine(size: int = typer.Option(1, help="How large.")) -> None:
+    """A study of my own."""
+    typer.echo(f"size {size}")
+'''
 
 
-def test_options_reach_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-
-    def run_study(*arguments: Any) -> Path:
-        asked.extend(arguments)
-        return tmp_path / "study.html"
-
-    monkeypatch.setattr(censoring, "run_study", run_study)
-    words = ["censoring", "--replicates", "7", "--seed", "5", "--out", str(tmp_path)]
-    done = CliRunner().invoke(study, words)
-    assert done.exit_code == 0, done.output
-    assert asked == [7, tmp_path, 5]
-    assert "study.html" in done.output
+def found(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
+    monkeypatch.setattr(study, "entry_points", lambda **_: EntryPoints(points))
 
 
-def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "settings.json").write_text('{"study": "another"}', encoding="utf-8")
-    done = CliRunner().invoke(study, ["censoring", "--out", str(tmp_path)])
-    assert done.exit_code == 2
-    assert "another folder" in done.output
+def test_a_study_of_any_distribution_is_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_study.py").write_text(MINE, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found(monkeypatch, EntryPoint("mine", "my_study:mine", study.GROUP))
+    done = CliRunner().invoke(main.app, ["study", "mine", "--size", "3"])
+    assert (done.exit_code, done.output.strip()) == (0, "size 3")
+    listed = CliRunner().invoke(main.app, ["study", "--help"])
+    assert "A study of my own" in listed.output
+    unknown = CliRunner().invoke(main.app, ["study", "yours"])
+    assert unknown.exit_code == 2
+
+
+def test_without_studies_one_sentence_says_how_to_install_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found(monkeypatch)
+    monkeypatch.setattr(sys, "argv", ["understudy", "study", "censoring"])
+    with pytest.raises(SystemExit) as stopped:
+        main.run()
+    said = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert said == f"understudy: {study.INSTALL}\n"
+    assert "pip install understudy-studies" in said
+    help_page = CliRunner().invoke(main.app, ["study", "--help"])
+    assert help_page.exit_code == 0
+    assert "understudy-studies" in help_page.output
 
 
 def test_the_command_alone_loads_nothing_heavy() -> None:

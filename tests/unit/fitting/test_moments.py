@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
+from monte_carlo import FAR, standard_scores
 
+from understudy.demo.doctorates import doctorates
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.moments import (
     is_linear,
@@ -22,7 +24,6 @@ from understudy.fitting.nuts import Settings
 from understudy.mechanisms.contract import Terms, plain_terms
 from understudy.models.normal_population import FBP
 from understudy.models.normal_sample import FBS
-from understudy.studies.doctorates import doctorates
 from understudy.survey.survey import Survey
 
 
@@ -62,14 +63,14 @@ def test_proposals_are_inverse_wishart_and_matrix_normal() -> None:
     nu = alpha.sum() - 2
     wishart = scipy.stats.invwishart(nu, R)
     spread = Sigma.std(axis=0) / np.sqrt(len(Sigma))
-    assert (np.abs(Sigma.mean(axis=0) - wishart.mean()) < 5 * spread).all()
+    assert (np.abs(Sigma.mean(axis=0) - wishart.mean()) < FAR * spread).all()
     # a diagonal element of an inverse Wishart is inverse gamma((nu - d + 1)/2, R_jj/2)
     marginal = scipy.stats.invgamma((nu - 3 + 1) / 2, scale=R[1, 1] / 2)
-    assert scipy.stats.kstest(Sigma[:, 1, 1], marginal.cdf).pvalue > 0.001
+    assert scipy.stats.kstest(Sigma[:, 1, 1], marginal.cdf).pvalue > 1e-6
     # B_kj is a t with nu - d + 1 degrees of freedom around B_hat (scaled by (X'AX)^-1 and R)
     variance = np.linalg.inv(moments.XX)[0, 0] * R[2, 2] / (nu - 3 + 1)
     t = scipy.stats.t(nu - 3 + 1, centre[0, 2], np.sqrt(variance))
-    assert scipy.stats.kstest(B[:, 0, 2], t.cdf).pvalue > 0.001
+    assert scipy.stats.kstest(B[:, 0, 2], t.cdf).pvalue > 1e-6
 
 
 def test_metropolis_corrects_the_proposals() -> None:
@@ -79,13 +80,14 @@ def test_metropolis_corrects_the_proposals() -> None:
     ratio = scipy.stats.norm.logpdf(x, 0.5, 0.8) - scipy.stats.norm.logpdf(x)
     levels = jnp.log(jax.random.uniform(key_u, x.shape))
     chain = np.asarray(x[jax.jit(metropolis_places)(jnp.asarray(ratio), levels)])[::10]
-    assert scipy.stats.kstest(chain, scipy.stats.norm(0.5, 0.8).cdf).pvalue > 0.001
+    assert scipy.stats.kstest(chain, scipy.stats.norm(0.5, 0.8).cdf).pvalue > 1e-6
 
 
 @pytest.mark.parametrize("model", [FBS, FBP])
 @pytest.mark.parametrize("n", [80, pytest.param(400, marks=pytest.mark.slow)])
 def test_same_posterior_as_nuts(model: type[FBS], n: int) -> None:
-    """Means within .1 sd and ratios of sds within .95 to 1.05, by 6,000 draws of each."""
+    """Means and variances, by their Monte Carlo errors over 6,000 draws of each, which see a shift
+    of .2 sd and an sd that is off by 20 %."""
     survey = doctorates(n, seed=2)
     fitter = fitter_of(model("salary", "gender"), survey, draws=6000)
     alpha = 0.2 + 0.8 * np.random.default_rng(0).random(survey.n)
@@ -94,12 +96,11 @@ def test_same_posterior_as_nuts(model: type[FBS], n: int) -> None:
     exact = fitter.fit(terms, "release")
     nuts = fitter._sampled(terms, "release", exact.positions)
     exact.check()
-    one, other = exact.positions, nuts.positions.reshape(-1, nuts.positions.shape[-1])
-    spread = other.std(axis=0)
-    assert np.abs((one.mean(axis=0) - other.mean(axis=0)) / spread).max() < 0.1
-    ratio = one.std(axis=0) / spread
-    assert ratio.min() > 0.95
-    assert ratio.max() < 1.05
+    assert np.abs(standard_scores(exact.chains, nuts.positions)).max() < FAR
+    spread = nuts.positions.std(axis=(0, 1))
+    centre = exact.chains.mean(axis=(0, 1))
+    for wrong in (exact.chains + 0.2 * spread, centre + 1.2 * (exact.chains - centre)):
+        assert np.abs(standard_scores(wrong, nuts.positions)).max() > FAR  # or it says nothing
 
 
 def test_linear_terms_only(survey: Survey) -> None:

@@ -41,7 +41,7 @@ def reserved(ledger: Ledger, user: str = "ann", **changes: Any) -> Reservation:
 
 def race(place: tuple[str, str], users: list[str]) -> list[str]:
     """Every user asks for 0.1 on a warm connection, all behind one barrier; the outcomes."""
-    barrier = threading.Barrier(len(users), timeout=60)
+    barrier = threading.Barrier(len(users), timeout=250)
     outcomes: list[str] = []
 
     def ask(number: int) -> None:

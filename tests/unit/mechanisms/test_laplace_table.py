@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from understudy.demo.doctorates import doctorates
 from understudy.errors import Refused
 from understudy.mechanisms import laplace_table as module
 from understudy.mechanisms.laplace_table import LaplaceTable, laplace_table
-from understudy.studies.doctorates import doctorates
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey

@@ -27,14 +27,14 @@ from understudy.mechanisms.marginals import (
     marginal_tables,
     noisy_tables,
 )
-from understudy.studies.acs_population import (
+from understudy.tables.cross_table import Categories, CrossTable
+from understudy_studies.acs_modips.population import (
     TWELVE,
     acs_categories,
     invented_tables,
     margin_of,
     population,
 )
-from understudy.tables.cross_table import Categories, CrossTable
 
 
 def total_variation(a: CrossTable, b: CrossTable) -> list[float]:

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import understudy as us
+from understudy.demo.doctorates import codebook, doctorates
 from understudy.errors import Refused
 from understudy.mechanisms.censored import Censored
 from understudy.mechanisms.reference_censored import ReferenceCensored
@@ -14,7 +15,6 @@ from understudy.mechanisms.weighted import Weighted
 from understudy.models.normal_population import FBP
 from understudy.models.normal_sample import FBS
 from understudy.models.survey_normal import SurveyNormal
-from understudy.studies.doctorates import codebook, doctorates
 from understudy.survey.survey import Survey
 from understudy.synthesis import Synthesis, synthesize
 

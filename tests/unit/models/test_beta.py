@@ -59,7 +59,7 @@ def test_generated_values_follow_the_beta() -> None:
     value = density.constrain(position, arrays)
     phi, lam = float(value["phi"]), float(value["lambda"])
     drawn = np.asarray(density.generate(jax.random.key(5), position, arrays)["y"])
-    assert scipy.stats.kstest(drawn, "beta", args=(lam * phi, lam * (1 - phi))).pvalue > 1e-3
+    assert scipy.stats.kstest(drawn, "beta", args=(lam * phi, lam * (1 - phi))).pvalue > 1e-6
 
 
 def test_bounds_come_from_the_argument_or_a_declaration() -> None:

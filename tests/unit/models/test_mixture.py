@@ -124,7 +124,8 @@ def test_whitened_columns_are_uncorrelated_and_mean_the_same() -> None:
 
 def test_components_come_from_the_record_or_from_pi() -> None:
     # two components so far apart that eq. 7 leaves no doubt which one a record belongs to
-    n, rng, centre = 1000, np.random.default_rng(3), np.log(20_000)
+    # shares of 10,000 records have errors below 0.011: tolerances are six of them or more
+    n, rng, centre = 10_000, np.random.default_rng(3), np.log(20_000)
     own = np.arange(n) % 4 == 0
     y = jnp.asarray(np.exp(np.where(own, 12.0, 9.0) + rng.normal(0, 0.1, n)))
     theta = jnp.asarray([[9.0 - centre, 0.0], [12.0 - centre, 0.0]])
@@ -198,9 +199,9 @@ def test_losses_are_possible_by_declaration_only() -> None:
 
 def test_sizes_are_cut_off_at_the_declared_bounds() -> None:
     below = jax.jit(normal_below)
-    drawn = np.asarray(below(jax.random.key(4), jnp.full(4000, 0.5), 2.0, 1.5))
+    drawn = np.asarray(below(jax.random.key(4), jnp.full(8000, 0.5), 2.0, 1.5))
     law = scipy.stats.truncnorm(-np.inf, (1.5 - 0.5) / 2, 0.5, 2.0)
-    assert scipy.stats.kstest(drawn, law.cdf).pvalue > 1e-3
+    assert scipy.stats.kstest(drawn, law.cdf).pvalue > 1e-6
     far = below(jax.random.key(4), jnp.full(4000, 90.0), 0.1, 1.5)
     assert np.isfinite(np.asarray(far)).all()
     bounded = MODEL.prepare(incomes(bounds=(-1e5, 2e6)))["largest"]
@@ -212,19 +213,19 @@ def test_half_t_integrates_to_one_above_its_floor() -> None:
     grid = np.geomspace(0.05, 400, 20_001)
     density = np.exp(np.asarray(jax.jit(HalfT(0.05).log_prob)(grid)))
     assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-4)
-    drawn = np.asarray(jax.jit(lambda key: HalfT(0.05).sample(key, (1500,)))(jax.random.key(0)))
+    drawn = np.asarray(jax.jit(lambda key: HalfT(0.05).sample(key, (6000,)))(jax.random.key(0)))
     law = scipy.stats.t(3)
     cdf = lambda x: (law.cdf(x) - law.cdf(0.05)) / law.sf(0.05)  # noqa: E731
-    assert scipy.stats.kstest(drawn, cdf).pvalue > 1e-3
+    assert scipy.stats.kstest(drawn, cdf).pvalue > 1e-6
 
 
 def test_em_finds_two_regressions() -> None:
     rng = np.random.default_rng(2)
-    Q = np.column_stack([np.ones(900), rng.normal(size=900)])
-    low = rng.random(900) < 0.3
-    size = np.where(low, -3 + 0.5 * Q[:, 1], 1 - 0.5 * Q[:, 1]) + rng.normal(0, 0.2, 900)
-    found = em_start(Q, size, np.ones(900), 2, 0.05, 0)
-    np.testing.assert_allclose(found.share, [0.7, 0.3], atol=0.05)
+    Q = np.column_stack([np.ones(3600), rng.normal(size=3600)])
+    low = rng.random(3600) < 0.3
+    size = np.where(low, -3 + 0.5 * Q[:, 1], 1 - 0.5 * Q[:, 1]) + rng.normal(0, 0.2, 3600)
+    found = em_start(Q, size, np.ones(3600), 2, 0.05, 0)
+    np.testing.assert_allclose(found.share, [0.7, 0.3], atol=0.05)  # 6 standard errors
     np.testing.assert_allclose(found.theta, [[1, -0.5], [-3, 0.5]], atol=0.1)
     np.testing.assert_allclose(found.sigma, 0.2, atol=0.05)
 

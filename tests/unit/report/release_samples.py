@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from understudy.report.material import (
 )
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
+from understudy.survey.file_format import released_formats
 from understudy.survey.survey import Survey
 from understudy.tables.tabulate import tabulate
 
@@ -110,7 +112,7 @@ def facts(of: Material, **changes: Any) -> PublicFacts:
         claim=of.claim,
         kind=of.kind,
         files=tuple(f"synthetic/{k}.parquet" for k in range(1, m + 1)),
-        formats=("parquet", "csv"),
+        formats=released_formats(["csv"], Path()),
         records=of.datasets[0].n,
         design=of.datasets[0].design,
         codebook=of.datasets[0].codebook,

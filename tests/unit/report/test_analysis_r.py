@@ -31,7 +31,7 @@ def rscript() -> str:
     program = shutil.which("Rscript")
     if program is not None:
         asked = subprocess.run(
-            [program, "-e", "library(survey)"], capture_output=True, check=False, timeout=120
+            [program, "-e", "library(survey)"], capture_output=True, check=False, timeout=280
         )
         if asked.returncode == 0:
             return program
@@ -56,7 +56,7 @@ def run(rscript: str, of: PublicFacts, datasets: list[Survey], folder: Path) -> 
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=280,
         env={**os.environ, "LC_ALL": "C.UTF-8"},
     )
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,8 @@ import pytest
 from pandas.io.stata import StataReader
 
 import understudy as us
-from understudy.survey.formats import labelled_time, labelled_write
+from understudy.survey.labelled import header_time as labelled_time
+from understudy.survey.labelled import write as labelled_write
 
 SURVEY = us.Survey(pl.DataFrame({"a": [1.5, 2.5], "b": ["x", "y"]}))
 

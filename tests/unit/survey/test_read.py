@@ -22,9 +22,10 @@ from sas_files import Tag, write_sas
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Column, write_codebook
 from understudy.survey.design import Design, Replicates
-from understudy.survey.formats import labelled_files
-from understudy.survey.formats.labelled_convert import convert
-from understudy.survey.formats.missing_tags import tag_code
+from understudy.survey.file_format import format_of
+from understudy.survey.labelled import format as labelled_files
+from understudy.survey.labelled.convert import convert
+from understudy.survey.labelled.missing_tags import tag_code
 from understudy.survey.read import distinct_names, read_survey
 
 SECRET = "Confidentia"  # a record's value that no message may repeat
@@ -281,13 +282,13 @@ def test_a_cut_file_is_refused_wherever_it_is_cut(tmp_path: Path, suffix: str) -
     path = tmp_path / f"survey.{suffix}"
     write_any(path)
     whole = path.read_bytes()
-    assert convert(path, tmp_path / "out.parquet")["rows"] == 300
+    assert convert(format_of(path), path, tmp_path / "out.parquet")["rows"] == 300
     step = len(whole) // 23
     # Stata's last bytes are closing tags; an SPSS or transport file may end in padding.
     for cut in range(step, len(whole) - 200, step):
         path.write_bytes(whole[:cut])
         with pytest.raises(Refused) as refused:
-            convert(path, tmp_path / "out.parquet")
+            convert(format_of(path), path, tmp_path / "out.parquet")
         assert SECRET not in str(refused.value)
     with pytest.raises(Refused, match=f"survey.{suffix}"):
         read_survey(path)
@@ -553,7 +554,7 @@ def test_dates_agree_with_pyreadstat_own_conversion(tmp_path: Path) -> None:
     ):
         path = tmp_path / f"survey.{suffix}"
         write(frame, str(path))
-        convert(path, tmp_path / "out.parquet")
+        convert(format_of(path), path, tmp_path / "out.parquet")
         ours = pl.read_parquet(tmp_path / "out.parquet")
         theirs, _ = read(str(path))
         assert ours["c0"].to_list() == days == list(theirs["d"])
@@ -563,9 +564,9 @@ def test_dates_agree_with_pyreadstat_own_conversion(tmp_path: Path) -> None:
 def test_chunks_join_to_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "survey.dta"
     write_any(path)
-    convert(path, tmp_path / "whole.parquet")
-    monkeypatch.setattr("understudy.survey.formats.labelled_convert.CELLS", 3 * 7)
-    facts = convert(path, tmp_path / "parts.parquet")
+    convert(format_of(path), path, tmp_path / "whole.parquet")
+    monkeypatch.setattr("understudy.survey.labelled.convert.CELLS", 3 * 7)
+    facts = convert(format_of(path), path, tmp_path / "parts.parquet")
     assert facts["rows"] == 300
     assert pl.read_parquet(tmp_path / "parts.parquet").equals(
         pl.read_parquet(tmp_path / "whole.parquet")
@@ -577,7 +578,7 @@ def test_numbers_where_the_tags_live_are_refused(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": pd.Series([2147483622.0, "a"], dtype=object)})
     pyreadstat.write_dta(frame, str(path), missing_user_values={"x": ["a"]})
     with pytest.raises(Refused, match="stand for the tags"):
-        convert(path, tmp_path / "out.parquet")
+        convert(format_of(path), path, tmp_path / "out.parquet")
 
 
 def test_a_given_codebook_wins_over_the_file_fact_by_fact(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from polars.testing import assert_frame_equal
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Column, read_codebook
 from understudy.survey.design import Design
-from understudy.survey.formats.missing_tags import tag_code
+from understudy.survey.labelled.missing_tags import tag_code
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from understudy.errors import Refused
 from understudy.tables.combine import ADJUSTED, ONE_DATASET, combine
@@ -16,14 +17,39 @@ def test_partial() -> None:
     found = combine(Q, U, 50, "partial")
     assert found.value[0] == pytest.approx(3)
     assert found.variance[0] == pytest.approx(2 + 7 / 3)
-    assert found.df[0] == pytest.approx(2 * (1 + 2 / (7 / 3)) ** 2)
+    assert found.df[0] == pytest.approx((13 / 3) ** 2 / ((7 / 3) ** 2 / 2 + 4 / 50))
     assert found.note == [""]
 
 
 def test_full() -> None:
     found = combine(Q, U, 50, "full")
     assert found.variance[0] == pytest.approx(4 / 3 * 7 - 2)
-    assert found.df[0] == pytest.approx(2 * (1 - 2 / (4 / 3 * 7)) ** 2)
+    assert found.df[0] == pytest.approx((22 / 3) ** 2 / ((28 / 3) ** 2 / 2 + 4 / 50))
+
+
+def test_without_a_design_the_degrees_of_freedom_are_the_papers() -> None:
+    """Reiter 2003; Raghunathan, Reiter and Rubin 2003; Rubin 1987."""
+    partial, full, imputed = (combine(Q, U, np.inf, k) for k in ("partial", "full", "imputed"))
+    assert partial.df[0] == pytest.approx(2 * (1 + 2 / (7 / 3)) ** 2)
+    assert full.df[0] == pytest.approx(2 * (1 - 2 / (28 / 3)) ** 2)
+    assert imputed.df[0] == pytest.approx(2 * (1 + 2 / (28 / 3)) ** 2)
+
+
+def test_imputed() -> None:
+    """Rubin's rule with Barnard and Rubin's small-sample degrees of freedom, by hand."""
+    found = combine(Q, U, 50, "imputed")
+    assert found.variance[0] == pytest.approx(2 + 28 / 3)
+    r = (28 / 3) / (34 / 3)
+    assert found.df[0] == pytest.approx(1 / (r**2 / 2 + 1 / (51 / 53 * 50 * (1 - r))))
+
+
+@pytest.mark.parametrize("kind", ["partial", "full", "imputed"])
+def test_copies_are_worth_no_more_than_one(kind: str) -> None:
+    """Identical copies of a survey with 16 degrees of freedom: never a narrower interval."""
+    found = combine([[5.0]] * 3, [[4.0]] * 3, 16, kind)
+    assert found.variance[0] == pytest.approx(4)
+    expected = 17 / 19 * 16 if kind == "imputed" else 16
+    assert found.df[0] == pytest.approx(expected)
 
 
 def test_full_with_negative_variance_takes_the_adjusted_form() -> None:
@@ -38,7 +64,7 @@ def test_no_spread_between_data_sets(kind: str) -> None:
     found = combine([[5.0], [5.0]], [[4.0], [2.0]], 7, kind)
     assert found.value[0] == 5
     assert found.variance[0] == pytest.approx(3)
-    assert found.df[0] == (np.inf if kind == "partial" else 7)
+    assert found.df[0] == pytest.approx(7)
 
 
 @pytest.mark.parametrize("kind", ["partial", "full"])
@@ -77,3 +103,35 @@ def test_repeated_sampling_covers(kind: str) -> None:
         truth_variance = 1 / n + 2 / n / m
     found = combine(q, u, n - 1, kind)
     assert found.variance.mean() == pytest.approx(truth_variance, rel=0.02)
+
+
+# How the m files of each kind arise: (variance of the data's estimate, variance of one file's
+# estimate around it, sampling variance that a file reports, m).
+ARISE = {
+    "partial": (1.0, 0.5, 1.0, 5),
+    "full": (1.5, 1.5 + 1.0, 1.0, 20),  # a draw of the parameter, then a sample around it
+    "imputed": (1.0 + 0.5, 0.5, 1.0, 5),  # missing values cost the estimate what they vary by
+}
+
+
+@pytest.mark.parametrize("kind", list(ARISE))
+def test_intervals_cover_with_few_clusters(kind: str) -> None:
+    """Sampling variances with 8 degrees of freedom: intervals by their df cover at 95 %.
+
+    20,000 trials have a Monte Carlo error of .0015; without the design's degrees of freedom
+    partial synthesis covers .92 here. The two other rules are cautious by their own formulas
+    (.98 to .99 here, with or without the design's part), so only a lower limit is theirs.
+    """
+    rng = np.random.default_rng(2)
+    nu, trials = 8, 20_000
+    of_data, of_file, sampling, m = ARISE[kind]
+    data = rng.normal(0.0, np.sqrt(of_data), trials)
+    q = data + rng.normal(0.0, np.sqrt(of_file), (m, trials))
+    # one design, so one chi-square serves all m files, as for files that keep the real clusters
+    u = np.broadcast_to(sampling * rng.chisquare(nu, trials) / nu, (m, trials))
+    found = combine(q, u, nu, kind)
+    half = scipy.stats.t.ppf(0.975, found.df) * np.sqrt(found.variance)
+    covered = np.mean(np.abs(found.value) <= half)
+    assert covered >= 0.94
+    if kind == "partial":
+        assert covered <= 0.96

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -225,6 +226,13 @@ def test_a_session_ends_with_its_key_its_user_and_its_time(
     assert sessions.read(cookie) is None
 
 
+@pytest.fixture
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No tokens come back, however slow the machine."""
+    monkeypatch.setattr("understudy.web.limits.time", SimpleNamespace(monotonic=lambda: 0.0))
+
+
+@pytest.mark.usefixtures("stopped_clock")
 def test_the_rate_limit_is_per_user_and_names_the_wait(tmp_path: Path) -> None:
     with (
         make_site(tmp_path, per_minute=5) as site,
@@ -239,6 +247,7 @@ def test_the_rate_limit_is_per_user_and_names_the_wait(tmp_path: Path) -> None:
         assert bob.get(f"{V}/me").status_code == 200
 
 
+@pytest.mark.usefixtures("stopped_clock")
 def test_guessing_keys_is_slowed_down(tmp_path: Path) -> None:
     with make_site(tmp_path) as site, site.client() as client:
         wrong = {"Authorization": "Bearer us_" + "0" * 16 + "_" + "A" * 43}

@@ -1,4 +1,4 @@
-"""Questions over HTTP: races, replay, timing, neighbours, foreign ids, canaries, the client.
+"""Questions over HTTP: races, replay, neighbours, foreign ids, canaries, the client.
 
 What meets the ledger runs on SQLite and on a real PostgreSQL.
 """
@@ -8,10 +8,8 @@ from __future__ import annotations
 import json
 import logging
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -192,55 +190,6 @@ def test_a_broken_computation_is_charged_and_tells_nothing(
     assert "RuntimeError at GET /api/v1/history" in told
 
 
-def test_replies_come_at_the_slot_whatever_happened(
-    tmp_path: Path, place: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Answer, replay, refusal, wrong key, failure: one slot for all, and none early."""
-    slot = 0.4
-    with make_site(tmp_path, place=place, slot=slot) as site, site.client("ann") as client:
-        client.get(f"{V}/me")
-        client.post(f"{V}/verify", json=question(estimate=100.0))  # warms the engine
-        calls: list[tuple[int, dict[str, Any]]] = [
-            (200, {"json": question()}),
-            (200, {"json": question()}),
-            (402, {"json": question(epsilon="900", estimate=3.0)}),
-            (422, {"json": question(variable="incme")}),
-            (422, {"content": "{", "headers": {"Content-Type": "application/json"}}),
-            (401, {"json": question(), "headers": {"Authorization": "Bearer us_x"}}),
-        ]
-        taken = []
-        for status, call in calls:
-            taken.append(_timed(client, status, call))
-        slow = answer_module.partition_estimates
-
-        def slower(*given: Any) -> Any:
-            time.sleep(0.2)
-            return slow(*given)
-
-        monkeypatch.setattr(answer_module, "partition_estimates", slower)
-        taken.append(_timed(client, 200, {"json": question(estimate=5.0)}))
-        monkeypatch.setattr(answer_module, "partition_estimates", lambda *_: 1 / 0)
-        taken.append(_timed(client, 503, {"json": question(estimate=6.0)}))
-    assert min(taken) >= slot
-    # The machine may be busy; whoever outlasts a slot waits for the end of the second.
-    assert sorted(taken)[len(taken) // 2] < 2 * slot
-
-
-def test_places_are_held_for_the_whole_slot(tmp_path: Path) -> None:
-    """Four questions and one place: replies are a slot apart, though computing takes no time."""
-    with make_site(tmp_path, slot=0.3, places=1) as site:
-
-        def ask(place: int) -> float:
-            with site.client("ann") as client:
-                client.post(f"{V}/verify", json=question(estimate=10.0 + place))
-                return time.monotonic()
-
-        with ThreadPoolExecutor(4) as pool:
-            ends = sorted(pool.map(ask, range(4)))
-        gaps = [b - a for a, b in pairwise(ends)]
-        assert min(gaps) > 0.1  # at once they would be 0; a busy machine may be late by some
-
-
 def test_no_canary_reaches_logs_database_or_replies(
     tmp_path: Path,
     place: tuple[str, str],
@@ -338,14 +287,6 @@ def test_the_client_does_not_carry_its_key_elsewhere() -> None:
     with running(app) as url, pytest.raises(Refused, match="status 307"):
         Client(url, "us_x").me()
     assert seen == []
-
-
-def _timed(client: httpx.Client, status: int, call: dict[str, Any]) -> float:
-    start = time.perf_counter()
-    reply = client.post(f"{V}/verify", **call)
-    taken = time.perf_counter() - start
-    assert reply.status_code == status, reply.text
-    return taken
 
 
 def _shape(value: Any) -> Any:

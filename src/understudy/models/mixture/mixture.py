@@ -87,9 +87,8 @@ class Mixture(GibbsModel):
     typical: Annotated[float | None, "A public typical value of the outcome."] = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.zero_by, str):
-            object.__setattr__(self, "zero_by", (self.zero_by,))
-        object.__setattr__(self, "zero_by", tuple(self.zero_by))
+        by = (self.zero_by,) if isinstance(self.zero_by, str) else tuple(self.zero_by)
+        object.__setattr__(self, "zero_by", by)
         count = self.components
         if isinstance(count, bool) or not isinstance(count, int) or count < 2:
             raise Refused("`components` must be a whole number of at least 2; R's is 10.")

@@ -1,316 +1,46 @@
-"""CSV files: the dialect from the header line, the types from every record.
-
-DuckDB parses the records, but we do not let it guess: its sniffer reads a column of F as
-false and of Yes as true, drops records that start with #, and rounds ids of 20 digits. Here
-a column is whole numbers, numbers, ISO dates or true/false only if every record says so,
-and numbers that start with a zero (ids, postal codes) stay texts. An empty field and an
-unquoted NA or NaN are missing.
-"""
+"""CSV: UTF-8 text with the column names in the first line; its codebook lies beside it."""
 
 from __future__ import annotations
 
-import csv
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from pathlib import Path
-
-import duckdb
-import ibis.expr.types as ir
+from typing import TYPE_CHECKING
 
 from understudy.errors import Refused
-from understudy.survey.codebook import Codebook, Column, Value
-from understudy.survey.engine import (
-    connection,
-    identifier,
-    literal_path,
-    new_scratch_file,
-    parquet_table,
-    quoted,
-)
+from understudy.survey.file_format import Format, Opened
 
-DELIMITERS = (",", ";", "\t", "|")
-MISSING = ("", "NA", "NaN")
-FIRST_RECORDS = 500  # a look at these spares most columns the tests of types they cannot have
-BLOCK = 100  # columns in one query: the planner's time grows faster than their number
-
-_DIGITS = "[+-]?(0|[1-9][0-9]*)"
-_EXPONENT = "([eE][+-]?[0-9]+)?"
-_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_NO_ZEROS = "NOT regexp_matches({t}, '^\\s*[+-]?0[0-9]') AND NOT contains({t}, '_')"
-_IS_DAY = "regexp_matches({t}, '^\\s*[0-9]{{4}}-')"
+if TYPE_CHECKING:
+    from understudy.survey.codebook import Codebook
+    from understudy.survey.survey import Survey
 
 
-@dataclass(frozen=True)
-class _Type:
-    """A type that a column of texts may have, in the order in which it is preferred."""
+class Csv(Format):
+    name = "CSV"
+    endings = (".csv", ".tsv")
+    written = (".csv",)
+    carries = "nothing"
+    r_reads = 'read.csv(file, check.names = FALSE, encoding = "UTF-8")'
+    r_package = ""
 
-    name: str
-    pattern: str  # of the first records
-    value: str  # how a text {t} becomes a value
-    also: str  # what else must hold for it
+    def open(
+        self, path: Path, naming: Callable[[list[str]], list[str]], declared: Codebook | None
+    ) -> Opened:
+        from understudy.survey.text_records import csv_header, csv_table
 
-    def may_be(self, text: str) -> bool:
-        return re.fullmatch(self.pattern, text) is not None
+        names, delimiter = csv_header(path)
+        return Opened(csv_table(path, naming(names), delimiter, declared or ()))
 
+    def write(self, survey: Survey, codebook: Codebook, path: Path) -> None:  # noqa: ARG002
+        import pyarrow as pa
+        from pyarrow.csv import CSVWriter
 
-_TYPES = (
-    _Type("BOOLEAN", "(?i:true|false)", "TRY_CAST({t} AS BOOLEAN)", "length(trim({t})) > 3"),
-    _Type(
-        "BIGINT",
-        _DIGITS,
-        "TRY_CAST({t} AS BIGINT)",
-        _NO_ZEROS + " AND NOT contains({t}, '.') AND NOT contains(lower({t}), 'e')",
-    ),
-    _Type(
-        "DOUBLE",
-        rf"[+-]?(0|[1-9][0-9]*|)(\.[0-9]*)?{_EXPONENT}",
-        "TRY_CAST({t} AS DOUBLE)",
-        _NO_ZEROS + " AND isfinite(TRY_CAST({t} AS DOUBLE))",
-    ),
-    _Type(
-        "DECIMAL COMMA",
-        f"[+-]?(0|[1-9][0-9]*|)(,[0-9]*)?{_EXPONENT}",
-        "TRY_CAST(replace({t}, ',', '.') AS DOUBLE)",
-        _NO_ZEROS + " AND NOT contains({t}, '.')",
-    ),
-    _Type("DATE", _DAY, "TRY_CAST({t} AS DATE)", _IS_DAY + " AND length(trim({t})) = 10"),
-    _Type(
-        "TIMESTAMP",
-        _DAY + r"[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?",
-        "TRY_CAST({t} AS TIMESTAMP)",
-        _IS_DAY + " AND length(trim({t})) > 10 AND NOT regexp_matches({t}, '[Zz+]|-[0-9:]+$')",
-    ),
-)
-_BY_NAME = {type_.name: type_ for type_ in _TYPES}
-_DECIMALS = ("DOUBLE", "DECIMAL COMMA")
-_NUMBERS = ("BIGINT", *_DECIMALS)
-
-
-def csv_header(path: Path) -> tuple[list[str], str]:
-    """The column names and the delimiter, both from the first line."""
-    with path.open("rb") as file:
-        start = file.read(65536)
-    if not start.removeprefix(b"\xef\xbb\xbf").strip():
-        raise Refused(f"`{path.name}` is empty; check that it was written completely.")
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise _not_utf8(path)
-    if b"\0" in start:
-        raise Refused(f"`{path.name}` is not a text file; a .csv must be plain UTF-8 text.")
-    candidates = []
-    for delimiter in DELIMITERS:
-        try:
-            with path.open(encoding="utf-8-sig", newline="") as text:
-                names = next(csv.reader(text, delimiter=delimiter))
-        except UnicodeDecodeError:
-            raise _not_utf8(path) from None
-        except csv.Error:
-            continue
-        candidates.append((len(names), -DELIMITERS.index(delimiter), names))
-    if not candidates:
-        raise Refused(f"The first line of `{path.name}` cannot be read as column names.")
-    _, place, names = max(candidates)
-    names = [name.strip() for name in names]
-    _check_names(path, names)
-    return [name or f"column{i + 1}" for i, name in enumerate(names)], DELIMITERS[-place]
-
-
-def csv_table(
-    path: Path, names: list[str], delimiter: str, declared: Iterable[Column] = ()
-) -> ir.Table:
-    """The records as an Ibis table over a Parquet copy in the scratch folder.
-
-    `declared` columns keep the kind of value that the codebook gives them; their missing
-    codes that are texts in a column of numbers are read as missing.
-    """
-    known = {column.name: column for column in declared}
-    nulls = {
-        name: (*MISSING, *(c for c in known[name].missing if isinstance(c, str)))
-        if name in known
-        else MISSING
-        for name in names
-    }
-    records = _records(path, len(names), delimiter)
-    typed = new_scratch_file(".parquet")
-    try:
-        types = _infer(records, names, nulls, known, delimiter)
-        _check_declared(path, records, names, nulls, types, known)
-        columns = ", ".join(
-            f"{_value(i, types[name], nulls[name])} AS {identifier(name)}"
-            for i, name in enumerate(names)
-        )
-        connection().con.cursor().execute(
-            f"COPY (SELECT {columns} FROM {records}) TO {quoted(str(typed))} (FORMAT parquet)"
-        )
-    except duckdb.Error as error:
-        raise _explained(path, error) from None
-    return parquet_table(typed)
-
-
-def fitting_codes(table: ir.Table, codebook: Codebook) -> Codebook:
-    """The codebook without text missing codes of numeric columns: reading made them null."""
-    for column in codebook:
-        if column.name in table.columns and table[column.name].type().is_numeric():
-            codes = tuple(code for code in column.missing if not isinstance(code, str))
-            if codes != column.missing:
-                labels: dict[Value, str] = {
-                    v: t for v, t in column.value_labels.items() if not isinstance(v, str)
-                }
-                codebook = codebook.with_column(replace(column, missing=codes, value_labels=labels))
-    return codebook
-
-
-def _records(path: Path, width: int, delimiter: str) -> str:
-    columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(width))
-    return (
-        f"read_csv({quoted(literal_path(path))}, auto_detect=false, header=true, "
-        f"columns={{{columns}}}, delim={quoted(delimiter)}, quote='\"', escape='\"', comment='', "
-        "strict_mode=true, null_padding=false, nullstr=['', 'NA', 'NaN'], allow_quoted_nulls=false)"
-    )
-
-
-def _rows(query: str) -> list[tuple[object, ...]]:
-    return list(connection().con.cursor().execute(query).fetchall())
-
-
-def _text(place: int, nulls: tuple[str, ...]) -> str:
-    """The text of a field, null if it says missing."""
-    return f"(CASE WHEN c{place} IN ({', '.join(map(quoted, nulls))}) THEN NULL ELSE c{place} END)"
-
-
-def _value(place: int, type_: str, nulls: tuple[str, ...]) -> str:
-    if type_ == "VARCHAR":
-        return f"nullif(c{place}, '')"
-    return _BY_NAME[type_].value.format(t=_text(place, nulls))
-
-
-def _fits(text: str, type_: str) -> str:
-    candidate = _BY_NAME[type_]
-    return f"({candidate.value} IS NOT NULL AND {candidate.also})".format(t=text)
-
-
-def _infer(
-    records: str,
-    names: list[str],
-    nulls: dict[str, tuple[str, ...]],
-    known: dict[str, Column],
-    delimiter: str,
-) -> dict[str, str]:
-    """The first type that every record of a column fits; VARCHAR if there is none."""
-    first = _rows(f"SELECT * FROM {records} LIMIT {FIRST_RECORDS}")
-    open_types = [t for t in _TYPES if t.name != "DECIMAL COMMA" or delimiter != ","]
-    types = dict.fromkeys(names, "VARCHAR")
-    left: dict[int, list[str]] = {}
-    for i, name in enumerate(names):
-        if name in known and _is_text(known[name]):
-            continue
-        texts = [str(row[i]).strip() for row in first if row[i] is not None]
-        texts = [text for text in texts if text not in nulls[name]]
-        left[i] = [t.name for t in open_types if all(map(t.may_be, texts))]
-    while left := {i: candidates for i, candidates in left.items() if candidates}:
-        for block in _blocks(left, BLOCK):
-            fields = ", ".join(f"{_text(i, nulls[names[i]])} AS t{i}" for i in block)
-            tests = ", ".join(_passes(f"t{i}", left[i][0]) for i in block)
-            (found,) = _rows(f"SELECT {tests} FROM (SELECT {fields} FROM {records})")
-            for i, passed in zip(block, found, strict=True):
-                types[names[i]] = left[i][0] if passed else "VARCHAR"
-                left[i] = [] if passed else left[i][1:]
-    for name, column in known.items():
-        if types.get(name) == "BIGINT" and column.type == "continuous" and column.levels is None:
-            types[name] = "DOUBLE"
-    return types
-
-
-def _passes(text: str, type_: str) -> str:
-    test = f"bool_and({_fits(text, type_)}) FILTER (WHERE {text} IS NOT NULL)"
-    if type_ in _DECIMALS:
-        # Whole numbers beyond 64 bits would fit too, and lose digits: they are ids.
-        test += f" AND bool_or(regexp_matches({text}, '[.,eE]'))"
-    return test
-
-
-def _blocks(items: Iterable[int], size: int) -> list[tuple[int, ...]]:
-    """The items in blocks of at most `size`."""
-    ordered = tuple(items)
-    return [ordered[start : start + size] for start in range(0, len(ordered), size)]
-
-
-def _is_text(column: Column) -> bool:
-    levels = column.levels or ()
-    return column.type == "text" or any(isinstance(level, str) for level in levels)
-
-
-def _is_number(column: Column) -> bool:
-    if column.levels is not None:
-        return any(isinstance(v, (int, float)) and not isinstance(v, bool) for v in column.levels)
-    return column.type in ("continuous", "integer")
-
-
-def _check_declared(
-    path: Path,
-    records: str,
-    names: list[str],
-    nulls: dict[str, tuple[str, ...]],
-    types: dict[str, str],
-    known: dict[str, Column],
-) -> None:
-    """A column that the codebook declares as numbers must be numbers; say where it is not."""
-    for i, name in enumerate(names):
-        column = known.get(name)
-        if column is None or types[name] in _NUMBERS or not _is_number(column):
-            continue
-        text = _text(i, nulls[name])
-        broken = f"{text} IS NOT NULL AND NOT {_fits(text, 'DOUBLE')}"
-        numbered = f"SELECT *, row_number() OVER () AS record FROM {records}"
-        ((first,),) = _rows(f"SELECT min(record) FROM ({numbered}) WHERE {broken}")
-        if isinstance(first, int):
-            raise Refused(
-                f"Column `{name}` of `{path.name}` should hold numbers but record {first:,} "
-                "does not; correct it, declare its text as a missing code, or change the codebook."
-            )
-
-
-def _check_names(path: Path, names: list[str]) -> None:
-    # The first line of a file without a header is a record: never repeat it in a message.
-    if not names or not any(names):
-        raise Refused(f"The first line of `{path.name}` must hold the column names.")
-    if all(re.fullmatch(r"[+-]?[\d.,]*", name) for name in names):
-        raise Refused(
-            f"The first line of `{path.name}` holds numbers, but it must hold the column names."
-        )
-    places: dict[str, int] = {}
-    for place, name in enumerate(names, start=1):
-        if name and name in places:
-            raise Refused(
-                f"Columns {places[name]} and {place} of `{path.name}` have the same name; "
-                "rename one of them."
-            )
-        places[name] = place
-
-
-def _not_utf8(path: Path) -> Refused:
-    return Refused(
-        f"`{path.name}` is not UTF-8 text; if it is Latin-1, convert it first: "
-        f"`iconv -f LATIN1 -t UTF-8 {path.name} > utf8.csv`."
-    )
-
-
-def _explained(path: Path, error: duckdb.Error) -> Refused:
-    """One sentence for a parser's error; its own text quotes the record, so it is not used."""
-    message = str(error)
-    found = re.search(r"CSV Error on Line: (\d+)", message)
-    line = f"line {int(found[1]):,}" if found else "one of the lines"
-    if "unicode" in message.lower() or "utf-8" in message.lower():
-        return _not_utf8(path)
-    if "unterminated quote" in message:
-        return Refused(f"In `{path.name}` {line} has a quote that is not closed; correct it.")
-    if "Expected Number of Columns" in message:
-        return Refused(
-            f"In `{path.name}` {line} has another number of fields than the header; correct it, "
-            "or quote the field that contains the delimiter."
-        )
-    if isinstance(error, duckdb.OutOfMemoryException):
-        return Refused(f"Memory is too small to convert `{path.name}`; write it as Parquet.")
-    return Refused(
-        f"`{path.name}` cannot be read as CSV; it may be damaged or mix different line ends."
-    )
+        with survey.batches() as records:
+            for column in records.schema:
+                if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+                    raise Refused(
+                        f"Column `{column.name}` cannot be written to CSV; leave it out or write "
+                        "Parquet."
+                    )
+            with CSVWriter(path, records.schema) as writer:
+                for batch in records:
+                    writer.write_batch(batch)

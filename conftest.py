@@ -1,0 +1,5 @@
+"""Plugins for the tests of the package and of the studies; they live in tests/plugins."""
+
+from __future__ import annotations
+
+pytest_plugins = ["seed_offsets", "uses_jax"]

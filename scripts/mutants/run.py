@@ -1,0 +1,478 @@
+"""Run the mutants of a room: each must turn a test of that room red.
+
+    python scripts/mutants/run.py tables dp      (`make mutants ROOM="tables dp"`)
+
+Two steps. First the room's tests run once under coverage, which says which test reaches which
+line and how long it takes. Then every mutant of the sample is run in a fork of this process,
+which has loaded the libraries but nothing of Understudy: the fork compiles the changed module,
+runs the tests that reach the changed line, cheapest first, and stops at the first red one. A
+mutant that runs into its limit of processor time counts as killed; one that no test reaches
+counts as survived. Both steps are kept in build/mutants: what is killed stays killed until its
+line changes, so a stopped run goes on where it was, and a run after new tests retries survivors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import hashlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import time
+import tomllib
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+SOURCE = ROOT / "src" / "understudy"
+BUILD = ROOT / "build" / "mutants"
+LOG = BUILD / "coverage.log"
+DOCUMENT = ROOT / "docs" / "testing.md"
+sys.path.insert(0, str(HERE))
+
+from mutants import Mutant, mutants, mutated, sample  # noqa: E402
+
+SEED = 1
+SAMPLE = 150
+BUDGET = 40.0  # seconds of tests that a mutant may take, as the coverage run measured them
+RUNNING = 2
+
+# The tests of each room. A room without an entry has tests/unit/ROOM.
+TESTS: dict[str, tuple[str, ...]] = {
+    "tables": ("tests/unit/tables", "tests/reference"),
+    "dp": ("tests/unit/dp", "tests/statistical/test_audit_counts.py"),
+    "mechanisms": ("tests/unit/mechanisms",),
+    "models": ("tests/unit/models", "tests/statistical/test_samplers.py"),
+    "fitting": ("tests/unit/fitting", "tests/statistical/test_samplers.py"),
+    "risk": ("tests/unit/risk",),
+    "utility": ("tests/unit/utility",),
+    "verify": ("tests/unit/verify",),
+    "ledger": ("tests/unit/ledger", "tests/unit/verify"),
+    "claim": ("tests/unit/test_claim.py",),
+}
+# Drawings and sentences hold no formulas; a wrong word is found by readers.
+NO_FORMULAS = {"figure.py", "plan_figure.py", "words.py"}
+# What a fork finds loaded. BlackJAX is not among them: its import starts JAX's threads.
+LIBRARIES = (
+    *("pytest", "hypothesis", "numpy", "scipy.stats", "scipy.optimize", "polars", "pandas"),
+    *("pyarrow.parquet", "duckdb", "ibis", "jax.numpy", "numpyro", "arviz", "opendp.prelude"),
+    *("formulaic", "pydantic", "fastapi.testclient", "matplotlib.pyplot", "typer.testing"),
+    *("jinja2", "pyreadstat", "pytest_timeout", "_hypothesis_pytestplugin"),
+    *("anyio.pytest_plugin", "schemathesis.pytest.plugin"),
+)
+
+
+# --- what a room is ---------------------------------------------------------------------------
+
+
+def files_of(room: str) -> list[Path]:
+    alone = SOURCE / f"{room}.py"
+    paths = [alone] if alone.exists() else sorted((SOURCE / room).rglob("*.py"))
+    return [path for path in paths if path.name not in NO_FORMULAS]
+
+
+def sample_of(room: str) -> list[Mutant]:
+    candidates = [m for path in files_of(room) for m in mutants(path, _below_source(path))]
+    return sample(candidates, SAMPLE, SEED)
+
+
+def equivalent() -> dict[tuple[str, str, str], str]:
+    """(file, code, change) -> why no test can tell the mutant from the original."""
+    listed = tomllib.loads((HERE / "equivalent.toml").read_text(encoding="utf-8"))
+    return {(e["file"], e["code"], e["change"]): e["reason"] for e in listed.get("mutant", [])}
+
+
+def _below_source(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def _digest(*paths: Path) -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
+
+
+# --- which test reaches which line --------------------------------------------------------------
+
+
+def reach_of(room: str) -> dict[str, Any]:
+    """{test: {"seconds": s, "lines": {file: [...]}}}, measured anew for test files that changed."""
+    store = BUILD / f"{room}.reach.json"
+    kept: dict[str, Any] = json.loads(store.read_text()) if store.exists() else {}
+    source = _digest(*files_of(room))
+    if kept.get("source") != source:
+        kept = {"source": source, "files": {}}
+    tests = [ROOT / name for name in TESTS[room] if (ROOT / name).exists()]
+    test_files = [f for t in tests for f in ([t] if t.is_file() else sorted(t.rglob("test_*.py")))]
+    for file in test_files:
+        name, digest = file.relative_to(ROOT).as_posix(), _digest(file)
+        if kept["files"].get(name, {}).get("digest") != digest:
+            print(f"  coverage of {name}", flush=True)
+            part = BUILD / f"{room}.part.json"
+            part.unlink(missing_ok=True)
+            _forked(lambda file=file, part=part: _cover(room, file, part), 1200)
+            if not part.exists():
+                raise SystemExit(f"The tests did not run; {LOG} says why.")
+            measured = json.loads(part.read_text())
+            part.unlink()
+            kept["files"][name] = {"digest": digest, "tests": measured}
+            store.write_text(json.dumps(kept))
+    present = {file.relative_to(ROOT).as_posix() for file in test_files}
+    return {
+        test: facts
+        for name, part in kept["files"].items()
+        if name in present
+        for test, facts in part["tests"].items()
+    }
+
+
+def _cover(room: str, file: Path, out: Path) -> int:
+    import coverage
+    import pytest
+
+    cover = coverage.Coverage(
+        data_file=None, include=[str(p) for p in files_of(room)], config_file=False
+    )
+    seconds: Counter[str] = Counter()
+    red: set[str] = set()
+
+    class Contexts:
+        @pytest.hookimpl(wrapper=True)
+        def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+            cover.switch_context(item.nodeid)
+            result = yield
+            cover.switch_context("")
+            return result
+
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            seconds[report.nodeid] += report.duration
+            if not report.passed:
+                red.add(report.nodeid)
+
+    cover.start()
+    code = pytest.main([*_options("cover"), str(file)], plugins=[Contexts()])
+    cover.stop()
+    data = cover.get_data()
+    tests: dict[str, Any] = {
+        test: {"seconds": round(s, 3), "lines": {}}
+        for test, s in seconds.items()
+        if test not in red
+    }
+    for measured in data.measured_files():
+        name = _below_source(Path(measured))
+        for line, contexts in data.contexts_by_lineno(measured).items():
+            for test in contexts:
+                if test in tests:
+                    tests[test]["lines"].setdefault(name, []).append(line)
+    out.write_text(json.dumps(tests))
+    return int(code)
+
+
+def tests_for(mutant: Mutant, reach: dict[str, Any]) -> list[str]:
+    """The tests that run the changed statement, cheapest first, as far as the budget goes.
+
+    A statement that runs at import is seen by every test that runs something of its file.
+    """
+    first, last = mutant.reach
+    hit = []
+    for test, facts in reach.items():
+        lines = facts["lines"].get(mutant.file, [])
+        if (lines and not mutant.function) or any(first <= line <= last for line in lines):
+            hit.append(test)
+    if not hit and mutant.function == "":
+        hit = list(reach)
+
+    def order(test: str) -> tuple[float, str, float]:
+        # tests of a file stay together where they cost about the same: they share fixtures
+        cost = reach[test]["seconds"]
+        return next(step for step in (0.1, 1, 3, 10, 30, 1e9) if cost < step), test, cost
+
+    chosen, spent = [], 0.0
+    for test in sorted(hit, key=order):
+        spent += reach[test]["seconds"]
+        if chosen and spent > BUDGET:
+            break
+        chosen.append(test)
+    return chosen
+
+
+# --- one mutant ---------------------------------------------------------------------------------
+
+
+class MutatedModule(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Import the one changed module from its tree."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self.path = SOURCE / mutant.file
+        parts = ("understudy", *Path(mutant.file).with_suffix("").parts)
+        self.module = ".".join(parts).removesuffix(".__init__")
+        self.tree = mutated(self.path.read_text(encoding="utf-8"), mutant)
+
+    def find_spec(self, name: str, *_: Any) -> Any:
+        if name != self.module:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, origin=str(self.path), is_package=False)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__file__ = str(self.path)
+        exec(compile(self.tree, str(self.path), "exec"), module.__dict__)
+
+
+def _options(name: str) -> list[str]:
+    scratch = BUILD / "scratch" / f"{name}-{os.getpid()}"
+    os.environ["UNDERSTUDY_CACHE"] = str(BUILD / "cache")
+    return [
+        *("-q", "--no-header", "--tb=native", "--rootdir", str(ROOT), f"--basetemp={scratch}"),
+        *("-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow and not spark"),
+        *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # plugins are loaded before the fork
+    ]
+
+
+def _run_mutant(mutant: Mutant, tests: list[str], verdict: Path) -> int:
+    import hypothesis
+    import pytest
+
+    hypothesis.settings.register_profile(
+        "mutants",
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    hypothesis.settings.load_profile("mutants")
+    sys.meta_path.insert(0, MutatedModule(mutant))
+    order = {test: place for place, test in enumerate(tests)}
+
+    class Chosen:
+        def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+            items[:] = sorted(
+                (item for item in items if item.nodeid in order), key=lambda i: order[i.nodeid]
+            )
+
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            if report.failed:
+                verdict.write_text(report.nodeid)
+
+    files = list(dict.fromkeys(str(ROOT / test.split("::")[0]) for test in tests))
+    return int(pytest.main(["-x", *_options("mutant"), *files], plugins=[Chosen()]))
+
+
+def _forked(work: Callable[[], int], cpu: float, wait: bool = True) -> int:
+    """Run `work` in a fork with a limit of processor time; its exit status, or its id."""
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) if wait else pid
+    code = 99
+    try:
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (int(cpu), int(cpu) + 5))
+        said = os.open(LOG if wait else os.devnull, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+        code = work()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A mutant, the tests that it has to pass to survive, and where the red one is written."""
+
+    mutant: Mutant
+    tests: list[str]
+    verdict: Path
+    cpu: float
+
+    def run(self) -> int:
+        return _run_mutant(self.mutant, self.tests, self.verdict)
+
+
+class Crew:
+    """Trials in forks, so many at a time."""
+
+    def __init__(self, record: Callable[[Trial, str, float], None]) -> None:
+        self.record = record
+        self.at_work: dict[int, tuple[Trial, float]] = {}
+
+    def start(self, trial: Trial) -> None:
+        self.wait(until=RUNNING - 1)
+        self.at_work[_forked(trial.run, trial.cpu, wait=False)] = (trial, time.monotonic())
+
+    def wait(self, until: int) -> None:
+        """Until at most so many are at work. One that sleeps for ever is ended."""
+        while len(self.at_work) > until:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+            if pid:
+                trial, _ = self.at_work.pop(pid)
+                _end(pid)  # what the tests left running
+                shutil.rmtree(BUILD / "scratch" / f"mutant-{pid}", ignore_errors=True)
+                outcome = outcome_of(os.waitstatus_to_exitcode(status))
+                self.record(trial, outcome, usage.ru_utime + usage.ru_stime)
+                continue
+            for late, (trial, began) in self.at_work.items():
+                if time.monotonic() - began > 10 * trial.cpu:
+                    _end(late)
+            time.sleep(0.02)
+
+
+def _end(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def outcome_of(code: int) -> str:
+    """What pytest's exit status, or the signal that ended the fork, says of the mutant."""
+    if code == 0:
+        return "survived"
+    if code in (1, 2, 3, 4):
+        return "killed"
+    if code < 0:
+        return "timeout"
+    raise SystemExit(f"The tests of a mutant did not run (status {code}).")
+
+
+# --- a room -------------------------------------------------------------------------------------
+
+
+def run_room(room: str, minutes: float) -> None:
+    BUILD.mkdir(parents=True, exist_ok=True)
+    print(f"{room}: which test reaches which line", flush=True)
+    reach, results, listed = reach_of(room), read_results(room), equivalent()
+    ends = time.monotonic() + 60 * minutes
+    with _results_file(room).open("a") as out:
+
+        def record(trial: Trial, outcome: str, cpu: float) -> None:
+            by = trial.verdict.read_text() if trial.verdict.exists() else ""
+            trial.verdict.unlink(missing_ok=True)
+            line = {"outcome": outcome, "by": by, "cpu": round(cpu, 2), "tests": trial.tests}
+            out.write(json.dumps({"mutant": trial.mutant.name, **line}) + "\n")
+            out.flush()
+
+        crew = Crew(record)
+        for number, mutant in enumerate(sample_of(room)):
+            if _is_red(results.get(mutant.name)) or mutant.identity in listed:
+                continue
+            if time.monotonic() > ends:
+                print(f"{room}: stopped after {minutes:g} minutes; the same command goes on.")
+                break
+            tests = tests_for(mutant, reach)
+            limit = 2 * sum(reach[test]["seconds"] for test in tests) + 30
+            trial = Trial(mutant, tests, BUILD / f"{room}.{number}.verdict", limit)
+            if tests:
+                crew.start(trial)
+            else:
+                record(trial, "no coverage", 0.0)
+        crew.wait(until=0)
+
+
+def _results_file(room: str) -> Path:
+    return BUILD / f"{room}.jsonl"
+
+
+def read_results(room: str) -> dict[str, dict[str, Any]]:
+    store = _results_file(room)
+    lines = store.read_text().splitlines() if store.exists() else []
+    return {line["mutant"]: line for line in map(json.loads, lines)}
+
+
+def _is_red(result: dict[str, Any] | None) -> bool:
+    return result is not None and result["outcome"] in ("killed", "timeout")
+
+
+def report(room: str) -> dict[str, Any]:
+    """Say what survived; the figures of the room."""
+    results, listed = read_results(room), equivalent()
+    counts: Counter[str] = Counter()
+    cpu, survivors = 0.0, ""
+    for mutant in sample_of(room):
+        if mutant.identity in listed:
+            counts["equivalent"] += 1
+            continue
+        result = results.get(mutant.name, {"outcome": "not run", "cpu": 0.0, "tests": []})
+        counts[result["outcome"]] += 1
+        cpu += result["cpu"]
+        if not _is_red(result):
+            survivors += (
+                f"{mutant.file}:{mutant.line} in {mutant.function or 'the module'}\n"
+                f"    {mutant.code}\n    {mutant.change}\n"
+                f"    {result['outcome']}: {', '.join(result['tests'][:5]) or 'no test'}"
+                f"{' ...' if len(result['tests']) > 5 else ''}\n"
+            )
+    if survivors:
+        (BUILD / f"{room}.survivors").write_text(survivors)
+        print(survivors)
+    killed = counts["killed"] + counts["timeout"]
+    total = sum(counts.values())
+    left = total - killed - counts["equivalent"]
+    figures = {
+        "room": room, "mutants": total, "killed": killed, "timeout": counts["timeout"],
+        "equivalent": counts["equivalent"], "left": left, "cpu": round(cpu / 60, 1),
+        "share": f"{100 * killed / max(total, 1):.0f} %",
+    }  # fmt: skip
+    print(" ".join(f"{name}={value}" for name, value in figures.items()), flush=True)
+    return figures
+
+
+def write_table(rooms: Iterable[dict[str, Any]]) -> None:
+    """Put the figures into docs/testing.md; rooms that were not run keep theirs."""
+    begin, end = "<!-- mutants: begin -->", "<!-- mutants: end -->"
+    before, rest = DOCUMENT.read_text(encoding="utf-8").split(begin)
+    table, after = rest.split(end)
+    rows = {row.split("|")[1].strip(): row for row in table.strip().splitlines()[2:] if row.strip()}
+    for f in rooms:
+        rows[f["room"]] = (
+            f"| {f['room']} | {f['mutants']} | {f['killed']} | {f['share']} | {f['timeout']} "
+            f"| {f['equivalent']} | {f['left']} | {f['cpu']} |"
+        )
+    head = (
+        "| room | mutants | killed | share | of these by time | equivalent | left | CPU minutes |\n"
+        "|---|---|---|---|---|---|---|---|\n"
+    )
+    body = "\n".join(rows[room] for room in TESTS if room in rows)
+    DOCUMENT.write_text(f"{before}{begin}\n{head}{body}\n{end}{after}", encoding="utf-8")
+
+
+def main() -> None:
+    choice = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    choice.add_argument("rooms", nargs="*", choices=[*TESTS, []], help="all, if none is named")
+    choice.add_argument("--minutes", type=float, default=60, help="the longest for a room")
+    choice.add_argument("--report", action="store_true", help="only say what is known")
+    choice.add_argument("--record", action="store_true", help="write the figures into the docs")
+    chosen = choice.parse_args()
+    rooms = chosen.rooms or list(TESTS)
+    if not chosen.report:
+        os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+        os.environ["PYTHONPATH"] = str(SOURCE.parent)
+        sys.path.insert(0, str(SOURCE.parent))
+        os.chdir(ROOT)
+        for library in LIBRARIES:
+            importlib.import_module(library)
+        gc.collect()
+        gc.freeze()  # so that the forks share these pages
+        sys.dont_write_bytecode = False  # the forks reuse what pytest compiled
+        for room in rooms:
+            run_room(room, chosen.minutes)
+    figures = [report(room) for room in rooms]
+    if chosen.record:
+        write_table(figures)
+    sys.exit(1 if any(f["left"] for f in figures) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""When chains run on and when a fit is refused: one rule for every sampler, fixed in advance.
+
+The diagnostics of a seeded fit differ from one processor to the next, since rounding differs and
+chains amplify it. A fit that misses them narrowly is therefore run on instead of refused
+(docs/proofs/diagnostics.md has the rule, its reasons and what it leaves open).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.fitting.diagnostics import LARGEST_RHAT, LEAST_ESS, Diagnostics, diagnose
+
+Positions = NDArray[np.float64]  # (chains, draws, d)
+
+PATIENCE = 8  # times the asked length that any chains may take, however far they miss
+MOST = 64  # times the asked length that chains may take which miss narrowly
+
+
+def run_until_good(
+    run: Callable[[int], tuple[Positions, int]],
+    judged: Callable[[Positions], tuple[list[str], Any]],
+    most: int = MOST,
+) -> tuple[Positions, Diagnostics]:
+    """Double the run until its diagnostics pass or `goes_on` says no; the draws that are kept.
+
+    `run(k)` makes the chains k times as long as asked and gives every k-th draw, always as many
+    as were asked for, with the number of divergences over the whole run; a longer run begins with
+    the shorter one. `judged` gives names and numbers that chains are judged on.
+    """
+    times = 1
+    while True:
+        positions, divergences = run(times)
+        names, numbers = judged(positions)
+        found = diagnose(numbers, divergences, names, times)
+        if not found.failures or not goes_on(found, times, most):
+            return positions, found
+        times *= 2
+
+
+def goes_on(found: Diagnostics, times: int, most: int = MOST) -> bool:
+    """Whether a run that failed, `times` as long as asked, is to be made twice as long.
+
+    R-hat - 1 falls and ESS grows in proportion to the length, so a miss is narrow where the
+    longest run, `most / times` as long, can be expected to pass.
+    """
+    left = most / times
+    if left < 2 or found.diverged:
+        return False
+    if times < PATIENCE:
+        return True
+    attainable = found.draws > LEAST_ESS  # kept draws are worth about their number at most
+    agree = found.largest_rhat - 1.0 < left * (LARGEST_RHAT - 1.0)
+    return attainable and agree and found.least_ess_bulk > LEAST_ESS / left

@@ -1,0 +1,108 @@
+"""A census-scale categorical file like report M's: N = 1,857,505 records in about 300,625 cells.
+
+Real PUMS records of two states are far too few, so the file is drawn from a tree of two-way
+tables (record_pool.py): those of the prepared PUMS records where they are at hand, invented ones
+otherwise. Raising the tables to a power above 1 concentrates them; log K falls along a straight
+line in that power, which is how K is met. The file is public or invented, never confidential.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+import understudy as us
+
+Vector = NDArray[np.float64]
+Pair = tuple[int, int]
+
+RECORDS, CELLS = 1_857_505, 300_625
+TWELVE = (
+    *("CIT", "HIS", "MAR", "MIL", "OCC", "POB", "SCHL", "SEX"),
+    *("AWAG", "HICOV", "CAGE", "HHT"),
+)
+CLOSE = 0.03  # relative distance from the wanted number of cells at which the search stops
+
+
+def acs_categories(columns: Sequence[str] = us.ACS_VARIABLES) -> us.Categories:
+    """The variables of M Table 3.1 with their declared levels."""
+    codebook = us.acs_codebook()
+    levels = tuple(tuple(codebook[name].levels or ()) for name in columns)
+    return us.Categories(tuple(columns), levels, (pl.Int16(),) * len(columns))
+
+
+def population(
+    tables: Sequence[Vector], pairs: Sequence[Pair], categories: us.Categories,
+    records: int = RECORDS, cells: int = CELLS, seed: int = 1,
+) -> us.CrossTable:  # fmt: skip
+    """About `cells` occupied cells with `records` records; the seed decides all."""
+    power, table = 1.0, _drawn(tables, pairs, categories, records, 1.0, seed)
+    other, slope = 1.4, None
+    for _ in range(6):
+        if abs(np.log(table.cells / cells)) < CLOSE:
+            return table
+        if slope is not None:
+            other = power + np.log(cells / table.cells) / slope
+        tried = _drawn(tables, pairs, categories, records, other, seed)
+        slope = np.log(tried.cells / table.cells) / (other - power)
+        power, table = other, tried
+    return table
+
+
+def pums_tables(
+    survey: us.Survey, columns: Sequence[str] = us.ACS_VARIABLES
+) -> tuple[list[Vector], list[Pair]]:
+    """Shares of all two-way tables of prepared PUMS records."""
+    table = us.cross_tabulate(survey, us.categories_of(survey, columns))
+    sizes = table.categories.sizes
+    pairs = list(combinations(range(len(sizes)), 2))
+    found = []
+    for a, b in pairs:
+        places = table.codes[:, a].astype(np.int64) * sizes[b] + table.codes[:, b]
+        counts = np.bincount(places, table.counts, minlength=sizes[a] * sizes[b])
+        found.append(counts.reshape(sizes[a], sizes[b]) / table.n)
+    return found, pairs
+
+
+def invented_tables(sizes: Sequence[int], seed: int = 1) -> tuple[list[Vector], list[Pair]]:
+    """A chain of dependent columns: each row of a table is a draw from Dirichlet(0.4)."""
+    rng = np.random.default_rng(seed)
+    margin = rng.dirichlet(np.full(sizes[0], 0.8))
+    tables, pairs = [], []
+    for k in range(len(sizes) - 1):
+        rows = rng.dirichlet(np.full(sizes[k + 1], 0.4), sizes[k])
+        table = margin[:, None] * rows
+        tables.append(table)
+        pairs.append((k, k + 1))
+        margin = table.sum(axis=0)
+    return tables, pairs
+
+
+def margin_of(table: us.CrossTable, columns: Sequence[str]) -> us.CrossTable:
+    """The table of fewer columns."""
+    old = table.categories
+    places = [old.columns.index(name) for name in columns]
+    codes = table.codes[:, places]
+    cells, _ = us.distinct_cells(codes)
+    kept = us.Categories(
+        tuple(columns), tuple(old.levels[p] for p in places), tuple(old.dtypes[p] for p in places)
+    )
+    all_places = np.searchsorted(kept.places(cells), kept.places(codes))
+    counts = np.bincount(all_places, table.counts, minlength=len(cells))
+    return us.CrossTable(kept, cells, np.rint(counts).astype(np.int64))
+
+
+def _drawn(
+    tables: Sequence[Vector], pairs: Sequence[Pair], categories: us.Categories,
+    records: int, power: float, seed: int,
+) -> us.CrossTable:  # fmt: skip
+    if records < 1:
+        raise us.Refused("A population has at least one record.")
+    raised = [table**power for table in tables]
+    shares = [table / table.sum() for table in raised]
+    pool = us.draw_pool(shares, pairs, records, np.random.default_rng(seed), independent=0.0)
+    return us.CrossTable(categories, pool.codes, np.rint(pool.weights * records).astype(np.int64))

@@ -1,0 +1,258 @@
+"""Report M's simulation (chapters 2 and 3): ORI, MS and MODIPS on a census-scale table.
+
+Each replicate draws an original table from the true shares, then m = 5 tables by MS and by MODIPS
+at each epsilon and relation, and combines them (M eq. 3.1-3.3). Cells with the same true count
+are alike, so sums are kept by true count: no per-cell Monte Carlo noise is left in the biases, and
+the state of a run is small. A run that is stopped goes on where it was.
+
+Nothing here is confidential and nothing is released, so the noise is drawn by NumPy, with the law
+of OpenDP's integer Laplace noise (a difference of two geometric variables); the tests compare the
+two. At 500 replicates OpenDP would draw for days.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+import understudy as us
+
+Vector = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+EPSILONS = tuple(math.exp(k) for k in range(-6, 5))
+DATASETS = 5
+RELATIONS = ("add-remove", "replace")
+PRIOR = 0.5
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+# sums that a replicate adds for each method and true count
+SUMS = ("count", "square", "covered", "covered_or_empty", "empty", "empty_sets")
+
+
+@dataclass(frozen=True)
+class Method:
+    """ORI, MS, or MODIPS at one epsilon (the total over m data sets) and relation."""
+
+    name: str
+    epsilon: float = math.inf
+    relation: str = ""
+
+    @property
+    def scale(self) -> float:
+        """Of the noise in each data set; 0 without noise."""
+        if self.name != "MODIPS":
+            return 0.0
+        return us.Modips(self.epsilon, "observed", self.relation).scale(DATASETS)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """One method's figures: means over cells, and quantiles over cells, in records.
+
+    `bias`, `rmse`, `coverage` and `rmse_report` have one entry per class of cells; `cells` says how
+    many cells each class has and `true` how many records each of them. `rmse_report` adds a squared
+    bias of shares to a variance of counts, as the report prints it; `coverage_report` counts cells
+    that are empty in all sets as covered. `closed_form` is the mean |bias| by methods §8; `away` is
+    how many Monte Carlo errors the simulated bias is from it.
+    """
+
+    method: Method
+    size: float
+    true: Vector
+    cells: Vector
+    bias: Vector
+    rmse: Vector
+    rmse_report: Vector
+    coverage: Vector
+    coverage_report: float
+    closed_form: float
+    away: float
+    empty: float
+    empty_sets: float
+
+    def mean(self, what: str) -> float:
+        values = np.abs(self.bias) if what == "bias" else getattr(self, what)
+        return float(np.average(values, weights=self.cells))
+
+    def quantiles(self, what: str) -> Vector:
+        """10, 25, 50, 75 and 90 % quantiles over cells (Figure 3.2)."""
+        values = np.abs(self.bias) if what == "bias" else getattr(self, what)
+        order = np.argsort(values)
+        reached = np.cumsum(self.cells[order]) / self.cells.sum()
+        places = np.searchsorted(reached, QUANTILES)
+        return np.asarray(values[order][np.minimum(places, values.size - 1)], dtype=np.float64)
+
+
+def methods(epsilons: Sequence[float] = EPSILONS) -> list[Method]:
+    """ORI, MS, then MODIPS by relation and epsilon."""
+    private = [Method("MODIPS", e, relation) for relation in RELATIONS for e in epsilons]
+    return [Method("ORI"), Method("MS"), *private]
+
+
+def run(
+    counts: Counts,
+    replicates: int,
+    state: Path,
+    epsilons: Sequence[float] = EPSILONS,
+    seed: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> list[Summary]:
+    """Replicates of the simulation with true counts `counts`; `state` is where the sums are kept.
+
+    A later call with more replicates goes on from there; each replicate has its own seed.
+    """
+    if replicates < 1:
+        raise us.Refused("A study needs at least one replicate.")
+    true, place, cells = np.unique(counts, return_inverse=True, return_counts=True)
+    every = methods(epsilons)
+    key = json.dumps([int(counts.sum()), int(counts.size), list(epsilons), seed, DATASETS, SUMS])
+    done, sums = _read(state, key, (len(every), len(SUMS), true.size))
+    for number in range(done, replicates):
+        sums += one_replicate(counts, place, every, np.random.default_rng([seed, number]))
+        _write(state, key, number + 1, sums)
+        if progress is not None:
+            progress(number + 1)
+    used = max(done, replicates)
+    return [
+        summary(method, each, true, cells, used) for method, each in zip(every, sums, strict=True)
+    ]
+
+
+def one_replicate(
+    counts: Counts, place: Counts, every: Sequence[Method], rng: np.random.Generator
+) -> Vector:
+    """Sums by class of cells, (methods, SUMS, classes): M §2.2.6 steps 2 to 4."""
+    size = int(counts.sum())
+    original = rng.multinomial(size, counts / size)
+    found = np.empty((len(every), len(SUMS), int(place.max()) + 1))
+    for row, method in enumerate(every):
+        if method.name == "ORI":
+            sets = original[None, :].astype(np.float64)
+        else:
+            sets = synthetic_sets(original, method.scale, rng)
+        for column, values in enumerate(cell_figures(sets, counts, size)):
+            found[row, column] = np.bincount(place, values, minlength=found.shape[2])
+    return found
+
+
+def synthetic_sets(original: Counts, scale: float, rng: np.random.Generator) -> Vector:
+    """m tables of counts, (DATASETS, cells): MS where the scale of the noise is 0, else MODIPS."""
+    size = int(original.sum())
+    sets = np.empty((DATASETS, original.size))
+
+    def one_set(own: np.random.Generator) -> Counts:
+        basis: Vector | Counts = original
+        if scale > 0:
+            basis = us.rescaled_counts(original + integer_noise(original.size, scale, own), size)
+        return us.synthetic_counts(basis, size, PRIOR, own)
+
+    for row, drawn in zip(sets, us.side_by_side(one_set, rng.spawn(DATASETS)), strict=True):
+        row[:] = drawn
+    return sets
+
+
+def cell_figures(sets: Vector, true: Counts, size: int) -> list[Vector]:
+    """For each cell the entries of SUMS, from m tables (M eq. 3.1-3.3, in counts, not shares).
+
+    T = B/m + W, t with (m-1)(1 + mW/B)^2 degrees of freedom, W = mean of p(1-p)/N.
+    """
+    m = len(sets)
+    mean = sets.mean(axis=0)
+    within = (sets * (1 - sets / size)).mean(axis=0)
+    if m == 1:
+        half = t_quantile(np.full(mean.size, size - 1.0)) * np.sqrt(within)
+    else:
+        between = ((sets - mean) ** 2).sum(axis=0) / (m - 1) / m  # B/m
+        ratio = np.divide(within, between, out=np.full_like(mean, 1e6), where=between > 0)
+        half = t_quantile((m - 1) * (1 + ratio) ** 2) * np.sqrt(between + within)
+    covered = np.abs(mean - true) <= half
+    empty = mean == 0
+    return [
+        mean,
+        (mean - true) ** 2,
+        covered.astype(np.float64),
+        (covered | empty).astype(np.float64),
+        empty.astype(np.float64),
+        (sets == 0).mean(axis=0),
+    ]
+
+
+def integer_noise(size: int, scale: float, rng: np.random.Generator) -> Counts:
+    """Integer Laplace noise for simulations only: floors of exponentials are geometric."""
+    up = np.floor(rng.standard_exponential(size) * scale)
+    return (up - np.floor(rng.standard_exponential(size) * scale)).astype(np.int64)
+
+
+def t_quantile(degrees: Vector) -> Vector:
+    """97.5 % quantile of t by interpolation in 1/degrees (exact to 1e-6); degrees >= 4."""
+    return np.asarray(np.interp(1 / degrees, _GRID, _QUANTILES), dtype=np.float64)
+
+
+_GRID = np.linspace(0.0, 0.25, 4001)
+_QUANTILES = np.append(stats.norm.ppf(0.975), stats.t.ppf(0.975, 1 / _GRID[1:]))
+
+
+def summary(method: Method, sums: Vector, true: Counts, cells: Counts, replicates: int) -> Summary:
+    """Means over cells of a class and replicates, and the report's figures from them."""
+    size = float((true * cells).sum())
+    mean = sums / (replicates * cells)
+    bias = mean[0] - true
+    variance = np.maximum(mean[1] - bias**2, 0)
+    weights = cells.astype(np.float64)
+    expected = np.zeros(true.size)
+    if method.name != "ORI":
+        expected = class_bias(true, cells, PRIOR, method.scale)
+    # of the mean |bias|: cells as if independent, which is too much, for they add up to N
+    error = math.sqrt((weights * variance).sum() / replicates) / float(weights.sum())
+    side = np.where(expected < 0, -1.0, 1.0)
+    return Summary(
+        method,
+        size,
+        true.astype(np.float64),
+        weights,
+        bias,
+        np.sqrt(variance + bias**2),
+        np.sqrt(variance + (bias / size) ** 2),
+        mean[2],
+        float(np.average(mean[3], weights=weights)),
+        float(np.average(np.abs(expected), weights=weights)),
+        float(np.average(side * (bias - expected), weights=weights)) / error,
+        float(np.average(mean[4], weights=weights)),
+        float(np.average(mean[5], weights=weights)),
+    )
+
+
+def class_bias(true: ArrayLike, cells: ArrayLike, prior: float, scale: float) -> Vector:
+    """Closed form of the bias in records, for each class of cells (methods §8)."""
+    number = np.asarray(cells, dtype=np.int64)
+    # classes stand for their cells: the closed form needs every cell once
+    counts = np.repeat(np.asarray(true, dtype=np.float64), number)
+    size = int(counts.sum())
+    per_cell = us.modips_bias(counts / size, size, prior, scale) * size
+    return np.asarray(per_cell[np.cumsum(number) - 1], dtype=np.float64)
+
+
+def _read(state: Path, key: str, shape: tuple[int, ...]) -> tuple[int, Vector]:
+    if not state.exists():
+        return 0, np.zeros(shape)
+    with np.load(state) as kept:
+        if str(kept["key"]) != key or kept["sums"].shape != shape:
+            raise us.Refused(
+                f"`{state.name}` is of another study (other table, epsilons or seed); name "
+                "another folder, or remove it."
+            )
+        return int(kept["done"]), np.array(kept["sums"])
+
+
+def _write(state: Path, key: str, done: int, sums: Vector) -> None:
+    part = state.with_name(state.name + ".part.npz")
+    np.savez(part, key=np.array(key), done=done, sums=sums)
+    os.replace(part, state)  # all or nothing: a killed run keeps the last replicate

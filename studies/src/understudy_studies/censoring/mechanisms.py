@@ -1,0 +1,204 @@
+"""C §4 and §5 as computations: which mechanisms, on which data, and what is written down.
+
+A row is one mechanism on one database: its record bound, how many records it truncated or
+censored, and how near its one synthetic data set is to the confidential one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+import understudy as us
+from understudy_studies.censoring.mathematicians import mathematicians
+from understudy_studies.shared_fits import SharedFits, shared_fits
+
+Vector = NDArray[np.float64]
+Row = dict[str, Any]
+
+EPSILONS = (5.0, 4.0, 3.0)
+REFERENCE_EPSILONS = (3.0, 1.0, 0.5)
+DOWNSCALED = (4.0, 0.8)  # epsilon and c1 of C §4.4
+SHAPES = (0.5, 3.0)  # of the simulated outcome, C §4.1
+FIGURE_1 = (0.5, 2.0, 1.6)  # shapes and epsilon of C's Figure 1
+EARLIER_LEVEL = 0.96  # salaries of the application's earlier survey, relative to the later one
+NUMBERS = ("bound", "count", "u_m", "u_a", "mean", "median", "q15", "q90")
+NAMES = {"PH": "PH √n"}  # the histogram's bins, where rows are named for a reader
+CODEBOOK = us.Codebook({"y": us.Column("y", "sensitive", bounds=(0.0, 1.0))})
+
+
+@dataclass(frozen=True)
+class CensoringDesign:
+    """Sizes of the study. The paper does not say how many posterior draws its bounds rest on."""
+
+    n: int = 2000
+    application_n: int = 1601
+    predictors: str = "gender + age + weeks"
+    draws: int = 1000
+    chains: int = 2
+    warmup: int = 300
+
+    @property
+    def settings(self) -> us.SamplerSettings:
+        return us.SamplerSettings(self.draws, self.chains, self.warmup)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A mechanism with the name that the paper gives it (ours for ReferenceCensored)."""
+
+    name: str
+    epsilon: float | None
+    c1: float
+    mechanism: us.Mechanism
+
+
+def entries(reference: us.Survey, epsilons: tuple[float, ...], downscaled: bool) -> list[Entry]:
+    """Every mechanism of the comparison, in the order of the paper's figures."""
+    found = [
+        Entry("Unweighted", None, 1.0, us.Unweighted()),
+        Entry("Weighted", None, 1.0, us.Weighted()),
+    ]
+    for epsilon in epsilons:
+        found += [
+            Entry("Weighted-e", epsilon, 1.0, us.WeightedE(epsilon)),
+            Entry("Censor_w", epsilon, 1.0, us.Censored(epsilon)),
+            Entry("Censor_uw", epsilon, 1.0, us.Censored(epsilon, weighted=False)),
+            Entry("PH", epsilon, 1.0, us.PerturbedHistogram(epsilon, "sqrt")),
+            Entry("PH ln n", epsilon, 1.0, us.PerturbedHistogram(epsilon, "log")),
+        ]
+    for epsilon in REFERENCE_EPSILONS:
+        found.append(
+            Entry("ReferenceCensored", epsilon, 1.0, us.ReferenceCensored(epsilon, reference))
+        )
+    if downscaled:
+        epsilon, c1 = DOWNSCALED
+        found += [
+            Entry("Weighted", None, c1, us.Weighted(c1=c1)),
+            Entry("Weighted-e", epsilon, c1, us.WeightedE(epsilon, c1=c1)),
+            Entry("Censor_w", epsilon, c1, us.Censored(epsilon, c1=c1)),
+        ]
+    return found
+
+
+def simulated(shapes: tuple[float, float], n: int, rng: np.random.Generator) -> us.Survey:
+    return us.Survey(pl.DataFrame({"y": rng.beta(*shapes, n)}), codebook=CODEBOOK)
+
+
+def replicate(design: CensoringDesign, seed: int, number: int) -> dict[str, Any]:
+    """One database of C §4.1 and a reference of the same size, through all mechanisms."""
+    rng = np.random.default_rng([seed, number])
+    survey, reference = (simulated(SHAPES, design.n, rng) for _ in range(2))
+    fitter = shared_fits(survey, us.Beta("y"), design.settings, int(rng.integers(2**62)))
+    rows, _ = compare(fitter, survey, "y", entries(reference, EPSILONS, downscaled=True))
+    return {"replicate": number, "rows": rows}
+
+
+def application(design: CensoringDesign, seed: int) -> tuple[dict[str, Any], pl.DataFrame]:
+    """C §5: the rows of Table 2, and the salaries of every synthetic data set.
+
+    The reference of ReferenceCensored is an earlier survey: other persons, salaries 4 % lower.
+    """
+    survey = mathematicians(design.application_n, seed)
+    earlier = mathematicians(design.application_n, seed + 1, EARLIER_LEVEL)
+    model = us.BetaRegression("salary", design.predictors)
+    fitter = shared_fits(survey, model, design.settings, seed)
+    rows, columns = compare(fitter, survey, "salary", entries(earlier, (5.0,), downscaled=False))
+    return {"rows": rows}, pl.DataFrame(columns)
+
+
+def compare(
+    fitter: SharedFits, survey: us.Survey, outcome: str, compared: list[Entry]
+) -> tuple[list[Row], dict[str, Vector]]:
+    """A row for the confidential data and for each mechanism, and the values behind them."""
+    values = survey.frame([outcome])[outcome].to_numpy()
+    rows = [_row("Data", None, 1.0) | statistics(values)]
+    columns = {"Data": values}
+    weights: dict[float, Vector] = {}
+    for entry in compared:
+        row = _row(entry.name, entry.epsilon, entry.c1)
+        rows.append(row)
+        try:
+            released = entry.mechanism.release(fitter, 1)
+        except (
+            us.Refused
+        ) as refusal:  # failed diagnostics: nothing is released, and that is counted
+            row["refused"] = str(refusal)
+            continue
+        made = fitter.model.restore(released.generated[0], survey)[outcome].to_numpy()
+        largest, mean_square = us.ecdf_distance(values, made)
+        row |= {"u_m": largest, "u_a": mean_square, **statistics(made)}
+        columns[label(row)] = made
+        if released.fitted is None:
+            continue
+        row["bound"] = released.bounds.overall
+        if entry.name == "Weighted":
+            weights[entry.c1] = released.record_weights
+        if entry.name == "Weighted-e":
+            dropped = (weights[entry.c1] > 0) & (released.record_weights == 0)
+            row["count"] = int(dropped.sum())
+        elif entry.name in ("Censor_w", "Censor_uw", "ReferenceCensored"):
+            row["count"] = released.bounds.censored
+    return rows, columns
+
+
+def _row(mechanism: str, epsilon: float | None, c1: float) -> Row:
+    """A row without numbers yet; a mechanism that releases nothing stays so."""
+    numbers = dict.fromkeys(NUMBERS)
+    return {"mechanism": mechanism, "epsilon": epsilon, "c1": c1, **numbers, "refused": None}
+
+
+def statistics(values: Vector) -> Row:
+    """Mean, median, 15th and 90th quantile (C §4.3, Table 2)."""
+    q15, median, q90 = np.quantile(values, (0.15, 0.5, 0.9))
+    return {
+        "mean": float(values.mean()),
+        "median": float(median),
+        "q15": float(q15),
+        "q90": float(q90),
+    }
+
+
+def label(row: Row) -> str:
+    """`Censor_w, ε 4, c1 0.8`: a row's name in figures and tables."""
+    mechanism = str(row["mechanism"])
+    parts = [NAMES.get(mechanism, mechanism)]
+    if row["epsilon"] is not None:
+        parts.append(f"ε {row['epsilon']:g}")
+    if row["c1"] != 1:
+        parts.append(f"c1 {row['c1']:g}")
+    return ", ".join(parts)
+
+
+def figure_1_draws(design: CensoringDesign, seed: int) -> pl.DataFrame:
+    """Parameters under posterior, censored and reference-censored posterior (C Figure 1).
+
+    The paper does not say whether its example is weighted; this one is not (Censor_uw).
+    """
+    *shapes, epsilon = FIGURE_1
+    rng = np.random.default_rng([seed, 1, 1])
+    survey, reference = (simulated((shapes[0], shapes[1]), design.n, rng) for _ in range(2))
+    fitter = shared_fits(survey, us.Beta("y"), design.settings, seed)
+    frames = []
+    for name, mechanism in (
+        ("posterior", us.Unweighted()),
+        ("censored", us.Censored(epsilon, weighted=False)),
+        ("reference-censored", us.ReferenceCensored(epsilon, reference)),
+    ):
+        try:
+            fitted = mechanism.release(fitter, 1).fitted
+        except us.Refused:  # failed diagnostics: one curve less
+            continue
+        if isinstance(fitted, us.Posterior):
+            drawn = {key: value.reshape(-1) for key, value in fitted.draws.items()}
+            frames.append(pl.DataFrame(drawn).with_columns(density=pl.lit(name)))
+    return pl.concat(frames)
+
+
+def settings_of(design: CensoringDesign, seed: int, version: str) -> dict[str, Any]:
+    """What the stored replicates depend on."""
+    return {"study": "censoring", "seed": seed, "version": version, **asdict(design)}

@@ -1,0 +1,108 @@
+"""A survey shaped like T's application (§3): n = 10,355, nearly non-informative weights.
+
+The public use file is not part of this package. Cell sizes and mean salaries are the "Sample"
+columns of T's Tables 2 and 3; salaries are lognormal around them. The size measure hardly
+depends on salary (T: correlation of salary and weight .09), and varies by lognormal noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import understudy as us
+from understudy_studies.private_tables.cells import CELLS, FIELDS, GENDERS, CellTable
+from understudy_studies.private_tables.paper_files import paper_files
+from understudy_studies.private_tables.published import application_table
+from understudy_studies.private_tables.replicate import released_rows, unweighted_bounds
+
+RECORDS = 10_355
+SALARY_SCALE, SIZE_SCALE, DEPENDENCE = 0.55, 0.5, -0.09
+STATISTICS = ["count", "mean(salary)"]
+
+
+def application_survey(seed: int = 1, n: int = RECORDS) -> us.Survey:
+    """The simulated stand-in for the Survey of Doctorate Recipients' public use file."""
+    rng = np.random.default_rng([seed, 2017])
+    sizes, means = (_cells(number) for number in (2, 3))
+    cells = np.rint(sizes).astype(np.int64)
+    field = np.repeat(np.repeat(FIELDS, len(GENDERS)), cells)
+    gender = np.repeat(np.tile(GENDERS, len(FIELDS)), cells)
+    deviation = SALARY_SCALE * rng.standard_normal(cells.sum())
+    salary = np.exp(np.repeat(np.log(means), cells) - SALARY_SCALE**2 / 2 + deviation)
+    size = np.exp(DEPENDENCE * deviation + SIZE_SCALE * rng.standard_normal(cells.sum()))
+    drawn = us.stratified_pps(field, size, us.proportional_allocation(field, n), rng)
+    frame = pl.DataFrame({"field": field, "gender": gender, "salary": salary})[drawn.index]
+    by_field: dict[Any, float] = dict(
+        zip(FIELDS, cells.reshape(-1, 2).sum(axis=1).astype(float).tolist(), strict=True)
+    )
+    book = replace(
+        us.doctorate_codebook(),
+        population_size=float(cells.sum()),
+        population_by={"field": by_field},
+    )
+    weighted = frame.with_columns(pl.Series("weight", drawn.weight))
+    return us.Survey(weighted, us.Design(weight="weight", strata="field"), book)
+
+
+def run_application(
+    out: Path, models: Mapping[str, us.Model], bound: float, draws: int, seed: int
+) -> None:
+    """One release by each method, T's Tables 2 and 3: application.parquet and bounds.
+
+    The files of FBS and FBP are tabulated by the recommended formulas and by the paper's.
+    """
+    survey = application_survey(seed)
+    by = ["field", "gender"]
+    epsilon = 6 * bound
+    tables = {"Sample": us.tabulate(survey, STATISTICS, by=by, margins=True)}
+    noisy = us.laplace_table(survey, STATISTICS, by, epsilon, seed=seed).table
+    tables["Laplace"] = noisy.with_columns(se="replicate_se")
+    bounds = {}
+    for name, model in models.items():
+        result = us.synthesize(survey, model, us.Weighted(bound=bound), 3, seed, draws=draws)
+        tables[name] = us.tabulate(
+            result.datasets, STATISTICS, by=by, margins=True, combine="partial"
+        )
+        tables[f"{name} paper"] = _by_the_paper(name, result, model, survey, seed)
+        bounds[f"{name}_bounds"] = result.record_bounds
+        bounds[f"{name}_unweighted"] = unweighted_bounds(result)
+        low, high = (result.weights.low, result.weights.high) if result.weights else (0.0, 0.0)
+        bounds[f"{name}_range"] = np.array([low, high])
+    columns = ["field", "gender", "statistic", "estimate", "se"]
+    rows = [t.select(columns).with_columns(method=pl.lit(k)) for k, t in tables.items()]
+    np.savez_compressed(out / "application.npz", **bounds)  # type: ignore[arg-type]
+    pl.concat(rows).write_parquet(out / "application.parquet")
+
+
+def _by_the_paper(
+    name: str, result: us.Synthesis, model: us.Model, survey: us.Survey, seed: int
+) -> pl.DataFrame:
+    files = paper_files(result, model, survey, 3, seed)
+    key = (name, "Weighted", 0.0, 3, "paper")
+    return pl.concat(
+        pl.DataFrame(
+            {
+                "field": [f for f, _ in CELLS],
+                "gender": [g for _, g in CELLS],
+                "statistic": [statistic] * len(CELLS),
+                "estimate": found.value,
+                "se": found.se,
+            }
+        )
+        for *_, statistic, found in released_rows(key, CellTable(survey.frame()), files)
+    )
+
+
+def _cells(number: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The 16 cells of the "Sample" column, field by field, men first."""
+    table = application_table(number)
+    inner = [(f, g) for f, g in CELLS if "All" not in (f, g)]
+    wanted = pl.DataFrame({"field": [f for f, _ in inner], "gender": [g for _, g in inner]})
+    joined = wanted.join(table, on=["field", "gender"], how="left", maintain_order="left")
+    return joined["Sample_est"].to_numpy()

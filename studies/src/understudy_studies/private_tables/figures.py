@@ -1,0 +1,204 @@
+"""T's Figures 1 to 17, from the replicates of the private-tables study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+import understudy as us
+from understudy_studies.private_tables.published import FIGURE_OF
+
+Floats = NDArray[np.float64]
+STATISTICS = {"count": "counts", "mean(salary)": "mean salaries"}
+COLOUR = {"FBS": us.COLOURS[2], "FBP": us.COLOURS[1], "Laplace": us.COLOURS[0]}
+Drawn = list[tuple[str, str]]
+
+
+def draw_all(
+    out: Path, rows: pl.DataFrame, cells: pl.DataFrame, pictures: dict[str, Floats]
+) -> Drawn:
+    """All figures that the data allow: (file, caption)."""
+    drawn: Drawn = []
+    if (out / "application.npz").exists():
+        drawn += _application(out)
+    drawn.append(_bounds(out, "figure03", pictures, "Figure 3: record bounds in the simulation"))
+    drawn += _weights(out, pictures)
+    first = rows.filter(pl.col("replicate") == 0)
+    drawn += _ratios(out, first)
+    for (m, bound), number in sorted(FIGURE_OF.items(), key=lambda item: item[1]):
+        drawn += _coverage(out, cells, m, bound, number)
+    return drawn
+
+
+def _panels(columns: int) -> tuple[Any, Any]:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, columns, figsize=(4.2 * columns, 3.6), layout="constrained")
+    return figure, np.atleast_1d(axes)
+
+
+def _save(figure: Any, out: Path, name: str, caption: str) -> tuple[str, str]:
+    import matplotlib.pyplot as plt
+
+    us.save_figure(figure, out / name)
+    plt.close(figure)
+    return f"{name}.svg", caption
+
+
+def _violins(axis: Any, values: dict[str, Floats]) -> None:
+    parts = axis.violinplot(list(values.values()), showmedians=True, widths=0.8)
+    for body, name in zip(parts["bodies"], values, strict=True):
+        body.set_facecolor(COLOUR.get(name.split()[0], us.COLOURS[3]))
+        body.set_alpha(0.6)
+    axis.set_xticks(range(1, len(values) + 1), list(values))
+    axis.grid(axis="y")
+
+
+def _bounds(out: Path, name: str, pictures: dict[str, Floats], caption: str) -> tuple[str, str]:
+    with us.house_style():
+        figure, axes = _panels(2)
+        for axis, model in zip(axes, ("FBS", "FBP"), strict=True):
+            values = {f"{model} weighted": pictures[f"{model}_bounds"]}
+            if f"{model}_unweighted" in pictures:
+                values = {f"{model} unweighted": pictures[f"{model}_unweighted"], **values}
+            _violins(axis, values)
+            axis.set_ylabel("largest |contribution| of a record")
+        return _save(figure, out, name, caption)
+
+
+def _application(out: Path) -> Drawn:
+    pictures = dict(np.load(out / "application.npz"))
+    drawn = [_bounds(out, "figure01", pictures, "Figure 1: record bounds, application stand-in")]
+    rows = pl.read_parquet(out / "application.parquet")
+    sample = rows.filter(pl.col("method") == "Sample").select(
+        "field", "gender", "statistic", pl.col("estimate").alias("own")
+    )
+    joined = rows.join(sample, on=["field", "gender", "statistic"]).with_columns(
+        rmse=((pl.col("estimate") - pl.col("own")) ** 2 + pl.col("se") ** 2).sqrt()
+    )
+    with us.house_style():
+        figure, axes = _panels(2)
+        for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
+            part = joined.filter(pl.col("statistic") == statistic)
+            shown = ("FBS paper", "FBP paper", "FBS", "FBP", "Laplace")
+            _violins(axis, {m: _values(part, "method", m, "rmse") for m in shown})
+            axis.tick_params(axis="x", labelsize=7)
+            axis.set(title=title, ylabel="RMSE against the sample", yscale="log")
+        caption = "Figure 2: RMSE over 27 cells, application stand-in"
+        return [*drawn, _save(figure, out, "figure02", caption)]
+
+
+def _values(rows: pl.DataFrame, column: str, name: str, value: str) -> Floats:
+    return rows.filter(pl.col(column) == name)[value].to_numpy()
+
+
+def _weights(out: Path, pictures: dict[str, Floats]) -> Drawn:
+    drawn = []
+    own = ("confidential_y", "confidential_w", "confidential")
+    plans = {
+        "figure04": [own, *((f"{m}_y", f"{m}_smoothed", f"{m}, smoothed") for m in ("FBS", "FBP"))],
+        "figure08": [own, ("FBS_y", "FBS_synthesized", "FBS, synthesized"),
+                     ("FBS_y", "FBS_smoothed", "FBS, smoothed")],
+        "figure09": [own, ("FBP_y", "FBP_synthesized", "FBP, synthesized"),
+                     ("FBP_y", "FBP_smoothed", "FBP, smoothed")],
+    }  # fmt: skip
+    for name, panels in plans.items():
+        with us.house_style():
+            figure, axes = _panels(3)
+            for axis, (y, w, title) in zip(axes, panels, strict=True):
+                axis.plot(
+                    pictures[y], pictures[w], ".", markersize=3, color=us.COLOURS[1], alpha=0.5
+                )
+                axis.set(title=title, xlabel="salary", ylabel="weight", xscale="log", yscale="log")
+                axis.xaxis.set_minor_formatter("")
+                axis.yaxis.set_minor_formatter("")
+            caption = f"Figure {int(name[-2:])}: salaries and weights"
+            drawn.append(_save(figure, out, name, caption))
+    return drawn
+
+
+def _ratios(out: Path, first: pl.DataFrame) -> Drawn:
+    """Figures 5 to 7: RMSE of one sample's tables over the sample's own, 27 cells."""
+    squared = (pl.col("estimate") - pl.col("truth")) ** 2 + pl.col("se") ** 2
+    rows = first.filter((pl.col("formulas") == "paper") | (pl.col("model") == "Sample"))
+    rows = rows.with_columns(rmse=squared.sqrt())
+    key = ["statistic", "field", "gender"]
+    own = rows.filter(pl.col("model") == "Sample").select(*key, pl.col("rmse").alias("own"))
+    rows = rows.join(own, on=key).with_columns(ratio=pl.col("rmse") / pl.col("own"))
+    three = rows.filter((pl.col("m") == 3) & pl.col("epsilon").sub(10.8).abs().lt(1e-6))
+    both = pl.concat([three, rows.filter(pl.col("model") == "Laplace")])
+    drawn = [
+        _ratio_figure(out, "figure05", {"": both}, list(COLOUR), "Figure 5: RMSE ratios, m = 3")
+    ]
+    for name, bound in (("figure06", 1.8), ("figure07", 3.4)):
+        parts = {
+            f"m = {m}": rows.filter(
+                (pl.col("m") == m) & pl.col("epsilon").sub(2 * m * bound).abs().lt(1e-6)
+            ).filter(pl.col("mechanism") == "Weighted")
+            for m in (1, 3, 5)
+        }
+        parts = {label: part for label, part in parts.items() if part.height}
+        if parts:
+            caption = f"Figure {name[-1]}: RMSE ratios by m, bound {bound}"
+            drawn.append(_ratio_figure(out, name, parts, ["FBS", "FBP"], caption))
+    return drawn
+
+
+def _ratio_figure(
+    out: Path, name: str, parts: dict[str, pl.DataFrame], models: list[str], caption: str
+) -> tuple[str, str]:
+    with us.house_style():
+        figure, axes = _panels(2)
+        for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
+            values = {
+                f"{model} {label}".strip(): _values(
+                    part.filter(pl.col("statistic") == statistic), "model", model, "ratio"
+                )
+                for label, part in parts.items()
+                for model in models
+            }
+            _violins(axis, values)
+            axis.tick_params(axis="x", labelsize=7)
+            axis.axhline(1.0, color=us.COLOURS[6], linestyle="--", linewidth=1)
+            axis.set(title=title, ylabel="RMSE over the sample's")
+            if "Laplace" in models:
+                axis.set_yscale("log")
+        return _save(figure, out, name, caption)
+
+
+def _coverage(out: Path, cells: pl.DataFrame, m: int, bound: float, number: int) -> Drawn:
+    part = cells.filter(
+        (pl.col("mechanism") == "Weighted")
+        & (pl.col("m") == m)
+        & pl.col("epsilon").sub(2 * m * bound).abs().lt(1e-6)
+        & (pl.col("field") != "All")
+    )
+    if not part.height:
+        return []
+    with us.house_style():
+        figure, axes = _panels(2)
+        for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
+            for model in ("FBS", "FBP"):
+                for formulas, marker in (("paper", "o"), ("recommended", "+")):
+                    chosen = part.filter(
+                        (pl.col("model") == model)
+                        & (pl.col("formulas") == formulas)
+                        & (pl.col("statistic") == statistic)
+                    )
+                    axis.plot(
+                        chosen["coverage"].to_numpy(),
+                        chosen["cv"].to_numpy(),
+                        marker,
+                        color=COLOUR[model],
+                        markersize=4,
+                        label=f"{model}, {formulas}",
+                    )
+            axis.axvline(0.95, color=us.COLOURS[6], linestyle="--", linewidth=1)
+            axis.set(title=title, xlabel="coverage", ylabel="CV", xlim=(0, 1.03))
+        axes[0].legend(fontsize=7)
+        caption = f"Figure {number}: coverage and CV, m = {m}, bound {bound}"
+        return [_save(figure, out, f"figure{number}", caption)]

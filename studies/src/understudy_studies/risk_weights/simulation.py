@@ -1,0 +1,160 @@
+"""R §2.4 as a computation: one simulated file of counts, every synthesizer, both controls.
+
+The controls are those of methods: the unweighted synthesizer a second time with another seed, and
+a constant weight equal to the mean of the Marginal's or of the Pairwise's weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+import understudy as us
+from understudy_studies.shared_fits import shared_fits
+
+Vector = NDArray[np.float64]
+Row = dict[str, Any]
+
+RADII = (0.30, 0.25, 0.20, 0.15)
+DATASETS = (1, 5, 10, 20, 30)
+SHOWN = 20  # data sets of every result but Table 6
+HARD = 0.15  # the radius of R's Figure 5b and supplement §6
+RISE = 0.2  # of risk, for the whack-a-mole count
+APART = 500_000  # between the seeds of two synthesizers of one file
+
+SYNTHESIZER, AGAIN = "Synthesizer", "Synthesizer again"
+PAIRWISE = f"Pairwise r={HARD:.0%}"
+CONSTANT_PAIRWISE, CONSTANT_MARGINAL = "Constant, mean of Pairwise", "Constant, mean of Marginal"
+
+
+@dataclass(frozen=True)
+class SimulationDesign:
+    """Sizes; n = 1000 is R's."""
+
+    n: int = 1000
+    draws: int = 1000
+    chains: int = 2
+    warmup: int = 200
+
+    @property
+    def settings(self) -> us.SamplerSettings:
+        return us.SamplerSettings(self.draws, self.chains, self.warmup)
+
+
+def marginal(radius: float) -> str:
+    return f"Marginal r={radius:.0%}"
+
+
+def simulated_counts(n: int, rng: np.random.Generator) -> Vector:
+    """0.7 NB(100, 20) + 0.3 NB(100, 5) (R eq. 5), as a gamma mixture of Poissons."""
+    phi = np.where(rng.random(n) < 0.7, 20.0, 5.0)
+    return rng.poisson(100.0 * rng.gamma(phi) / phi).astype(np.float64)
+
+
+def replicate(design: SimulationDesign, seed: int, number: int) -> Row:
+    """Rows by synthesizer, rows of Table 6, and for the first file each record's risk."""
+    rng = np.random.default_rng([seed, number])
+    y = simulated_counts(design.n, rng)
+    made = synthetic_counts(design, y, 1000 * seed + number)
+    risks = {name: _risks(y, sets[:SHOWN], radii_of(name)) for name, sets in made.items()}
+    before = risks[SYNTHESIZER][HARD]
+    riskiest = np.argsort(-_risks(y, None, (HARD,))[HARD], kind="stable")[: max(1, len(y) // 100)]
+    rows = []
+    for name, sets in made.items():
+        distance = np.array([us.ecdf_distance(y, one) for one in sets[:SHOWN]]).mean(axis=0)
+        intervals = us.bootstrap_intervals(sets[:SHOWN], rng=rng, replicates=200)
+        for radius in radii_of(name):
+            risk = risks[name][radius]
+            row = {"name": name, "radius": radius, "U_m": distance[0], "U_a": distance[1]}
+            row |= {"mean risk": risk.mean(), "max risk": risk.max()}
+            row |= {"IQR": float(np.subtract(*np.quantile(risk, [0.75, 0.25])))}
+            row |= {"riskiest": risk[riskiest].mean()}
+            hard = radius == HARD and name != SYNTHESIZER
+            row |= {"rising": us.whack_a_mole(before, risk, RISE).count if hard else None}
+            for found in intervals:
+                row |= _interval(found)
+            rows.append(row)
+    data = _risks(y, None, RADII)
+    rows += [
+        {"name": "Data", "radius": r, "mean risk": v.mean(), "max risk": v.max(),
+         "riskiest": v[riskiest].mean()} for r, v in data.items()
+    ]  # fmt: skip
+    result: Row = {"replicate": number, "rows": _plain(rows)}
+    result["table 6"] = _plain(_table_6(y, made, rng))
+    if number == 0:
+        result["y"] = y.tolist()
+        by_radius = {f"Data|{r}": v for r, v in data.items()}
+        by_radius |= {f"{name}|{r}": v for name, found in risks.items() for r, v in found.items()}
+        result["risks"] = {name: np.round(v, 6).tolist() for name, v in by_radius.items()}
+    return result
+
+
+def synthetic_counts(design: SimulationDesign, y: Vector, seed: int) -> dict[str, list[Vector]]:
+    """max(DATASETS) synthetic columns by every synthesizer and control.
+
+    Each has random numbers of its own. With shared ones, weighted and unweighted runs would move
+    together and rise less than a second run of the unweighted synthesizer by that alone.
+    """
+    survey, model = us.Survey(pl.DataFrame({"y": y.astype(np.int64)})), us.NegativeBinomial("y")
+    fitter = shared_fits(survey, model, design.settings, seed)
+    mechanisms: dict[str, us.Mechanism] = {SYNTHESIZER: us.Unweighted(), AGAIN: us.Unweighted()}
+    mechanisms |= {marginal(radius): us.MarginalRisk((), radius) for radius in RADII}
+    mechanisms[PAIRWISE] = us.PairwiseRisk((), HARD)
+    mechanisms[f"3-way r={HARD:.0%}"] = us.QWayRisk((), HARD, 3)
+    for name, like in ((CONSTANT_PAIRWISE, us.PairwiseRisk), (CONSTANT_MARGINAL, us.MarginalRisk)):
+        mechanisms[name] = us.ConstantWeight(float(like((), HARD).settle(fitter)[0].mean()))
+    made = {}
+    for number, (name, mechanism) in enumerate(mechanisms.items()):
+        own = shared_fits(survey, model, design.settings, seed + APART * number)
+        generated = mechanism.release(own, max(DATASETS)).generated
+        made[name] = [np.asarray(one["y"], dtype=np.float64) for one in generated]
+    return made
+
+
+def radii_of(name: str) -> tuple[float, ...]:
+    """At which radii a synthesizer's risk is measured: the Marginal's own, R's four for S."""
+    if name == SYNTHESIZER:
+        return RADII
+    own = [radius for radius in RADII if name == marginal(radius)]
+    return tuple(own) or (HARD,)
+
+
+def _risks(y: Vector, sets: list[Vector] | None, radii: tuple[float, ...]) -> dict[float, Vector]:
+    confidential = pl.DataFrame({"y": y})
+    synthetic = None if sets is None else [pl.DataFrame({"y": one}) for one in sets]
+    return {
+        radius: us.identification_risk(confidential, synthetic, known=(), target="y", radius=radius)
+        for radius in radii
+    }
+
+
+def _table_6(y: Vector, made: dict[str, list[Vector]], rng: np.random.Generator) -> list[Row]:
+    rows = []
+    for found in us.bootstrap_intervals(y, rng=rng, replicates=500):
+        rows.append({"name": "Data", "L": 0, "statistic": found.statistic, **_limits(found)})
+    for name in (SYNTHESIZER, marginal(0.20)):
+        for count in DATASETS:
+            for found in us.bootstrap_intervals(made[name][:count], rng=rng, replicates=200):
+                row = {"name": name, "L": count, "statistic": found.statistic}
+                rows.append({**row, **_limits(found)})
+    return rows
+
+
+def _limits(found: Any) -> Row:
+    return {"estimate": found.estimate, "lower": found.lower, "upper": found.upper,
+            "length": found.length}  # fmt: skip
+
+
+def _interval(found: Any) -> Row:
+    return {f"{found.statistic} {part}": value for part, value in _limits(found).items()}
+
+
+def _plain(rows: list[Row]) -> list[Row]:
+    """NumPy numbers as Python ones, for JSON."""
+    return [
+        {k: v.item() if isinstance(v, np.generic) else v for k, v in row.items()} for row in rows
+    ]

@@ -1,0 +1,151 @@
+"""The tables of the study of paper R: ours beside the published numbers, with their spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import understudy as us
+from understudy_studies.risk_weights import application as ce
+from understudy_studies.risk_weights import simulation as nb
+from understudy_studies.risk_weights.published import (
+    APPLICATION_ECDF,
+    RISK_COLUMNS,
+    RISK_IQR,
+    SIMULATION_ECDF,
+    TABLE_2,
+    TABLE_3,
+    TABLE_4,
+    TABLE_6,
+)
+
+Row = dict[str, Any]
+MEASURES = ("U_m", "U_a", "mean risk", "riskiest", "rising", "max risk", "IQR")
+RISE = 0.25  # R's highlighted records in the application
+
+
+def simulation_rows(found: Sequence[Row]) -> pl.DataFrame:
+    """One row per replicate, synthesizer and radius."""
+    rows = [{"replicate": one["replicate"], **row} for one in found for row in one["rows"]]
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def simulation_ecdf(rows: pl.DataFrame) -> pl.DataFrame:
+    """R Table 5 and supplement Table 2: U_m and U_a over the simulated files."""
+    out = []
+    once = rows.drop_nulls("U_m").unique(["replicate", "name"], maintain_order=True)
+    for name in once["name"].unique(maintain_order=True):
+        part = once.filter(pl.col("name") == name)
+        for place, measure in enumerate(("U_m", "U_a")):
+            published = SIMULATION_ECDF.get(name)
+            out.append(
+                {"synthesizer": name, "measure": measure,
+                 "published": None if published is None else published[place],
+                 **band(part[measure])}
+            )  # fmt: skip
+    return pl.DataFrame(out, infer_schema_length=None)
+
+
+def simulation_risk(rows: pl.DataFrame) -> pl.DataFrame:
+    """Risk at r = 15 % with the controls: mean, the riskiest percent, records that rise."""
+    out = []
+    hard = rows.filter(pl.col("radius") == nb.HARD)
+    for name in hard["name"].unique(maintain_order=True):
+        part = hard.filter(pl.col("name") == name)
+        for measure in MEASURES[2:]:
+            values = part[measure].drop_nulls()
+            if len(values):
+                out.append({"synthesizer": name, "measure": measure, **band(values)})
+    return pl.DataFrame(out, infer_schema_length=None)
+
+
+def table_6(found: Sequence[Row]) -> pl.DataFrame:
+    """R Table 6: estimate and interval length of mean and median by L."""
+    rows = pl.DataFrame([row for one in found for row in one["table 6"]])
+    out = []
+    for (name, count, statistic), part in rows.group_by(
+        ["name", "L", "statistic"], maintain_order=True
+    ):
+        published = TABLE_6[str(name), int(str(count))]
+        value, lower, upper = published[:3] if statistic == "mean" else published[3:]
+        for measure, theirs in (("estimate", value), ("length", upper - lower)):
+            key = {"synthesizer": name, "L": count, "statistic": statistic, "measure": measure}
+            out.append({**key, "published": round(theirs, 2), **band(part[measure])})
+    return pl.DataFrame(out)
+
+
+def application_ecdf(found: Sequence[Row]) -> pl.DataFrame:
+    """R Table 7, supplement Tables 1 and 3, with the controls and topcoding."""
+    rows = []
+    coded = found[0]["topcoded"]
+    for one in [{"name": "Topcoding", **coded}, *found[1:]]:
+        published = APPLICATION_ECDF.get(one["name"], (None, None))
+        rows.append({"synthesizer": one["name"], "U_m": one["U_m"], "U_m published": published[0],
+                     "U_a": one["U_a"], "U_a published": published[1]})  # fmt: skip
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def application_risk(found: Sequence[Row]) -> pl.DataFrame:
+    """Mean, IQR, maximum, riskiest percent, share above .5, and records that rise by .25."""
+    data = np.asarray(found[0]["risk"])
+    riskiest = np.argsort(-data, kind="stable")[: max(1, len(data) // 100)]
+    before = np.asarray(found[1]["risk"])
+    rows = []
+    coded = {"name": "Topcoding", "risk": found[0]["topcoded"]["risk"]}
+    for one in [found[0], coded, *found[1:]]:
+        risk = np.asarray(one["risk"])
+        compared = one["name"] not in ("Data", "Topcoding", ce.SYNTHESIZER)
+        rows.append(
+            {"synthesizer": one["name"], "mean": risk.mean(),
+             "IQR": float(np.subtract(*np.quantile(risk, [0.75, 0.25]))),
+             "IQR published": RISK_IQR.get(one["name"]), "max": risk.max(),
+             "riskiest 1 %": risk[riskiest].mean(), "share above 0.5": (risk > 0.5).mean(),
+             "rising by 0.25": us.whack_a_mole(before, risk, RISE).count if compared else None,
+             "mean weight": float(np.mean(one["weights"])) if "weights" in one else None}
+        )  # fmt: skip
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def application_intervals(found: Sequence[Row]) -> pl.DataFrame:
+    """R Table 4 and Figure 10: estimates and intervals."""
+    rows = []
+    for one in found:
+        for line in one["intervals"]:
+            published = TABLE_4.get((one["name"], line["statistic"]), (None, None, None))
+            names = ("published", "published lower", "published upper")
+            theirs = dict(zip(names, published, strict=True))
+            rows.append({"synthesizer": one["name"], **line, **theirs})
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def top_ten(found: Sequence[Row], largest: bool) -> pl.DataFrame:
+    """R Table 2 (riskiest records) or Table 3 (largest incomes); ours, then the published."""
+    columns = {one["name"]: np.asarray(one["risk"]) for one in found}
+    columns["Topcoding"] = np.asarray(found[0]["topcoded"]["risk"])
+    by = np.asarray(found[0]["income"]) if largest else columns["Data"]
+    order = np.argsort(-by, kind="stable")[:10]
+    published = np.array(TABLE_3 if largest else TABLE_2)
+    ours = {name: columns[name][order] for name in (*RISK_COLUMNS, ce.PAIRWISE)}
+    theirs = {f"{name} published": published[: len(order), k]
+              for k, name in enumerate(RISK_COLUMNS)}  # fmt: skip
+    return pl.DataFrame({"place": np.arange(1, len(order) + 1), **ours, **theirs})
+
+
+def convergence_table(found: Sequence[Row]) -> pl.DataFrame:
+    """R-hat and bulk ESS of every predictive quantity of every fit."""
+    return pl.DataFrame(
+        [
+            {"synthesizer": one["name"], **line}
+            for one in found[1:]
+            for line in one["convergence"]["quantities"]
+        ]
+    )
+
+
+def band(values: pl.Series) -> dict[str, float]:
+    """Median and the 5 and 95 % quantiles over the simulated files."""
+    low, middle, high = np.quantile(values.drop_nulls().to_numpy(), [0.05, 0.5, 0.95])
+    return {"median": float(middle), "5 %": float(low), "95 %": float(high)}

@@ -1,0 +1,107 @@
+"""The figures of the study of paper V: its Figures 1 to 5, and the ROC of the two measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+import understudy as us
+from understudy_studies.verification.tables import FEWEST, auc, roc, scores_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+GREY, BLUE, ORANGE, GREEN, PINK, SKY, VERMILION = us.COLOURS
+BOX = (BLUE, ORANGE, GREEN)
+WIDTH = 5.4
+STEP = 4.2  # between groups of n_k
+
+
+def median_figure(rows: pl.DataFrame, sizes: Sequence[int], partitions: Sequence[int]) -> Figure:
+    """V's figures: box plots of posterior medians and r_full, a panel for each alpha."""
+    from matplotlib.figure import Figure
+
+    alphas = rows["alpha"].unique(maintain_order=True).to_list()
+    repeats = rows["replicate"].n_unique()
+    with us.house_style():
+        figure = Figure(figsize=(WIDTH, 0.9 + 1.75 * len(alphas)), layout="constrained")
+        axes = figure.subplots(len(alphas), 1, sharex=True, squeeze=False)[:, 0]
+        for axis, alpha in zip(axes, alphas, strict=True):
+            axis.grid(axis="y")
+            for group, n_k in enumerate(sizes):
+                for place, m in enumerate(partitions):
+                    part = rows.filter(n_k=n_k, M=m, alpha=alpha)
+                    at = STEP * group + place
+                    drawn = axis.boxplot(
+                        [part["median"].to_numpy()],
+                        positions=[at],
+                        widths=0.7,
+                        patch_artist=True,
+                        flierprops={"markersize": 2, "markeredgecolor": "#777777"},
+                        medianprops={"color": "black"},
+                    )
+                    drawn["boxes"][0].set(facecolor=BOX[place % 3], alpha=0.45)
+                    if group == 0 and axis is axes[0]:
+                        drawn["boxes"][0].set_label(f"medians, M = {m}")
+                    axis.plot(at, part["inside"].mean(), "D", color=VERMILION, markersize=5.5,
+                              markeredgecolor="white", markeredgewidth=0.8, zorder=5,
+                              label="r_full" if group == place == 0 and axis is axes[0] else None,
+                              linestyle="none")  # fmt: skip
+            axis.set_ylim(-0.03, 1.03)
+            axis.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+            axis.set_title(f"α = {alpha:g}", fontsize=10, loc="left")
+        middle = (len(partitions) - 1) / 2
+        axes[-1].set_xticks(
+            [STEP * group + middle for group in range(len(sizes))],
+            [f"n_k = {n_k:,}" for n_k in sizes],
+        )
+        axes[-1].tick_params(axis="x", length=0)
+        figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=9)
+        us.figure_footer(
+            figure, f"{repeats} repeats; box: quartiles, whiskers: 1.5 of their distance"
+        )
+    return figure
+
+
+def roc_figure(rows: pl.DataFrame) -> Figure:
+    """Discrepancy and agreement at equal epsilon: a row per estimand, a column per alpha."""
+    from matplotlib.figure import Figure
+
+    estimands = rows["estimand"].unique(maintain_order=True).to_list()
+    alphas = rows["alpha"].unique(maintain_order=True).to_list()
+    looks = {
+        "discrepancy": (BLUE, "-", "discrepancy"),
+        "agreement": (VERMILION, "--", "agreement"),
+    }
+    with us.house_style():
+        height = 0.9 + 1.95 * len(estimands)
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        axes = figure.subplots(len(estimands), len(alphas), sharex=True, sharey=True, squeeze=False)
+        for row, estimand in zip(axes, estimands, strict=True):
+            for axis, alpha in zip(row, alphas, strict=True):
+                part = rows.filter(estimand=estimand, alpha=alpha)
+                inside = part["inside"].to_numpy()
+                few = min(inside.sum(), (~inside).sum()) < FEWEST
+                if few:
+                    axis.text(0.5, 0.5, f"fewer than {FEWEST}\ninside or outside", ha="center",
+                              va="center", fontsize=8, color="#555555")  # fmt: skip
+                else:
+                    axis.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":")
+                shown = {} if few else looks
+                for place, (name, (colour, style, label)) in enumerate(shown.items()):
+                    score = scores_of(part)[name]
+                    area = auc(score, inside)
+                    axis.plot(*roc(score, inside), color=colour, linestyle=style, label=label)
+                    axis.text(0.97, 0.17 - 0.13 * place, f"AUC {area:.2f}", color=colour,
+                              ha="right", fontsize=9, transform=axis.transAxes)  # fmt: skip
+                axis.set_title(f"{estimand}, α = {alpha:g}", fontsize=9.5, loc="left")
+                axis.set_aspect("equal")
+                axis.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+                axis.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
+        handles, labels = axes[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False)
+        figure.supylabel("inside, called inside", fontsize=9.5)
+        us.figure_footer(figure, "share of pairs outside the tolerance that are called inside")
+    return figure

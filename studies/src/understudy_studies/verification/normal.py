@@ -1,0 +1,119 @@
+"""Both measures where every error is normal, and what sets the study's populations apart from it.
+
+No data are needed: the synthetic estimate has a standard error of 1, the confidential one of
+`ratio`, and the parts' errors are normal too. Flags, steps and noise are the server's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+import understudy as us
+from understudy_studies.verification.replicate import CLIP
+from understudy_studies.verification.tables import auc, auc_se
+
+Floats = NDArray[np.float64]
+
+RATIOS = (1.0, 2.0, 4.0)  # the paper's population has nearly 4
+ALPHAS = (1.0, 2.0, 3.0)
+
+
+def normal_pairs(
+    partitions: int, ratio: float, pairs: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """tau_hat - tau_0 and tau_k - tau_0 of many pairs of files, in synthetic standard errors.
+
+    tau_0 has the variance 1, a part's estimate M ratio^2, and tau_hat is the mean of the parts.
+    """
+    whole = rng.normal(0.0, sqrt(1 + ratio**2), pairs)
+    apart = rng.standard_normal((pairs, partitions))
+    apart -= apart.mean(axis=1, keepdims=True)
+    return whole, whole[:, None] + sqrt(partitions) * ratio * apart
+
+
+def normal_table(
+    partitions: Sequence[int],
+    epsilon: str,
+    pairs: int,
+    ratios: Sequence[float] = RATIOS,
+    seed: int = 1,
+) -> pl.DataFrame:
+    """AUC of discrepancy and agreement (adjusted intervals) for each M, ratio and alpha.
+
+    `follows` is the correlation of the clipped answer, before any noise, with tau_hat - tau_0;
+    `clipped` the share of parts that the clip cuts.
+    """
+    micro, rng = us.parse_epsilon(epsilon), np.random.default_rng(seed)
+    found: list[dict[str, Any]] = []
+    for m in partitions:
+        for ratio in ratios:
+            whole, parts = normal_pairs(m, ratio, pairs, rng)
+            bound = CLIP * sqrt(m)
+            steps = us.discrepancy_steps(parts, 0.0, bound).sum(axis=1)
+            near = -np.abs(np.array(us.geometric_noise(micro)(steps.tolist()), dtype=float))
+            about: dict[str, Any] = {
+                "M": m,
+                "ratio": ratio,
+                "clipped": float(np.mean(np.abs(parts) > bound)),
+                "follows": float(np.corrcoef(steps, whole)[0, 1]),
+            }
+            for alpha in ALPHAS:
+                inside = np.abs(whole) <= alpha
+                counts = us.agreement_flags(parts, 0.0, sqrt(m) * alpha).sum(axis=1)
+                noisy = np.array(us.bounded_geometric_noise(micro, m)(counts.tolist()), dtype=float)
+                row = about | {"alpha": alpha, "inside": float(inside.mean())}
+                for name, score in (("discrepancy", near), ("agreement", noisy)):
+                    area = auc(score, inside)
+                    row[name] = area
+                    row[f"{name}_se"] = None if area is None else auc_se(area, inside)
+                found.append(row)
+    return pl.DataFrame(found, infer_schema_length=None)
+
+
+def conditions(
+    normal: pl.DataFrame,
+    partitions: int,
+    populations: Mapping[str, tuple[pl.DataFrame, pl.DataFrame]],
+) -> pl.DataFrame:
+    """What the areas depend on: the normal setting beside populations (rows, their AUC table)."""
+    found: list[dict[str, Any]] = []
+    for (ratio,), part in normal.filter(M=partitions).group_by("ratio", maintain_order=True):
+        found.append(
+            {
+                "setting": "normal errors",
+                "estimand": "any",
+                "ratio": ratio,
+                "follows": part["follows"][0],
+                **_areas(part),
+            }
+        )
+    for name, (rows, areas) in populations.items():
+        chosen = rows.filter(partitioning="equal", interval="adjusted")
+        for (estimand,), part in chosen.group_by("estimand", maintain_order=True):
+            one = part.filter(alpha=part["alpha"][0])  # the rest repeats the same pairs
+            distance, steps = one["distance"].to_numpy(), one["steps"].to_numpy()
+            found.append(
+                {
+                    "setting": name,
+                    "estimand": estimand,
+                    # The distance is in synthetic standard errors: its variance is 1 + ratio^2.
+                    "ratio": sqrt(max(0.0, float(distance.var(ddof=1)) - 1)),
+                    "follows": float(np.corrcoef(steps, distance)[0, 1]),
+                    **_areas(areas.filter(partitioning="equal", estimand=estimand)),
+                }
+            )
+    return pl.DataFrame(found, infer_schema_length=None)
+
+
+def _areas(part: pl.DataFrame) -> dict[str, Any]:
+    return {
+        f"{name}_{end}": getattr(part[name], end)()
+        for name in ("discrepancy", "agreement")
+        for end in ("min", "max")
+    }

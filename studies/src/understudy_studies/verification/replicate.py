@@ -1,0 +1,204 @@
+"""One repeat of V §4: a confidential and two synthetic files per design, and all their answers.
+
+Flags, steps and noise are the server's own (`verify.measures`, `verify.noise`). Everything is
+seeded but the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import understudy as us
+from understudy_studies.verification.beyond import median_and_slope
+from understudy_studies.verification.samples import (
+    Moments,
+    Population,
+    biased_moments,
+    moments,
+    population,
+    simple_moments,
+    simple_sample,
+    systematic_pps,
+)
+
+Floats = NDArray[np.float64]
+Columns = dict[str, list[Any]]
+
+CLIP = 2.0  # c of the discrepancy (methods §7)
+INTERVALS = ("fixed", "adjusted")
+
+
+@dataclass(frozen=True)
+class VerificationDesign:
+    """V §4, and where more pairs are drawn for the ROC and for estimators beyond the paper."""
+
+    population: int = 10_000_000
+    sizes: tuple[int, ...] = (500, 20_000, 50_000)  # n_k
+    partitions: tuple[int, ...] = (25, 50, 90)  # M
+    alphas: tuple[float, ...] = (1.0, 3.0, 5.0)
+    epsilon: str = "1"
+    roc_size: int = 500
+    roc_partitions: int = 50
+    roc_pairs: int = 10  # per repeat and population
+    roc_smallest: float = 2.0  # z of the population without extreme weights, from here to 10
+    clips: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)  # c of the discrepancy, for the ROC
+    beyond_size: int = 500
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The estimates of one confidential and one synthetic file: all that a measure needs."""
+
+    n_k: int
+    partitions: int
+    estimand: str
+    synthesis: str
+    partitioning: str
+    centre: float  # tau_0
+    se: float
+    full: float  # tau_hat, which only the study sees
+    estimates: Floats  # tau_k
+
+
+def settings_of(design: VerificationDesign, seed: int, version: str) -> dict[str, Any]:
+    return {"study": "verification", "seed": seed, "version": version, **asdict(design)}
+
+
+@lru_cache(maxsize=2)
+def study_population(n: int, seed: int, smallest: float = 0.0) -> Population:
+    return population(n, np.random.default_rng([seed, 4]), smallest)
+
+
+def replicate(design: VerificationDesign, seed: int, number: int) -> dict[str, Any]:
+    """All answers of repeat `number`, as columns."""
+    units = study_population(design.population, seed)
+    rng = np.random.default_rng([seed, 4, number])
+    drawn = [(n_k, m) for n_k in design.sizes for m in design.partitions]
+    faithful = simple_moments(units, [n_k * m for n_k, m in drawn], rng)
+    pairs = []
+    for (n_k, m), synthetic in zip(drawn, faithful, strict=True):
+        pairs += pairs_of(units, n_k, m, synthetic, rng, biased=True)
+    more = _roc_pairs(units, design, rng)
+    calm = study_population(design.population, seed, design.roc_smallest)
+    bounded = _roc_pairs(calm, design, rng)
+    beyond = [
+        Pair(design.beyond_size, m, name, "faithful", "equal", *numbers)
+        for m in design.partitions
+        for name, numbers in median_and_slope(units, design.beyond_size, m, rng).items()
+    ]
+    tau = units.n * float(units.x.mean())
+    return {
+        "replicate": number,
+        "tau": tau,
+        "answers": answers(pairs, design),
+        "more": answers(more, design, design.clips),
+        "bounded": answers(bounded, design, design.clips),
+        "beyond": answers(beyond, design),
+    }
+
+
+def _roc_pairs(
+    units: Population, design: VerificationDesign, rng: np.random.Generator
+) -> list[Pair]:
+    pairs = []
+    for _ in range(design.roc_pairs):
+        n_k, m = design.roc_size, design.roc_partitions
+        synthetic = moments(units.x[simple_sample(units, n_k * m, rng)])
+        pairs += pairs_of(units, n_k, m, synthetic, rng, biased=False)
+    return pairs
+
+
+def answers(
+    pairs: Iterable[Pair], design: VerificationDesign, clips: Sequence[float] = ()
+) -> Columns:
+    """One row for each pair, interval and alpha; discrepancies are the same for all of these."""
+    micro = us.parse_epsilon(design.epsilon)
+    rows: list[dict[str, Any]] = []
+    for pair in pairs:
+        sums = [_steps(pair, clip) for clip in (CLIP, *clips)]
+        noisy, *others = (int(number) for number in us.geometric_noise(micro)(sums))
+        for interval in INTERVALS:
+            gamma = sqrt(pair.partitions) if interval == "adjusted" else 1.0
+            for alpha in design.alphas:
+                flags = us.agreement_flags(pair.estimates, pair.centre, gamma * alpha * pair.se)
+                rows.append(
+                    {
+                        "n_k": pair.n_k,
+                        "M": pair.partitions,
+                        "estimand": pair.estimand,
+                        "synthesis": pair.synthesis,
+                        "partitioning": pair.partitioning,
+                        "interval": interval,
+                        "alpha": alpha,
+                        "centre": pair.centre,
+                        "full": pair.full,
+                        "distance": (pair.full - pair.centre) / pair.se,
+                        "count": int(flags.sum()),
+                        "steps": sums[0],
+                        "discrepancy": noisy,
+                        **{f"clip {c:g}": one for c, one in zip(clips, others, strict=True)},
+                    }
+                )
+    return _with_noise({name: [row[name] for row in rows] for name in rows[0]}, micro)
+
+
+def _steps(pair: Pair, clip: float) -> int:
+    bound = clip * sqrt(pair.partitions) * pair.se
+    return int(us.discrepancy_steps(pair.estimates, pair.centre, bound).sum())
+
+
+def _with_noise(columns: Columns, micro: int) -> Columns:
+    """Laplace noise (V) and bounded geometric noise (ours) on every count."""
+    columns["laplace"] = list(us.laplace_noise(micro)([float(count) for count in columns["count"]]))
+    counts, sizes = np.array(columns["count"]), np.array(columns["M"])
+    noisy = np.empty(len(counts), dtype=np.int64)
+    for m in np.unique(sizes):
+        noisy[sizes == m] = us.bounded_geometric_noise(micro, int(m))(counts[sizes == m].tolist())
+    columns["geometric"] = noisy.tolist()
+    return columns
+
+
+def pairs_of(
+    units: Population,
+    n_k: int,
+    m: int,
+    faithful: Moments,
+    rng: np.random.Generator,
+    biased: bool,
+) -> list[Pair]:
+    """Totals and means (V eq. 3, 7, 8) by equal blocks and by keyed hash."""
+    chosen = systematic_pps(units, n_k * m, rng)
+    n, x, z = len(chosen), units.x[chosen], units.z[chosen]
+    weight = units.size / (n * z)
+    weighted = weight * x
+    syntheses = {"faithful": faithful}
+    if biased:
+        syntheses["biased"] = biased_moments(moments(x), n, rng)
+    equal = (np.arange(n) % m).astype(np.uint8)
+    rng.shuffle(equal)
+    # Given the key, the hash of a unit's id is as good as a uniform label of its own.
+    hashed = rng.integers(0, m, n, dtype=np.uint8)
+    pairs = []
+    for partitioning, label in (("equal", equal), ("hash", hashed)):
+        top = np.bincount(label, weighted, m)
+        bottom = np.bincount(label, weight, m)
+        factor = n / np.bincount(label, minlength=m) if partitioning == "equal" else float(m)
+        found = {
+            "total": (units.n, top.sum(), factor * top),
+            "mean": (1, top.sum() / bottom.sum(), top / bottom),
+        }
+        for synthesis, file in syntheses.items():
+            # The variance of the synthetic mean; V prints (1 - n0)/N for (1 - n0/N).
+            se = sqrt((1 - n / units.n) * file.variance / n)
+            for estimand, (scale, full, estimates) in found.items():
+                centre, tau = (scale * file.mean, scale * se), np.asarray(estimates, dtype=float)
+                names = (estimand, synthesis, partitioning)
+                pairs.append(Pair(n_k, m, *names, *centre, float(full), tau))
+    return pairs

@@ -1,0 +1,185 @@
+"""The study of paper C: its files, its published columns, going on after a stop, and its claims."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.special import betaincinv
+
+import understudy as us
+from understudy_studies.censoring import run as censoring
+from understudy_studies.censoring.mechanisms import CensoringDesign, replicate, statistics
+from understudy_studies.censoring.page import VIOLINS
+from understudy_studies.censoring.published import TABLE_1, TABLE_2, TABLE_3
+from understudy_studies.censoring.run import run_study
+from understudy_studies.censoring.tables import (
+    count_summary,
+    keys,
+    table_1,
+    true_statistics,
+    values,
+)
+
+SMALL = CensoringDesign(
+    n=150, application_n=150, predictors="gender + weeks", draws=800, chains=2, warmup=150
+)
+CSV = ["table-1", "table-2", "table-3", "bounds", "utility", "statistics"]
+
+
+@pytest.fixture(scope="module")
+def stopped_and_finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
+    """A study that is killed after its first replicate, then run again to the end."""
+    out = tmp_path_factory.mktemp("study")
+    computed: list[int] = []
+    patch = pytest.MonkeyPatch()
+
+    def counted(design: CensoringDesign, seed: int, number: int) -> dict[str, Any]:
+        if number == 1 and computed == [0]:
+            computed.append(-1)
+            raise KeyboardInterrupt
+        computed.append(number)
+        return replicate(design, seed, number)
+
+    patch.setattr(censoring, "replicate", counted)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(2, out, seed=3, progress=False, design=SMALL)
+    run_study(2, out, seed=3, progress=False, design=SMALL)
+    patch.undo()
+    return out, computed
+
+
+def test_a_stopped_study_goes_on_with_the_same_numbers(
+    stopped_and_finished: tuple[Path, list[int]],
+) -> None:
+    out, computed = stopped_and_finished
+    assert computed == [0, -1, 1]  # the first replicate was not computed again
+    rows = pl.read_csv(out / "replicates.csv", infer_schema_length=None)
+    assert rows["replicate"].unique().sort().to_list() == [0, 1]
+    # the histogram's noise has no seed
+    fresh = [r for r in replicate(SMALL, 3, 1)["rows"] if not r["mechanism"].startswith("PH")]
+    kept = rows.filter(pl.col("replicate") == 1, ~pl.col("mechanism").str.starts_with("PH"))
+    assert kept.height == len(fresh)
+    for old, new in zip(kept.iter_rows(named=True), fresh, strict=True):
+        for name, value in new.items():
+            assert old[name] == value, (new["mechanism"], name)
+
+
+def test_another_seed_does_not_mix_with_stored_replicates(
+    stopped_and_finished: tuple[Path, list[int]],
+) -> None:
+    out, _ = stopped_and_finished
+    with pytest.raises(us.Refused, match="another `seed`"):
+        run_study(2, out, seed=4, progress=False, design=SMALL)
+
+
+def test_every_table_has_published_ours_and_difference(
+    stopped_and_finished: tuple[Path, list[int]],
+) -> None:
+    out, _ = stopped_and_finished
+    for name in CSV:
+        table = pl.read_csv(out / f"{name}.csv", infer_schema_length=None)
+        assert table.columns[-3:] == ["published", "ours", "difference"]
+        both = table.drop_nulls(["published", "ours"])
+        assert both.is_empty() == (name == "utility")  # the paper prints no utility
+        difference = both["ours"] - both["published"].cast(pl.Float64)
+        np.testing.assert_allclose(both["difference"].cast(pl.Float64), difference)
+        assert "ReferenceCensored" in table["mechanism"].to_list(), name
+    first = pl.read_csv(out / "table-1.csv", infer_schema_length=None)
+    line = first.filter(mechanism="Censor_uw", epsilon=4.0, statistic="mean")
+    assert line["published"].item() == 419
+    second = pl.read_csv(out / "table-2.csv", infer_schema_length=None)
+    data = second.filter(mechanism="Data", statistic="90th Q")
+    assert data["published"].item() == 150_000
+
+
+def test_every_figure_is_there_twice(stopped_and_finished: tuple[Path, list[int]]) -> None:
+    out, _ = stopped_and_finished
+    for name in [*VIOLINS, "figure-01", "figure-09"]:
+        assert (out / f"{name}.svg").stat().st_size > 2000
+        assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_the_page_is_self_contained_and_described(
+    stopped_and_finished: tuple[Path, list[int]],
+) -> None:
+    out, _ = stopped_and_finished
+    text = (out / "study.html").read_text(encoding="utf-8")
+    tags = Tags(text).found
+    images = [given for tag, given in tags if tag == "img"]
+    assert len(images) >= 15
+    assert all((given["src"] or "").startswith("data:image/svg+xml") for given in images)
+    assert all(len(given["alt"] or "") > 30 for given in images)
+    assert not [tag for tag, _ in tags if tag in ("script", "link", "iframe")]
+    files = [given["href"] for tag, given in tags if tag == "a"]
+    assert files
+    assert all(href and (out / href).exists() for href in files)
+    assert "prefers-color-scheme:dark" in text
+    assert "half the epsilon of the others" in text  # the histogram's relation
+
+
+def test_the_paper_is_copied_consistently() -> None:
+    for low, q1, median, mean, q3, high, spread in [*TABLE_1.values(), *TABLE_3.values()]:
+        assert low <= q1 <= median <= q3 <= high
+        assert low <= mean <= high
+        assert spread > 0
+    for name in ("Weighted-e", "Censor_w"):
+        assert TABLE_1[name, 4.0] == TABLE_3[name, 1.0]
+    for name in ("Weighted", "Weighted-e", "Censor_w", "Censor_uw"):
+        bound, epsilon = TABLE_2[name][:2]
+        assert bound is not None
+        assert epsilon == pytest.approx(2 * bound)
+
+
+def test_summaries_against_independent_ones() -> None:
+    counts = np.array([3.0, 1.0, 4.0, 1.0, 5.0])
+    frame = pl.Series(counts).describe(percentiles=(0.25, 0.5, 0.75), interpolation="linear")
+    known = dict(frame.iter_rows())
+    expected = [known[k] for k in ("min", "25%", "50%", "mean", "75%", "max", "std")]
+    assert count_summary(counts) == pytest.approx(expected)
+    truth = true_statistics()
+    assert truth["mean"] == pytest.approx(0.5 / 3.5)
+    for name, share in (("q15", 0.15), ("median", 0.5), ("q90", 0.9)):
+        assert truth[name] == pytest.approx(betaincinv(0.5, 3.0, share))
+    found = statistics(np.arange(101.0))
+    assert found == pytest.approx({"mean": 50.0, "median": 50.0, "q15": 15.0, "q90": 90.0})
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_the_paper_holds_up(tmp_path: Path) -> None:
+    """Issue 3: bounds, counts and the utility of ReferenceCensored over 40 replicates."""
+    run_study(40, tmp_path, seed=1, progress=False)
+    rows = pl.read_csv(tmp_path / "replicates.csv", infer_schema_length=None)
+    unweighted = values(rows, ("Unweighted", None, 1.0), "bound")
+    assert len(unweighted) == 40
+    assert unweighted.min() > 6.5
+    assert unweighted.max() < 15
+    weighted = values(rows, ("Weighted", None, 1.0), "bound")
+    assert weighted.min() > 1.6
+    assert weighted.max() < 3.8
+    for mechanism, epsilon, c1 in keys(rows):
+        if mechanism in ("Censor_w", "Censor_uw", "ReferenceCensored"):
+            assert epsilon is not None
+            assert values(rows, (mechanism, epsilon, c1), "bound").max() <= epsilon / 2
+    counts = table_1(rows).filter(mechanism="Censor_uw", statistic="mean")
+    for published, ours in counts.select("published", "ours").iter_rows():
+        assert ours == pytest.approx(published, rel=0.1)
+    at_1, at_3 = (("ReferenceCensored", epsilon, 1.0) for epsilon in (1.0, 3.0))
+    assert values(rows, at_1, "u_m").mean() <= 0.035
+    assert values(rows, at_1, "u_a").mean() <= 0.0004
+    assert values(rows, at_3, "u_m").mean() <= 0.030

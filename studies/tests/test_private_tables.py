@@ -1,0 +1,198 @@
+"""The private-tables study: its numbers are tabulate's, its published ones T's, and it resumes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import understudy as us
+from understudy_studies.private_tables.application import application_survey
+from understudy_studies.private_tables.cells import CELLS, INNER, TOTALS, CellTable, combined
+from understudy_studies.private_tables.errors import jackknife_error
+from understudy_studies.private_tables.file_order import sample_in_file_order
+from understudy_studies.private_tables.paper_files import synthesized_weights
+from understudy_studies.private_tables.published import application_table, coverage_table
+from understudy_studies.private_tables.replicate import Plan
+from understudy_studies.private_tables.run import run_study
+from understudy_studies.private_tables.tables import by_cell, summary
+
+STATISTICS = ["count", "mean(salary)"]
+
+
+def test_cell_tables_are_tabulates() -> None:
+    surveys = [us.doctorates(300, seed=k) for k in range(3)]
+    same = [
+        us.Survey(one.frame().with_columns(surveys[0].frame()["field"]), one.design, one.codebook)
+        for one in surveys
+    ]
+    expected = us.tabulate(
+        same, STATISTICS, by=["field", "gender"], margins=True, combine="partial"
+    )
+    tables = [CellTable(one.frame()) for one in same]
+    frames = [one.frame() for one in same]
+    weights = [f["weight"].to_numpy() for f in frames]
+    counts = [t.counts(w) for t, w in zip(tables, weights, strict=True)]
+    means = [
+        t.means(f["salary"].to_numpy(), w) for t, f, w in zip(tables, frames, weights, strict=True)
+    ]
+    for statistic, parts in (("count", counts), ("mean(salary)", means)):
+        found = combined(parts, 292.0)
+        keys = pl.DataFrame({"field": [f for f, _ in CELLS], "gender": [g for _, g in CELLS]})
+        rows = keys.join(
+            expected.filter(pl.col("statistic") == statistic),
+            on=["field", "gender"],
+            how="left",
+            maintain_order="left",
+        )
+        np.testing.assert_allclose(found.value, rows["estimate"].to_numpy(), rtol=1e-9)
+        np.testing.assert_allclose(found.se, rows["se"].to_numpy(), rtol=1e-7, atol=1e-6)
+        np.testing.assert_allclose(found.lower, rows["lower"].to_numpy(), rtol=1e-6, atol=1e-4)
+
+
+def test_known_stratum_sizes_are_tabulates() -> None:
+    """Weights that add up to public sizes: `tabulate` and the study's tables agree, and add up."""
+    survey = us.doctorates(300, seed=4)
+    total = pl.col("weight").sum().over("field")
+    size = pl.col("field").replace_strict(survey.codebook.population_by["field"])
+    frame = survey.frame().with_columns(weight=pl.col("weight") * size / total)
+    known = us.Survey(frame, survey.design, survey.codebook)
+    expected = us.tabulate(known, STATISTICS, by=["field", "gender"], margins=True)
+    table, w, y = CellTable(frame), frame["weight"].to_numpy(), frame["salary"].to_numpy()
+    found = {
+        "count": table.counts(w, "known sizes"),
+        STATISTICS[1]: table.means(y, w, "known sizes"),
+    }
+    keys = pl.DataFrame({"field": [f for f, _ in CELLS], "gender": [g for _, g in CELLS]})
+    for statistic, ours in found.items():
+        rows = keys.join(
+            expected.filter(pl.col("statistic") == statistic),
+            on=["field", "gender"],
+            how="left",
+            maintain_order="left",
+        )
+        np.testing.assert_allclose(ours.value, rows["estimate"].to_numpy(), rtol=1e-9)
+        np.testing.assert_allclose(np.sqrt(ours.variance), rows["se"], rtol=1e-7, atol=1e-6)
+    count = found["count"]
+    assert np.sqrt(count.variance[TOTALS]).max() < 1e-6
+    np.testing.assert_allclose(count.value[TOTALS], count.value[INNER].reshape(8, 2).sum(axis=1))
+    assert count.variance[INNER].sum() < table.counts(w).variance[INNER].sum()
+
+
+def test_file_order_spreads_the_sample_over_gender() -> None:
+    persons = us.doctorate_population(np.random.default_rng(1))
+    women: dict[str, list[int]] = {"file": [], "random": []}
+    for k in range(20):
+        rng = np.random.default_rng(k)
+        drawn = {
+            "file": sample_in_file_order(persons, 500, rng),
+            "random": us.doctorate_sample(persons, 500, rng),
+        }
+        for name, frame in drawn.items():
+            assert frame.height == 500
+            women[name].append((frame["gender"] == "Female").sum())
+    assert np.std(women["file"]) < 0.5 * np.std(women["random"])
+
+
+def test_monte_carlo_error_is_the_spread_over_studies() -> None:
+    """400 studies of 60 replicates each: the jackknife's error is their standard deviation."""
+    rng = np.random.default_rng(0)
+    ratios, errors = [], []
+    for _ in range(400):
+        own = rng.standard_normal((60, 2))
+        squared, own = (0.8 * own + 0.9 * rng.standard_normal((60, 2))) ** 2, own**2
+        ratios.append(np.sqrt(squared.mean(axis=0) / own.mean(axis=0)).mean())
+        errors.append(jackknife_error(squared, own))
+    assert np.mean(errors) == pytest.approx(np.std(ratios), rel=0.15)
+
+
+def test_published_tables_are_whole() -> None:
+    """Sums inside T's own tables: counts of cells make the margins, up to rounding."""
+    for table, column in ((application_table(2), "Sample_est"), (coverage_table(4), "population")):
+        inner = table.filter((pl.col("field") != "All") & (pl.col("gender") != "All"))
+        totals = table.filter((pl.col("field") != "All") & (pl.col("gender") == "All"))
+        sums = inner.group_by("field", maintain_order=True).agg(pl.col(column).sum())
+        joined = totals.join(sums, on="field", suffix="_sum")
+        assert joined.height == 8
+        assert (joined[column] - joined[f"{column}_sum"]).abs().max() <= 1
+    assert coverage_table(4)["FBS_coverage"].filter(
+        coverage_table(4)["gender"] == "All"
+    ).mean() == (pytest.approx(0.87, abs=0.001))
+
+
+def test_synthesized_weights_follow_the_population_model() -> None:
+    """T eq. 5: log pi is linear in log y and the predictors, with sd sigma_pi (least squares)."""
+    survey, model = us.doctorates(3000), us.FBP("salary", "C(field) + gender")
+    X = np.asarray(model.for_survey(survey).prepare(survey)["X"])
+    draw = {"kappa_x": np.linspace(-1.0, 1.0, X.shape[1]), "kappa_y": 0.8, "sigma_pi": 0.4}
+    salary = survey.frame(["salary"])["salary"].to_numpy()
+    made = synthesized_weights(model, draw, {"y": salary, "w": np.ones(len(X))}, survey)
+    table = np.column_stack([X, np.log(salary)])
+    found = np.linalg.lstsq(table, -np.log(made), rcond=None)[0]
+    spread = (-np.log(made) - table @ found).std()
+    assert spread == pytest.approx(0.4, rel=0.05)
+    errors = spread * np.sqrt(np.diag(np.linalg.inv(table.T @ table)))
+    assert (np.abs(found - np.append(draw["kappa_x"], 0.8)) < 4 * errors).all()
+
+
+def test_application_is_nearly_non_informative() -> None:
+    survey = application_survey()
+    frame = survey.frame()
+    assert abs(survey.n - 10_355) <= 8
+    correlation = np.corrcoef(frame["salary"].to_numpy(), frame["weight"].to_numpy())[0, 1]
+    assert 0.0 < correlation < 0.15
+    assert frame["weight"].sum() == pytest.approx(125_199, rel=0.03)
+
+
+def test_a_small_study_runs_and_goes_on(tmp_path: Path) -> None:
+    plan = Plan(
+        n=300,
+        bounds=(1.8,),
+        datasets=(3,),
+        draws=800,
+        other_mechanisms=False,
+        application=False,
+        file_order=False,
+    )
+    page = run_study(1, tmp_path, plan=plan)
+    first = (tmp_path / "replicates" / "0000.parquet").read_bytes()
+    run_study(2, tmp_path, plan=plan)
+    assert (tmp_path / "replicates" / "0000.parquet").read_bytes() == first
+    text = page.read_text(encoding="utf-8")
+    assert "T Table 4" in text
+    assert "Figure 10: coverage and CV" in text
+    assert "2 samples of about 1,000 persons" in text
+    assert text.count("data:image/svg+xml") == len(list(tmp_path.glob("figure*.svg")))
+    summary = pl.read_csv(tmp_path / "summary.csv")
+    assert set(summary["model"]) == {"Sample", "Laplace", "FBS", "FBP"}
+    assert (summary["replicates"] == 2).all()
+    ours = pl.read_csv(tmp_path / "table4_counts.csv")
+    assert ours.height == 24
+    assert ours["our_FBS_recommended_coverage"].is_between(0, 1).all()
+    bounds = pl.read_csv(tmp_path / "bounds.csv")
+    tuned = bounds.filter(pl.col("fit") == "FBS 1.8")["largest"].item()
+    assert 1.76 < tuned <= 1.8
+    with pytest.raises(us.Refused, match="another `seed`"):
+        run_study(2, tmp_path, seed=3, plan=plan)
+    with pytest.raises(us.Refused, match="at least 1"):
+        run_study(0, tmp_path, plan=plan)
+
+
+def test_rmse_with_and_without_the_standard_error() -> None:
+    """Two replicates by hand: T's measure is the mean of sqrt(error^2 + se^2) of each table."""
+
+    def row(model: str, estimate: float, se: float) -> dict[str, Any]:
+        key = {"model": model, "mechanism": "none", "epsilon": 0.0, "m": 1, "formulas": "paper"}
+        cell = {"statistic": "count", "field": "1", "gender": "Male", "inner": True, "total": False}
+        limits = {"lower": estimate - 2 * se, "upper": estimate + 2 * se}
+        return key | cell | limits | {"truth": 10.0, "estimate": estimate, "se": se}
+
+    rows = [row("Sample", 13.0, 4.0), row("Sample", 10.0, 5.0)]  # 5 and 5
+    rows += [row("FBS", 16.0, 8.0), row("FBS", 10.0, 20.0)]  # 10 and 20
+    found = summary(by_cell(pl.DataFrame(rows)))
+    assert found["model"].to_list() == ["Sample", "FBS"]
+    assert found["median_ratio_with_se_16"].to_list() == pytest.approx([1.0, 3.0])
+    assert found["rmse_ratio_16"].to_list() == pytest.approx([1.0, 2.0])

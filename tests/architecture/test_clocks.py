@@ -1,0 +1,74 @@
+"""No ordinary test reads the machine's clock: what a busy machine takes is not what is tested.
+
+Where true seconds are the subject the file is marked slow as a whole; elsewhere a clock is
+virtual, or the test counts what is loaded and done. Speed belongs to bench/.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+FILES = sorted(path for path in TESTS.rglob("*.py") if path != Path(__file__))
+CLOCKS = {
+    "time": {"time", "perf_counter", "process_time", "monotonic", "thread_time", "clock_gettime"},
+    "timeit": {"timeit", "repeat", "default_timer"},
+    "datetime": {"now", "utcnow", "today"},
+    "date": {"today"},
+    "resource": {"getrusage"},
+    "os": {"times"},
+}
+READERS = {f"{module}.{name}" for module, names in CLOCKS.items() for name in names}
+
+
+def readings(tree: ast.AST) -> list[int]:
+    """Lines that read a clock, under whatever name it was imported, with or without `_ns`."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            origin = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            for alias in node.names:
+                names[alias.asname or alias.name] = f"{origin}{alias.name}"
+    lines = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name):
+            first, _, rest = ast.unparse(node).partition(".")
+            dotted = f"{names.get(first, first)}.{rest}".rstrip(".").removesuffix("_ns")
+            if ".".join(dotted.split(".")[-2:]) in READERS:
+                lines.append(node.lineno)
+    return sorted(set(lines))
+
+
+def is_slow(tree: ast.Module) -> bool:
+    """`pytestmark` of the file holds the marker `slow`."""
+    return any(
+        isinstance(node, ast.Assign)
+        and ast.unparse(node.targets[0]) == "pytestmark"
+        and "pytest.mark.slow" in ast.unparse(node.value)
+        for node in tree.body
+    )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(TESTS)))
+def test_only_slow_files_read_the_clock(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert is_slow(tree) or readings(tree) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import time\nstart = time.perf_counter()",
+        "import time as t\nt.monotonic_ns()",
+        "from time import process_time as cpu\ncpu()",
+        "from datetime import datetime\ndatetime.now()",
+        "import datetime\ndatetime.datetime.now()",
+        "import timeit\ntimeit.timeit('1')",
+    ],
+)
+def test_every_way_to_read_a_clock_is_seen(code: str) -> None:
+    assert readings(ast.parse(code)) == [2]
+    assert readings(ast.parse("import time\ntime.sleep(1)\nloop.time()\nclock.now")) == []
