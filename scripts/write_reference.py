@@ -1,10 +1,12 @@
-"""Write docs/recipe.md and docs/commands.md from the code: `python scripts/write_reference.py`.
+"""Write what derives from the code: docs/recipe.md, docs/commands.md and the public names with
+their types, src/understudy/__init__.pyi. Run `python scripts/write_reference.py`.
 
 A test compares the files with what this script would write.
 """
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ from understudy.release.parts import all_mechanisms, all_models, model_settings
 from understudy.release.recipe_sections import REQUIRED, SECTIONS
 from understudy.release.recipe_values import kind_of
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "understudy"
 
 
 def recipe_page() -> str:
@@ -119,8 +122,36 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-PAGES = {"recipe.md": recipe_page, "commands.md": commands_page}
+def public_names() -> str:
+    """The stub of the package: every public name, from where it lives, under its public name."""
+    names = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = ".".join(("understudy", *path.relative_to(SOURCE).with_suffix("").parts))
+        for said in _said_public(path):
+            own_name, _, public = said.partition(" as ")
+            names[public or own_name] = (module, own_name)
+    for cls in (*all_models().values(), *all_mechanisms().values()):
+        names[cls.__name__] = (cls.__module__, cls.__name__)
+    lines = [f"from {home} import {own} as {name}" for name, (home, own) in names.items()]
+    heading = "# Written from the code by scripts/write_reference.py.\n# ruff: noqa: I001, RUF022"
+    listed = [f'    "{name}",' for name in sorted(names)]
+    return "\n".join([heading, *sorted(lines), "", "__all__ = [", *listed, "]", ""])
+
+
+def _said_public(path: Path) -> tuple[str, ...]:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if any(isinstance(one, ast.Name) and one.id == "__public__" for one in targets):
+            return tuple(ast.literal_eval(node.value))  # type: ignore[attr-defined]
+    return ()
+
+
+PAGES = {
+    "docs/recipe.md": recipe_page,
+    "docs/commands.md": commands_page,
+    "src/understudy/__init__.pyi": public_names,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
-        (DOCS / name).write_text(page(), encoding="utf-8")
+        (ROOT / name).write_text(page(), encoding="utf-8")

@@ -37,6 +37,8 @@ from understudy.survey.engine import new_scratch_file, parquet_table
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import CrossTable
 
+__public__ = ("Synthesis", "synthesize")
+
 IN_MEMORY = 5_000_000  # values of one data set; larger ones are written to the scratch folder
 
 Missing = Literal["refuse", "drop", "model"]

@@ -33,6 +33,8 @@ from understudy.models.density import Density, density_of
 from understudy.models.gaussian import GaussianModel
 from understudy.survey.survey import Survey
 
+__public__ = ("ModelFitter",)
+
 FEW = 10  # draws per coordinate below which their covariance is not trusted
 PROBES = 8  # parameter values at which an impossible record must be impossible
 

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from understudy.survey.survey import Survey
     from understudy.tables.cross_table import CrossTable
 
+__public__ = ("Mechanism", "Terms", "plain_terms")
+
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Generated = dict[str, NDArray[Any]]

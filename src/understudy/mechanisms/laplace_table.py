@@ -34,6 +34,8 @@ from understudy.survey.survey import Survey
 from understudy.tables.consistency import consistent_counts, consistent_means, membership
 from understudy.tables.statistics import Statistic, parse_statistic
 
+__public__ = ("laplace_table",)
+
 Sensitivity = Literal["observed", "declared"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

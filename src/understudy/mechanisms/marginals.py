@@ -36,6 +36,8 @@ from understudy.mechanisms.modips import (
 from understudy.mechanisms.row_counts import RowCounts
 from understudy.tables.cross_table import CrossTable
 
+__public__ = ("marginal_counts", "marginal_tables")
+
 Vector = NDArray[np.float64]
 Columns = tuple[int, ...]
 

@@ -30,6 +30,8 @@ from understudy.mechanisms.contract import Mechanism, ReleasedRows
 from understudy.mechanisms.row_counts import RowCounts
 from understudy.tables.cross_table import Categories, CrossTable
 
+__public__ = ("expected_bias as modips_bias", "rescaled as rescaled_counts")
+
 Vector = NDArray[np.float64]
 Support = Literal["observed", "public", "threshold"]
 CountRelation = Literal["add-remove", "replace"]

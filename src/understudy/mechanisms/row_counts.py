@@ -29,6 +29,8 @@ from understudy.tables.cross_table import (
 if TYPE_CHECKING:
     from understudy.models.contract import RowsModel
 
+__public__ = ("side_by_side",)
+
 Drawn = TypeVar("Drawn")
 
 

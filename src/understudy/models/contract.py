@@ -31,6 +31,8 @@ from understudy.survey.codebook import Codebook, Value
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 
+__public__ = ("Model", "OutcomeModel", "RowsModel")
+
 # Bounds are maxima of sums over many records, and a claim prints them: single precision is noise.
 jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
 

@@ -23,6 +23,8 @@ from numpyro.distributions.transforms import biject_to
 from understudy.errors import Refused
 from understudy.models.contract import Arrays, OutcomeModel
 
+__public__ = ("Density", "density_of")
+
 RECORD = "record"
 Site = dict[str, Any]
 

@@ -15,6 +15,8 @@ from understudy.models.contract import Arrays, Columns, OutcomeModel, array_colu
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
 
+__public__ = ("from_numpyro",)
+
 
 @dataclass(frozen=True)
 class NumPyroModel(OutcomeModel):

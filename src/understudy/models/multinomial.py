@@ -20,6 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from understudy.errors import Refused, UnknownName
 from understudy.models.contract import RowsModel
 
+__public__ = ("synthetic_counts",)
+
 Counts = NDArray[np.int64]
 Vector = NDArray[np.float64]
 

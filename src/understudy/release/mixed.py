@@ -32,6 +32,8 @@ from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.synthesis import FitSettings, Synthesis, synthesize_for
 
+__public__ = ("Given", "synthesize_mixed")
+
 
 @dataclass(frozen=True)
 class Given:

@@ -21,6 +21,8 @@ from understudy.survey.design import Design
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 
+__public__ = ("open_release",)
+
 SCHEMA = "understudy-release-1"
 FACTS = "release.json"
 

@@ -32,6 +32,8 @@ from understudy.report.material import Material, RiskSettings
 from understudy.survey.engine import connection
 from understudy.tables.tabulate import tabulate
 
+__public__ = ("publish",)
+
 
 def publish(
     recipe: Recipe | str | Path,

@@ -13,6 +13,8 @@ from html import escape
 from pathlib import Path
 from re import sub
 
+__public__ = ("Fold", "Grid", "Heading", "Part", "Picture", "Points", "Words", "write_page")
+
 
 @dataclass(frozen=True)
 class Heading:

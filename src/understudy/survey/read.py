@@ -19,6 +19,8 @@ from understudy.survey.labelled.missing_tags import is_tag_code
 from understudy.survey.survey import Survey, distinct_names
 from understudy.survey.text_records import fitting_codes
 
+__public__ = ("read_survey",)
+
 
 def read_survey(
     path: str | Path,

@@ -22,6 +22,8 @@ from understudy.tables.quantile import QuantileEstimates, quantile_estimates
 from understudy.tables.statistics import parse_statistic
 from understudy.tables.taylor import DomainEstimates
 
+__public__ = ("tabulate",)
+
 Floats = NDArray[np.float64]
 ALL, MISSING = "All", "Missing"
 CELL = "__cell"  # the place of a row's cell, while a table is put together

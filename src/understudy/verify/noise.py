@@ -16,6 +16,12 @@ from understudy.dp import noise
 from understudy.ledger.epsilon import exact_epsilon
 from understudy.verify.measures import AGREEMENT_SENSITIVITY, DISCREPANCY_SENSITIVITY
 
+__public__ = (
+    "bounded_geometric as bounded_geometric_noise",
+    "geometric as geometric_noise",
+    "laplace as laplace_noise",
+)
+
 dp.enable_features("contrib")
 
 

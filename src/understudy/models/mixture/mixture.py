@@ -79,9 +79,7 @@ class Mixture(GibbsModel):
     outcome: Annotated[str, "The column that is synthesized."]
     predictors: Annotated[str, "A formula over public columns."]
     components: Annotated[int, "Largest number of components.", Interval(ge=1, le=1_000)] = 10
-    assignments: Annotated[Assignments, "posterior (kind risk only) or prior (with epsilon)."] = (
-        "posterior"
-    )
+    assignments: Annotated[Assignments, "posterior (kind risk only) or prior."] = "posterior"
     zero: Annotated[Zero, "How zero and negative values are modelled."] = "hurdle"
     zero_by: Annotated[tuple[str, ...], "Columns that the hurdle depends on."] = ()
     typical: Annotated[float | None, "A public typical value of the outcome."] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -13,6 +13,8 @@ from scipy.special import betainc
 from scipy.stats import rankdata
 
 import understudy as us
+
+Noise = Literal["geometric", "laplace"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -27,7 +29,7 @@ def rows_of(found: Sequence[dict[str, Any]], part: str, epsilon: float) -> pl.Da
     rows = pl.concat(
         pl.DataFrame(one[part]).with_columns(replicate=pl.lit(one["replicate"])) for one in found
     ).with_columns(inside=pl.col("distance").abs() <= pl.col("alpha"))
-    noises: tuple[tuple[str, str], ...] = (("median", "laplace"), ("own_median", "geometric"))
+    noises: tuple[tuple[str, Noise], ...] = (("median", "laplace"), ("own_median", "geometric"))
     for column, noise in noises:
         medians = np.empty(len(rows))
         for (m,), places in rows.with_row_index().group_by("M"):
@@ -38,7 +40,7 @@ def rows_of(found: Sequence[dict[str, Any]], part: str, epsilon: float) -> pl.Da
     return rows
 
 
-def posterior_medians(noisy: Floats, partitions: int, epsilon: float, noise: str) -> Floats:
+def posterior_medians(noisy: Floats, partitions: int, epsilon: float, noise: Noise) -> Floats:
     """Medians of r given S^R (V eq. 4), many at once: the exact mixture of Betas on a grid of r,
     its distribution function crossed by a straight line between two points."""
     grid = np.linspace(0.0, 1.0, POINTS)
