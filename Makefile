@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow test-portable lint bench reference clean components mutants
+.PHONY: demo check test test-slow test-portable lint bench reference clean components mutants fresh
 
 $(STAMP): pyproject.toml studies/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -18,17 +18,30 @@ demo: $(STAMP)
 components:
 	scripts/test-components
 
+# Compiled programs of the tests are kept in the work tree; each of two workers has one core.
+check test test-slow: export JAX_COMPILATION_CACHE_DIR := $(CURDIR)/.cache/programs
+check test test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.2
+check test test-slow: export OMP_NUM_THREADS := 1
+check test test-slow: export OPENBLAS_NUM_THREADS := 1
+
+check: $(STAMP) lint  # style, types, architecture, the tests of what changed
+	$(BIN)/pytest -n0 tests/architecture
+	$(BIN)/python scripts/changed-tests
+
 test: $(STAMP) components lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal --durations=10
 
 test-slow: $(STAMP) components
-	$(BIN)/pytest -n 2 -m slow --timeout=3600
+	$(BIN)/pytest -n 2 -m "slow or hypothesis" --hypothesis-profile=random --timeout=3600
 
 test-portable: $(STAMP) components
 	$(BIN)/python scripts/test-portable
 
 mutants: $(STAMP)  # make mutants ROOM="tables dp"; without ROOM all rooms, an hour or more
 	$(BIN)/python -W ignore scripts/mutants/run.py $(ROOM) --record
+
+fresh:  # the README's two commands on a Debian root that has nothing of ours; needs root
+	scripts/fresh-machine
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -45,4 +58,4 @@ reference: $(STAMP)
 	cd tests/reference && Rscript post_stratified.R
 
 clean:
-	rm -rf $(VENV) build demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build demo-out .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

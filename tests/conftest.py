@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # pytest runs in importlib mode
+pytest_plugins = ("chance",)
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

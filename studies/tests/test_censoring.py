@@ -13,11 +13,13 @@ from scipy.special import betaincinv
 
 import understudy as us
 from understudy_studies.censoring import run as censoring
-from understudy_studies.censoring.mechanisms import CensoringDesign, replicate, statistics
-from understudy_studies.censoring.page import VIOLINS
-from understudy_studies.censoring.published import TABLE_1, TABLE_2, TABLE_3
+from understudy_studies.censoring.figures import VIOLINS
+from understudy_studies.censoring.replicate import CensoringDesign, replicate, statistics
 from understudy_studies.censoring.run import run_study
 from understudy_studies.censoring.tables import (
+    TABLE_1,
+    TABLE_2,
+    TABLE_3,
     count_summary,
     keys,
     table_1,

@@ -35,7 +35,8 @@ def test_every_study_shows_an_example_and_explains_its_options(name: str) -> Non
     for parameter in command.params:
         if parameter.name not in ("help", "install_completion", "show_completion"):
             assert parameter.help, f"`{name}`: {parameter.name} has no help"  # type: ignore[attr-defined]
-    assert {"out", "seed", "replicates"} <= {parameter.name for parameter in command.params}
+    names = {parameter.name for parameter in command.params}
+    assert {"out", "seed", "replicates", "quick"} <= names
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -44,16 +45,16 @@ def test_options_reach_the_study(
 ) -> None:
     asked: list[Any] = []
     module = import_module(f"understudy_studies.{name.replace('-', '_')}.run")
-    monkeypatch.setattr(module, "run_study", lambda *words, **_: asked.append(words))
-    words = ["--replicates", "7", "--seed", "5", "--out", str(tmp_path)]
+    monkeypatch.setattr(module, "run_study", lambda *words, **more: asked.append((words, more)))
+    words = ["--replicates", "7", "--seed", "5", "--quick", "--out", str(tmp_path)]
     done = CliRunner().invoke(app(name), words)
     assert done.exit_code == 0, done.output
-    assert asked[0][:2] == (7, tmp_path)
-    assert 5 in asked[0]
+    assert asked[0][0] == (7, tmp_path, 5)
+    assert asked[0][1]["quick"] is True
     assert "study.html" in done.output.replace("\n", "")
 
 
-@pytest.mark.parametrize("name", [s for s in STUDIES if s != "acs-modips"])
+@pytest.mark.parametrize("name", STUDIES)
 def test_a_folder_of_another_study_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text('{"study": "another"}', encoding="utf-8")
     done = CliRunner().invoke(app(name), ["--out", str(tmp_path)])
@@ -61,6 +62,7 @@ def test_a_folder_of_another_study_is_refused(name: str, tmp_path: Path) -> None
     assert "another folder" in done.output.replace("\n", " ")
 
 
+@pytest.mark.any_noise
 def test_the_commands_alone_load_nothing_heavy() -> None:
     code = "import sys, understudy_studies.commands; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -15,10 +15,9 @@ from understudy_studies.private_tables.cells import CELLS, INNER, TOTALS, CellTa
 from understudy_studies.private_tables.errors import jackknife_error
 from understudy_studies.private_tables.file_order import sample_in_file_order
 from understudy_studies.private_tables.paper_files import synthesized_weights
-from understudy_studies.private_tables.published import application_table, coverage_table
 from understudy_studies.private_tables.replicate import Plan
 from understudy_studies.private_tables.run import run_study
-from understudy_studies.private_tables.tables import by_cell, summary
+from understudy_studies.private_tables.tables import by_cell, printed_table, summary
 
 STATISTICS = ["count", "mean(salary)"]
 
@@ -111,16 +110,16 @@ def test_monte_carlo_error_is_the_spread_over_studies() -> None:
 
 def test_published_tables_are_whole() -> None:
     """Sums inside T's own tables: counts of cells make the margins, up to rounding."""
-    for table, column in ((application_table(2), "Sample_est"), (coverage_table(4), "population")):
+    for table, column in ((printed_table(2), "Sample_est"), (printed_table(4), "population")):
         inner = table.filter((pl.col("field") != "All") & (pl.col("gender") != "All"))
         totals = table.filter((pl.col("field") != "All") & (pl.col("gender") == "All"))
         sums = inner.group_by("field", maintain_order=True).agg(pl.col(column).sum())
         joined = totals.join(sums, on="field", suffix="_sum")
         assert joined.height == 8
         assert (joined[column] - joined[f"{column}_sum"]).abs().max() <= 1
-    assert coverage_table(4)["FBS_coverage"].filter(
-        coverage_table(4)["gender"] == "All"
-    ).mean() == (pytest.approx(0.87, abs=0.001))
+    assert printed_table(4)["FBS_coverage"].filter(printed_table(4)["gender"] == "All").mean() == (
+        pytest.approx(0.87, abs=0.001)
+    )
 
 
 def test_synthesized_weights_follow_the_population_model() -> None:
@@ -147,6 +146,7 @@ def test_application_is_nearly_non_informative() -> None:
     assert frame["weight"].sum() == pytest.approx(125_199, rel=0.03)
 
 
+@pytest.mark.any_noise
 def test_a_small_study_runs_and_goes_on(tmp_path: Path) -> None:
     plan = Plan(
         n=300,
@@ -154,18 +154,19 @@ def test_a_small_study_runs_and_goes_on(tmp_path: Path) -> None:
         datasets=(3,),
         draws=800,
         other_mechanisms=False,
-        application=False,
+        application_records=0,
         file_order=False,
     )
-    page = run_study(1, tmp_path, plan=plan)
-    first = (tmp_path / "replicates" / "0000.parquet").read_bytes()
-    run_study(2, tmp_path, plan=plan)
-    assert (tmp_path / "replicates" / "0000.parquet").read_bytes() == first
+    page = run_study(1, tmp_path, design=plan)
+    first = (tmp_path / "replicates" / "0000.json").read_bytes()
+    run_study(2, tmp_path, design=plan)
+    assert (tmp_path / "replicates" / "0000.json").read_bytes() == first
     text = page.read_text(encoding="utf-8")
     assert "T Table 4" in text
     assert "Figure 10: coverage and CV" in text
     assert "2 samples of about 1,000 persons" in text
     assert text.count("data:image/svg+xml") == len(list(tmp_path.glob("figure*.svg")))
+    assert "±" not in text.split("after ±")[1]  # two replicates know no Monte Carlo error
     summary = pl.read_csv(tmp_path / "summary.csv")
     assert set(summary["model"]) == {"Sample", "Laplace", "FBS", "FBP"}
     assert (summary["replicates"] == 2).all()
@@ -176,9 +177,9 @@ def test_a_small_study_runs_and_goes_on(tmp_path: Path) -> None:
     tuned = bounds.filter(pl.col("fit") == "FBS 1.8")["largest"].item()
     assert 1.76 < tuned <= 1.8
     with pytest.raises(us.Refused, match="another `seed`"):
-        run_study(2, tmp_path, seed=3, plan=plan)
+        run_study(2, tmp_path, seed=3, design=plan)
     with pytest.raises(us.Refused, match="at least 1"):
-        run_study(0, tmp_path, plan=plan)
+        run_study(0, tmp_path, design=plan)
 
 
 def test_rmse_with_and_without_the_standard_error() -> None:

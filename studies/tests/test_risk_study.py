@@ -12,14 +12,18 @@ import scipy.stats
 
 import understudy as us
 from understudy_studies.risk_weights import application as risk_application
-from understudy_studies.risk_weights import page as risk_page
 from understudy_studies.risk_weights import simulation as risk_simulation
 from understudy_studies.risk_weights.application import ApplicationDesign, measured
 from understudy_studies.risk_weights.figures import interval_figure, median_intervals
 from understudy_studies.risk_weights.incomes import consumer_incomes, generated_incomes
-from understudy_studies.risk_weights.published import APPLICATION_ECDF, SIMULATION_ECDF, TABLE_6
 from understudy_studies.risk_weights.run import run_study
 from understudy_studies.risk_weights.simulation import SimulationDesign, simulated_counts
+from understudy_studies.risk_weights.tables import (
+    APPLICATION_ECDF,
+    SIMULATION_ECDF,
+    TABLE_6,
+    by_synthesizer,
+)
 from understudy_studies.risk_weights.words import application_summary
 
 TINY = ApplicationDesign(n=240, components=2, predictors="gender + age", datasets=3)
@@ -66,9 +70,9 @@ def test_every_table_and_figure_is_written_and_a_second_run_computes_nothing(
 ) -> None:
     # the page needs the drawings; pictures for print are `save_figure`'s own business
     monkeypatch.setattr(
-        risk_page, "save_figure", lambda figure, path: figure.savefig(path.with_suffix(".svg"))
+        us, "save_figure", lambda figure, path: figure.savefig(path.with_suffix(".svg"))
     )
-    page = run_study(2, tmp_path, simulation=COUNTS, incomes=TINY)
+    page = run_study(2, tmp_path, counts=COUNTS, incomes=TINY)
     computed = len(made_up)
     text = page.read_text(encoding="utf-8")
     assert "noise" in text
@@ -85,11 +89,11 @@ def test_every_table_and_figure_is_written_and_a_second_run_computes_nothing(
     assert controls <= set(risk["synthesizer"])
     six = pl.read_csv(tmp_path / "simulation-table-6.csv")
     assert six.height == 4 * len(TABLE_6)
-    monkeypatch.setattr(risk_page, "save_figure", lambda *_: None)  # they lie there already
-    assert run_study(2, tmp_path, simulation=COUNTS, incomes=TINY) == page
+    monkeypatch.setattr(us, "save_figure", lambda *_: None)  # they lie there already
+    assert run_study(2, tmp_path, counts=COUNTS, incomes=TINY) == page
     assert len(made_up) == computed
     with pytest.raises(us.Refused, match="another"):
-        run_study(2, tmp_path, seed=2, simulation=COUNTS, incomes=TINY)
+        run_study(2, tmp_path, seed=2, counts=COUNTS, incomes=TINY)
 
 
 def test_intervals_of_counts_have_the_lines_of_the_data() -> None:
@@ -171,7 +175,7 @@ def test_the_whole_study_on_tiny_files(tmp_path: Path) -> None:
         n=300, components=2, predictors="gender", datasets=5, draws=400, chains=2, warmup=150,
         most_thinning=1,
     )  # fmt: skip
-    page = run_study(1, tmp_path, simulation=SimulationDesign(n=200), incomes=tiny)
+    page = run_study(1, tmp_path, counts=SimulationDesign(n=200), incomes=tiny)
     assert page.exists()
     risk = pl.read_csv(tmp_path / "application-risk.csv")
     data, made = (risk.filter(pl.col("synthesizer") == n)["mean"][0] for n in
@@ -185,7 +189,7 @@ def test_a_table_has_one_line_for_each_synthesizer() -> None:
          "published": [0.0451, None, None], "median": [0.04995, 17.5, 0.11],
          "5 %": [0.03975, 12.95, 0.1], "95 %": [0.05764, 25.0, 0.12]}
     )  # fmt: skip
-    grid = risk_page.by_synthesizer("caption", table, "file.csv")
+    grid = by_synthesizer("caption", table, "file.csv")
     assert grid.header == ("synthesizer", "U_m", "published", "rise by 0.2", "published")
     assert grid.rows == (
         ("S", "0.050 [0.040, 0.058]", "0.0451", "17.5 [12.9, 25.0]", "–"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy_studies.censoring.mechanisms import SHAPES, simulated
+from understudy_studies.censoring.replicate import SHAPES, simulated
 from understudy_studies.shared_fits import shared_fits
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import polars as pl
 import pytest
 from scipy.stats import kstest, laplace, mannwhitneyu, norm
 
+import chance
 import understudy as us
 from understudy_studies.verification import run as verification
 from understudy_studies.verification.beyond import median_and_slope
+from understudy_studies.verification.figures import FIGURES
 from understudy_studies.verification.normal import conditions, normal_pairs, normal_table
-from understudy_studies.verification.page import FIGURES
 from understudy_studies.verification.replicate import (
     Pair,
     VerificationDesign,
@@ -22,6 +24,7 @@ from understudy_studies.verification.replicate import (
     pairs_of,
     replicate,
 )
+from understudy_studies.verification.roc import auc, auc_se, roc
 from understudy_studies.verification.run import run_study
 from understudy_studies.verification.samples import (
     BLOCKS,
@@ -35,11 +38,8 @@ from understudy_studies.verification.samples import (
     systematic_pps,
 )
 from understudy_studies.verification.tables import (
-    auc,
-    auc_se,
     auc_table,
     posterior_medians,
-    roc,
     rows_of,
     summary,
 )
@@ -154,6 +154,7 @@ def test_the_synthetic_variance_is_that_of_repeated_samples(units: Any) -> None:
     )
 
 
+@pytest.mark.usefixtures("stand_in_answers")
 def test_answers_count_and_clip_as_the_definitions_say() -> None:
     rng = np.random.default_rng(8)
     m, centre, se = 9, 100.0, 2.0
@@ -185,6 +186,7 @@ def test_normal_pairs_have_their_moments() -> None:
     assert np.var(parts - whole[:, None]) == pytest.approx(4 * 19, rel=0.02)
 
 
+@pytest.mark.usefixtures("stand_in_answers")
 def test_areas_of_the_normal_setting() -> None:
     """Agreement by counting; the discrepancy by integrating where nothing is clipped."""
     m, pairs = 30, 1500
@@ -204,12 +206,12 @@ def test_areas_of_the_normal_setting() -> None:
     # Unclipped, the answer is d plus Laplace noise of scale 2 c sqrt(M)/(M epsilon), c = 2.
     d = np.linspace(-6.5, 6.5, 2601)
     t = np.linspace(0.0, 12.0, 1201)
-    chance = norm.pdf(d, scale=np.sqrt(1 + 0.25**2))
+    density = norm.pdf(d, scale=np.sqrt(1 + 0.25**2))
     scale = 4 / np.sqrt(m)
     near = laplace.cdf(t[:, None], d, scale) - laplace.cdf(-t[:, None], d, scale)
     for row in sharp.iter_rows(named=True):
         one, two = (
-            near[:, some] @ chance[some] / chance[some].sum()
+            near[:, some] @ density[some] / density[some].sum()
             for some in (np.abs(d) <= row["alpha"], np.abs(d) > row["alpha"])
         )
         exact = float(np.trapezoid(one, two))
@@ -219,6 +221,7 @@ def test_areas_of_the_normal_setting() -> None:
         assert row["discrepancy"] == pytest.approx(exact, abs=5 * most + 0.002)
 
 
+@pytest.mark.usefixtures("stand_in_answers")
 def test_areas_of_answers_and_the_conditions_that_they_depend_on() -> None:
     """Normal pairs, told as if they came from a population."""
     whole, parts = normal_pairs(20, 2.0, 600, np.random.default_rng(10))
@@ -314,9 +317,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]
         return replicate(design, seed, number)
 
     patch.setattr(verification, "replicate", counted)
-    with pytest.raises(KeyboardInterrupt):
+    with chance.seeded_answers():
+        with pytest.raises(KeyboardInterrupt):
+            run_study(14, out, seed=3, progress=False, design=SMALL)
         run_study(14, out, seed=3, progress=False, design=SMALL)
-    run_study(14, out, seed=3, progress=False, design=SMALL)
     patch.undo()
     return out, computed
 
@@ -336,10 +340,14 @@ def test_a_stopped_study_goes_on(finished: tuple[Path, list[int]]) -> None:
         run_study(14, out, seed=4, progress=False, design=SMALL)
 
 
+@pytest.mark.chance(
+    3 * (1 / (1 + math.exp(-1))) ** 60, "the same noise in 60 answers, be they at an end of 0..M"
+)
 def test_files_are_seeded_and_noise_is_not() -> None:
     one, two = (replicate(SMALL, 3, 7)["answers"] for _ in range(2))
     for name in ("centre", "full", "distance", "count", "steps"):
         assert one[name] == two[name]
+    assert len(one["count"]) >= 60
     for name in ("laplace", "geometric", "discrepancy"):
         assert one[name] != two[name]
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
-FILES = sorted(path for path in TESTS.rglob("*.py") if path != Path(__file__))
+ROOT = Path(__file__).parents[2]
+ROOMS = (ROOT / "tests", ROOT / "studies" / "tests")
+FILES = sorted(path for room in ROOMS for path in room.rglob("*.py") if path != Path(__file__))
 CLOCKS = {
     "time": {"time", "perf_counter", "process_time", "monotonic", "thread_time", "clock_gettime"},
     "timeit": {"timeit", "repeat", "default_timer"},
@@ -52,7 +53,7 @@ def is_slow(tree: ast.Module) -> bool:
     )
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(TESTS)))
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_only_slow_files_read_the_clock(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert is_slow(tree) or readings(tree) == []

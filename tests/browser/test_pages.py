@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from web_samples import Site
 
+pytestmark = pytest.mark.any_noise
+
 SHOTS = os.environ.get("UNDERSTUDY_SCREENSHOTS")  # a folder, to look at every page
 
 

@@ -19,6 +19,8 @@ import polars as pl
 import pytest
 from scipy.stats import beta
 
+import chance
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 from verification_samples import make_frame, make_query, make_survey, partition_numbers
@@ -34,8 +36,10 @@ from understudy.verify.partition_fit import Task
 from understudy.verify.partitions import PARTITION, UNIT_HEAD, UNIT_NUMBER, UNIT_TAIL, new_key
 from understudy.verify.workers import WorkerPool
 
+pytestmark = pytest.mark.usefixtures("stand_in_keys")
+
 ALPHA = 1e-6
-DRAWS = 60_000
+DRAWS = 80_000
 ONE = 1_000_000
 
 Sampler = Callable[[list[int]], list[float]]
@@ -64,12 +68,30 @@ SAMPLERS: dict[str, tuple[Sampler, int, int, Event]] = {
 }
 
 
+# The chance of each event on its likely and its unlikely input.
+CHANCES = {
+    "agreement, geometric": (1 / (1 + math.exp(-1)), math.exp(-1) / (1 + math.exp(-1))),
+    "agreement, laplace": (0.5, 0.5 * math.exp(-1)),
+    "discrepancy": (1 / (1 + math.exp(-1 / 2000)), math.exp(-1) / (1 + math.exp(-1 / 2000))),
+}
+MISSED = max(chance.audit_fails(*pair, DRAWS, ALPHA, 0.9, 1.0) for pair in CHANCES.values())
+UNCAUGHT = max(
+    chance.audit_fails(*pair, DRAWS, ALPHA, 1.0)
+    for pair in (
+        (1 / (1 + math.exp(-2)), math.exp(-2) / (1 + math.exp(-2))),
+        (1 / (1 + math.exp(-1 / 1000)), math.exp(-2) / (1 + math.exp(-1 / 1000))),
+    )
+)
+
+
+@pytest.mark.chance(MISSED, "the bound outside (0.9, 1], from the event's two binomials")
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_the_sampler_spends_what_it_says_and_not_more(name: str) -> None:
     bound = epsilon_lower_bound(*SAMPLERS[name])
     assert 0.9 < bound <= 1.0
 
 
+@pytest.mark.chance(UNCAUGHT, "the bound at most 1, from the event's two binomials")
 @pytest.mark.parametrize("name", ["agreement, geometric", "discrepancy"])
 def test_mutant_scale_of_half_epsilon_is_caught(name: str) -> None:
     """Noise for 2 epsilon where epsilon was paid."""
@@ -95,6 +117,7 @@ def low_bits_keep_the_promise(sampler: Sampler) -> bool:
     return epsilon_lower_bound(sampler, 0, 1, low_bit) <= 1.0
 
 
+@pytest.mark.chance(2 * ALPHA, "confidence limits of two samplers")
 def test_low_bits_of_our_answers_say_nothing() -> None:
     assert low_bits_keep_the_promise(bounded_geometric(ONE, 5))
     assert low_bits_keep_the_promise(floats(laplace(ONE)))
@@ -234,6 +257,10 @@ FORK = pytest.mark.filterwarnings("ignore:os.fork")
 
 
 @FORK
+@pytest.mark.chance(
+    chance.same_noise(60, 2000, pairs=6) + chance.same_noise(60, 1, pairs=6),
+    "the same noise in two of four processes",
+)
 def test_every_process_draws_its_own_noise() -> None:
     assert forks_differ(geometric(ONE))
     assert forks_differ(bounded_geometric(ONE, 50))

@@ -197,6 +197,7 @@ def test_a_weight_function_is_fixed_once_and_used_again(survey: Survey, history:
         Censored(6.0).fixed_from(run(history, Unweighted()))
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_two_stages_need_no_history() -> None:
     rng = np.random.default_rng(4)
     codebook = Codebook({"y": Column("y", role="sensitive", bounds=(0.0, 1.0))})

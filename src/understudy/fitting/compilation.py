@@ -7,10 +7,13 @@ program of another library may have data built in, and is never written here.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
 
@@ -34,6 +37,36 @@ def compiled(function: Callable[..., Any], *like: Any) -> Callable[..., Any]:
     with _kept_on_disk():
         program: Callable[..., Any] = jax.jit(function).lower(*like).compile()
     return program
+
+
+def kept(constants: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Like `jax.jit` with the first `constants` arguments built into the program, and with its
+    programs kept on disk: one for each set of constants and shapes of the other arguments.
+
+    Data must be among the others. The first constant (a density) owns the programs, which go when
+    it goes.
+    """
+
+    def keep(function: Callable[..., Any]) -> Callable[..., Any]:
+        programs: WeakKeyDictionary[Any, dict[Hashable, Callable[..., Any]]] = WeakKeyDictionary()
+        building = threading.Lock()
+
+        @wraps(function)
+        def run(*arguments: Any) -> Any:
+            (owner, *constant), data = arguments[:constants], arguments[constants:]
+            leaves, tree = jax.tree.flatten(data)
+            shapes = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+            with building:
+                of_owner = programs.setdefault(owner, {})
+                program = of_owner.get((*constant, tree, shapes))
+                if program is None:
+                    program = compiled(partial(function, owner, *constant), *data)
+                    of_owner[(*constant, tree, shapes)] = program
+            return program(*data)
+
+        return run
+
+    return keep
 
 
 def cache_folder() -> Path:

@@ -8,7 +8,7 @@ numbers are held fixed while a target is sought.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import isinf
 from typing import Any
 from zlib import crc32
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from understudy.dp.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
 from understudy.dp.record_bounds import record_bounds
 from understudy.errors import Refused
+from understudy.fitting.compilation import kept
 from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
 from understudy.fitting.moments import is_linear, sample_exactly
 from understudy.fitting.nuts import Chains, Settings, sample
@@ -230,7 +231,7 @@ class ModelFitter:
         return jax.random.fold_in(jax.random.key(self.seed), crc32(stage.encode()))
 
 
-@partial(jax.jit, static_argnums=0)
+@kept(constants=1)
 def _generated(
     density: Density, key: Array, position: Array, arrays: Any
 ) -> tuple[dict[str, Array], dict[str, Array]]:

@@ -14,7 +14,6 @@ Clipped contributions have other tails and are not for this sampler (NUTS draws 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from math import isinf
 
 import jax
@@ -24,6 +23,7 @@ from jax import Array
 from jax.scipy.linalg import solve_triangular
 from numpy.typing import NDArray
 
+from understudy.fitting.compilation import kept
 from understudy.fitting.continuation import run_until_good
 from understudy.fitting.nuts import Chains, Settings
 from understudy.mechanisms.contract import Terms
@@ -105,16 +105,16 @@ def _is_proper(moments: Moments) -> bool:
     return bool(np.linalg.cond(XX / np.outer(scale, scale)) < LARGEST_CONDITION)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@kept(constants=4)
 def _chains(
-    density: Density, chains: int, kept: int, like: Shapes, key: Array, moments: Moments
+    density: Density, chains: int, per_chain: int, like: Shapes, key: Array, moments: Moments
 ) -> Array:
-    """(chains, kept, D) unconstrained positions."""
+    """(chains, per_chain, D) unconstrained positions."""
     model = density.model
     assert isinstance(model, GaussianModel)  # settled by the caller
     # the model's function wants arrays; its prior ignores them, and the compiler drops them
     blank = {name: jnp.zeros(shape, dtype) for name, shape, dtype in like}
-    steps = BURN_IN + kept * THINNING
+    steps = BURN_IN + per_chain * THINNING
     of_proposals, of_steps = jax.random.split(key)
     B, Sigma = propose(of_proposals, moments, chains * steps)
     positions = jax.vmap(model.position)(B, Sigma)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from understudy.dp.record_bounds import RecordBounds, record_bounds
 from understudy.errors import Refused
+from understudy.fitting.compilation import kept
 from understudy.fitting.diagnostics import Diagnostics
 from understudy.mechanisms.contract import Terms
 from understudy.models.contract import Arrays
@@ -90,13 +91,13 @@ class Posterior:
         return self.positions[ends]
 
 
-@partial(jax.jit, static_argnums=0)
+@kept(constants=1)
 def _constrained(density: Density, positions: Array, arrays: Any) -> dict[str, Array]:
     found: dict[str, Array] = jax.lax.map(lambda q: density.constrain(q, arrays), positions)
     return found
 
 
-@partial(jax.jit, static_argnums=0)
+@kept(constants=1)
 def _loglik(density: Density, positions: Array, arrays: Any) -> Array:
     found: Array = jax.lax.map(lambda q: density.record_loglik(q, arrays), positions)
     return found

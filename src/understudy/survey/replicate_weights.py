@@ -73,7 +73,6 @@ def add_replicates(
     frame = survey.raw.to_polars()
     stage = first_stage(frame, design)
     _check_lonely(stage, design)
-    rng = np.random.default_rng(seed)
     spec = Replicates(prefix=prefix, kind="brr")
     if kind in ("brr", "fay"):
         factors = balanced_factors(stage.stratum, stage.fraction, fay or 0.0, replicates)
@@ -87,6 +86,7 @@ def add_replicates(
             spec = Replicates(prefix=prefix, kind="jkn", coefficients=tuple(coefficients.tolist()))
     else:
         draw = bootstrap_factors if kind == "bootstrap" else half_sample_factors
+        rng = np.random.default_rng(seed)
         factors = draw(stage.stratum, stage.fraction, replicates or DEFAULT_DRAWS, rng)
         spec = Replicates(prefix=prefix, kind="bootstrap", centre="mean")
     weight = frame[design.weight].cast(pl.Float64).to_numpy()

@@ -38,19 +38,22 @@ class QuantileEstimates:
 
 def quantile_estimates(
     survey: Survey,
-    statistic: Statistic,
+    statistics: Sequence[Statistic],
     names: Sequence[str],
     kept: Sequence[int],
     levels: pl.DataFrame,
     inside: ir.BooleanValue | None,
     df: float,
     level: float,
-) -> QuantileEstimates:
-    """The quantile in each domain of `levels` (columns by0, by1, ... of the kept by-variables)."""
-    table, p = survey.table, float(statistic.probability or 0)
-    x = table[str(statistic.x)]
+) -> list[QuantileEstimates]:
+    """Each quantile in each domain of `levels` (columns by0, by1, ... of the kept by-variables).
+
+    The quantiles are of one variable, whose distribution is asked twice for all of them.
+    """
+    table, column = survey.table, str(statistics[0].x)
+    x = table[column]
     if not x.type().is_numeric():
-        raise Refused(f"{statistic.text} needs numbers, but column `{statistic.x}` is {x.type()}.")
+        raise Refused(f"{statistics[0].text} needs numbers, but column `{column}` is {x.type()}.")
     y = as_float(x)
     count = max(levels.height, 1)
     domain = _domain_number(table, names, kept, levels)
@@ -58,20 +61,28 @@ def quantile_estimates(
     weight = as_float(table[survey.design.weight]) if survey.design.weight else ibis.literal(1.0)
     records = table.select(d=domain, y=y, w=weight, known=known).filter(lambda t: t.known)
     distribution = _distribution(records)
-    (value,) = _inverse(distribution, np.full(count, p))
-    reached = ibis.ifelse(y <= _by_domain(domain, value), 1.0, 0.0)
-    below = Linear(ibis.ifelse(y.notnull(), reached, ibis.null("float64")), 1.0, pivoted=False)
-    by = [table[names[k]] for k in kept]
-    sums = collect(survey, [below], by, inside)
-    cells, found_levels = sums.cells(range(len(kept)))
-    share = domain_estimates(sums, 0, cells, max(found_levels.height, 1))
-    t = float(stats.t.ppf(0.5 + level / 2, df)) if df > 0 else float("nan")
-    half = t * np.sqrt(share.variance)
-    low, high = share.value - half, share.value + half
-    lower, upper = _inverse(
-        distribution, np.where(low >= 0, low, np.nan), np.where(high <= 1, high, np.nan)
+    values = _inverse(
+        distribution, *(np.full(count, float(s.probability or 0)) for s in statistics)
     )
-    return QuantileEstimates(value, ((upper - lower) / (2 * t)) ** 2, (lower, upper))
+    below = []
+    for value in values:
+        reached = ibis.ifelse(y <= _by_domain(domain, value), 1.0, 0.0)
+        share = ibis.ifelse(y.notnull(), reached, ibis.null("float64"))
+        below.append(Linear(share, 1.0, pivoted=False))
+    sums = collect(survey, below, [table[names[k]] for k in kept], inside)
+    cells, found_levels = sums.cells(range(len(kept)))
+    t = float(stats.t.ppf(0.5 + level / 2, df)) if df > 0 else float("nan")
+    proportions: list[Floats] = []
+    for j in range(len(values)):
+        below_value = domain_estimates(sums, j, cells, max(found_levels.height, 1))
+        half = t * np.sqrt(below_value.variance)
+        low, high = below_value.value - half, below_value.value + half
+        proportions += [np.where(low >= 0, low, np.nan), np.where(high <= 1, high, np.nan)]
+    limits = _inverse(distribution, *proportions)
+    return [
+        QuantileEstimates(value, ((upper - lower) / (2 * t)) ** 2, (lower, upper))
+        for value, lower, upper in zip(values, limits[::2], limits[1::2], strict=True)
+    ]
 
 
 def _distribution(records: ir.Table) -> ir.Table:

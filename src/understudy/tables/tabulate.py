@@ -19,7 +19,7 @@ from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.domain import as_condition
 from understudy.tables.linear import domain_estimates, linear_form
 from understudy.tables.quantile import QuantileEstimates, quantile_estimates
-from understudy.tables.statistics import parse_statistic
+from understudy.tables.statistics import Statistic, parse_statistic
 from understudy.tables.taylor import DomainEstimates
 
 __public__ = ("tabulate",)
@@ -128,13 +128,18 @@ def _estimates(
     for kept in sets:
         domain, levels = sums.cells(kept)
         key = _key_columns(levels, kept, names, margins)
+        quantiles: dict[Statistic, QuantileEstimates] = {}
+        for variable in dict.fromkeys(s.x for s in parsed if s.kind == "quantile"):
+            of_variable = [s for s in parsed if s.kind == "quantile" and s.x == variable]
+            estimates = quantile_estimates(
+                survey, of_variable, names, kept, levels, inside, df, level
+            )
+            quantiles |= zip(of_variable, estimates, strict=True)
         pieces = []
         for statistic in parsed:
             found: DomainEstimates | QuantileEstimates
-            if statistic.kind == "quantile":
-                found = quantile_estimates(
-                    survey, statistic, names, kept, levels, inside, df, level
-                )
+            if statistic in quantiles:
+                found = quantiles[statistic]
             else:
                 found = domain_estimates(sums, linear.index(statistic), domain, max(key.height, 1))
             pieces.append(_piece(key, statistic.text, found, df))

@@ -8,19 +8,31 @@ from typing import Annotated, Any
 
 import typer
 
-Replicates = Annotated[int, typer.Option(help="How many simulated files.", min=1)]
 Out = Annotated[Path, typer.Option(help="Folder for the results; a stopped study goes on there.")]
 Seed = Annotated[int, typer.Option(help="Seed of the simulated files and the models.", min=0)]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="All parts at a small size, in about two minutes.")
+]
+Workers = Annotated[
+    int | None, typer.Option(help="Processes for the replicates; by default all processors.", min=1)
+]
+
+
+def _replicates(usual: int) -> Any:
+    return typer.Option(
+        help=f"How many simulated files; {usual} by default, fewer with --quick.", min=1
+    )
 
 
 def acs_modips(
     out: Out = Path("study-acs-modips"),
-    replicates: Replicates = 20,
+    replicates: Annotated[int | None, _replicates(20)] = None,
+    seed: Seed = 1,
+    quick: Quick = False,
     pums: Annotated[
         list[Path] | None,
         typer.Option(help="ACS person PUMS as Parquet; without it the table is invented."),
     ] = None,
-    seed: Seed = 1,
 ) -> None:
     """Bias, RMSE, coverage and empty cells of ORI, MS and MODIPS (report M).
 
@@ -28,11 +40,15 @@ def acs_modips(
 
     Example: understudy study acs-modips --replicates 20 --out study
     """
-    _run("acs_modips", replicates, out, pums or [], seed, progress=True)
+    _run("acs_modips", out, replicates, seed, quick, pums=pums or [])
 
 
 def censoring(
-    out: Out = Path("study-censoring"), replicates: Replicates = 100, seed: Seed = 1
+    out: Out = Path("study-censoring"),
+    replicates: Annotated[int | None, _replicates(100)] = None,
+    seed: Seed = 1,
+    quick: Quick = False,
+    workers: Workers = None,
 ) -> None:
     """Weighted, censored and reference-centred synthesizers (Hu, Williams and Savitsky).
 
@@ -40,26 +56,31 @@ def censoring(
 
     Example: understudy study censoring --replicates 20 --out study-censoring
     """
-    _run("censoring", replicates, out, seed)
+    _run("censoring", out, replicates, seed, quick, workers=_processes(workers))
 
 
 def private_tables(
-    out: Out = Path("study-private-tables"), replicates: Replicates = 100, seed: Seed = 1
+    out: Out = Path("study-private-tables"),
+    replicates: Annotated[int | None, _replicates(100)] = None,
+    seed: Seed = 1,
+    quick: Quick = False,
+    workers: Workers = None,
 ) -> None:
     """Tables of counts and means from synthetic microdata (Hu, Savitsky and Williams).
 
-    Each replicate is stored as soon as it is done; the same command goes on after a stop. All
-    processors are used.
+    Each replicate is stored as soon as it is done; the same command goes on after a stop.
 
     Example: understudy study private-tables --replicates 20 --out study-private-tables
     """
-    _run("private_tables", replicates, out, seed)
+    _run("private_tables", out, replicates, seed, quick, workers=_processes(workers))
 
 
 def risk_weights(
     out: Out = Path("study-risk-weights"),
-    replicates: Replicates = 20,
+    replicates: Annotated[int | None, _replicates(20)] = None,
     seed: Seed = 1,
+    quick: Quick = False,
+    workers: Workers = None,
     data: Annotated[
         Path | None, typer.Option(help="CE interviews (Parquet); without it incomes are generated.")
     ] = None,
@@ -71,11 +92,15 @@ def risk_weights(
 
     Example: understudy study risk-weights --replicates 20 --out study-risk-weights
     """
-    _run("risk_weights", replicates, out, data, seed)
+    _run("risk_weights", out, replicates, seed, quick, workers=_processes(workers), data=data)
 
 
 def verification(
-    out: Out = Path("study-verification"), replicates: Replicates = 200, seed: Seed = 1
+    out: Out = Path("study-verification"),
+    replicates: Annotated[int | None, _replicates(200)] = None,
+    seed: Seed = 1,
+    quick: Quick = False,
+    workers: Workers = None,
 ) -> None:
     """What a private verification tells about a synthetic estimate (Lin and Reiter).
 
@@ -83,17 +108,24 @@ def verification(
 
     Example: understudy study verification --replicates 50 --out study-verification
     """
-    _run("verification", replicates, out, seed)
+    _run("verification", out, replicates, seed, quick, workers=_processes(workers))
 
 
-def _run(study: str, replicates: int, out: Path, *arguments: Any, **options: Any) -> None:
+def _run(
+    study: str, out: Path, replicates: int | None, seed: int, quick: bool, **options: Any
+) -> None:
     from understudy import Refused
 
+    run_study = import_module(f"understudy_studies.{study}.run").run_study
     try:
-        import_module(f"understudy_studies.{study}.run").run_study(
-            replicates, out, *arguments, **options
-        )
+        run_study(replicates, out, seed, quick=quick, **options)
     except Refused as refusal:
         typer.echo(str(refusal), err=True)
         raise typer.Exit(2) from None
     typer.echo(f"The study is in {out / 'study.html'}; tables and figures lie beside it.")
+
+
+def _processes(workers: int | None) -> int:
+    from understudy_studies.framework import processors
+
+    return workers or processors()

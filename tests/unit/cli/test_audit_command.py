@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
@@ -35,6 +36,7 @@ def test_an_audit_that_is_asleep_exits_2_with_one_sentence():
     assert "Traceback" not in result.output
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_tables_of_counts_are_audited_under_three_relations():
     result = run("modips-public", "--trials", "1000")
     assert "broken" not in result.stdout
@@ -42,6 +44,7 @@ def test_tables_of_counts_are_audited_under_three_relations():
     assert [result.stdout.count(name) for name in ("add-remove", "replace", "blank")] == [1, 1, 1]
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_the_leak_of_observed_support_is_shown_and_expected():
     result = run("modips-observed", "--trials", "2000")
     assert result.exit_code == 0
@@ -49,6 +52,7 @@ def test_the_leak_of_observed_support_is_shown_and_expected():
     assert "inf" in result.stdout
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_mutants_of_counts_are_caught():
     result = run("modips-threshold", "--mutant", "threshold-missing", "--trials", "2000")
     assert result.exit_code == 0

@@ -111,6 +111,7 @@ def test_a_missing_file_and_a_wrong_design_are_refused(survey_file: Path) -> Non
     assert not survey_file.with_name("survey.codebook.toml").exists()
 
 
+@pytest.mark.any_noise
 def test_help_needs_no_heavy_library() -> None:
     code = (
         "import sys, understudy.cli.codebook, understudy.cli.options\n"

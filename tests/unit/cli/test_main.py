@@ -12,6 +12,8 @@ from typer.main import get_command
 
 from understudy.cli.main import app
 
+pytestmark = pytest.mark.any_noise
+
 COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
 
 

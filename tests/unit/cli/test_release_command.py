@@ -18,6 +18,7 @@ from understudy.release.recipe import read_recipe
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 
+@pytest.mark.any_noise
 def test_a_wrong_recipe_ends_with_2_and_nothing_written(tmp_path: Path) -> None:
     recipe = tmp_path / "release.toml"
     recipe.write_text('[data]\npth = "x.csv"\n[synthesis]\nmodel = "FBS"\n')

@@ -23,6 +23,8 @@ from understudy.verify.config import read_config
 from understudy.verify.query import Query
 from understudy.verify.service import open_service
 
+pytestmark = pytest.mark.any_noise
+
 RUN = "from understudy.cli.main import run; run()"
 
 CONFIG = """

@@ -55,6 +55,7 @@ def test_without_studies_one_sentence_says_how_to_install_them(
     assert "understudy-studies" in help_page.output
 
 
+@pytest.mark.any_noise
 def test_the_command_alone_loads_nothing_heavy() -> None:
     code = "import sys, understudy.cli.study; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 
 from understudy.demo.doctorates import COUNTS, MEAN_SALARIES
-from understudy_studies.private_tables.published import coverage_table
+from understudy_studies.private_tables.tables import printed_table
 
 
 def test_counts_and_mean_salaries_are_those_of_tables_4_and_5() -> None:
     for number, ours in ((4, COUNTS), (5, MEAN_SALARIES)):
-        inner = coverage_table(number).filter(pl.col("gender") != "All")
+        inner = printed_table(number).filter(pl.col("gender") != "All")
         np.testing.assert_array_equal(inner["population"].to_numpy(), ours.ravel())

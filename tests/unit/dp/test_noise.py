@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
+import chance
 from understudy.dp import noise
 from understudy.dp.noise import exact_scale, integer_laplace
 from understudy.errors import Refused
@@ -34,9 +34,10 @@ def test_plain_division_would_sometimes_be_too_small():
     assert all(exact_scale(2, e) > 2 / e for e in short)
 
 
+@pytest.mark.chance(chance.ALPHA, "exact binomial intervals of all cells")
 @pytest.mark.parametrize(("sensitivity", "epsilon"), [(2, 1.0), (2, 5.0), (1, 0.3)])
 def test_noise_has_the_closed_form_distribution(sensitivity, epsilon):
-    """P(k) = (1 - a)/(1 + a) a^|k|, a = exp(-epsilon/sensitivity): chi-square on pooled cells."""
+    """P(k) = (1 - a)/(1 + a) a^|k|, a = exp(-epsilon/sensitivity), cell by cell."""
     trials = 30_000
     drawn = integer_laplace(np.full(trials, 17), sensitivity, epsilon) - 17
     a = math.exp(-epsilon / sensitivity)
@@ -48,18 +49,28 @@ def test_noise_has_the_closed_form_distribution(sensitivity, epsilon):
     share = (1 - a) / (1 + a) * a ** np.abs(support)
     share[[0, -1]] = a ** (edge + 1) / (1 + a)
     assert share.sum() == pytest.approx(1.0)
-    found = [(cells == k).sum() for k in support]
-    assert stats.chisquare(found, share * trials).pvalue > 1e-6
+    assert chance.within([(cells == k).sum() for k in support], trials, share)
 
 
+@pytest.mark.chance(chance.ALPHA, "exact binomial intervals of all pairs of cells")
 def test_entries_are_independent():
-    drawn = integer_laplace(np.zeros(20_000, dtype=int), 2, 1.0).reshape(-1, 2)
-    assert abs(np.corrcoef(drawn.T)[0, 1]) < 6 / math.sqrt(10_000)
+    """The joint law of two neighbours is the product, and so is that of a call's two halves."""
+    drawn = integer_laplace(np.zeros(20_000, dtype=int), 2, 1.0)
+    law = chance.noise(2.0)
+    share = np.diff(law.cdf([-4, -1, 0, 3]), prepend=0.0, append=1.0)
+    for pairs in (drawn.reshape(-1, 2), drawn.reshape(2, -1).T):
+        cells = np.searchsorted([-4, -1, 0, 3], pairs, side="left") @ [5, 1]
+        counts = np.bincount(cells, minlength=25)
+        assert chance.within(counts, 10_000, np.outer(share, share).ravel(), chance.ALPHA / 2)
 
 
+ENTRIES = 50
+
+
+@pytest.mark.chance(chance.same_noise(ENTRIES, 2 / 0.1), "the same noise in every entry")
 def test_noise_cannot_be_seeded():
     """Two calls differ whatever NumPy's state is, and the file uses no other randomness."""
-    counts = np.zeros(50, dtype=int)
+    counts = np.zeros(ENTRIES, dtype=int)
     np.random.seed(1)
     first = integer_laplace(counts, 2, 0.1)
     np.random.seed(1)

@@ -57,7 +57,7 @@ def test_proposals_are_inverse_wishart_and_matrix_normal() -> None:
     alpha = rng.random(40)
     moments = weighted_moments(X, Y, alpha)
     draw = jax.jit(propose, static_argnums=2)
-    B, Sigma = map(np.asarray, draw(jax.random.key(0), moments, 20_000))
+    B, Sigma = map(np.asarray, draw(jax.random.key(0), moments, 40_000))
     centre = np.linalg.solve(moments.XX, moments.XY)
     R = np.asarray(moments.YY) - np.asarray(moments.XY).T @ centre
     nu = alpha.sum() - 2

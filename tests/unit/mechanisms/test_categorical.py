@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
+import chance
 from understudy import synthesis
 from understudy.errors import Refused
 from understudy.mechanisms import modips as modips_file
@@ -56,6 +57,7 @@ def survey(n=4000, rules=(), seed=1) -> Survey:
     return Survey(frame, Design(weight="w"), Codebook(columns, impossible=tuple(rules)))
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 @pytest.mark.parametrize("mechanism", EVERY, ids=lambda m: type(m).__name__ + str(m)[-20:])
 def test_output_is_microdata_with_columns_types_labels_and_size(mechanism):
     confidential = survey()
@@ -73,6 +75,7 @@ def test_output_is_microdata_with_columns_types_labels_and_size(mechanism):
     assert any("weights were not used" in text for text in result.claim.conditions)
 
 
+@pytest.mark.any_noise
 def test_another_size_is_kept_and_needs_no_public_number():
     model = Multinomial(MODEL.columns, size=777)
     result = synthesize(survey(), model, Modips(8.0, "public"), 3)
@@ -80,6 +83,7 @@ def test_another_size_is_kept_and_needs_no_public_number():
     assert not any("number of records" in text for text in result.claim.conditions)
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_claims_by_mechanism():
     kinds = [synthesize(survey(), MODEL, one).claim.kind for one in EVERY]
     assert kinds == ["risk", "local", "formal", "formal", "formal"]
@@ -90,6 +94,7 @@ def test_claims_by_mechanism():
         assert synthesize(survey(), MODEL, inside).draws == []
 
 
+@pytest.mark.chance(chance.same_noise(24, 1 / 0.9), "the same noise in 24 cells twice")
 def test_the_same_seed_gives_the_same_ms_and_noise_has_no_seed():
     tables = [synthesize(survey(), MODEL, Unweighted(), 1, seed) for seed in (1, 1, 2)]
     counts = [one.tables[0].counts.tolist() for one in tables]
@@ -100,10 +105,15 @@ def test_the_same_seed_gives_the_same_ms_and_noise_has_no_seed():
     for number, one in enumerate(together):
         alone = synthetic_counts(exact, 4000, 0.5, np.random.default_rng([1, number]))
         assert one.counts.tolist() == alone.tolist()
-    private = [synthesize(survey(), MODEL, Modips(0.9), 1, 1) for _ in range(2)]
-    assert private[0].tables[0].counts.tolist() != private[1].tables[0].counts.tolist()
+    private = [synthesize(survey(), MODEL, Modips(0.9, "public"), 1, 1).draws[0]
+               for _ in range(2)]  # fmt: skip
+    assert private[0]["noisy_counts"].tolist() != private[1]["noisy_counts"].tolist()
 
 
+@pytest.mark.chance(
+    chance.ALPHA + chance.same_noise(24, 2.0, pairs=40 * 39 // 2),
+    "exact binomial intervals of all cells; two data sets with the same noise",
+)
 def test_a_release_has_fresh_noise_of_its_share_of_epsilon_in_each_data_set():
     """40 data sets at epsilon 20: scale 2 in each, where the whole epsilon would have .05."""
     confidential = survey()
@@ -113,9 +123,10 @@ def test_a_release_has_fresh_noise_of_its_share_of_epsilon_in_each_data_set():
     noise = np.array([draw["noisy_counts"] for draw in result.draws]) - exact
     assert noise.shape == (40, 24)
     assert len({tuple(row) for row in noise}) == 40
-    assert noise.var() == pytest.approx(stats.dlaplace(1 / 2.0).var(), rel=0.45)  # 6 s.e.
+    assert chance.follows(noise, chance.noise(2.0))
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_sanitised_counts_are_rescaled_to_the_size_before_the_prior():
     """(size n_k/n + prior)/(size + prior K), with a prior that shows and no noise left."""
     confidential = survey()
@@ -128,6 +139,7 @@ def test_sanitised_counts_are_rescaled_to_the_size_before_the_prior():
     assert np.abs((found - expected) / spread).max() < 5
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_empty_cells_stay_empty_or_not_by_support():
     confidential = survey()
     observed = synthesize(confidential, MODEL, Modips(8.0), 4)
@@ -136,6 +148,7 @@ def test_empty_cells_stay_empty_or_not_by_support():
     assert any("E" in set(one.frame()["region"]) for one in public.datasets)
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 @pytest.mark.parametrize(
     ("mechanism", "datasets"), [(Modips(2.0, "public"), 12), (Marginals(2.0), 3)]
 )
@@ -150,6 +163,7 @@ def test_impossible_combinations_never_appear(mechanism, datasets):
         assert sum("E" in set(one.frame()["region"]) for one in result.datasets) > 0
 
 
+@pytest.mark.chance(chance.any_noise_at_all(2 * 18, 2 / 2000), "a cell with noise")
 def test_large_epsilon_is_ms_in_distribution():
     """With epsilon so large that all noise is 0, MODIPS and MS are one draw from one seed."""
     ms = synthesize(survey(), MODEL, Unweighted(), 2, 5)
@@ -158,6 +172,7 @@ def test_large_epsilon_is_ms_in_distribution():
         assert one.counts.tolist() == other.counts.tolist()
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_cell_proportions_are_combined_as_in_the_report():
     """M eq. 3.1-3.3 written out, against tabulate(..., combine="partial")."""
     result = synthesize(survey(), MODEL, Modips(8.0), 5)
@@ -175,6 +190,7 @@ def test_cell_proportions_are_combined_as_in_the_report():
     assert found["upper"][0] - found["lower"][0] == pytest.approx(2 * half)
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_coverage_of_a_proportion_under_repeated_sampling():
     """95 % intervals from MODIPS data hold the true share about as often as they should."""
     held, trials = 0, 40
@@ -193,6 +209,7 @@ def test_large_results_lie_on_disk(monkeypatch):
     assert "parquet" in str(result.datasets[0].raw.get_name()).lower()
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_drafted_levels_are_refused_or_left_out():
     drafted = Survey(survey().frame(list(MODEL.columns)))
     for formal in (Modips(1.0, "public"), Marginals(1.0)):
@@ -208,6 +225,7 @@ def test_a_hopeless_domain_is_named(monkeypatch):
         synthesize(survey(), MODEL, Modips(1.0, "public"))
 
 
+@pytest.mark.any_noise
 @pytest.mark.parametrize(
     ("mechanism", "text"),
     [
@@ -224,6 +242,7 @@ def test_a_useless_epsilon_warns_with_the_expected_error(mechanism, text):
     assert len(caught) == 1
 
 
+@pytest.mark.any_noise
 @pytest.mark.parametrize("mechanism", [Modips(0.0226), Marginals(0.17)])
 def test_an_epsilon_that_says_something_does_not_warn(mechanism):
     with warnings.catch_warnings():
@@ -232,6 +251,7 @@ def test_an_epsilon_that_says_something_does_not_warn(mechanism):
     assert [one.n for one in result.datasets] == [4000] * 5
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_nothing_above_the_threshold_is_refused():
     with (
         pytest.warns(UserWarning, match="expected error"),
@@ -240,6 +260,7 @@ def test_nothing_above_the_threshold_is_refused():
         synthesize(survey(40), MODEL, Modips(0.05, "threshold", delta=1e-12))
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_missing_values_as_a_level_come_back_missing():
     frame = (
         survey()
@@ -273,6 +294,7 @@ def test_refusals(arguments, text):
         synthesize(*arguments)
 
 
+@pytest.mark.any_noise
 def test_synthesize_takes_a_multinomial_model():
     import understudy as us
 

@@ -61,6 +61,7 @@ def test_without_noise_it_is_the_sample(
     assert spends
 
 
+@pytest.mark.any_noise
 def test_observed_sensitivities_are_equations_8_and_9(survey: Survey) -> None:
     frame = survey.frame()
     largest = {"count": 0.0, "mean(salary)": 0.0}
@@ -100,6 +101,7 @@ def test_declared_sensitivity_covers_every_replacement() -> None:
     assert mean.sensitivity(one, cell, 1) == pytest.approx(worst["mean"])
 
 
+@pytest.mark.any_noise
 def test_claims(survey: Survey) -> None:
     observed = laplace_table(survey, "count", BY, 2.0)
     declared = laplace_table(survey, "count", BY, 2.0, sensitivity="declared")
@@ -109,6 +111,7 @@ def test_claims(survey: Survey) -> None:
     assert declared.table["noise_sd"][0] > observed.table["noise_sd"][0]
 
 
+@pytest.mark.any_noise
 def test_consistent_tables_add_up(survey: Survey) -> None:
     table = laplace_table(survey, STATISTICS, BY, 1.0, consistent=True).table
     counts = table.filter(pl.col("statistic") == "count")
@@ -122,6 +125,7 @@ def test_consistent_tables_add_up(survey: Survey) -> None:
     np.testing.assert_allclose(joined["estimate"], joined["estimate_sum"])
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_standard_errors_hold_noise_and_sampling() -> None:
     """With hardly any noise the replicate variance is the textbook one, on average."""
     rng = np.random.default_rng(4)
@@ -141,6 +145,7 @@ def test_standard_errors_hold_noise_and_sampling() -> None:
     assert (noisy["se"] >= noisy["noise_sd"]).all()
 
 
+@pytest.mark.any_noise
 def test_refusals(survey: Survey) -> None:
     def refused(match: str, survey: Survey = survey, **changes: object) -> None:
         asked = {"statistics": STATISTICS, "by": BY, "epsilon": 1.0} | changes

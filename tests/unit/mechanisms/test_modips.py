@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import chance
 from understudy.errors import Refused
 from understudy.mechanisms.modips import Modips, expected_bias, expected_noisy, rescaled
 from understudy.models.multinomial import synthetic_counts
@@ -24,6 +25,7 @@ def geometric_noise(size, scale, rng):
     return rng.geometric(share, size) - rng.geometric(share, size)
 
 
+@pytest.mark.chance(chance.ALPHA, "exact binomial intervals of all cells")
 @pytest.mark.parametrize(("relation", "sensitivity"), [("add-remove", 1), ("replace", 2)])
 @pytest.mark.parametrize("datasets", [1, 5])
 def test_each_data_set_has_noise_of_its_share_of_epsilon(relation, sensitivity, datasets):
@@ -32,15 +34,7 @@ def test_each_data_set_has_noise_of_its_share_of_epsilon(relation, sensitivity, 
     assert Fraction(scale) * 2 >= sensitivity * datasets
     assert scale == pytest.approx(sensitivity * datasets / 2.0)
     drawn = mechanism.noisy(np.full(20_000, 40), datasets) - 40
-    a = math.exp(-1 / scale)
-    variance = 2 * a / (1 - a) ** 2
-    assert abs(drawn.mean()) < 5 * math.sqrt(variance / drawn.size)
-    assert drawn.var() == pytest.approx(variance, rel=0.08)
-    other = geometric_noise(20_000, scale, np.random.default_rng(1))
-    edges = np.quantile(other, [0.1, 0.3, 0.5, 0.7, 0.9])
-    table = [np.bincount(np.searchsorted(edges, x), minlength=6) for x in (drawn, other)]
-    kept = np.sum(table, axis=0) > 0
-    assert stats.chi2_contingency(np.array(table)[:, kept]).pvalue > 1e-6
+    assert chance.follows(drawn, chance.noise(scale))
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 20.0])
@@ -55,13 +49,14 @@ def test_the_threshold_is_the_least_that_keeps_delta(epsilon, delta, datasets):
         assert noise.sf(threshold - 3) > delta / datasets * (1 - 1e-9)
 
 
+@pytest.mark.chance(chance.ALPHA, "exact binomial interval")
 def test_a_lonely_record_is_shown_with_chance_delta():
     mechanism = Modips(1.0, "threshold", delta=0.02)
     threshold = mechanism.threshold(1)
     noisy = mechanism.noisy(np.ones(50_000, dtype=int), 1)
     assert set(noisy[noisy < threshold]) == {0}
     exact = stats.dlaplace(1.0).sf(threshold - 2)
-    assert (noisy > 0).mean() == pytest.approx(exact, abs=5 * math.sqrt(exact / 50_000))
+    assert chance.within([(noisy > 0).sum()], noisy.size, [exact])
     assert exact <= 0.02
 
 

@@ -53,7 +53,7 @@ def test_log_prior_is_scipys_with_the_jacobian(percent: Survey) -> None:
 
 def test_generated_values_follow_the_beta() -> None:
     model = Beta("y")
-    arrays = {"y": np.random.default_rng(0).beta(0.5, 3, 5000)}
+    arrays = {"y": np.random.default_rng(0).beta(0.5, 3, 10_000)}
     density = density_of(model, arrays)
     position = jnp.asarray([-1.8, 1.2])
     value = density.constrain(position, arrays)

@@ -91,7 +91,9 @@ def test_gibbs_and_nuts_sample_the_same_density(weights: str) -> None:
     ours = Chains(found.chains, found.diagnostics)
     theirs = by_nuts(fitter, terms)
     a, b = label_free(fitter, ours), label_free(fitter, theirs)
-    assert min(ess_bulk(a).min(), ess_bulk(b).min()) > 300  # or the comparison says nothing
+    seen = FAR * np.sqrt(1 / ess_bulk(a) + 1 / ess_bulk(b))  # the least shift that is seen, in sd
+    assert np.median(seen) < 0.25  # or the comparison says little
+    assert seen.max() < 0.75  # NUTS finds the scale of the coefficients' prior slow
     score = standard_scores(a, b)
     assert np.abs(score).max() < FAR, score.round(1)
     # the same key gives the same draws, however far a chain is run
@@ -289,8 +291,8 @@ def test_walked_scales_have_their_distribution() -> None:
 
 
 def test_a_random_walk_leaves_a_normal_density_alone() -> None:
-    points = jax.random.normal(jax.random.key(1), (20_000,))
-    moved = random_walk(lambda x: -0.5 * x * x, points, jnp.full(20_000, 2.4), jax.random.key(2))
+    points = jax.random.normal(jax.random.key(1), (40_000,))
+    moved = random_walk(lambda x: -0.5 * x * x, points, jnp.full(40_000, 2.4), jax.random.key(2))
     assert scipy.stats.kstest(np.asarray(moved), "norm").pvalue > 1e-6
     assert float(jnp.mean(moved != points)) > 0.95
 
@@ -298,7 +300,7 @@ def test_a_random_walk_leaves_a_normal_density_alone() -> None:
 def test_losses_and_zeros_follow_their_conditionals() -> None:
     sums = {"zeros": jnp.array([3.0, 0.0]), "positive": jnp.array([5.5, 8.0]),
             "possible": jnp.asarray(1.0), "losses": jnp.array([2.5, 4.0, 9.0])}  # fmt: skip
-    keys = jax.random.split(jax.random.key(3), 8000)
+    keys = jax.random.split(jax.random.key(3), 16_000)
     drawn = jax.vmap(lambda key: draw_shares(key, sums))(keys)
     beta = scipy.stats.beta
     for g, (a, b) in enumerate([(3.5, 6.0), (0.5, 8.5)]):

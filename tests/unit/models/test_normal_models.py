@@ -67,7 +67,7 @@ def test_integrated_prior_is_the_integral(beta: float, s: float) -> None:
 
 def test_integrated_prior_draws_have_its_distribution() -> None:
     prior = HalfTScaleNormal(2.0, 0.1)
-    draws = np.asarray(prior.sample(jax.random.key(0), (20_000,)))
+    draws = np.asarray(prior.sample(jax.random.key(0), (40_000,)))
     grid = np.concatenate([-np.geomspace(1e4, 1e-9, 60_000), np.geomspace(1e-9, 1e4, 60_000)])
     density = np.exp(np.asarray(prior.log_prob(jnp.asarray(grid))))
     cdf = scipy.integrate.cumulative_trapezoid(density, grid, initial=0.0)

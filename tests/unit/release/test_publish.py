@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import chance
 import understudy as us
 from understudy.errors import Refused
 from understudy.ledger.ledger import Ledger
@@ -298,6 +299,7 @@ def _stop(*_: Any) -> None:
     raise Refused("stopped")
 
 
+@pytest.mark.any_noise
 def test_whole_records_are_drawn(tmp_path: Path) -> None:
     text = """\
 [data]
@@ -337,6 +339,7 @@ privacy = { mechanism = "Weighted" }
 """
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 def test_numbers_given_synthetic_categories(tmp_path: Path) -> None:
     text = MODIPS.replace("[synthesis]", 'codebook = "codebook.toml"\n[synthesis]') + GIVEN
     release = us.open_release(us.publish(write_inputs(tmp_path / "in", text), say=lambda _: None))
@@ -441,6 +444,7 @@ def test_the_order_of_rows_says_nothing(made: Path) -> None:
     assert original["sex"].to_list() != frame["sex"].to_list()
 
 
+@pytest.mark.chance(chance.noise_beyond(50, 1 / 4, 4 * 2), "a cell below the threshold")
 def test_new_chance_is_paid_anew(tmp_path: Path) -> None:
     """The noise has no seed, so a second folder is a second release for the ledger."""
     text = MODIPS + '\n[ledger]\nplace = "ledger.db"\ncap = "12"\n'
@@ -451,6 +455,7 @@ def test_new_chance_is_paid_anew(tmp_path: Path) -> None:
         us.publish(recipe, tmp_path / "two", say=lambda _: None)
 
 
+@pytest.mark.chance(chance.noise_beyond(50, 1 / 4, 4 * 1), "a cell below the threshold")
 def test_drafted_facts_of_records_outside_stay_inside(tmp_path: Path) -> None:
     recipe = write_inputs(tmp_path / "in", MODIPS.replace("[synthesis]", WHERE))
     frame = pl.read_parquet(tmp_path / "in" / "file.parquet")

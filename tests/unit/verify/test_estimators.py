@@ -15,6 +15,8 @@ from understudy.verify import estimators
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.partitions import PARTITION, new_key, with_partition
 
+pytestmark = pytest.mark.usefixtures("stand_in_keys")
+
 Parts = list[dict[str, np.ndarray]]
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chisquare, kstest, laplace
+from scipy.stats import laplace
 
+import chance
 from understudy.ledger.epsilon import LARGEST, exact_epsilon
 from understudy.verify.noise import exact_scale, geometric_count, geometric_sum, laplace_count
 
@@ -31,6 +32,10 @@ def test_the_naive_quotient_breaks_the_promise() -> None:
     assert broken  # what threat 5 is about: rounding to nearest is often rounding down
 
 
+EXACT = pytest.mark.chance(chance.ALPHA, "exact binomial intervals of all cells")
+
+
+@EXACT
 @pytest.mark.parametrize(("count", "partitions", "micro"), [(3, 10, 1_000_000), (10, 10, 500_000)])
 def test_the_bounded_geometric_has_its_closed_form(count: int, partitions: int, micro: int) -> None:
     draws = [geometric_count(count, partitions, micro) for _ in range(6000)]
@@ -40,37 +45,29 @@ def test_the_bounded_geometric_has_its_closed_form(count: int, partitions: int, 
     p[0] = a**count / (1 + a)
     p[-1] = a ** (partitions - count) / (1 + a)
     assert p.sum() == pytest.approx(1)
-    observed = np.bincount(draws, minlength=partitions + 1)
-    rare = p * len(draws) < 5
-    expected = np.append(p[~rare], p[rare].sum()) * len(draws)
-    merged = np.append(observed[~rare], observed[rare].sum())
-    keep = expected > 0
-    assert chisquare(merged[keep], expected[keep] / expected.sum() * merged.sum()).pvalue > 1e-5
+    assert chance.within(np.bincount(draws, minlength=partitions + 1), len(draws), p)
 
 
+@EXACT
 def test_the_sum_gets_a_two_sided_geometric() -> None:
     draws = np.array([geometric_sum(100, 2_000_000) for _ in range(4000)]) - 100
-    scale = 2000 / 2.0
-
-    def cdf(x: np.ndarray) -> np.ndarray:
-        a, k = math.exp(-1 / scale), np.floor(x)
-        return np.where(k < 0, a ** (-k) / (1 + a), 1 - a ** (k + 1) / (1 + a))
-
-    # The steps are a thousandth of the scale; the continuous test is a fine approximation.
-    assert kstest(draws, cdf).pvalue > 1e-5
+    assert chance.follows(draws, chance.noise(2000 / 2.0))
 
 
+@EXACT
 def test_the_papers_noise_is_laplace() -> None:
     draws = np.array([laplace_count(7, 500_000) for _ in range(4000)])
-    assert kstest(draws, laplace(loc=7, scale=2).cdf).pvalue > 1e-5
+    assert chance.follows(draws, laplace(loc=7, scale=2))
 
 
+@pytest.mark.any_noise
 def test_answers_are_whole_numbers() -> None:
     assert all(type(geometric_count(5, 10, 100)) is int for _ in range(20))
     assert all(type(geometric_sum(5, 100)) is int for _ in range(20))
 
 
 # The child only draws and leaves; another test of this process may have loaded JAX.
+@pytest.mark.chance(chance.same_noise(5, 2000, pairs=6), "two of four with the same five answers")
 @pytest.mark.filterwarnings("ignore:os.fork")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_forked_processes_draw_their_own_noise() -> None:

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from scipy.stats import chi2
 
+import chance
 from understudy.verify.partitions import (
     PARTITION,
     PRIME,
@@ -50,6 +51,7 @@ def test_the_hash_is_exact_up_to_the_largest_numbers(key: tuple[int, int, int]) 
     assert found.to_list() == exact
 
 
+@pytest.mark.usefixtures("stand_in_keys")
 def test_sizes_are_even_and_pairs_meet_by_chance() -> None:
     count, units = 20, 4000
     table = digested(list(range(units))).cache()
@@ -62,15 +64,17 @@ def test_sizes_are_even_and_pairs_meet_by_chance() -> None:
     statistic = np.sum((np.array(sizes) - expected) ** 2 / expected)
     assert chi2.sf(statistic, 60 * (count - 1)) > 1e-6
     assert chi2.cdf(statistic, 60 * (count - 1)) > 1e-6  # not too even either
-    chance = together / (60 * units / 2)
-    assert abs(chance - 1 / count) < 5 * np.sqrt(1 / count / (60 * units / 2))
+    share = together / (60 * units / 2)
+    assert abs(share - 1 / count) < 5 * np.sqrt(1 / count / (60 * units / 2))
 
 
+@pytest.mark.chance(200**2 / 2 / (PRIME - 1) ** 3, "two of 200 keys the same")
 def test_every_query_has_its_own_key() -> None:
     assert len({(k.a, k.b, k.c) for k in (new_key() for _ in range(200))}) == 200
     assert "PartitionKey object" in repr(new_key())  # not shown in a log by accident
 
 
+@pytest.mark.any_noise
 @pytest.mark.parametrize(("units", "count"), [(100, 10), (103, 10), (3, 10), (1, 2)])
 def test_the_shuffle_deals_equal_sizes(units: int, count: int) -> None:
     sizes = np.bincount(equal_size_shuffle(units, count), minlength=count)
@@ -78,14 +82,16 @@ def test_the_shuffle_deals_equal_sizes(units: int, count: int) -> None:
     assert sizes.max() - sizes.min() <= 1
 
 
+@pytest.mark.chance(chance.ALPHA, "exact binomial intervals of all places")
 def test_the_shuffle_is_uniform() -> None:
     seen = np.zeros((4, 2))
     for _ in range(4000):
         dealt = equal_size_shuffle(4, 2)
         seen[np.arange(4), dealt] += 1
-    assert np.all(np.abs(seen / 4000 - 0.5) < 5 * 0.5 / np.sqrt(4000))
+    assert chance.within(seen.ravel(), 4000, np.full(8, 0.5))
 
 
+@pytest.mark.any_noise
 def test_the_shuffle_reaches_the_table() -> None:
     dealt = equal_size_shuffle(50, 7)
     table = ibis.memtable(pl.DataFrame({UNIT_NUMBER: list(range(50)) * 2}))

@@ -111,6 +111,7 @@ def test_several_files_are_combined(rule: Any) -> None:
         assert found.se == pytest.approx(np.sqrt(variance))
 
 
+@pytest.mark.any_noise
 def test_what_the_files_cannot_give_is_refused_before_anything_is_spent(
     tmp_path: Path, data: ConfidentialData
 ) -> None:

@@ -44,6 +44,7 @@ def spark() -> Any:
         session.stop()
 
 
+@pytest.mark.any_noise
 def test_partitions_and_estimates_agree_with_duckdb(spark: Any) -> None:
     frame = make_frame(300)
     spark._session.createDataFrame(frame.to_pandas()).createOrReplaceTempView("people")

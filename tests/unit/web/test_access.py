@@ -17,6 +17,8 @@ from web_samples import Site, make_site, question
 from understudy.ledger.accounts import new_key, set_active
 from understudy.web.sessions import COOKIE, Sessions
 
+pytestmark = pytest.mark.any_noise
+
 V = "/api/v1"
 BODIES: dict[str, Any] = {
     f"POST {V}/price": question(),

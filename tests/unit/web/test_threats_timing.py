@@ -19,6 +19,8 @@ from web_samples import Site, make_site, question
 from understudy.verify import answer as answer_module
 from understudy.web.slots import ReplySlot
 
+pytestmark = pytest.mark.any_noise
+
 REPLIES = 2000
 AT_ONCE = 50
 SLOT = 0.05

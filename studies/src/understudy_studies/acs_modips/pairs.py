@@ -8,11 +8,9 @@ a release.
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,19 +84,6 @@ def distances(
     averaged = [np.mean(same, axis=0) for same in zip(*shares, strict=True)]
     together = [_total_variation(a, b) for a, b in zip(averaged, true, strict=True)]
     return float(single.mean()), float(np.mean(together)), float(single.mean(axis=0).max())
-
-
-def kept_pairs(kept: Path, table: us.CrossTable, seed: int) -> list[PairDistance]:
-    """The comparison, from the study's folder where it was made for the same table."""
-    key = f"{table.n} {table.cells} {EPSILON} {DATASETS} {seed}"
-    if kept.exists():
-        found = json.loads(kept.read_text(encoding="utf-8"))
-        if found["key"] == key:
-            return [PairDistance(**one) for one in found["pairs"]]
-    pairs = compare_pairs(table, seed=seed)
-    text = json.dumps({"key": key, "pairs": [asdict(one) for one in pairs]}, indent=1)
-    kept.write_text(text + "\n", encoding="utf-8")
-    return pairs
 
 
 def _generators(seed: int, count: int) -> list[np.random.Generator]:

@@ -12,10 +12,8 @@ two. At 500 replicates OpenDP would draw for days.
 
 from __future__ import annotations
 
-import json
 import math
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 import understudy as us
+from understudy_studies.framework import sum_replicates
 
 Vector = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -97,30 +96,30 @@ def methods(epsilons: Sequence[float] = EPSILONS) -> list[Method]:
     return [Method("ORI"), Method("MS"), *private]
 
 
+def of_relation(summaries: Sequence[Summary], relation: str) -> list[Summary]:
+    """MODIPS under one relation, by epsilon."""
+    return [one for one in summaries if one.method.relation == relation]
+
+
 def run(
     counts: Counts,
     replicates: int,
     state: Path,
     epsilons: Sequence[float] = EPSILONS,
     seed: int = 1,
-    progress: Callable[[int], None] | None = None,
+    progress: bool | None = False,
 ) -> list[Summary]:
     """Replicates of the simulation with true counts `counts`; `state` is where the sums are kept.
 
     A later call with more replicates goes on from there; each replicate has its own seed.
     """
-    if replicates < 1:
-        raise us.Refused("A study needs at least one replicate.")
     true, place, cells = np.unique(counts, return_inverse=True, return_counts=True)
     every = methods(epsilons)
-    key = json.dumps([int(counts.sum()), int(counts.size), list(epsilons), seed, DATASETS, SUMS])
-    done, sums = _read(state, key, (len(every), len(SUMS), true.size))
-    for number in range(done, replicates):
-        sums += one_replicate(counts, place, every, np.random.default_rng([seed, number]))
-        _write(state, key, number + 1, sums)
-        if progress is not None:
-            progress(number + 1)
-    used = max(done, replicates)
+
+    def compute(number: int) -> Vector:
+        return one_replicate(counts, place, every, np.random.default_rng([seed, number]))
+
+    sums, used = sum_replicates(state, replicates, compute, progress)
     return [
         summary(method, each, true, cells, used) for method, each in zip(every, sums, strict=True)
     ]
@@ -238,21 +237,3 @@ def class_bias(true: ArrayLike, cells: ArrayLike, prior: float, scale: float) ->
     size = int(counts.sum())
     per_cell = us.modips_bias(counts / size, size, prior, scale) * size
     return np.asarray(per_cell[np.cumsum(number) - 1], dtype=np.float64)
-
-
-def _read(state: Path, key: str, shape: tuple[int, ...]) -> tuple[int, Vector]:
-    if not state.exists():
-        return 0, np.zeros(shape)
-    with np.load(state) as kept:
-        if str(kept["key"]) != key or kept["sums"].shape != shape:
-            raise us.Refused(
-                f"`{state.name}` is of another study (other table, epsilons or seed); name "
-                "another folder, or remove it."
-            )
-        return int(kept["done"]), np.array(kept["sums"])
-
-
-def _write(state: Path, key: str, done: int, sums: Vector) -> None:
-    part = state.with_name(state.name + ".part.npz")
-    np.savez(part, key=np.array(key), done=done, sums=sums)
-    os.replace(part, state)  # all or nothing: a killed run keeps the last replicate

@@ -1,18 +1,22 @@
-"""The MODIPS study from end to end: the table, the replicates, the page."""
+"""`understudy study acs-modips`: report M's simulation, at its full size.
+
+Bias, RMSE, coverage and empty cells of ORI, MS and MODIPS on a table of 300,000 occupied cells,
+and two-way tables from Marginals beside them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 import understudy as us
-from understudy_studies.acs_modips.page import write_page
-from understudy_studies.acs_modips.pairs import kept_pairs
+from understudy_studies.acs_modips.figures import means_figure, quantiles_figure
+from understudy_studies.acs_modips.pairs import EPSILON, PairDistance, compare_pairs
 from understudy_studies.acs_modips.population import (
     CELLS,
     RECORDS,
@@ -23,52 +27,78 @@ from understudy_studies.acs_modips.population import (
     population,
     pums_tables,
 )
-from understudy_studies.acs_modips.replicate import EPSILONS, Counts, Summary, run
+from understudy_studies.acs_modips.replicate import DATASETS, EPSILONS, RELATIONS, Summary, run
+from understudy_studies.acs_modips.replicate import of_relation as under
+from understudy_studies.acs_modips.tables import pair_grid, relation_grids, study_table
+from understudy_studies.acs_modips.words import conclusions, nearest
+from understudy_studies.framework import open_study, stored, stored_arrays, write_study
+
+
+@dataclass(frozen=True)
+class ModipsDesign:
+    """Records, occupied cells and epsilons; the defaults are the report's."""
+
+    records: int = RECORDS
+    cells: int = CELLS
+    epsilons: tuple[float, ...] = EPSILONS
+
+
+QUICK = ModipsDesign(60_000, 12_000, tuple(math.exp(k) for k in (-6, -2, 0, 1, 2, 4)))
 
 
 def run_study(
-    replicates: int,
-    out: Path,
-    pums: Sequence[Path] = (),
+    replicates: int | None = None,
+    out: Path = Path("study-acs-modips"),
     seed: int = 1,
+    pums: Sequence[Path] = (),
     *,
-    records: int = RECORDS,
-    cells: int = CELLS,
-    epsilons: Sequence[float] = EPSILONS,
-    progress: bool = False,
+    quick: bool = False,
+    progress: bool | None = None,
+    design: ModipsDesign | None = None,
 ) -> list[Summary]:
-    """Write the page into `out`; the table and the sums are kept there, so that it can go on.
+    """Run or go on with the study, and write its page to `out`/study.html.
 
     `pums` are Parquet files of ACS person records, such as those of two states; without them the
     two-way tables behind the population are invented.
     """
-    out = Path(out)
-    out.mkdir(parents=True, exist_ok=True)
-    source = (
-        f"drawn from the two-way tables of {len(pums)} PUMS files" if pums else "invented tables"
-    )
-    counts, twelve = _table(out / "table.npz", pums, seed, records, cells)
-    with _shown(replicates, progress) as advance:
-        summaries = run(counts, replicates, out / "state.npz", epsilons, seed, advance)
-    pairs = kept_pairs(out / "pairs.json", twelve, seed)
-    write_page(summaries, pairs, out, source, replicates)
+    design = design or (QUICK if quick else ModipsDesign())
+    replicates = (5 if quick else 20) if replicates is None else replicates
+    settings = {**asdict(design), "pums": [str(path) for path in pums]}
+    out = open_study("acs-modips", out, seed, settings)
+    arrays = stored_arrays(out / "table.npz", lambda: _table(design, pums, seed))
+    twelve = us.CrossTable(acs_categories(TWELVE), arrays["codes"], arrays["twelve"])
+    sums = out / "sums.npz"
+    summaries = run(arrays["counts"], replicates, sums, design.epsilons, seed, progress)
+    pairs = stored(out / "pairs.json", lambda: {"pairs": _pairs(twelve, seed)})["pairs"]
+    figures = {"figure-3-1": means_figure(summaries), "figure-3-2": quantiles_figure(summaries)}
+    fields = {
+        "source": f"drawn from the two-way tables of {len(pums)} PUMS files"
+        if pums
+        else "invented tables",
+        "replicates": replicates,
+        "datasets": DATASETS,
+        "first": summaries[0],
+        "ms": summaries[1],
+        "near": [nearest(under(summaries, relation), 1.0) for relation in RELATIONS],
+        "worst": max(abs(one.away) for one in summaries),
+        "added": summaries[0].cells.sum() / 2 / summaries[0].size,
+        "conclusions": us.Grid(
+            "Left: the report (§3.7, then §3.6). Right: this run, under both relations.",
+            ("The report", "Here, add-remove", "Here, replace"),
+            tuple(conclusions(summaries)),
+            words=True,
+        ),
+        "relation_grids": relation_grids(summaries),
+        "columns": len(TWELVE),
+        "pair_epsilon": EPSILON,
+        "pair_grid": pair_grid([PairDistance(**one) for one in pairs]),
+    }
+    write_study("acs-modips", out, {"study": study_table(summaries)}, figures, fields)
     return summaries
 
 
-def _table(
-    kept: Path, pums: Sequence[Path], seed: int, records: int, cells: int
-) -> tuple[Counts, us.CrossTable]:
-    """The true counts of the occupied cells, and the table of twelve columns.
-
-    Made once and then read from the study's folder.
-    """
-    key = f"{[str(path) for path in pums]} {seed} {records} {cells}"
-    if kept.exists():
-        with np.load(kept) as found:
-            if str(found["key"]) == key:
-                twelve = us.CrossTable(acs_categories(TWELVE), found["codes"], found["twelve"])
-                return np.array(found["counts"]), twelve
-        raise us.Refused(f"`{kept.name}` in the study's folder is of another study; name another.")
+def _table(design: ModipsDesign, pums: Sequence[Path], seed: int) -> dict[str, Any]:
+    """The true counts of the occupied cells, and the table of twelve columns."""
     categories = acs_categories()
     if pums:
         missing = [path for path in pums if not Path(path).is_file()]
@@ -78,26 +108,10 @@ def _table(
         tables, pairs = pums_tables(us.prepare_acs(pl.concat(frames)).survey)
     else:
         tables, pairs = invented_tables(categories.sizes, seed)
-    table = population(tables, pairs, categories, records, cells, seed)
+    table = population(tables, pairs, categories, design.records, design.cells, seed)
     twelve = margin_of(table, TWELVE)
-    arrays: dict[str, Any] = {
-        "counts": table.counts,
-        "codes": twelve.codes,
-        "twelve": twelve.counts,
-    }
-    np.savez(kept, key=np.array(key), **arrays)
-    return table.counts, twelve
+    return {"counts": table.counts, "codes": twelve.codes, "twelve": twelve.counts}
 
 
-@contextmanager
-def _shown(replicates: int, progress: bool) -> Iterator[Callable[[int], None] | None]:
-    """A function to call with the number of replicates done, or None when nothing is shown."""
-    if not progress:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("replicates", total=replicates)
-        yield lambda done: bar.update(task, completed=done)
+def _pairs(twelve: us.CrossTable, seed: int) -> list[dict[str, Any]]:
+    return [asdict(one) for one in compare_pairs(twelve, seed=seed)]

@@ -1,4 +1,4 @@
-"""What the page of the MODIPS study says: the report's conclusions beside ours, and its errata."""
+"""The conclusions of report M beside ours, under both relations."""
 
 from __future__ import annotations
 
@@ -6,40 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from understudy_studies.acs_modips.replicate import DATASETS, PRIOR, RELATIONS, Summary, class_bias
+from understudy_studies.acs_modips.replicate import (
+    PRIOR,
+    RELATIONS,
+    Summary,
+    class_bias,
+    of_relation,
+)
 
 NEAR = 0.02  # relative distance of RMSEs that are called the same
 SMALL_PRIOR = 0.05  # another prior than the report's, for the question of its last conclusion
-
-ERRATA = (
-    "RMSE. The report adds the variance of a count to the squared bias of a share (§3.4), so that "
-    "the bias all but vanishes from it. Ours has both in records; the report's form is the column "
-    "“report's RMSE”.",
-    "Over-coverage. The report finds far more than 95 % for all methods. A cell that is empty in "
-    "all sets has an interval of length zero, which does not hold its true share; only if such "
-    "cells count as covered does the over-coverage appear (column “empty = covered”).",
-    "Prior. Dirichlet(1/2) on every one of K cells adds K/2 records, {share:.0%} of N here. It is "
-    "most of the bias of MS, and of MODIPS at large epsilon.",
-    "Epsilon. §2.2.3 gives each of m = 5 sets epsilon/m, but §2.2.4 writes Laplace noise of scale "
-    "1/epsilon, and the report's figures for empty cells fit a whole epsilon for each set. Here "
-    "epsilon is the total and each set has epsilon/5; if the report's is per set, its epsilon 4 "
-    "is a total of 20.",
-    "Sensitivity. “Global sensitivity 1” is right when a record is added or removed. When one is "
-    "replaced it is 2: `replace` at epsilon equals `add-remove` at epsilon/2.",
-    "Support. Empty cells stay empty (assumption 3), which shows whose combination occurs. The "
-    "figures are therefore no guarantee; see docs/proofs/modips.md.",
-)
-
-
-def errata(summaries: Sequence[Summary]) -> tuple[str, ...]:
-    """What differs from the report, and why (methods §8)."""
-    share = summaries[0].cells.sum() / 2 / summaries[0].size
-    return tuple(text.format(share=share) for text in ERRATA)
-
-
-def of_relation(summaries: Sequence[Summary], relation: str) -> list[Summary]:
-    """MODIPS under one relation, by epsilon."""
-    return [one for one in summaries if one.method.relation == relation]
 
 
 def conclusions(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
@@ -79,31 +55,12 @@ def conclusions(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
     ]
 
 
-def summary_words(summaries: Sequence[Summary], source: str, replicates: int) -> list[str]:
-    """What was done and what came out, in a few sentences."""
-    first = summaries[0]
-    worst = max(abs(one.away) for one in summaries)
-    ms = summaries[1]
-    near = [_nearest(of_relation(summaries, relation), 1.0) for relation in RELATIONS]
-    return [
-        f"Report M's simulation at its size: N = {first.size:,.0f} records in K = "
-        f"{first.cells.sum():,.0f} cells ({source}), m = {DATASETS} data sets, {replicates} "
-        "replicates. Bias and RMSE are in records per cell; epsilon is the total over the sets.",
-        f"At epsilon {near[0].method.epsilon:.1f} a cell is off by {near[0].mean('rmse'):.2f} "
-        f"records (root mean square) when a record is added or removed, by "
-        f"{near[1].mean('rmse'):.2f} when one is replaced, and by {ms.mean('rmse'):.2f} without "
-        "noise (MS). None of these is a guarantee, because the support is shown as it is.",
-        "The bias agrees with its closed form, which does not come from the simulation: over all "
-        f"methods it is at most {worst:.1f} Monte Carlo errors away.",
-    ]
-
-
-def _nearest(private: Sequence[Summary], power: float) -> Summary:
+def nearest(private: Sequence[Summary], power: float) -> Summary:
     return min(private, key=lambda one: abs(np.log(one.method.epsilon) - power))
 
 
 def _recommended(private: Sequence[Summary], ms: Summary) -> str:
-    low, high = (_nearest(private, power) for power in (1.0, 2.0))
+    low, high = (nearest(private, power) for power in (1.0, 2.0))
     return (
         f"At epsilon {low.method.epsilon:.1f} and {high.method.epsilon:.1f}: |bias| "
         f"{low.mean('bias'):.2f} and {high.mean('bias'):.2f} (MS {ms.mean('bias'):.2f}), RMSE "
@@ -134,7 +91,7 @@ def _coverage(private: Sequence[Summary], ori: Summary, ms: Summary) -> str:
 
 
 def _other_prior(private: Sequence[Summary], ms: Summary) -> str:
-    one = _nearest(private, 2.0)
+    one = nearest(private, 2.0)
     found = []
     for method in (ms, one):
         bias = class_bias(method.true, method.cells, SMALL_PRIOR, method.method.scale)

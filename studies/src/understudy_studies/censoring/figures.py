@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from scipy.stats import gaussian_kde, pareto
 
 import understudy as us
+from understudy_studies.censoring.replicate import label
+from understudy_studies.censoring.tables import Key, keys, true_statistics, values
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,8 +36,100 @@ COLOUR = {
     "PH ln n": PINK,
     "ReferenceCensored": GREEN,
 }
+
+NAMES = {
+    "bound": "record bound",
+    "u_m": "U_m: largest difference of the ECDFs",
+    "u_a": "U_a: mean squared difference of the ECDFs",
+    "mean": "mean of the synthetic file",
+    "median": "median of the synthetic file",
+    "q15": "15th quantile of the synthetic file",
+    "q90": "90th quantile of the synthetic file",
+}
+MEASURES = {"u_m", "u_a", "bound"}
+ORDER = (
+    "Data", "Unweighted", "Weighted", "Weighted-e", "Censor_w", "Censor_uw", "PH", "PH ln n",
+    "ReferenceCensored",
+)  # fmt: skip
+
+# C's figures by number: the column, and which of its comparisons. Its Figures 16 to 20 repeat
+# 5, 12, 13, 14 and 15.
+VIOLINS = {
+    "figure-02": ("bound", "epsilons"),
+    "figure-03": ("u_m", "epsilons"),
+    "figure-04": ("u_a", "epsilons"),
+    "figure-05": ("median", "epsilon 5"),
+    "figure-06": ("bound", "downscaling"),
+    "figure-07": ("u_a", "downscaling"),
+    "figure-08": ("q15", "downscaling and Censor_uw"),
+    "figure-10": ("bound", "with unweighted"),
+    "figure-11": ("q15", "epsilon 5"),
+    "figure-12": ("q90", "epsilon 5"),
+    "figure-13": ("q15", "epsilons"),
+    "figure-14": ("q90", "epsilons"),
+    "figure-15": ("median", "epsilons"),
+    "figure-21": ("u_m", "downscaling"),
+    "figure-22": ("mean", "downscaling"),
+    "figure-23": ("median", "downscaling and Censor_uw"),
+    "figure-24": ("q90", "downscaling"),
+}
 HEIGHT = 0.27  # inches of a row
 WIDTH = 5.4
+
+
+def draw_figures(
+    rows: pl.DataFrame, applied: pl.DataFrame, salaries: pl.DataFrame, draws: pl.DataFrame, n: int
+) -> dict[str, Figure]:
+    """Every figure of the paper that this study makes."""
+    figures = {"figure-01": parameter_figure(draws, n)}
+    for name, (column, comparison) in VIOLINS.items():
+        chosen = [key for key in _ordered(rows) if _belongs(key, column, comparison)]
+        violins = [(label_of(key), key[0], values(rows, key, column)) for key in chosen]
+        kept = [number for number, (_, _, found) in enumerate(violins) if len(found)]
+        line = None
+        if column not in MEASURES:
+            line = (true_statistics()[column], "Beta(0.5, 3) itself")
+        targets = [None if (e := chosen[k][1]) is None else e / 2 for k in kept]
+        figures[name] = violin_figure(
+            [violins[k] for k in kept],
+            NAMES[column],
+            line,
+            targets if column == "bound" else None,
+            digits=4 if column in ("u_a", "q15") else 2 if column == "bound" else 3,
+        )
+    epsilons = {label(row): _promise(row) for row in applied.iter_rows(named=True)}
+    figures["figure-09"] = density_figure(salaries, epsilons)
+    return figures
+
+
+def _promise(row: dict[str, object]) -> str:
+    if row["mechanism"] in ("Weighted", "Weighted-e") and isinstance(row["bound"], float):
+        return f"ε {2 * row['bound']:.1f}, asymptotic"
+    return "no promise" if row["epsilon"] is None else f"ε {row['epsilon']:g}"
+
+
+def _ordered(rows: pl.DataFrame) -> list[Key]:
+    return sorted(keys(rows), key=lambda key: ORDER.index(key[0]))
+
+
+def _belongs(key: Key, column: str, comparison: str) -> bool:
+    mechanism, epsilon, c1 = key
+    if mechanism == "Data":
+        return column not in MEASURES
+    if mechanism == "ReferenceCensored":
+        return True
+    if comparison.startswith("downscaling"):
+        scaled = mechanism in ("Weighted", "Weighted-e", "Censor_w")
+        beside = mechanism == "Censor_uw" and "Censor_uw" in comparison
+        return (scaled or beside) and epsilon in (None, 4.0)
+    if mechanism == "Unweighted":
+        return column != "bound" or comparison == "with unweighted"
+    return c1 == 1 and (comparison != "epsilon 5" or epsilon in (None, 5.0))
+
+
+def label_of(key: Key) -> str:
+    mechanism, epsilon, c1 = key
+    return label({"mechanism": mechanism, "epsilon": epsilon, "c1": c1})
 
 
 def violin_figure(

@@ -6,63 +6,59 @@ written with the published number where there is one. ReferenceCensored stands i
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 
-import understudy as us
-from understudy_studies.censoring.mechanisms import (
+from understudy_studies.censoring.figures import draw_figures
+from understudy_studies.censoring.replicate import (
+    QUICK,
     CensoringDesign,
     application,
     figure_1_draws,
     replicate,
-    settings_of,
 )
-from understudy_studies.censoring.page import write_results
-from understudy_studies.replicates import open_study, run_replicates, stored
+from understudy_studies.censoring.tables import study_tables
+from understudy_studies.censoring.words import fields
+from understudy_studies.framework import open_study, run_replicates, stored, write_study
 
 
 def run_study(
-    replicates: int = 100,
+    replicates: int | None = None,
     out: Path = Path("study-censoring"),
     seed: int = 1,
+    *,
+    quick: bool = False,
     progress: bool | None = None,
+    workers: int = 1,
     design: CensoringDesign | None = None,
 ) -> Path:
     """Run or go on with the study; returns the page, `out`/study.html.
 
-    Each replicate is one file under `out`/replicates. The same command after an interruption, or
-    with more replicates, computes only what is missing. Numbers are the same for the same seed,
-    except those of the perturbed histogram, whose noise has no seed.
+    Numbers are the same for the same seed, except those of the perturbed histogram, whose noise
+    has no seed.
     """
-    design = design or CensoringDesign()
-    open_study(out, settings_of(design, seed, us.__version__))
-    found = run_replicates(
-        out / "replicates",
-        replicates,
-        lambda number: replicate(design, seed, number),
-        progress,
-        "C §4, replicates",
-    )
+    design = design or (QUICK if quick else CensoringDesign())
+    replicates = (3 if quick else 100) if replicates is None else replicates
+    out = open_study("censoring", out, seed, asdict(design))
+    compute = partial(replicate, design, seed)
+    folder = out / "replicates"
+    results = run_replicates(folder, replicates, compute, progress, "C §4, replicates", workers)
     rows = pl.concat(
         [
             pl.DataFrame(one["rows"], infer_schema_length=None).with_columns(
                 replicate=pl.lit(one["replicate"])
             )
-            for one in found
+            for one in results
         ],
         how="diagonal_relaxed",
     )
-    applied = stored(out / "application.json", lambda: _apply(design, seed, out))
-    shown = out / "figure-1.parquet"
-    if not shown.exists():
-        figure_1_draws(design, seed).write_parquet(shown)
+    applied = stored(out / "application.json", lambda: application(design, seed))
+    draws = pl.DataFrame(stored(out / "figure-1.json", lambda: figure_1_draws(design, seed)))
     table_2 = pl.DataFrame(applied["rows"], infer_schema_length=None)
-    salaries = pl.read_parquet(out / "application.parquet")
-    return write_results(out, rows, table_2, salaries, pl.read_parquet(shown), design)
-
-
-def _apply(design: CensoringDesign, seed: int, out: Path) -> dict[str, object]:
-    rows, salaries = application(design, seed)
-    salaries.write_parquet(out / "application.parquet")  # before the rows that say it is there
-    return rows
+    salaries = pl.DataFrame(applied["salaries"])
+    tables = study_tables(rows, table_2, draws)
+    figures = draw_figures(rows, table_2, salaries, draws, design.n)
+    return write_study("censoring", out, tables, figures, fields(tables, rows, design))

@@ -6,7 +6,7 @@ u_a, mean, median, q15, q90. A mechanism whose diagnostics failed has no numbers
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,27 +14,50 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import stats
 
-from understudy_studies.censoring.mechanisms import DOWNSCALED, SHAPES, label
-from understudy_studies.censoring.published import (
-    BOUND_RANGES,
-    COUNT_SUMMARY,
-    TABLE_1,
-    TABLE_2,
-    TABLE_2_ROWS,
-    TABLE_3,
-)
+import understudy as us
+from understudy_studies.censoring.replicate import DOWNSCALED, SHAPES, label
+from understudy_studies.framework import published_rows
 
 Vector = NDArray[np.float64]
 Key = tuple[str, float | None, float]  # mechanism, epsilon, c1
 
 STATISTICS = ("mean", "median", "q15", "q90")
-TABLE_2_COLUMNS = dict(
-    zip(
-        TABLE_2_ROWS,
-        ("bound", "privacy", "u_m", "u_a", "mean", "median", "q15", "q90"),
-        strict=True,
-    )
-)
+COUNT_SUMMARY = ("min", "Q1", "median", "mean", "Q3", "max", "sd")
+TABLE_2_COLUMNS = {
+    "Lipschitz": "bound",
+    "Privacy epsilon": "privacy",
+    "max-ECDF": "u_m",
+    "avg-ECDF": "u_a",
+    "Mean": "mean",
+    "Median": "median",
+    "15th Q": "q15",
+    "90th Q": "q90",
+}
+TABLE_2_ROWS = tuple(TABLE_2_COLUMNS)
+
+TABLE_1 = published_rows("censoring", "table-1", 2)  # by mechanism and epsilon
+TABLE_2 = published_rows("censoring", "table-2")
+TABLE_3 = published_rows("censoring", "table-3", 2)  # by mechanism and c1, at epsilon 4
+BOUND_RANGES = published_rows("censoring", "bounds")  # §4.2, over 100 replicates (Figure 10)
+
+
+def study_tables(
+    rows: pl.DataFrame, applied: pl.DataFrame, draws: pl.DataFrame
+) -> dict[str, pl.DataFrame]:
+    """Every table that the study writes."""
+    long = draws.unpivot(index="density", variable_name="parameter")
+    return {
+        "table-1": table_1(rows),
+        "table-2": table_2(applied),
+        "table-3": table_3(rows),
+        "bounds": bounds_table(rows),
+        "utility": utility_table(rows),
+        "statistics": statistics_table(rows),
+        "figure-1": long.group_by("density", "parameter", maintain_order=True).agg(
+            mean=pl.col("value").mean(), sd=pl.col("value").std()
+        ),
+        "replicates": rows,
+    }
 
 
 def keys(rows: pl.DataFrame) -> list[Key]:
@@ -189,3 +212,17 @@ def by_mechanism(table: pl.DataFrame) -> list[tuple[str, dict[str, tuple[Any, An
     for line in table.iter_rows(named=True):
         found.setdefault(label(line), {})[line["statistic"]] = (line["ours"], line["published"])
     return list(found.items())
+
+
+def grid(caption: str, table: pl.DataFrame, file: str, style: Mapping[str, str]) -> us.Grid:
+    """A row per mechanism, `ours (published)` in each cell; `style` has a format by column."""
+
+    def cell(form: str, pair: tuple[float | None, float | None]) -> str:
+        ours, printed = (None if value is None else form.format(value) for value in pair)
+        return (ours or "–") + (f" ({printed})" if printed is not None else "")
+
+    rows = tuple(
+        (name, *(cell(form, known[column]) for column, form in style.items()))
+        for name, known in by_mechanism(table)
+    )
+    return us.Grid(caption, ("", *style), rows, file)

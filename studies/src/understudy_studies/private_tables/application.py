@@ -7,21 +7,24 @@ depends on salary (T: correlation of salary and weight .09), and varies by logno
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 import understudy as us
+from understudy_studies.framework import published
 from understudy_studies.private_tables.cells import CELLS, FIELDS, GENDERS, CellTable
 from understudy_studies.private_tables.paper_files import paper_files
-from understudy_studies.private_tables.published import application_table
-from understudy_studies.private_tables.replicate import released_rows, unweighted_bounds
+from understudy_studies.private_tables.replicate import (
+    MODELS,
+    RECORDS,
+    Plan,
+    released_rows,
+    unweighted_bounds,
+)
 
-RECORDS = 10_355
 SALARY_SCALE, SIZE_SCALE, DEPENDENCE = 0.55, 0.5, -0.09
 STATISTICS = ["count", "mean(salary)"]
 
@@ -50,34 +53,27 @@ def application_survey(seed: int = 1, n: int = RECORDS) -> us.Survey:
     return us.Survey(weighted, us.Design(weight="weight", strata="field"), book)
 
 
-def run_application(
-    out: Path, models: Mapping[str, us.Model], bound: float, draws: int, seed: int
-) -> None:
-    """One release by each method, T's Tables 2 and 3: application.parquet and bounds.
+def application(plan: Plan, seed: int) -> dict[str, Any]:
+    """One release by each method, T's Tables 2 and 3: rows, and record bounds.
 
     The files of FBS and FBP are tabulated by the recommended formulas and by the paper's.
     """
-    survey = application_survey(seed)
-    by = ["field", "gender"]
-    epsilon = 6 * bound
+    survey = application_survey(seed, plan.application_records)
+    by, bound = ["field", "gender"], plan.bounds[0]
     tables = {"Sample": us.tabulate(survey, STATISTICS, by=by, margins=True)}
-    noisy = us.laplace_table(survey, STATISTICS, by, epsilon, seed=seed).table
+    noisy = us.laplace_table(survey, STATISTICS, by, 6 * bound, seed=seed).table
     tables["Laplace"] = noisy.with_columns(se="replicate_se")
     bounds = {}
-    for name, model in models.items():
-        result = us.synthesize(survey, model, us.Weighted(bound=bound), 3, seed, draws=draws)
-        tables[name] = us.tabulate(
-            result.datasets, STATISTICS, by=by, margins=True, combine="partial"
-        )
+    for name, model in MODELS.items():
+        result = us.synthesize(survey, model, us.Weighted(bound=bound), 3, seed, draws=plan.draws)
+        files = result.datasets
+        tables[name] = us.tabulate(files, STATISTICS, by=by, margins=True, combine="partial")
         tables[f"{name} paper"] = _by_the_paper(name, result, model, survey, seed)
-        bounds[f"{name}_bounds"] = result.record_bounds
-        bounds[f"{name}_unweighted"] = unweighted_bounds(result)
-        low, high = (result.weights.low, result.weights.high) if result.weights else (0.0, 0.0)
-        bounds[f"{name}_range"] = np.array([low, high])
+        bounds[f"{name}_bounds"] = result.record_bounds.tolist()
+        bounds[f"{name}_unweighted"] = unweighted_bounds(result).tolist()
     columns = ["field", "gender", "statistic", "estimate", "se"]
     rows = [t.select(columns).with_columns(method=pl.lit(k)) for k, t in tables.items()]
-    np.savez_compressed(out / "application.npz", **bounds)  # type: ignore[arg-type]
-    pl.concat(rows).write_parquet(out / "application.parquet")
+    return {"rows": pl.concat(rows).to_dict(as_series=False), "bounds": bounds}
 
 
 def _by_the_paper(
@@ -101,7 +97,7 @@ def _by_the_paper(
 
 def _cells(number: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The 16 cells of the "Sample" column, field by field, men first."""
-    table = application_table(number)
+    table = published("private-tables", f"table-{number}").cast({"field": pl.String})
     inner = [(f, g) for f, g in CELLS if "All" not in (f, g)]
     wanted = pl.DataFrame({"field": [f for f, _ in inner], "gender": [g for _, g in inner]})
     joined = wanted.join(table, on=["field", "gender"], how="left", maintain_order="left")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,27 +9,24 @@ import polars as pl
 from numpy.typing import NDArray
 
 import understudy as us
-from understudy_studies.private_tables.published import FIGURE_OF
+from understudy_studies.framework import published
 
 Floats = NDArray[np.float64]
 STATISTICS = {"count": "counts", "mean(salary)": "mean salaries"}
 COLOUR = {"FBS": us.COLOURS[2], "FBP": us.COLOURS[1], "Laplace": us.COLOURS[0]}
-Drawn = list[tuple[str, str]]
+Drawn = dict[str, tuple[Any, str]]  # figure and caption
 
 
-def draw_all(
-    out: Path, rows: pl.DataFrame, cells: pl.DataFrame, pictures: dict[str, Floats]
+def draw_figures(
+    rows: pl.DataFrame, cells: pl.DataFrame, pictures: dict[str, Floats], applied: Any
 ) -> Drawn:
-    """All figures that the data allow: (file, caption)."""
-    drawn: Drawn = []
-    if (out / "application.npz").exists():
-        drawn += _application(out)
-    drawn.append(_bounds(out, "figure03", pictures, "Figure 3: record bounds in the simulation"))
-    drawn += _weights(out, pictures)
-    first = rows.filter(pl.col("replicate") == 0)
-    drawn += _ratios(out, first)
-    for (m, bound), number in sorted(FIGURE_OF.items(), key=lambda item: item[1]):
-        drawn += _coverage(out, cells, m, bound, number)
+    """All figures that the data allow, in T's order; `applied` is the application, or None."""
+    drawn = {} if applied is None else _application(applied)
+    drawn["figure03"] = _bounds(pictures, "Figure 3: record bounds in the simulation")
+    drawn |= _weights(pictures)
+    drawn |= _ratios(rows.filter(pl.col("replicate") == 0))
+    for m, bound, number, *_ in published("private-tables", "interval-lengths").iter_rows():
+        drawn |= _coverage(cells, m, bound, number)
     return drawn
 
 
@@ -41,12 +37,11 @@ def _panels(columns: int) -> tuple[Any, Any]:
     return figure, np.atleast_1d(axes)
 
 
-def _save(figure: Any, out: Path, name: str, caption: str) -> tuple[str, str]:
+def _done(figure: Any, caption: str) -> tuple[Any, str]:
     import matplotlib.pyplot as plt
 
-    us.save_figure(figure, out / name)
     plt.close(figure)
-    return f"{name}.svg", caption
+    return figure, caption
 
 
 def _violins(axis: Any, values: dict[str, Floats]) -> None:
@@ -58,7 +53,7 @@ def _violins(axis: Any, values: dict[str, Floats]) -> None:
     axis.grid(axis="y")
 
 
-def _bounds(out: Path, name: str, pictures: dict[str, Floats], caption: str) -> tuple[str, str]:
+def _bounds(pictures: dict[str, Floats], caption: str) -> tuple[Any, str]:
     with us.house_style():
         figure, axes = _panels(2)
         for axis, model in zip(axes, ("FBS", "FBP"), strict=True):
@@ -67,13 +62,13 @@ def _bounds(out: Path, name: str, pictures: dict[str, Floats], caption: str) -> 
                 values = {f"{model} unweighted": pictures[f"{model}_unweighted"], **values}
             _violins(axis, values)
             axis.set_ylabel("largest |contribution| of a record")
-        return _save(figure, out, name, caption)
+        return _done(figure, caption)
 
 
-def _application(out: Path) -> Drawn:
-    pictures = dict(np.load(out / "application.npz"))
-    drawn = [_bounds(out, "figure01", pictures, "Figure 1: record bounds, application stand-in")]
-    rows = pl.read_parquet(out / "application.parquet")
+def _application(applied: Any) -> Drawn:
+    bounds = {name: np.array(values) for name, values in applied["bounds"].items()}
+    drawn = {"figure01": _bounds(bounds, "Figure 1: record bounds, application stand-in")}
+    rows = pl.DataFrame(applied["rows"])
     sample = rows.filter(pl.col("method") == "Sample").select(
         "field", "gender", "statistic", pl.col("estimate").alias("own")
     )
@@ -89,15 +84,15 @@ def _application(out: Path) -> Drawn:
             axis.tick_params(axis="x", labelsize=7)
             axis.set(title=title, ylabel="RMSE against the sample", yscale="log")
         caption = "Figure 2: RMSE over 27 cells, application stand-in"
-        return [*drawn, _save(figure, out, "figure02", caption)]
+        return {**drawn, "figure02": _done(figure, caption)}
 
 
 def _values(rows: pl.DataFrame, column: str, name: str, value: str) -> Floats:
     return rows.filter(pl.col(column) == name)[value].to_numpy()
 
 
-def _weights(out: Path, pictures: dict[str, Floats]) -> Drawn:
-    drawn = []
+def _weights(pictures: dict[str, Floats]) -> Drawn:
+    drawn = {}
     own = ("confidential_y", "confidential_w", "confidential")
     plans = {
         "figure04": [own, *((f"{m}_y", f"{m}_smoothed", f"{m}, smoothed") for m in ("FBS", "FBP"))],
@@ -117,11 +112,11 @@ def _weights(out: Path, pictures: dict[str, Floats]) -> Drawn:
                 axis.xaxis.set_minor_formatter("")
                 axis.yaxis.set_minor_formatter("")
             caption = f"Figure {int(name[-2:])}: salaries and weights"
-            drawn.append(_save(figure, out, name, caption))
+            drawn[name] = _done(figure, caption)
     return drawn
 
 
-def _ratios(out: Path, first: pl.DataFrame) -> Drawn:
+def _ratios(first: pl.DataFrame) -> Drawn:
     """Figures 5 to 7: RMSE of one sample's tables over the sample's own, 27 cells."""
     squared = (pl.col("estimate") - pl.col("truth")) ** 2 + pl.col("se") ** 2
     rows = first.filter((pl.col("formulas") == "paper") | (pl.col("model") == "Sample"))
@@ -131,9 +126,7 @@ def _ratios(out: Path, first: pl.DataFrame) -> Drawn:
     rows = rows.join(own, on=key).with_columns(ratio=pl.col("rmse") / pl.col("own"))
     three = rows.filter((pl.col("m") == 3) & pl.col("epsilon").sub(10.8).abs().lt(1e-6))
     both = pl.concat([three, rows.filter(pl.col("model") == "Laplace")])
-    drawn = [
-        _ratio_figure(out, "figure05", {"": both}, list(COLOUR), "Figure 5: RMSE ratios, m = 3")
-    ]
+    drawn = {"figure05": _ratio_figure({"": both}, list(COLOUR), "Figure 5: RMSE ratios, m = 3")}
     for name, bound in (("figure06", 1.8), ("figure07", 3.4)):
         parts = {
             f"m = {m}": rows.filter(
@@ -144,13 +137,13 @@ def _ratios(out: Path, first: pl.DataFrame) -> Drawn:
         parts = {label: part for label, part in parts.items() if part.height}
         if parts:
             caption = f"Figure {name[-1]}: RMSE ratios by m, bound {bound}"
-            drawn.append(_ratio_figure(out, name, parts, ["FBS", "FBP"], caption))
+            drawn[name] = _ratio_figure(parts, ["FBS", "FBP"], caption)
     return drawn
 
 
 def _ratio_figure(
-    out: Path, name: str, parts: dict[str, pl.DataFrame], models: list[str], caption: str
-) -> tuple[str, str]:
+    parts: dict[str, pl.DataFrame], models: list[str], caption: str
+) -> tuple[Any, str]:
     with us.house_style():
         figure, axes = _panels(2)
         for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
@@ -167,10 +160,10 @@ def _ratio_figure(
             axis.set(title=title, ylabel="RMSE over the sample's")
             if "Laplace" in models:
                 axis.set_yscale("log")
-        return _save(figure, out, name, caption)
+        return _done(figure, caption)
 
 
-def _coverage(out: Path, cells: pl.DataFrame, m: int, bound: float, number: int) -> Drawn:
+def _coverage(cells: pl.DataFrame, m: int, bound: float, number: int) -> Drawn:
     part = cells.filter(
         (pl.col("mechanism") == "Weighted")
         & (pl.col("m") == m)
@@ -178,7 +171,7 @@ def _coverage(out: Path, cells: pl.DataFrame, m: int, bound: float, number: int)
         & (pl.col("field") != "All")
     )
     if not part.height:
-        return []
+        return {}
     with us.house_style():
         figure, axes = _panels(2)
         for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
@@ -201,4 +194,4 @@ def _coverage(out: Path, cells: pl.DataFrame, m: int, bound: float, number: int)
             axis.set(title=title, xlabel="coverage", ylabel="CV", xlim=(0, 1.03))
         axes[0].legend(fontsize=7)
         caption = f"Figure {number}: coverage and CV, m = {m}, bound {bound}"
-        return [_save(figure, out, f"figure{number}", caption)]
+        return {f"figure{number}": _done(figure, caption)}

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,12 +38,13 @@ PREDICTORS = "C(field) + gender"
 MODELS = {"FBS": us.FBS("salary", PREDICTORS), "FBP": us.FBP("salary", PREDICTORS)}
 STATISTICS = ("count", "mean(salary)")
 SHORT_WARMUP = 100  # of clipped fits: chains start among the reference's draws, in their units
+RECORDS = 10_355  # of T's application
 DRIFT = 1.10  # the drifted reference's salaries are 10 % too high
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study runs; the defaults are T's, and `small()` is for a look."""
+    """What a study runs; the defaults are T's."""
 
     n: int = 1000
     bounds: tuple[float, ...] = (1.8, 3.4)
@@ -52,18 +54,30 @@ class Plan:
     draws: int = 1000
     other_mechanisms: bool = True
     file_order: bool = True
-    application: bool = True
+    application_records: int = RECORDS  # 0 leaves the application out
 
-    @staticmethod
-    def small() -> Plan:
-        return Plan(
-            n=400,
-            bounds=(1.8,),
-            datasets=(1, 3),
-            other_mechanisms=False,
-            file_order=False,
-            application=False,
-        )
+
+# All parts of the study, in two minutes.
+QUICK = Plan(
+    n=300,
+    bounds=(1.8,),
+    datasets=(1, 3),
+    reference_epsilons=(3.0,),
+    draws=800,
+    application_records=800,
+)
+
+
+@lru_cache(maxsize=1)
+def study_population(seed: int) -> pl.DataFrame:
+    return us.doctorate_population(np.random.default_rng(seed))
+
+
+def replicate(plan: Plan, seed: int, number: int) -> dict[str, Any]:
+    """The rows of one sample: all methods, statistics and cells; its bounds; what is drawn."""
+    rows, facts, pictures = one_replicate(study_population(seed), plan, seed, number)
+    drawn = {name: values.tolist() for name, values in pictures.items()}
+    return {"rows": rows.to_dict(as_series=False), "facts": facts, "pictures": drawn}
 
 
 def one_replicate(

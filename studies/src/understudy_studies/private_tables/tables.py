@@ -1,62 +1,25 @@
-"""The files of the private-tables study: T's tables and figures with ours beside them."""
+"""The tables of the private-tables study: T's, with ours beside them."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars import selectors
 
-from understudy_studies.private_tables import figures as figures
+from understudy_studies.framework import published, published_rows
 from understudy_studies.private_tables.cells import CELLS, INNER, TOTALS
-from understudy_studies.private_tables.errors import (
-    COVERED,
-    FILE_ORDER,
-    KEYS,
-    monte_carlo_errors,
-)
-from understudy_studies.private_tables.page import write_study_page
-from understudy_studies.private_tables.published import (
-    INTERVAL_RATIOS,
-    UNWEIGHTED_BOUNDS,
-    application_table,
-    coverage_table,
-)
+from understudy_studies.private_tables.errors import COVERED, FILE_ORDER, KEYS, monte_carlo_errors
 
+Row = dict[str, Any]
 Floats = NDArray[np.float64]
 
 
-def write_report(out: Path, truth: dict[str, Floats], replicates: int) -> Path:
-    """CSV files, figures and study.html from the replicates that are there."""
-    rows = _rows(out, truth, replicates)
-    cells = by_cell(rows)
-    tables = {
-        "summary": summary(cells).join(
-            monte_carlo_errors(rows), on=KEYS, how="left", maintain_order="left"
-        ),
-        "table4_counts": _beside(cells, 4, "count"),
-        "table5_means": _beside(cells, 5, "mean(salary)"),
-        "interval_lengths": _length_ratios(cells),
-        "bounds": _bounds(out, replicates),
-    }
-    if (out / "application.parquet").exists():
-        tables["table2_counts"] = _application(out, 2, "count")
-        tables["table3_means"] = _application(out, 3, "mean(salary)")
-    for name, table in tables.items():
-        table.write_csv(out / f"{name}.csv")
-    tables["summary"].write_json(out / "summary.json")
-    pictures = dict(np.load(out / "replicates" / "pictures.npz"))
-    random_order = ~pl.col("mechanism").str.ends_with(FILE_ORDER)
-    drawn = figures.draw_all(out, rows.filter(random_order), cells.filter(random_order), pictures)
-    refused = [text for facts in _facts(out, replicates) for text in facts["refused"]]
-    return write_study_page(out, tables, drawn, refused, replicates)
-
-
-def _rows(out: Path, truth: dict[str, Floats], replicates: int) -> pl.DataFrame:
-    files = [out / "replicates" / f"{number:04d}.parquet" for number in range(replicates)]
+def study_rows(results: Sequence[Row], truth: dict[str, Floats]) -> pl.DataFrame:
+    """Every method's estimates of every cell and replicate, with the true values beside them."""
     true = pl.concat(
         pl.DataFrame(
             {
@@ -70,8 +33,27 @@ def _rows(out: Path, truth: dict[str, Floats], replicates: int) -> pl.DataFrame:
         )
         for statistic, values in truth.items()
     )
-    rows = pl.concat([pl.read_parquet(file) for file in files])
+    rows = pl.concat([pl.DataFrame(one["rows"]) for one in results])
     return rows.join(true, on=["field", "gender", "statistic"], how="left", maintain_order="left")
+
+
+def study_tables(
+    rows: pl.DataFrame, cells: pl.DataFrame, results: Sequence[Row], applied: Row | None
+) -> dict[str, pl.DataFrame]:
+    """Every table that the study writes."""
+    errors = monte_carlo_errors(rows)
+    tables = {
+        "summary": summary(cells).join(errors, on=KEYS, how="left", maintain_order="left"),
+        "table4_counts": _beside(cells, 4, "count"),
+        "table5_means": _beside(cells, 5, "mean(salary)"),
+        "interval_lengths": _length_ratios(cells),
+        "bounds": _bounds([one["facts"] for one in results]),
+    }
+    if applied is not None:
+        frame = pl.DataFrame(applied["rows"])
+        tables["table2_counts"] = _application(frame, 2, "count")
+        tables["table3_means"] = _application(frame, 3, "mean(salary)")
+    return tables
 
 
 def by_cell(rows: pl.DataFrame) -> pl.DataFrame:
@@ -127,7 +109,7 @@ def summary(cells: pl.DataFrame) -> pl.DataFrame:
 
 def _beside(cells: pl.DataFrame, number: int, statistic: str) -> pl.DataFrame:
     """T's Table 4 or 5 with our numbers for m = 3 and bound 1.8 by both sets of formulas."""
-    table = coverage_table(number)
+    table = printed_table(number)
     shown = {
         "paper": ("Weighted", "paper"),
         "recommended": ("Weighted", "recommended"),
@@ -160,25 +142,24 @@ def _length_ratios(cells: pl.DataFrame) -> pl.DataFrame:
     mean = wide.group_by("m", "epsilon", "formulas", "statistic", maintain_order=True).agg(
         (pl.col("FBP") / pl.col("FBS")).mean().alias("ours")
     )
-    published = pl.DataFrame(
-        [
-            {"m": m, "epsilon": 2 * m * bound, "statistic": statistic, "T": ratios[k]}
-            for (m, bound), ratios in INTERVAL_RATIOS.items()
-            for k, statistic in enumerate(("count", "mean(salary)"))
-        ]
-    )
+    printed = (
+        published("private-tables", "interval-lengths")
+        .with_columns(epsilon=2 * pl.col("m") * pl.col("bound"))
+        .unpivot(["count", "mean(salary)"], index=["m", "epsilon"], variable_name="statistic",
+                 value_name="T")
+    )  # fmt: skip
     rounded = pl.col("epsilon").round(6)
     return mean.with_columns(rounded).join(
-        published.with_columns(rounded),
+        printed.with_columns(rounded),
         on=["m", "epsilon", "statistic"],
         how="left",
         maintain_order="left",
     )
 
 
-def _bounds(out: Path, replicates: int) -> pl.DataFrame:
+def _bounds(facts: Sequence[Row]) -> pl.DataFrame:
     """Overall bounds over the replicates, and T's of its one sample."""
-    facts = _facts(out, replicates)
+    printed = published_rows("private-tables", "unweighted-bounds", 2)
     names = [name for name in facts[0] if name != "refused"]
     values = {name: np.array([one[name] for one in facts]) for name in names}
     return pl.DataFrame(
@@ -188,7 +169,7 @@ def _bounds(out: Path, replicates: int) -> pl.DataFrame:
                 "mean": v.mean(),
                 "least": v.min(),
                 "largest": v.max(),
-                "T": UNWEIGHTED_BOUNDS.get(("simulation", name.split()[0]))
+                "T": printed["simulation", name.split()[0]][0]
                 if name.endswith("unweighted")
                 else float(name.split()[1]),
             }
@@ -197,14 +178,9 @@ def _bounds(out: Path, replicates: int) -> pl.DataFrame:
     )
 
 
-def _facts(out: Path, replicates: int) -> list[dict[str, Any]]:
-    files = [out / "replicates" / f"{number:04d}.json" for number in range(replicates)]
-    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
-
-
-def _application(out: Path, number: int, statistic: str) -> pl.DataFrame:
-    ours = pl.read_parquet(out / "application.parquet").filter(pl.col("statistic") == statistic)
-    table = application_table(number)
+def _application(rows: pl.DataFrame, number: int, statistic: str) -> pl.DataFrame:
+    ours = rows.filter(pl.col("statistic") == statistic)
+    table = printed_table(number)
     for method in ("Sample", "Laplace", "FBS", "FBP", "FBS paper", "FBP paper"):
         part = ours.filter(pl.col("method") == method).select(
             "field",
@@ -214,3 +190,9 @@ def _application(out: Path, number: int, statistic: str) -> pl.DataFrame:
         )
         table = table.join(part, on=["field", "gender"], how="left", maintain_order="left")
     return table
+
+
+def printed_table(number: int) -> pl.DataFrame:
+    """T's Tables 2 to 5, by cell; numbers are floats, as ours are."""
+    table = published("private-tables", f"table-{number}")
+    return table.cast({selectors.exclude("field", "gender"): pl.Float64, "field": pl.String})

@@ -1,72 +1,39 @@
-"""The sentences of the page about paper T. They put numbers into words and compute none."""
+"""The fields of page.md.j2: the summary in words, and the grids of methods and cells."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import polars as pl
 
+import understudy as us
+from understudy_studies.framework import with_error
+from understudy_studies.page import grid, number
+
 Tables = dict[str, pl.DataFrame]
+Row = dict[str, Any]
+
 NAMES = {"count": "counts", "mean(salary)": "mean salaries"}
+METHOD = ["model", "mechanism", "epsilon", "m", "formulas"]
 
-METHODS = (
-    "FBS and FBP: one model for the sample and one for the population it came from; both make "
-    "synthetic records with weights, and tables are made from these.",
-    "Weighted (T's): risky records count less, until twice the largest record bound times the "
-    "number of files is epsilon. Its promise is asymptotic: it holds as surveys grow large.",
-    "Laplace (T's): noise on the table itself, scaled to what one record of this sample could "
-    "change. Its promise is local: it holds for this one sample.",
-    "Censored and ReferenceCensored (ours): contributions of records are cut off, so that the "
-    "promise is formal. The reference is another sample of the same size; `drifted` has salaries "
-    "that are 10 % too high.",
-    "Formulas: `paper` are T's, section 2.3. `recommended` are plain weighted estimation from "
-    "files whose weights meet the public sizes of the fields, the same for both models, as "
-    "`tabulate` does it (docs/decisions/010).",
-    "`file order`: the sample was drawn along a file that lists men before women in every field; "
-    "everywhere else it was drawn in random order.",
-)
 
-COVERAGE = (
-    "Coverage is the share of 95 % intervals that hold the population's value, over the 16 cells "
-    "of field by gender. RMSE is over the sample's own: 1 means no more error than the "
-    "confidential sample has. The number after ± is the Monte Carlo standard error: another set "
-    "of replicates would give figures that differ by as much. The column `with se` is T's RMSE "
-    "of Figures 2 and 5 to 7, which adds what the method says of its own error, "
-    "sqrt(error² + se²)."
-)
-
-BOUNDS = (
-    "The record bound is the largest log-likelihood contribution of any record at any draw. T "
-    "prints the bounds of one sample; ours are over all samples. Bounds that were tuned lie "
-    "within .03 below their target by construction."
-)
-
-WEIGHTS = (
-    "Weights given the synthetic salaries, one file each. Synthesized weights are drawn from the "
-    "model and vary like the confidential ones; smoothed weights are their mean given salary and "
-    "predictors (FBS), or by T's rule of the salary alone (FBP)."
-)
-
-APPLICATION = (
-    "T's public use file of 10,355 doctorate holders is not part of this project. Here is a "
-    "simulated file with the published cell sizes and mean salaries and weights that hardly depend "
-    "on salary. It is one file, so that differences of a standard error are chance."
-)
-
-DIFFERENCES = (
-    "Counts by gender: T's FBS covers .98 on average. With samples in random order our intervals, "
-    "as long as T's, cover less; with samples in file order they cover T's .98 and more. T's "
-    "footnote 2 says that its sample was drawn with replacement, in which order does not matter; "
-    "at these fractions that is close to our random order.",
-    "FBP's mean salaries: T covers .86 on average by its own formulas, ours cover more. We have "
-    "found no reading of T's section 2.3 that gives T's figures, and show both.",
-    "Unweighted bounds are larger here than T's, which are of one sample; the table shows the "
-    "range over samples.",
-)
+def fields(tables: Tables, captions: dict[str, str], results: Sequence[Row]) -> Row:
+    """Everything the template asks for; `captions` are those of the figures that were drawn."""
+    return {
+        "summary": summary(tables, len(results)),
+        "captions": captions,
+        "summary_grids": summary_grids(tables["summary"]),
+        "cells": lambda name, caption: cell_grid(tables[name], name, caption),
+        "lengths": length_grid(tables["interval_lengths"]),
+        "refused": [text for one in results for text in one["facts"]["refused"]],
+    }
 
 
 def summary(tables: Tables, replicates: int) -> tuple[str, ...]:
     """What came out, first and plainly."""
     table = tables["summary"]
-    found = [
+    texts = [
         f"{replicates} samples of about 1,000 persons from one simulated population of 100,000. "
         "All data are invented; published figures are T's."
     ]
@@ -77,7 +44,7 @@ def summary(tables: Tables, replicates: int) -> tuple[str, ...]:
         for statistic in NAMES
     }
     if all(three.values()):
-        found.append(
+        texts.append(
             "At epsilon 10.8 with three files, recommended formulas: intervals of 95 % cover "
             + "; ".join(
                 f"{_percent(three[model, 'recommended', 'count'])} (counts) and "
@@ -90,7 +57,7 @@ def summary(tables: Tables, replicates: int) -> tuple[str, ...]:
         laplace = pick(table, "Laplace", "Laplace", 10.8, "paper", "mean(salary)")
         best = three["FBS", "recommended", "mean(salary)"]
         if laplace and best:
-            found.append(
+            texts.append(
                 f"Mean salaries from a Laplace table at the same epsilon have "
                 f"{laplace['rmse_ratio_16']:.1f} times the error of the confidential sample, and "
                 f"{laplace['median_ratio_with_se_16']:.0f} times with the standard errors that it "
@@ -100,12 +67,12 @@ def summary(tables: Tables, replicates: int) -> tuple[str, ...]:
     ours = pick(table, "FBS", "ReferenceCensored 3", 3.0, "recommended", "mean(salary)")
     beside = three["FBS", "recommended", "mean(salary)"]
     if ours and beside:
-        found.append(
+        texts.append(
             "A formal promise at epsilon 3 (ReferenceCensored, blank) costs "
             f"{100 * (ours['rmse_ratio_16'] / beside['rmse_ratio_16'] - 1):.0f} % more error in "
             "mean salaries than the asymptotic one at 10.8, with FBS."
         )
-    return tuple(found)
+    return tuple(texts)
 
 
 def pick(
@@ -125,3 +92,80 @@ def pick(
 
 def _percent(row: dict[str, float] | None) -> str:
     return "" if row is None else f"{100 * row['coverage_16']:.0f} %"
+
+
+def summary_grids(table: pl.DataFrame) -> list[us.Part]:
+    """Counts and means: three files and the bound 1.8 in sight, everything else in a fold."""
+    parts: list[us.Part] = []
+    for statistic, name in NAMES.items():
+        rows = table.filter(pl.col("statistic") == statistic)
+        main = pl.col("m").is_in([1, 3]) & ~(
+            (pl.col("m") == 1) & (pl.col("model").is_in(["FBS", "FBP"]))
+        )
+        shown = rows.filter(main & (pl.col("epsilon") < 11))
+        rest = rows.join(shown, on=METHOD, how="anti", maintain_order="left")
+        title = name.capitalize()
+        parts.append(_methods(shown, f"{title}, three files"))
+        if rest.height:
+            others = (_methods(rest, f"{title}, all others"),)
+            parts.append(us.Fold(f"{title}: other numbers of files and bounds", others))
+    return parts
+
+
+def _methods(table: pl.DataFrame, caption: str) -> us.Grid:
+    def shown(name: str, digits: int = 3) -> Any:
+        return lambda row: with_error(row[name], row[f"{name}_error"], row["replicates"], digits)
+
+    columns = [
+        ("", _label),
+        ("ε", lambda row: f"{row['epsilon']:g}" if row["epsilon"] else "–"),
+        ("coverage, cells", shown("coverage_16")),
+        ("RMSE ratio", shown("rmse_ratio_16", 2)),
+        ("with se", "{median_ratio_with_se_16:.2f}"),
+        ("coverage, fields", shown("coverage_fields")),
+        ("length", "{length_16:,.0f}"),
+    ]
+    return grid(caption, table, columns, "summary.csv")
+
+
+def _label(row: Row) -> str:
+    if row["model"] == "Sample":
+        return "Sample itself" + (", file order" if "file order" in row["mechanism"] else "")
+    mechanism = row["mechanism"].replace(" drifted", ", drifted")
+    for epsilon in ("10.8", "3", "1"):
+        mechanism = mechanism.replace(f"ReferenceCensored {epsilon}", "ReferenceCensored")
+    name = row["model"] if row["model"] == mechanism else f"{row['model']} {mechanism}"
+    files = "" if row["m"] == 3 or row["model"] == "Laplace" else f", {row['m']} files"
+    return f"{name}, {row['formulas']}{files}"
+
+
+def cell_grid(table: pl.DataFrame, name: str, caption: str) -> us.Grid:
+    """T's columns first, then ours, by field and gender."""
+
+    def title(column: str) -> str:
+        who = "ours: " if column.startswith("our_") else ""
+        return who + column.removeprefix("our_").replace("_", " ").replace(" est", "")
+
+    def cell(column: str) -> Any:
+        return lambda row: number(row[column], 3, 100)
+
+    def place(row: Row) -> str:
+        return f"Field {row['field']}, {row['gender']}".replace("Field All", "All fields")
+
+    columns = [(title(c), cell(c)) for c in table.columns if c not in ("field", "gender")]
+    caption = f"{caption}. T's columns first, then ours."
+    return grid(caption, table, [("", place), *columns], f"{name}.csv")
+
+
+def length_grid(table: pl.DataFrame) -> us.Grid:
+    """By the paper's formulas, which T's captions are about."""
+    paper = table.filter(pl.col("formulas") == "paper")
+    rows = []
+    for (m, epsilon), part in paper.group_by("m", "epsilon", maintain_order=True):
+        known = {row["statistic"]: row for row in part.iter_rows(named=True)}
+        pairs = [(known[name]["ours"], known[name]["T"]) for name in NAMES]
+        name = f"m = {m}, bound {epsilon / (2 * m):g}"
+        rows.append((name, *(f"{value:.2f}" for pair in pairs for value in pair)))
+    header = ("", "counts, ours", "T", "means, ours", "T")
+    caption = "Length of FBP's intervals over FBS's, paper's formulas (captions of Figures 10-17)"
+    return us.Grid(caption, header, tuple(rows), "interval_lengths.csv")

@@ -7,7 +7,7 @@ shown with what failed, because this is a study and nothing is released from it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 import understudy as us
-from understudy_studies.replicates import stored
+from understudy_studies.framework import stored
 from understudy_studies.risk_weights.incomes import KNOWN, PREDICTORS, REGRESSION
 
 Vector = NDArray[np.float64]
@@ -51,6 +51,13 @@ class ApplicationDesign:
         return us.SamplerSettings(
             self.draws, self.chains, self.warmup, most_thinning=self.most_thinning
         )
+
+
+# All parts of the study, in two minutes.
+QUICK = ApplicationDesign(
+    n=300, components=2, predictors="gender", datasets=5, draws=400, chains=2, warmup=150,
+    most_thinning=1,
+)  # fmt: skip
 
 
 def synthesizers(alpha: dict[str, Vector]) -> dict[str, us.Mechanism]:
@@ -204,7 +211,3 @@ def _fitter(
     return us.ModelFitter(
         model, survey, model.prepare(survey), missing, design.settings, seed, (), False
     )
-
-
-def settings_of(design: ApplicationDesign) -> Row:
-    return {f"application {name}": value for name, value in asdict(design).items()}

@@ -25,6 +25,15 @@ SHORT = {
 }  # fmt: skip
 
 
+def draw_figures(
+    simulated: Sequence[Row], rows: pl.DataFrame, applied: Sequence[Row], intervals: pl.DataFrame
+) -> dict[str, Figure]:
+    """Every figure of the paper that this study makes."""
+    makers = {f"simulation-{k}": v for k, v in simulation_figures(simulated, rows).items()}
+    makers |= {f"application-{k}": v for k, v in application_figures(applied, intervals).items()}
+    return {name: draw() for name, draw in makers.items()}
+
+
 def simulation_figures(
     simulated: Sequence[Row], rows: pl.DataFrame
 ) -> dict[str, Callable[[], Figure]]:

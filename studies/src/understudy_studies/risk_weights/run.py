@@ -7,51 +7,56 @@ spread over simulated files, so that a reader sees whether a difference means an
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import understudy as us
-from understudy_studies.replicates import open_study, run_replicates
-from understudy_studies.risk_weights.application import ApplicationDesign, application, settings_of
+from understudy_studies.framework import open_study, run_replicates, write_study
+from understudy_studies.risk_weights import application, simulation
+from understudy_studies.risk_weights.application import ApplicationDesign
+from understudy_studies.risk_weights.figures import draw_figures
 from understudy_studies.risk_weights.incomes import consumer_incomes, generated_incomes
-from understudy_studies.risk_weights.page import write_results
 from understudy_studies.risk_weights.simulation import SimulationDesign, replicate
+from understudy_studies.risk_weights.tables import simulation_rows, study_tables
+from understudy_studies.risk_weights.words import fields
 
 PUBLISHED_N = 6208  # consumer units in R's sample
 
 
 def run_study(
-    replicates: int = 20,
+    replicates: int | None = None,
     out: Path = Path("study-risk-weights"),
-    data: Path | None = None,
     seed: int = 1,
+    data: Path | None = None,
+    *,
+    quick: bool = False,
     progress: bool | None = None,
-    simulation: SimulationDesign | None = None,
+    workers: int = 1,
+    counts: SimulationDesign | None = None,
     incomes: ApplicationDesign | None = None,
 ) -> Path:
     """Run or go on with the study; returns the page, `out`/study.html.
 
     `data` is the survey file of incomes (CE interviews, Parquet); without it a file of the
     published shape is generated. Each simulated file and each synthesizer of incomes is one file
-    under `out`; the same command after an interruption computes only what is missing.
+    under `out`.
     """
-    simulation, incomes = simulation or SimulationDesign(), incomes or ApplicationDesign()
+    counts = counts or (simulation.QUICK if quick else SimulationDesign())
+    incomes = incomes or (application.QUICK if quick else ApplicationDesign())
+    replicates = (2 if quick else 20) if replicates is None else replicates
     survey, source = _survey(data, incomes, seed)
-    given = {f"simulation {name}": value for name, value in asdict(simulation).items()}
-    named = {
-        "seed": seed,
-        "version": us.__version__,
-        "incomes": "generated" if data is None else "CE",
-    }
-    open_study(out, {**named, **given, **settings_of(incomes)})
-    simulated = run_replicates(
-        out / "simulation",
-        replicates,
-        lambda number: replicate(simulation, seed, number),
-        progress,
-        "R §2.4, simulated files",
-    )
-    applied = application(incomes, survey, seed, out / "application")
-    return write_results(out, simulated, applied, source, data is not None)
+    parts = {"simulation": asdict(counts), "application": asdict(incomes)}
+    named = {"incomes": "generated" if data is None else "CE"}
+    out = open_study("risk-weights", out, seed, {**named, **parts})
+    compute, folder = partial(replicate, counts, seed), out / "simulation"
+    name = "R §2.4, simulated files"
+    simulated = run_replicates(folder, replicates, compute, progress, name, workers)
+    applied = application.application(incomes, survey, seed, out / "application")
+    rows = simulation_rows(simulated)
+    tables = study_tables(rows, simulated, applied)
+    figures = draw_figures(simulated, rows, applied, tables["application-table-4"])
+    known = fields(tables, len(simulated), applied, source, data is not None)
+    return write_study("risk-weights", out, tables, figures, known)
 
 
 def _survey(data: Path | None, design: ApplicationDesign, seed: int) -> tuple[us.Survey, str]:

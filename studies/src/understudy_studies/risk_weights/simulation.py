@@ -45,6 +45,9 @@ class SimulationDesign:
         return us.SamplerSettings(self.draws, self.chains, self.warmup)
 
 
+QUICK = SimulationDesign(n=200)  # for a look at all parts
+
+
 def marginal(radius: float) -> str:
     return f"Marginal r={radius:.0%}"
 

@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor, log10
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 import understudy as us
+from understudy_studies.framework import published, published_rows
+from understudy_studies.page import number
 from understudy_studies.risk_weights import application as ce
 from understudy_studies.risk_weights import simulation as nb
-from understudy_studies.risk_weights.published import (
-    APPLICATION_ECDF,
-    RISK_COLUMNS,
-    RISK_IQR,
-    SIMULATION_ECDF,
-    TABLE_2,
-    TABLE_3,
-    TABLE_4,
-    TABLE_6,
-)
 
 Row = dict[str, Any]
 MEASURES = ("U_m", "U_a", "mean risk", "riskiest", "rising", "max risk", "IQR")
 RISE = 0.25  # R's highlighted records in the application
+HEADS = {"riskiest": "riskiest 1 %", "rising": f"rise by {nb.RISE:g}"}
+
+SIMULATION_ECDF = published_rows("risk-weights", "simulation-ecdf")  # U_m and U_a
+APPLICATION_ECDF = published_rows("risk-weights", "application-ecdf")
+TABLE_6 = published_rows("risk-weights", "table-6", 2)  # mean and median with limits
+TABLE_4 = published_rows("risk-weights", "table-4", 2)
+RISK_IQR = published_rows("risk-weights", "risk-iqr")  # §3.2.1
+
+
+def study_tables(
+    rows: pl.DataFrame, simulated: Sequence[Row], applied: Sequence[Row]
+) -> dict[str, pl.DataFrame]:
+    """Every table that the study writes."""
+    return {
+        "simulation-table-5": simulation_ecdf(rows),
+        "simulation-risk": simulation_risk(rows),
+        "simulation-table-6": table_6(simulated),
+        "application-table-7": application_ecdf(applied),
+        "application-risk": application_risk(applied),
+        "application-table-4": application_intervals(applied),
+        "application-table-2": top_ten(applied, largest=False),
+        "application-table-3": top_ten(applied, largest=True),
+        "convergence": convergence_table(applied),
+        "simulation-rows": rows,
+    }
 
 
 def simulation_rows(found: Sequence[Row]) -> pl.DataFrame:
@@ -101,7 +119,7 @@ def application_risk(found: Sequence[Row]) -> pl.DataFrame:
         rows.append(
             {"synthesizer": one["name"], "mean": risk.mean(),
              "IQR": float(np.subtract(*np.quantile(risk, [0.75, 0.25]))),
-             "IQR published": RISK_IQR.get(one["name"]), "max": risk.max(),
+             "IQR published": RISK_IQR.get(one["name"], (None,))[0], "max": risk.max(),
              "riskiest 1 %": risk[riskiest].mean(), "share above 0.5": (risk > 0.5).mean(),
              "rising by 0.25": us.whack_a_mole(before, risk, RISE).count if compared else None,
              "mean weight": float(np.mean(one["weights"])) if "weights" in one else None}
@@ -127,10 +145,9 @@ def top_ten(found: Sequence[Row], largest: bool) -> pl.DataFrame:
     columns["Topcoding"] = np.asarray(found[0]["topcoded"]["risk"])
     by = np.asarray(found[0]["income"]) if largest else columns["Data"]
     order = np.argsort(-by, kind="stable")[:10]
-    published = np.array(TABLE_3 if largest else TABLE_2)
-    ours = {name: columns[name][order] for name in (*RISK_COLUMNS, ce.PAIRWISE)}
-    theirs = {f"{name} published": published[: len(order), k]
-              for k, name in enumerate(RISK_COLUMNS)}  # fmt: skip
+    printed = published("risk-weights", "table-3" if largest else "table-2")
+    ours = {name: columns[name][order] for name in (*printed.columns, ce.PAIRWISE)}
+    theirs = {f"{name} published": printed[name][: len(order)] for name in printed.columns}
     return pl.DataFrame({"place": np.arange(1, len(order) + 1), **ours, **theirs})
 
 
@@ -149,3 +166,36 @@ def band(values: pl.Series) -> dict[str, float]:
     """Median and the 5 and 95 % quantiles over the simulated files."""
     low, middle, high = np.quantile(values.drop_nulls().to_numpy(), [0.05, 0.5, 0.95])
     return {"median": float(middle), "5 %": float(low), "95 %": float(high)}
+
+
+def by_synthesizer(caption: str, table: pl.DataFrame, file: str) -> us.Grid:
+    """One line for each synthesizer, and for each measure one column: median and [5 %, 95 %],
+    then the published number where the table has one."""
+    there = set(table["measure"])
+    lines: dict[str, list[str]] = {
+        name: [name] for name in table["synthesizer"].unique(maintain_order=True)
+    }
+    heads = ["synthesizer"]
+    for measure in (one for one in MEASURES if one in there):
+        part = table.filter(pl.col("measure") == measure)
+        digits = max(0, 2 - floor(log10(part["median"].abs().max() or 1.0)))  # type: ignore[arg-type]
+        rows = {row["synthesizer"]: row for row in part.iter_rows(named=True)}
+        heads.append(HEADS.get(measure, measure))
+        for name, line in lines.items():
+            line.append(_with_spread(rows[name], digits) if name in rows else "–")
+        if "published" in part.columns:
+            heads.append("published")
+            for name, line in lines.items():
+                line.append(number(rows.get(name, {}).get("published")))
+    return us.Grid(caption, tuple(heads), tuple(tuple(line) for line in lines.values()), file)
+
+
+def _with_spread(row: Row, digits: int) -> str:
+    middle, low, high = (f"{row[name]:.{digits}f}" for name in ("median", "5 %", "95 %"))
+    return f"{middle} [{low}, {high}]"
+
+
+def as_grid(caption: str, table: pl.DataFrame, file: str) -> us.Grid:
+    """A frame as texts: four significant digits, thousands with commas."""
+    body = tuple(tuple(number(value) for value in row) for row in table.iter_rows())
+    return us.Grid(caption, tuple(table.columns), body, file)

@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
+from typing import Any
 
 import polars as pl
 
+import understudy as us
 from understudy_studies.risk_weights import application as ce
 from understudy_studies.risk_weights import simulation as nb
+from understudy_studies.risk_weights.tables import as_grid, by_synthesizer
 
-CONTROLS = (
-    "Two controls stand in every comparison of risk. “Synthesizer again” is the unweighted "
-    "synthesizer with other random numbers: whatever differs between it and the first run is "
-    "noise. “Constant” gives every record the mean of the risk weights, blind to risk: whatever a "
-    "risk weight achieves beyond it comes from looking at risk."
-)
-SMALL_PATTERNS = (
-    "Patterns of fewer than three records were merged with their neighbours, because the weights "
-    "do not protect them. Incomes of zero have a ball of radius zero and always seem safe; the "
-    "category (positive, zero, negative) is synthesized, so no record was dropped."
-)
-CONVERGENCE = (
-    "A mixture's labels switch, and components fill and empty, so its parameters have no R-hat "
-    "worth the name. Chains are judged on what generates the data: the distribution function of "
-    "synthetic income, F(c) at c = log(income / median); its regression on the predictors (the "
-    "coefficients are those of uncorrelated columns); and the shares of zero. Each chain starts "
-    "from its own run of EM. A release would ask for an R-hat below 1.01 and an effective size "
-    "above 400 for each of them; where a fit does not pass, “chains apart” says by how much the "
-    "means of its chains differ, to be compared with U_m."
-)
+NEAR = 1.05  # an R-hat that is no proof, but no alarm for a study
+
+Row = dict[str, Any]
+
+
+def fields(
+    tables: dict[str, pl.DataFrame], files: int, applied: Sequence[Row], source: str, real: bool
+) -> Row:
+    """Everything the template asks for."""
+    summary = simulation_summary(tables["simulation-table-5"], tables["simulation-risk"], files)
+    summary += application_summary(
+        tables["application-table-7"],
+        tables["application-risk"],
+        real,
+        sum(bool(one["convergence"]["failures"]) for one in applied[1:]),
+        len(applied) - 1,
+        max(_apart(one) for one in applied[1:]),
+    )
+    return {
+        "summary": summary,
+        "files": files,
+        "source": source,
+        "internal": us.INTERNAL,
+        "verdicts": [verdict(one) for one in applied[1:]],
+        "whole": lambda name, caption: as_grid(caption, tables[name], f"{name}.csv"),
+        "spread": lambda name, caption: by_synthesizer(caption, tables[name], f"{name}.csv"),
+    }
 
 
 def simulation_summary(ecdf: pl.DataFrame, risk: pl.DataFrame, files: int) -> list[str]:
@@ -171,3 +182,31 @@ def _row(table: pl.DataFrame, name: str, measure: str) -> dict[str, float]:
 
 def _median(table: pl.DataFrame, name: str, measure: str) -> float:
     return float(_row(table, name, measure)["median"])
+
+
+def verdict(one: Row) -> str:
+    found = one["convergence"]
+    lines = found["quantities"]
+    worst = max(lines, key=lambda line: float(line["R-hat"]))
+    least = min(lines, key=lambda line: float(line["bulk ESS"]))
+    near = sum(float(line["R-hat"]) < NEAR for line in lines)
+    return (
+        f"{one['name']} {'does not pass' if found['failures'] else 'passes'}: {found['chains']} "
+        f"chains, {found['draws']} kept draws; R-hat below {NEAR} for {near} of {len(lines)} "
+        f"quantities, largest {worst['R-hat']:.3f} ({worst['quantity']}); least bulk ESS "
+        f"{least['bulk ESS']:.0f} ({least['quantity']}); means of the chains at most "
+        f"{_apart(one):.4f} apart in F; divergent transitions: {found['divergences']}; "
+        f"{_time(one)}."
+    )
+
+
+def _apart(one: Row) -> float:
+    """By how much the means of the chains differ in the distribution function, at most."""
+    lines = [q for q in one["convergence"]["quantities"] if q["quantity"].startswith("F(")]
+    return max(float(line["chains apart"]) for line in lines)
+
+
+def _time(one: Row) -> str:
+    """CPU seconds say more than the clock where other work shares the machine."""
+    cpu = f" ({one['cpu seconds']:.0f} CPU-s)" if "cpu seconds" in one else ""
+    return f"{one['seconds']:.0f} s{cpu}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 import understudy as us
-from understudy_studies.verification.tables import FEWEST, auc, roc, scores_of
+from understudy_studies.verification.replicate import VerificationDesign
+from understudy_studies.verification.roc import FEWEST, auc, roc, scores_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,6 +18,28 @@ GREY, BLUE, ORANGE, GREEN, PINK, SKY, VERMILION = us.COLOURS
 BOX = (BLUE, ORANGE, GREEN)
 WIDTH = 5.4
 STEP = 4.2  # between groups of n_k
+
+
+# V's figures by number: (estimand, synthesis, interval).
+FIGURES = {
+    1: ("total", "faithful", "fixed"),
+    2: ("total", "faithful", "adjusted"),
+    3: ("total", "biased", "adjusted"),
+    4: ("mean", "faithful", "adjusted"),
+    5: ("mean", "biased", "adjusted"),
+}
+
+
+def draw_figures(rows: Mapping[str, pl.DataFrame], design: VerificationDesign) -> dict[str, Figure]:
+    """V's Figures 1 to 5, and the ROC in both populations."""
+    equal = {name: part.filter(partitioning="equal") for name, part in rows.items()}
+    figures = {}
+    for number, (estimand, synthesis, interval) in FIGURES.items():
+        part = equal["answers"].filter(estimand=estimand, synthesis=synthesis, interval=interval)
+        figures[f"figure-{number}"] = median_figure(part, design.sizes, design.partitions)
+    for name, pairs in (("figure-roc", "more"), ("figure-roc-bounded", "bounded")):
+        figures[name] = roc_figure(equal[pairs].filter(interval="adjusted"))
+    return figures
 
 
 def median_figure(rows: pl.DataFrame, sizes: Sequence[int], partitions: Sequence[int]) -> Figure:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import understudy as us
 from understudy_studies.verification.replicate import CLIP
-from understudy_studies.verification.tables import auc, auc_se
+from understudy_studies.verification.roc import auc, auc_se
 
 Floats = NDArray[np.float64]
 

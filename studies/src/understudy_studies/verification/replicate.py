@@ -7,7 +7,7 @@ seeded but the noise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
 from typing import Any
@@ -52,6 +52,10 @@ class VerificationDesign:
     beyond_size: int = 500
 
 
+# All parts of the study, in a minute or so.
+QUICK = VerificationDesign(population=1_000_000, sizes=(100, 500, 2000), roc_size=200)
+
+
 @dataclass(frozen=True)
 class Pair:
     """The estimates of one confidential and one synthetic file: all that a measure needs."""
@@ -65,10 +69,6 @@ class Pair:
     se: float
     full: float  # tau_hat, which only the study sees
     estimates: Floats  # tau_k
-
-
-def settings_of(design: VerificationDesign, seed: int, version: str) -> dict[str, Any]:
-    return {"study": "verification", "seed": seed, "version": version, **asdict(design)}
 
 
 @lru_cache(maxsize=2)

@@ -7,34 +7,39 @@ hash, Laplace against geometric noise, and a median and a regression slope.
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
-import understudy as us
-from understudy_studies.replicates import open_study, run_replicates
-from understudy_studies.verification.page import write_results
-from understudy_studies.verification.replicate import VerificationDesign, replicate, settings_of
+from understudy_studies.framework import open_study, run_replicates, write_study
+from understudy_studies.verification import words
+from understudy_studies.verification.figures import draw_figures
+from understudy_studies.verification.replicate import QUICK, VerificationDesign, replicate
+from understudy_studies.verification.tables import study_rows, study_tables
 
 
 def run_study(
-    replicates: int = 200,
+    replicates: int | None = None,
     out: Path = Path("study-verification"),
     seed: int = 1,
+    *,
+    quick: bool = False,
     progress: bool | None = None,
+    workers: int = 1,
     design: VerificationDesign | None = None,
 ) -> Path:
     """Run or go on with the study; returns the page, `out`/study.html.
 
-    Each repeat is one file under `out`/replicates. The same command after an interruption, or with
-    more replicates, computes only what is missing. Files and partitions are the same for the same
-    seed; the noise of the answers has none.
+    Files and partitions are the same for the same seed; the noise of the answers has none.
     """
-    design = design or VerificationDesign()
-    open_study(out, settings_of(design, seed, us.__version__))
-    found = run_replicates(
-        out / "replicates",
-        replicates,
-        lambda number: replicate(design, seed, number),
-        progress,
-        "V §4, repeats",
-    )
-    return write_results(out, found, design)
+    design = design or (QUICK if quick else VerificationDesign())
+    replicates = (12 if quick else 200) if replicates is None else replicates
+    out = open_study("verification", out, seed, asdict(design))
+    compute = partial(replicate, design, seed)
+    folder = out / "replicates"
+    results = run_replicates(folder, replicates, compute, progress, "V §4, repeats", workers)
+    rows = study_rows(results, float(design.epsilon))
+    tables = study_tables(rows, design, len(results))
+    biased = rows["answers"].filter(partitioning="equal", estimand="total", synthesis="biased")
+    known = words.fields(tables, design, results, biased["centre"].to_numpy())
+    return write_study("verification", out, tables, draw_figures(rows, design), known)

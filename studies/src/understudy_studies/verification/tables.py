@@ -2,26 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import sqrt
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from scipy.special import betainc
-from scipy.stats import rankdata
 
 import understudy as us
+from understudy_studies.verification.normal import conditions, normal_table
+from understudy_studies.verification.replicate import VerificationDesign
+from understudy_studies.verification.roc import FEWEST, auc, auc_se, scores_of
 
 Noise = Literal["geometric", "laplace"]
 
 Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 KEYS = ["estimand", "synthesis", "partitioning", "interval", "alpha", "n_k", "M"]
-FEWEST = 10  # pairs inside and outside; with fewer an AUC says nothing
+NORMAL = 4  # times as many pairs as the ROC of a population has: they cost less
 POINTS = 4001  # of the grid on which posterior distribution functions are crossed
+
+
+def study_rows(results: Sequence[dict[str, Any]], epsilon: float) -> dict[str, pl.DataFrame]:
+    """The rows of every part of the study."""
+    parts = ("answers", "more", "bounded", "beyond")
+    return {part: rows_of(results, part, epsilon) for part in parts}
+
+
+def study_tables(
+    rows: Mapping[str, pl.DataFrame], design: VerificationDesign, repeats: int
+) -> dict[str, pl.DataFrame]:
+    """Every table that the study writes."""
+    answers = rows["answers"]
+    tables = {
+        "summary": summary(answers),
+        "auc": auc_table(rows["more"]),
+        "auc-bounded": auc_table(rows["bounded"]),
+        "auc-designs": auc_table(answers.filter(synthesis="faithful", partitioning="equal")),
+        "beyond": summary(rows["beyond"]),
+        "beyond-auc": auc_table(rows["beyond"]),
+        "auc-normal": normal_table(
+            sorted({*design.partitions, design.roc_partitions}),
+            design.epsilon,
+            NORMAL * repeats * design.roc_pairs,
+        ),
+    }
+    populations = {
+        "no extreme weights": (rows["bounded"], tables["auc-bounded"]),
+        "the paper's population": (rows["more"], tables["auc"]),
+    }
+    tables["auc-conditions"] = conditions(tables["auc-normal"], design.roc_partitions, populations)
+    return tables
 
 
 def rows_of(found: Sequence[dict[str, Any]], part: str, epsilon: float) -> pl.DataFrame:
@@ -94,45 +126,3 @@ def auc_table(rows: pl.DataFrame) -> pl.DataFrame:
         chance = {"pairs": len(part), "inside": float(inside.mean())}
         found.append(dict(zip(KEYS, key, strict=True)) | chance | numbers)
     return pl.DataFrame(found, infer_schema_length=None)
-
-
-def scores_of(rows: pl.DataFrame) -> dict[str, Floats]:
-    return {
-        "discrepancy": -np.abs(rows["discrepancy"].to_numpy().astype(float)),
-        "agreement": rows["geometric"].to_numpy().astype(float),
-        "agreement_laplace": rows["laplace"].to_numpy(),
-        "no_noise": -np.abs(rows["steps"].to_numpy().astype(float)),
-        **{
-            name: -np.abs(rows[name].to_numpy().astype(float))
-            for name in rows.columns
-            if name.startswith("clip ")
-        },
-    }
-
-
-def auc(score: Floats, inside: Flags) -> float | None:
-    """The chance that a pair inside scores above a pair outside, ties counted half."""
-    ones = int(inside.sum())
-    others = len(inside) - ones
-    if not ones or not others:
-        return None
-    ranks = rankdata(score)
-    return float((ranks[inside].sum() - ones * (ones + 1) / 2) / (ones * others))
-
-
-def auc_se(area: float, inside: Flags) -> float:
-    """Hanley and McNeil's standard error."""
-    ones = int(inside.sum())
-    others = len(inside) - ones
-    first, second = area / (2 - area), 2 * area**2 / (1 + area)
-    spread = area * (1 - area) + (ones - 1) * (first - area**2) + (others - 1) * (second - area**2)
-    return sqrt(max(spread, 0.0) / (ones * others))
-
-
-def roc(score: Floats, inside: Flags) -> tuple[Floats, Floats]:
-    """Shares of outside and of inside pairs that are called inside, as the threshold falls."""
-    order = np.argsort(-score, kind="stable")
-    last = np.append(np.diff(score[order]) != 0, True)  # ties are called together
-    hits = np.cumsum(inside[order])[last] / max(1, inside.sum())
-    false = np.cumsum(~inside[order])[last] / max(1, (~inside).sum())
-    return np.concatenate([[0.0], false]), np.concatenate([[0.0], hits])

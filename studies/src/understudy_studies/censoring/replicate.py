@@ -6,7 +6,7 @@ censored, and how near its one synthetic data set is to the confidential one.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,10 @@ class CensoringDesign:
     @property
     def settings(self) -> us.SamplerSettings:
         return us.SamplerSettings(self.draws, self.chains, self.warmup)
+
+
+# All parts of the study, in two minutes.
+QUICK = CensoringDesign(n=300, application_n=300, predictors="gender + weeks", warmup=200)
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ def replicate(design: CensoringDesign, seed: int, number: int) -> dict[str, Any]
     return {"replicate": number, "rows": rows}
 
 
-def application(design: CensoringDesign, seed: int) -> tuple[dict[str, Any], pl.DataFrame]:
+def application(design: CensoringDesign, seed: int) -> dict[str, Any]:
     """C §5: the rows of Table 2, and the salaries of every synthetic data set.
 
     The reference of ReferenceCensored is an earlier survey: other persons, salaries 4 % lower.
@@ -108,7 +112,7 @@ def application(design: CensoringDesign, seed: int) -> tuple[dict[str, Any], pl.
     model = us.BetaRegression("salary", design.predictors)
     fitter = shared_fits(survey, model, design.settings, seed)
     rows, columns = compare(fitter, survey, "salary", entries(earlier, (5.0,), downscaled=False))
-    return {"rows": rows}, pl.DataFrame(columns)
+    return {"rows": rows, "salaries": {name: one.tolist() for name, one in columns.items()}}
 
 
 def compare(
@@ -174,7 +178,7 @@ def label(row: Row) -> str:
     return ", ".join(parts)
 
 
-def figure_1_draws(design: CensoringDesign, seed: int) -> pl.DataFrame:
+def figure_1_draws(design: CensoringDesign, seed: int) -> dict[str, Any]:
     """Parameters under posterior, censored and reference-censored posterior (C Figure 1).
 
     The paper does not say whether its example is weighted; this one is not (Censor_uw).
@@ -196,9 +200,4 @@ def figure_1_draws(design: CensoringDesign, seed: int) -> pl.DataFrame:
         if isinstance(fitted, us.Posterior):
             drawn = {key: value.reshape(-1) for key, value in fitted.draws.items()}
             frames.append(pl.DataFrame(drawn).with_columns(density=pl.lit(name)))
-    return pl.concat(frames)
-
-
-def settings_of(design: CensoringDesign, seed: int, version: str) -> dict[str, Any]:
-    """What the stored replicates depend on."""
-    return {"study": "censoring", "seed": seed, "version": version, **asdict(design)}
+    return pl.concat(frames).to_dict(as_series=False)

@@ -1,0 +1,234 @@
+"""What all studies share: settings, replicates that go on after a stop, workers, files, the page.
+
+A study's folder holds `settings.json`, one file for each replicate and each larger computation,
+the tables as CSV, the figures, and `study.html`. The same command after an interruption, or with
+more replicates, computes only what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+import understudy as us
+from understudy_studies.page import grid, render_page
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Result = dict[str, Any]
+Compute = Callable[[int], Result]
+
+FEWEST = 10  # replicates below which a Monte Carlo error says nothing, and is left out
+
+
+def open_study(name: str, out: Path, seed: int, settings: Mapping[str, Any]) -> Path:
+    """Make the folder, or check that what lies there was computed with the same settings."""
+    out = Path(out)
+    if out.exists() and not out.is_dir():
+        raise us.Refused(f"`{out}` is not a folder; choose another --out.")
+    out.mkdir(parents=True, exist_ok=True)
+    about = {"study": name, "seed": seed, "version": us.__version__, **settings}
+    path, wanted = out / "settings.json", json.loads(json.dumps(about))
+    if not path.exists():
+        write_json(path, wanted)
+        return out
+    kept = _read_json(path)
+    other = [key for key in {**wanted, **kept} if wanted.get(key) != kept.get(key)]
+    if other:
+        raise us.Refused(
+            f"`{out}` holds a study with another `{sorted(other)[0]}`; use the same settings to go "
+            "on, or another folder."
+        )
+    return out
+
+
+def run_replicates(
+    folder: Path,
+    replicates: int,
+    compute: Compute,
+    progress: bool | None = None,
+    name: str = "replicates",
+    workers: int = 1,
+) -> list[Result]:
+    """`compute(number)` for each number from 0; those that are stored are read instead.
+
+    With more workers `compute` runs in processes of their own, and must be a function that such
+    a process can import (or a partial of one).
+    """
+    check_replicates(replicates)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{number:04d}.json" for number in range(replicates)]
+    missing = [number for number, path in enumerate(paths) if not path.exists()]
+    with shown_progress(name, replicates, progress, replicates - len(missing)) as advance:
+        for _ in _computed(paths, missing, compute, workers):
+            advance()
+    return [_read_json(path) for path in paths]
+
+
+def check_replicates(replicates: int) -> None:
+    if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
+        raise us.Refused("`replicates` must be a whole number of at least 1.")
+
+
+def _computed(
+    paths: Sequence[Path], missing: Sequence[int], compute: Compute, workers: int
+) -> Iterator[int]:
+    """Compute and store what is missing, and say which number is done."""
+    if min(workers, len(missing)) <= 1:
+        for number in missing:
+            yield _store(paths[number], compute, number)
+        return
+    with _pool(min(workers, len(missing))) as pool:
+        waiting = [pool.submit(_store, paths[number], compute, number) for number in missing]
+        for done in as_completed(waiting):
+            yield done.result()
+
+
+@contextmanager
+def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that are given up, and not waited for, when one fails or the user stops.
+
+    They are spawned, because JAX's threads do not survive a fork.
+    """
+    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"))
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _store(path: Path, compute: Compute, number: int) -> int:
+    stored(path, partial(compute, number))
+    return number
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def shown_progress(
+    name: str, total: int, progress: bool | None = None, done: int = 0
+) -> Iterator[Callable[[], None]]:
+    """A bar on the terminal; `progress` None shows it where somebody may be watching."""
+    shown = sys.stderr.isatty() if progress is None else progress
+    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not shown) as bar:
+        task = bar.add_task(name, total=total, completed=done)
+        yield lambda: bar.advance(task)
+
+
+def stored(path: Path, compute: Callable[[], Result]) -> Result:
+    """What the file holds, or what is computed now and written to it."""
+    if not path.exists():
+        write_json(path, compute())
+    return _read_json(path)  # the same numbers whether computed now or earlier
+
+
+def stored_arrays(path: Path, compute: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """The same for large arrays."""
+    if not path.exists():
+        _write_arrays(path, compute())
+    with np.load(path) as kept:
+        return {name: kept[name] for name in kept.files}
+
+
+def sum_replicates(
+    path: Path, replicates: int, compute: Callable[[int], Any], progress: bool | None = None
+) -> tuple[Any, int]:
+    """The sum of `compute(number)` over the replicates, and how many they are.
+
+    For arrays that are too large to be kept one by one; the sum so far is kept instead.
+    """
+    check_replicates(replicates)
+    kept = stored_arrays(path, dict) if path.exists() else {"done": 0, "sums": 0.0}
+    done, sums = int(kept["done"]), kept["sums"]
+    with shown_progress("replicates", replicates, progress, done) as advance:
+        for number in range(done, replicates):
+            sums = sums + compute(number)
+            _write_arrays(path, {"done": number + 1, "sums": sums})
+            advance()
+    return sums, max(done, replicates)
+
+
+def _write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    part = path.with_suffix(".part.npz")
+    np.savez(part, **arrays)
+    os.replace(part, path)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Whole or not at all: a run that is killed leaves no half file."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(content), encoding="utf-8")
+    os.replace(part, path)
+
+
+def _read_json(path: Path) -> Result:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        content = None
+    if not isinstance(content, dict):
+        raise us.Refused(f"`{path}` is damaged; delete it, and it is computed again.")
+    return content
+
+
+def published(study: str, name: str) -> pl.DataFrame:
+    """A table that the paper prints, as it stands in `published/name.csv` of the study."""
+    return pl.read_csv(_folder(study) / "published" / f"{name}.csv", infer_schema_length=None)
+
+
+def published_rows(study: str, name: str, keys: int = 1) -> dict[Any, tuple[Any, ...]]:
+    """The same by the first `keys` columns."""
+    rows = published(study, name).iter_rows()
+    return {row[0] if keys == 1 else row[:keys]: row[keys:] for row in rows}
+
+
+def write_study(
+    study: str,
+    out: Path,
+    tables: Mapping[str, pl.DataFrame],
+    figures: Mapping[str, Figure],
+    context: Mapping[str, Any],
+) -> Path:
+    """Tables as CSV, figures as SVG and PNG, and study.html from the study's page.md.j2."""
+    for name, table in tables.items():
+        table.write_csv(out / f"{name}.csv")
+    for name, figure in figures.items():
+        us.save_figure(figure, out / name)
+
+    def picture(name: str, caption: str, alt: str = "") -> us.Picture:
+        return us.Picture(out / f"{name}.svg", alt or caption, caption)
+
+    known = {"tables": tables, "picture": picture, "grid": grid, "version": us.__version__}
+    return render_page(_folder(study) / "page.md.j2", out / "study.html", {**known, **context})
+
+
+def with_error(value: float, error: float | None, replicates: int, digits: int = 3) -> str:
+    """`0.951 ± 0.004`; without the error where the replicates are too few for one."""
+    text = f"{value:.{digits}f}"
+    return text if error is None or replicates < FEWEST else f"{text} ± {error:.{digits}f}"
+
+
+def _folder(study: str) -> Path:
+    return Path(__file__).parent / study.replace("-", "_")

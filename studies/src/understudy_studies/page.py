@@ -1,0 +1,124 @@
+"""A study's page from its template: Markdown with Jinja's fields, in the order it is read.
+
+`# Title`, the summary, `## headings` with paragraphs and lists, and after a line `---` the
+footer. `::: Title` opens a fold and `:::` closes it. A field that is a part of a page (a grid, a
+picture, or several of them) stands in a paragraph by itself. The template holds the words;
+numbers come as fields, and sentences that hang on numbers from the study's functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from re import fullmatch, sub
+from typing import Any
+
+import polars as pl
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
+
+import understudy as us
+
+Cell = str | Callable[[dict[str, Any]], str]
+
+FOLD = ":::"
+
+
+def render_page(template: Path, path: Path, context: Mapping[str, Any]) -> Path:
+    """Write the page of the template's words and the context's numbers, grids and pictures."""
+    parts = _Parts()
+    environment = Environment(
+        loader=FileSystemLoader(template.parent),
+        undefined=StrictUndefined,
+        finalize=parts.field,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # the page escapes its texts
+    )
+    environment.filters |= {"points": lambda texts: us.Points(tuple(texts)), "paragraphs": _apart}
+    text = environment.get_template(template.name).render(**context)
+    body, _, footer = text.rpartition("\n---\n")
+    blocks = parts.blocks(body)
+    title = blocks.pop(0).text
+    start = next(k for k, block in enumerate(blocks) if isinstance(block, us.Heading))
+    summary = [block.text for block in blocks[:start]]
+    return us.write_page(path, title, summary, blocks[start:], " ".join(footer.split()))
+
+
+def grid(
+    caption: str, table: pl.DataFrame, columns: Sequence[tuple[str, Cell]], file: str = ""
+) -> us.Grid:
+    """A row for each row of the table. A column is its title, and a format over the names of the
+    table's columns or a function of the row."""
+    rows = tuple(
+        tuple(cell.format(**row) if isinstance(cell, str) else cell(row) for _, cell in columns)
+        for row in table.iter_rows(named=True)
+    )
+    return us.Grid(caption, tuple(title for title, _ in columns), rows, file)
+
+
+def number(value: Any, digits: int = 4, thousands: float = 1000) -> str:
+    """Significant digits, commas in large numbers, a dash for none."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= thousands else f"{value:.{digits}g}"
+    return str(value)
+
+
+def _apart(texts: Sequence[str]) -> str:
+    return "\n\n".join(texts)
+
+
+@dataclass
+class _Parts:
+    """Parts of the page that came as fields, by the number that stands for them in the text."""
+
+    kept: list[tuple[us.Part, ...]] = field(default_factory=list)
+
+    def field(self, value: Any) -> Any:
+        several = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+        if several and not all(_is_part(one) for one in several):
+            return value
+        self.kept.append(several)
+        return f"@{len(self.kept) - 1}@"
+
+    def blocks(self, text: str) -> list[us.Part]:
+        """Headings, paragraphs, lists, folds and fields of a text, in order."""
+        stack: list[list[us.Part]] = [[]]
+        titles: list[str] = []
+        points: list[str] | None = None
+        kind = ""
+        for token in MarkdownIt("zero").enable(["heading", "list"]).parse(text):
+            if token.type == "bullet_list_open":
+                points = []
+            elif token.type == "bullet_list_close":
+                stack[-1].append(us.Points(tuple(points or ())))
+                points = None
+            elif token.type.endswith("_open"):
+                kind = token.type
+            elif token.type == "inline":
+                words = sub(r"[ \n]+", " ", token.content)
+                if points is not None:
+                    points.append(words)
+                elif kind == "heading_open":
+                    stack[-1].append(us.Heading(words))
+                elif number := fullmatch(r"@(\d+)@", words):
+                    stack[-1] += self.kept[int(number[1])]
+                elif words == FOLD:
+                    inside = tuple(stack.pop())
+                    stack[-1].append(us.Fold(titles.pop(), inside))
+                elif words.startswith(FOLD):
+                    titles.append(words.removeprefix(FOLD).strip())
+                    stack.append([])
+                else:
+                    stack[-1].append(us.Words(words))
+        if titles:
+            raise ValueError(f"the fold `{titles[-1]}` is not closed")
+        return stack[0]
+
+
+def _is_part(value: Any) -> bool:
+    kinds = (us.Heading, us.Words, us.Points, us.Picture, us.Grid, us.Fold)
+    return isinstance(value, kinds)
