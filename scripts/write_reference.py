@@ -133,7 +133,7 @@ def public_names() -> str:
     for cls in (*all_models().values(), *all_mechanisms().values()):
         names[cls.__name__] = (cls.__module__, cls.__name__)
     lines = [f"from {home} import {own} as {name}" for name, (home, own) in names.items()]
-    heading = "# Written from the code by scripts/write_reference.py.\n# ruff: noqa: I001, RUF022"
+    heading = "# Written from the code by scripts/write_reference.py.\n# ruff: noqa: RUF022"
     listed = [f'    "{name}",' for name in sorted(names)]
     return "\n".join([heading, *sorted(lines), "", "__all__ = [", *listed, "]", ""])
 

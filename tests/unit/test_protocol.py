@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import chance
 import understudy as us
 from understudy.declarations import alternatives, choices_of, settings_of
 from understudy.dp import noise
@@ -80,13 +81,16 @@ def _value(hint: Any, number: float) -> Any:
 @cache
 def made(name: str, does: str) -> tuple[Synthesis, int]:
     """A synthesis, and how many vectors of noise OpenDP was asked for."""
-    mechanism = example(all_mechanisms()[name])
-    drawn, asked = noise._opendp_laplace, []
-    noise._opendp_laplace = lambda *given: (asked.append(1), drawn(*given))[1]
-    try:
-        result = synthesized(mechanism, does)
-    finally:
-        noise._opendp_laplace = drawn
+    asked = []
+    with chance.seeded_noise(), pytest.MonkeyPatch.context() as patch:
+        drawn = noise._opendp_laplace
+
+        def counted(counts: Any, scale: float) -> Any:
+            asked.append(scale)
+            return drawn(counts, scale)
+
+        patch.setattr(noise, "_opendp_laplace", counted)
+        result = synthesized(example(all_mechanisms()[name]), does)
     return result, len(asked)
 
 

@@ -131,6 +131,7 @@ def spent(folder: Path) -> list[int]:
         return [entry.micro for entry in ledger.entries() if entry.kind == "spend"]
 
 
+@pytest.mark.any_noise
 def test_a_mechanism_of_ones_own(recipe: Path, tmp_path: Path) -> None:
     lines = "\n".join(forecast(prepare(read_recipe(recipe))))
     assert "kind `formal`, epsilon 2 over all data sets (mine.py:Mine(epsilon=2))" in lines
@@ -145,6 +146,7 @@ def test_a_mechanism_of_ones_own(recipe: Path, tmp_path: Path) -> None:
     assert spent(tmp_path) == [4_000_000]
 
 
+@pytest.mark.any_noise
 def test_unseeded_noise_is_never_free(recipe: Path, tmp_path: Path) -> None:
     """The recipe has a seed, but not the noise: a second release is paid again."""
     us.publish(recipe, tmp_path / "one", say=quiet)
@@ -160,6 +162,7 @@ def test_a_mechanism_that_leaves_out_a_fact_is_not_loaded(recipe: Path, fact: st
         read_recipe(recipe)
 
 
+@pytest.mark.any_noise
 def test_a_mechanism_whose_claim_is_another_is_refused(recipe: Path) -> None:
     (recipe.parent / "mine.py").write_text(
         MECHANISM.replace('relation = "add-remove"\n', 'relation = "replace"\n')
@@ -183,6 +186,7 @@ def test_a_changed_file_is_another_release(recipe: Path) -> None:
     assert prepare(read_recipe(recipe)).identity != first
 
 
+@pytest.mark.any_noise
 def test_a_model_of_ones_own(recipe: Path, tmp_path: Path) -> None:
     text = RECIPE.replace('"Multinomial"', '"even.py:Even"\nplus = 0.5')
     text = text.replace('"mine.py:Mine"', '"modips"\nsupport = "public"')

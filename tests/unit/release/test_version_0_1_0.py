@@ -38,6 +38,7 @@ def test_the_recipe_reads_and_prepares(folder: Path) -> None:
     assert inside.model == us.Multinomial(["sex", "region"])
 
 
+@pytest.mark.any_noise
 def test_the_ledger_knows_the_file_and_goes_on(folder: Path) -> None:
     """The records' fingerprint is the one that 0.1.0 charged: its cap still holds."""
     inside = prepare(read_recipe(folder / "release.toml"))

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 def paper_files(
-    result: us.Synthesis, model: us.FBS | us.FBP, survey: us.Survey, count: int, seed: int
+    result: us.Synthesis, model: Any, survey: us.Survey, count: int, seed: int
 ) -> list[dict[str, Floats]]:
     """y* and smoothed weights scaled to N, of `count` spaced draws (`tables="paper"`)."""
     if result.posterior is None:
