@@ -88,6 +88,7 @@ class Setting:
     limits: tuple[Any, ...] = ()  # further annotations, such as annotated_types.Interval
 
 
+@cache
 def settings_of(cls: type) -> dict[str, Setting]:
     """The fields of a dataclass that carry a meaning, in their order."""
     hints = get_type_hints(cls, include_extras=True)

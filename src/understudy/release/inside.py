@@ -150,7 +150,7 @@ def _read(recipe: Recipe) -> Survey:
     format = None
     if recipe.data.format is not None:
         format = format_of(recipe.path, recipe.data.format, folder=recipe.folder)
-    return read_survey(recipe.path, recipe.design, recipe.codebook, format)
+    return read_survey(recipe.path, recipe.design, recipe.codebook, format, in_memory=True)
 
 
 def _outcome(model: Model) -> OutcomeModel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import SequenceMatcher
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -113,12 +114,14 @@ class GivenPart:
     mechanism: MechanismPart
 
 
+@cache
 def all_models() -> dict[str, type[Model]]:
     """Every model of the package that a recipe can name."""
     classes = declared_in("understudy.models", Model)
     return {name: cls for name, cls in classes.items() if cls is not NumPyroModel}
 
 
+@cache
 def all_mechanisms() -> dict[str, type[Mechanism]]:
     """Every mechanism of the package."""
     return declared_in("understudy.mechanisms", Mechanism)
