@@ -23,7 +23,7 @@ from understudy.fitting.fitter import ModelFitter, missing_values, without_missi
 from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
 from understudy.mechanisms.contract import FixedWeights, Generated, Mechanism
-from understudy.mechanisms.row_counts import RowCounts
+from understudy.mechanisms.row_counts import RowCounts, stored_records
 from understudy.models.contract import Model, OutcomeModel, RowsModel
 from understudy.publication import (
     Publication,
@@ -33,13 +33,11 @@ from understudy.publication import (
     without_drafted,
 )
 from understudy.survey.design import Design
-from understudy.survey.engine import new_scratch_file, parquet_table
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import CrossTable
 
 __public__ = ("Synthesis", "synthesize")
 
-IN_MEMORY = 5_000_000  # values of one data set; larger ones are written to the scratch folder
 
 Missing = Literal["refuse", "drop", "model"]
 Failed = Literal["refuse", "report"]
@@ -229,7 +227,7 @@ def _synthesize_rows(
     released = mechanism.release_rows(counts, datasets)
     codebook = rows_codebook(survey.codebook, counts.categories)
     return Synthesis(
-        [Survey(_stored(table), Design(), codebook) for table in released.tables],
+        [Survey(stored_records(table), Design(), codebook) for table in released.tables],
         released.claim,
         released.draws,
         np.ones(counts.occupied.n),
@@ -337,16 +335,6 @@ def _synthetic(survey: Survey, model: OutcomeModel, generated: Generated) -> Sur
     columns = model.restore(generated, survey)
     new = frame.with_columns(columns[name].cast(frame[name].dtype) for name in model.sensitive)
     return Survey(new, survey.design, without_drafted(survey.codebook, model.sensitive))
-
-
-def _stored(table: CrossTable) -> Any:
-    """The records as a frame, or as a Parquet file on disk when they are many."""
-    frame = table.records()
-    if frame.height * frame.width <= IN_MEMORY:
-        return frame
-    path = new_scratch_file(".parquet")
-    frame.write_parquet(path, compression="zstd", compression_level=1, statistics=False)
-    return parquet_table(path)
 
 
 def _whole(value: Any) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from understudy.errors import Refused
+from understudy.survey.engine import new_scratch_file, parquet_table
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import (
     Categories,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __public__ = ("side_by_side",)
 
 Drawn = TypeVar("Drawn")
+IN_MEMORY = 5_000_000  # values of one data set; larger ones are written to the scratch folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,3 +92,13 @@ def side_by_side(
     """One draw from each generator, on all cores: NumPy and OpenDP draw outside Python's lock."""
     with ThreadPoolExecutor(min(len(rngs), len(os.sched_getaffinity(0)))) as pool:
         return list(pool.map(draw, rngs))
+
+
+def stored_records(table: CrossTable) -> Any:
+    """The records as a frame, or as a Parquet file on disk when they are many."""
+    frame = table.records()
+    if frame.height * frame.width <= IN_MEMORY:
+        return frame
+    path = new_scratch_file(".parquet")
+    frame.write_parquet(path, compression="zstd", compression_level=1, statistics=False)
+    return parquet_table(path)

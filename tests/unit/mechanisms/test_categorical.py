@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 import chance
-from understudy import synthesis
 from understudy.errors import Refused
 from understudy.mechanisms import modips as modips_file
+from understudy.mechanisms import row_counts
 from understudy.mechanisms.marginals import Marginals
 from understudy.mechanisms.modips import Modips
 from understudy.mechanisms.row_counts import RowCounts
@@ -202,7 +202,7 @@ def test_coverage_of_a_proportion_under_repeated_sampling():
 
 
 def test_large_results_lie_on_disk(monkeypatch):
-    monkeypatch.setattr(synthesis, "IN_MEMORY", 100)
+    monkeypatch.setattr(row_counts, "IN_MEMORY", 100)
     result = synthesize(survey(), MODEL, Unweighted(), 1, 5)
     in_memory = result.tables[0].records()
     assert result.datasets[0].frame().equals(in_memory)
