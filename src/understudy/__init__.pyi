@@ -84,7 +84,7 @@ from understudy.survey.acs_pums import prepare_acs as prepare_acs
 from understudy.survey.codebook import Codebook as Codebook
 from understudy.survey.codebook import Column as Column
 from understudy.survey.codebook import read_codebook as read_codebook
-from understudy.survey.codebook import write_codebook as write_codebook
+from understudy.survey.codebook_text import write_codebook as write_codebook
 from understudy.survey.design import Design as Design
 from understudy.survey.design import Replicates as Replicates
 from understudy.survey.from_svy import from_svy as from_svy

@@ -25,13 +25,13 @@ from understudy.publication import Publication
 from understudy.release.mixed import Given, mixed_for
 from understudy.release.parts import own_files
 from understudy.release.recipe import Recipe
-from understudy.survey.codebook import codebook_to_toml
+from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.file_format import format_of
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.synthesis import Synthesis, synthesize_for
 from understudy.tables.domain import as_condition
-from understudy.tables.statistics import parse_statistic
+from understudy.tables.statistic import Statistic, parse_statistic
 from understudy.version import __version__
 
 
@@ -86,10 +86,12 @@ class Inside:
         return tuple(name for name in self.sensitive if raw[name].type().is_numeric())
 
     @cached_property
-    def statistics(self) -> tuple[str, ...]:
+    def statistics(self) -> tuple[Statistic, ...]:
         """The statistics that were asked for, or means of what was synthesized."""
         means = (f"mean(`{name}`)" for name in self.numeric)
-        return self.recipe.tables.statistics or ("count", *means)
+        asked = self.recipe.tables.statistics or ("count", *means)
+        columns, folder = self.narrowed.columns, self.recipe.folder
+        return tuple(parse_statistic(text, columns, folder) for text in asked)
 
     def synthesize(self, seed: int, progress: bool | None) -> Synthesis:
         """Fit and draw; refused when the sampler's diagnostics fail."""
@@ -248,7 +250,7 @@ def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:
 def _check_columns(recipe: Recipe, narrowed: Survey) -> None:
     """Statistics and formulas must be possible with the published columns alone."""
     for text in recipe.tables.statistics:
-        parse_statistic(text, narrowed.columns)
+        parse_statistic(text, narrowed.columns, recipe.folder)
     for name in (*recipe.tables.by, *(n for names in recipe.known for n in names)):
         if name not in narrowed.columns:
             raise UnknownName("published column", name, narrowed.columns)
@@ -272,7 +274,7 @@ def _fingerprints(read: Survey) -> tuple[str, str]:
 def _own_files(recipe: Recipe) -> list[str]:
     """The steward's own files decide the bytes too."""
     named = [recipe.model.name, recipe.mechanism.name]
-    named += [recipe.data.format or "", *recipe.output.formats]
+    named += [recipe.data.format or "", *recipe.output.formats, *recipe.tables.statistics]
     for step in recipe.given:
         named += [step.model.name, step.mechanism.name]
     files = [recipe.folder / file for name in named for file in own_files(name)]

@@ -20,9 +20,10 @@ from understudy.release.open import FACTS, SCHEMA, checksum
 from understudy.release.recipe import Recipe
 from understudy.report.material import Kind, PublicFacts
 from understudy.report.public import public_page
-from understudy.survey.codebook import write_codebook
+from understudy.survey.codebook_text import write_codebook
 from understudy.survey.file_format import released_formats
 from understudy.survey.write import write_survey
+from understudy.tables.statistic import Statistic
 from understudy.tables.tabulate import tabulate
 from understudy.version import __version__
 
@@ -32,7 +33,9 @@ KIND: Kind = (
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip file must tell some time
 
 
-def released_table(envelope: Envelope, statistics: Sequence[str], recipe: Recipe) -> pl.DataFrame:
+def released_table(
+    envelope: Envelope, statistics: Sequence[Statistic], recipe: Recipe
+) -> pl.DataFrame:
     """The published table: the data sets' estimates, combined."""
     asked = recipe.tables
     return tabulate(envelope.datasets, list(statistics), asked.by, asked.margins, combine=KIND)
@@ -43,7 +46,7 @@ def public_facts(
     table: pl.DataFrame,
     recipe: Recipe,
     title: str,
-    statistics: tuple[str, ...],
+    statistics: tuple[Statistic, ...],
     synthesized: tuple[str, ...],
 ) -> PublicFacts:
     """Everything that the public page is made from."""
@@ -96,7 +99,7 @@ def _listed_and_packed(folder: Path, facts: PublicFacts) -> list[str]:
             "files": list(facts.files),
             "formats": [one.written[0].removeprefix(".") for one in facts.formats],
             "design": design_to(facts.design),
-            "statistics": list(facts.statistics),
+            "statistics": [one.text for one in facts.statistics],
             "by": list(facts.by),
             "margins": facts.margins,
             "checksums": {name: checksum(folder / name) for name in public},

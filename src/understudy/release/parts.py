@@ -178,7 +178,7 @@ def predictors_of(cls: type[Model]) -> str:
 
 def own_files(name: str) -> tuple[str, ...]:
     """The steward's file in a name, if it is one."""
-    return (name.rpartition(":")[0],) if OWN in name else ()
+    return (name.partition(OWN)[0] + ".py",) if OWN in name else ()
 
 
 def _by_name(what: str, name: str, known: Mapping[str, type[Any]]) -> type[Any]:
