@@ -70,7 +70,7 @@ _HOME = {
     "tabulate": "tables.tabulate",
     "topcode": "risk.topcoding",
     "whack_a_mole": "risk.profile",
-    "write_codebook": "survey.codebook",
+    "write_codebook": "survey.codebook_text",
     "write_survey": "survey.write",
 }
 

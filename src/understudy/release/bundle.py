@@ -26,7 +26,7 @@ from understudy.release.prepare import Prepared
 from understudy.release.recipe import Recipe
 from understudy.release.synthesize import UNSEEDED, design_to, stored
 from understudy.report.material import PublicFacts
-from understudy.survey.codebook import write_codebook
+from understudy.survey.codebook_text import write_codebook
 from understudy.survey.write import write_survey
 from understudy.version import __version__
 
@@ -74,7 +74,7 @@ def write_facts(folder: Path, facts: PublicFacts) -> list[str]:
         "files": list(facts.files),
         "formats": [one.written[0].removeprefix(".") for one in facts.formats],
         "design": design_to(facts.design),
-        "statistics": list(facts.statistics),
+        "statistics": [one.text for one in facts.statistics],
         "by": list(facts.by),
         "margins": facts.margins,
         "checksums": {name: checksum(folder / name) for name in public},

@@ -32,13 +32,13 @@ from understudy.release.parts import (
     reference_path,
 )
 from understudy.release.recipe import Recipe
-from understudy.survey.codebook import codebook_to_toml
+from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.design import Design
 from understudy.survey.file_format import format_of
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.tables.domain import as_condition
-from understudy.tables.statistics import parse_statistic
+from understudy.tables.statistic import parse_statistic
 from understudy.version import __version__
 
 
@@ -190,7 +190,7 @@ def _narrowed(recipe: Recipe, whole: Survey, model: Model | Multinomial) -> Surv
 def _check_columns(recipe: Recipe, narrowed: Survey) -> None:
     """Statistics and formulas must be possible with the published columns alone."""
     for text in recipe.statistics:
-        parse_statistic(text, narrowed.columns)
+        parse_statistic(text, narrowed.columns, recipe.folder)
     for name in (*recipe.by, *(n for names in recipe.known for n in names)):
         if name not in narrowed.columns:
             raise UnknownName("published column", name, narrowed.columns)
@@ -232,5 +232,6 @@ def _own_files(recipe: Recipe) -> list[str]:
     """The steward's own files decide the bytes too."""
     parts: Sequence[Any] = (recipe.model, *(one.model for one in recipe.given))
     named = [*(part.name for part in parts), recipe.format or "", *recipe.formats]
+    named += recipe.statistics
     files = [recipe.folder / name.partition(":")[0] for name in named if OWN in name]
     return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]

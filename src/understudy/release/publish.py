@@ -39,6 +39,7 @@ from understudy.report.public import public_page
 from understudy.survey.engine import connection
 from understudy.survey.file_format import released_formats
 from understudy.survey.survey import Survey
+from understudy.tables.statistic import Statistic, parse_statistic
 from understudy.tables.tabulate import tabulate
 from understudy.version import __version__
 
@@ -112,11 +113,15 @@ def confidential_of(prepared: Prepared) -> Survey:
     return prepared.whole
 
 
-def statistics_of(prepared: Prepared) -> tuple[str, ...]:
+def statistics_of(prepared: Prepared) -> tuple[Statistic, ...]:
     """The statistics that were asked for, or means of what was synthesized."""
+    recipe, columns = prepared.recipe, prepared.narrowed.columns
+    texts = recipe.statistics or _means(prepared)
+    return tuple(parse_statistic(text, columns, recipe.folder) for text in texts)
+
+
+def _means(prepared: Prepared) -> tuple[str, ...]:
     recipe = prepared.recipe
-    if recipe.statistics:
-        return recipe.statistics
     named = [*recipe.model.sensitive, *(n for one in recipe.given for n in one.model.sensitive)]
     raw = prepared.narrowed.raw
     return ("count", *(f"mean(`{name}`)" for name in named if raw[name].type().is_numeric()))

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from understudy.errors import Refused
-from understudy.survey.codebook import Codebook, codebook_to_toml
+from understudy.survey.codebook import Codebook
+from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.design import Design
 from understudy.survey.draft import draft_codebook
 from understudy.survey.file_format import Format, format_of

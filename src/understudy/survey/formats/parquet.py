@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from understudy.errors import Refused
-from understudy.survey.codebook import codebook_from_dict, codebook_to_toml
+from understudy.survey.codebook import codebook_from_dict
+from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.file_format import Format, Opened
 
 if TYPE_CHECKING:
