@@ -27,6 +27,9 @@ def codebook(
         str, typer.Option(help="weight=w,strata=h,psu=p,fpc=f,nest=true,replicates=PREFIX:kind")
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace a codebook that exists.")] = False,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Keep a codebook that exists, and draft what it lacks.")
+    ] = False,
 ) -> None:
     """Draft a codebook: the role, type, levels and bounds of every column.
 
@@ -36,24 +39,32 @@ def codebook(
     """
     from understudy.cli.options import parse_design
     from understudy.errors import Refused
-    from understudy.survey.codebook import Codebook, codebook_to_toml
+    from understudy.survey.codebook import Codebook, read_codebook
+    from understudy.survey.codebook_text import codebook_to_toml, updated_toml
     from understudy.survey.draft import draft_codebook
     from understudy.survey.read import codebook_beside, read_survey
     from understudy.survey.write import with_rename
 
     target = out or codebook_beside(file)
-    if target.exists() and not force:
-        raise Refused(f"`{target}` exists already; --force replaces it, --out writes elsewhere.")
+    if target.exists() and not (force or merge):
+        raise Refused(
+            f"`{target}` exists already; --merge keeps it and adds what it lacks, --force replaces "
+            "it, --out writes elsewhere."
+        )
     if out is not None and not target.parent.is_dir():
         raise Refused(f"There is no folder `{target.parent}` to write into; create it first.")
     # With an empty codebook the one beside a CSV file is not read: it is being replaced.
-    survey = read_survey(file, parse_design(design), Codebook())
+    kept = read_codebook(target) if merge and target.exists() else Codebook()
+    survey = read_survey(file, parse_design(design), kept)
     declared = survey.codebook
     rest = [name for name in survey.columns if name not in declared]
     drafted = draft_codebook(survey.raw.select(rest), survey.design) if rest else Codebook()
     columns = {**declared.columns, **drafted.columns}
     whole = replace(declared, columns={name: columns[name] for name in survey.columns})
-    with_rename(target, lambda part: _write(part, codebook_to_toml(whole)))
+    text = codebook_to_toml(whole)
+    if merge and target.exists():
+        text = updated_toml(target.read_text(encoding="utf-8-sig"), whole)
+    with_rename(target, lambda part: _write(part, text))
     _show(whole, title=f"{file.name}: {survey.n:,} records, {len(survey.columns)} columns")
     to_check = sum(len(column.drafted) for column in whole)
     typer.echo(f"Written to {target}")

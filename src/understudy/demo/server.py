@@ -18,7 +18,8 @@ from understudy.demo.doctorates import codebook, population, sample
 from understudy.errors import Refused
 from understudy.ledger.accounts import add_user
 from understudy.ledger.ledger import Ledger
-from understudy.survey.codebook import Codebook, Column, write_codebook
+from understudy.survey.codebook import Codebook, Column
+from understudy.survey.codebook_text import write_codebook
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey

@@ -32,7 +32,11 @@ from understudy.errors import Refused, UnknownName
 from understudy.survey.replicate_weights import first_stage, half_sample_factors
 from understudy.survey.survey import Survey
 from understudy.tables.consistency import consistent_counts, consistent_means, membership
-from understudy.tables.statistics import Statistic, parse_statistic
+from understudy.tables.statistic import Statistic, parse_statistics
+from understudy.tables.statistics.count import Count
+from understudy.tables.statistics.mean import Mean
+
+__public__ = ("laplace_table",)
 
 Sensitivity = Literal["observed", "declared"]
 Floats = NDArray[np.float64]
@@ -228,21 +232,18 @@ def _tables(survey: Survey, names: list[str]) -> list[tuple[list[Entry], Ints]]:
 def _values(
     survey: Survey, statistics: str | Sequence[str], sensitivity: Sensitivity
 ) -> list[_Values]:
-    texts = [statistics] if isinstance(statistics, str) else list(statistics)
-    if not texts or len(set(texts)) < len(texts):
-        raise Refused('Name at least one statistic, each once, such as "count" or "mean(y)".')
     weight = survey.design.weight
     if weight is None:
         raise Refused("A Laplace table needs the design weight; name it in the Design.")
-    parsed = [parse_statistic(text, survey.columns) for text in texts]
+    parsed = parse_statistics(statistics, survey.columns)
     return [_value(survey, weight, one, sensitivity == "declared") for one in parsed]
 
 
 def _value(survey: Survey, weight: str, one: Statistic, declared: bool) -> _Values:
-    if one.kind not in ("count", "mean"):
+    if not isinstance(one, (Count, Mean)):
         raise Refused(f"Laplace tables hold counts and means; `{one.text}` is neither (T §2.4).")
     w, w_bounds = _column(survey, weight, declared)
-    if one.x is None:
+    if isinstance(one, Count):
         return _Values(one.text, w, None, w_bounds, None)
     y, y_bounds = _column(survey, one.x, declared)
     return _Values(one.text, w, y, w_bounds, y_bounds)

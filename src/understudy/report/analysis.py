@@ -6,36 +6,29 @@ explain. They differ in that Python knows the combining rule from the release, a
 
 from __future__ import annotations
 
-import json
 import re
 
 from understudy.report.analysis_r import r_program
 from understudy.report.material import PublicFacts
+from understudy.report.templates import rendered
 from understudy.survey.codebook import Column
 
 
 def python_example(facts: PublicFacts) -> str:
     """Python that runs in the folder of the release."""
-    by = f", by={json.dumps(list(facts.by), ensure_ascii=False)}" if facts.by else ""
-    lines = [
-        "import understudy as us",
-        "",
-        'release = us.open_release(".")  # knows the design and the combining rule',
-        f"table = us.tabulate(release, {_texts(facts.statistics)}{by})",
-        "print(table)",
-    ]
+    formula = ""
     model = regression(facts)
     if model is not None:
         outcome, predictors = model
-        formula = f"{_formula_name(outcome)} ~ {' + '.join(map(_term, predictors))}"
-        if outcome.transform == "log":
-            formula = f"log({_formula_name(outcome)}) ~ {' + '.join(map(_term, predictors))}"
-        lines += [
-            "",
-            f"coefficients = us.regress(release, {json.dumps(formula, ensure_ascii=False)})",
-            "print(coefficients)",
-        ]
-    return "\n".join(lines) + "\n"
+        name = _formula_name(outcome)
+        left = f"log({name})" if outcome.transform == "log" else name
+        formula = f"{left} ~ {' + '.join(map(_term, predictors))}"
+    return rendered(
+        "analysis.py.j2",
+        statistics=[one.text for one in facts.statistics if not one.is_own],
+        by=list(facts.by),
+        formula=formula,
+    )
 
 
 def r_example(facts: PublicFacts) -> str:
@@ -74,10 +67,6 @@ def regression(facts: PublicFacts) -> tuple[Column, list[Column]] | None:
     # by-variables first: the table has shown that they matter to the publisher
     others.sort(key=lambda column: column.name not in facts.by)
     return (outcome, others[:2]) if others else None
-
-
-def _texts(texts: tuple[str, ...]) -> str:
-    return "[" + ", ".join(json.dumps(text, ensure_ascii=False) for text in texts) + "]"
 
 
 def _term(column: Column) -> str:

@@ -5,30 +5,34 @@ The words are those of `str(claim)`, all of them and in their order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from understudy.report.page import Part, Points, Words
 
 _CONDITIONS, _CLOSING = " Conditions: (1) ", " Not claimed: "
 
 
-def claim_parts(text: str, conditions: list[str] | tuple[str, ...]) -> list[Part]:
-    """The paragraph `text` with its conditions taken out into a numbered list."""
-    place = text.rfind(_CLOSING)
-    opening, closing = text[:place], text[place + 1 :]
-    if not conditions:
-        return [Words(opening), Words(closing)]
+@dataclass(frozen=True)
+class ClaimParts:
+    """The paragraphs of a claim, and its numbers name by name."""
+
+    opening: str
+    conditions: tuple[str, ...]
+    closing: str
+    rows: tuple[tuple[str, ...], ...]
+
+
+def claim_parts(text: str, conditions: Sequence[str], claim: dict[str, Any]) -> ClaimParts:
+    """The paragraph `text` with its conditions taken out, and the numbers of the claim's JSON."""
+    end = text.rfind(_CLOSING)
+    opening, closing = text[:end], text[end + 1 :]
+    if conditions:
+        opening = opening.split(_CONDITIONS)[0]
     items = tuple(condition.strip().rstrip(".") + "." for condition in conditions)
-    return [
-        Words(opening.split(_CONDITIONS)[0]),
-        Words("Conditions:"),
-        Points(items, numbered=True),
-        Words(closing),
-    ]
+    return ClaimParts(opening, items, closing, _rows(claim))
 
 
-def claim_rows(claim: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
-    """The numbers of the claim, name by name."""
+def _rows(claim: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     names = {
         "kind": "kind",
         "epsilon": "epsilon",

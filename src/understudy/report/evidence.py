@@ -69,7 +69,8 @@ def gather(material: Material) -> dict[str, Any]:
             if name not in numeric
         ],
         "table": {
-            "statistics": list(material.statistics),
+            "statistics": [one.text for one in material.statistics],
+            "sums": [one.text for one in material.statistics if one.adds_up],
             "by": [label_of(name, codebook) for name in material.by],
             "cells": cells,
             "summary": cell_summary(cells),

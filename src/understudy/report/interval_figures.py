@@ -23,18 +23,20 @@ MOST_ROWS = 40
 Row = dict[str, Any]  # label, confidential (or None) and released: estimate, lower, upper
 
 
-def chosen_rows(cells: list[dict[str, Any]], statistic: str) -> list[dict[str, Any]]:
+def chosen_rows(
+    cells: list[dict[str, Any]], statistic: str, adds_up: bool = False
+) -> list[dict[str, Any]]:
     """The cells of a statistic that are drawn, in the table's order.
 
-    Margins of counts and totals are left out, for beside them the cells would be too small to see;
-    so is a regression's intercept.
+    Margins of what adds up (counts, totals) are left out, for beside them the cells would be too
+    small to see; so is a regression's intercept.
     """
     rows = [
         cell
         for cell in cells
         if cell["statistic"] == statistic and finite(cell["released"]["estimate"]) is not None
     ]
-    if is_sum(statistic):
+    if adds_up:
         rows = [cell for cell in rows if not is_margin(cell["cell"])] or rows
     if statistic == "coefficient":
         rows = [cell for cell in rows if cell["cell"] != "Intercept"] or rows
@@ -43,10 +45,6 @@ def chosen_rows(cells: list[dict[str, Any]], statistic: str) -> list[dict[str, A
     worst = sorted(rows, key=lambda cell: -abs(finite(cell["difference"]) or 0.0))[:MOST_ROWS]
     kept = {id(cell) for cell in worst}
     return [cell for cell in rows if id(cell) in kept]
-
-
-def is_sum(statistic: str) -> bool:
-    return statistic == "count" or statistic.startswith("total")
 
 
 def is_margin(label: str) -> bool:

@@ -18,6 +18,7 @@ from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.file_format import Format
 from understudy.survey.survey import Survey
+from understudy.tables.statistic import Statistic
 
 Kind = Literal["partial", "full"]  # the combining rule that the synthetic files need
 Vector = NDArray[np.float64]
@@ -77,7 +78,7 @@ class Material:
     confidential: Survey = field(repr=False)
     datasets: list[Survey] = field(repr=False)
     claim: Claim
-    statistics: tuple[str, ...]
+    statistics: tuple[Statistic, ...]
     by: tuple[str, ...]
     confidential_table: pl.DataFrame = field(repr=False)
     released_table: pl.DataFrame = field(repr=False)
@@ -103,7 +104,7 @@ class PublicFacts:
     records: int  # in each file
     design: Design  # of the synthetic files
     codebook: Codebook  # of the synthetic files
-    statistics: tuple[str, ...]
+    statistics: tuple[Statistic, ...]
     by: tuple[str, ...]
     margins: bool
     table: pl.DataFrame = field(repr=False)

@@ -10,62 +10,61 @@ import polars as pl
 from understudy.report.analysis import python_example, r_example, synthetic_columns
 from understudy.report.analysis_r import read_in_r
 from understudy.report.cells import NUMBERS, cell_label
-from understudy.report.claim_parts import claim_parts, claim_rows
-from understudy.report.interval_figures import MOST_ROWS, is_margin, is_sum, released_figure
+from understudy.report.claim_parts import claim_parts
+from understudy.report.interval_figures import MOST_ROWS, is_margin, released_figure
 from understudy.report.material import PublicFacts
-from understudy.report.numbers import limits, listed, shown
-from understudy.report.page import Code, Drawing, Grid, Heading, Part, Points, Words, page_text
+from understudy.report.numbers import NOTHING, limits, listed, shown
 from understudy.report.plain import finite, plain
 from understudy.report.sentences import protection
+from understudy.report.templates import rendered
 from understudy.survey.codebook import Column
+from understudy.tables.statistic import Statistic
 from understudy.tables.tabulate import MISSING
 
 __all__ = ["public_page", "python_example", "r_example"]
 
-RULES = {
-    "partial": (
-        "Combine the m files by the rule for partial synthesis: the estimate is the mean of the m "
-        "estimates; its variance is T = ubar + b / m, with ubar the mean of the m sampling "
-        "variances and b the variance of the m estimates; its degrees of freedom are "
-        "(m − 1) (1 + ubar / (b / m))²."
-    ),
-    "full": (
-        "Combine the m files by the rule for full synthesis: the estimate is the mean of the m "
-        "estimates; its variance is T = (1 + 1/m) b − ubar, with ubar the mean of the m sampling "
-        "variances and b the variance of the m estimates; its degrees of freedom are "
-        "(m − 1) (1 − ubar / ((1 + 1/m) b))². Where T is not positive, take ubar."
-    ),
-}
 MOST_LEVELS = 12
 
 
 def public_page(facts: PublicFacts) -> str:
     """The page as HTML; nothing in it comes from elsewhere than `facts`."""
     claim = json.loads(facts.claim.to_json())
-    parts: list[Part] = [
-        Heading("How the records are protected"),
-        *claim_parts(str(facts.claim), facts.claim.conditions),
-        Grid("The claim in numbers", ("part", "value"), claim_rows(claim), "claim.json", True),
-        Heading("Columns"),
-        _columns(facts),
-        Heading("The table"),
-        *_table(facts),
-        Heading("How to analyse the files"),
-        *_analysis(facts),
-        Heading("Files"),
-        Points(_files(facts)),
-    ]
-    summary = [
-        _what(facts),
-        protection(claim, facts.claim.mechanism or "synthesis"),
-        "Use the combining rule below; one file alone, or the files stacked on each other, gives "
-        "standard errors that are wrong."
-        if len(facts.files) > 1
-        else "There is one file, so the variance that synthesis adds cannot be estimated: its "
-        "standard errors are too small.",
-    ]
-    footer = f"Made by Understudy {facts.version} from released data alone."
-    return page_text(facts.title, summary, parts, footer)
+    mechanism = facts.claim.mechanism or "synthesis"
+    rows = _rows(facts)
+    return rendered(
+        "public.html.j2",
+        title=facts.title,
+        summary=[
+            _what(facts),
+            protection(claim, mechanism),
+            _use(facts),
+        ],
+        mark="",
+        footer=f"Made by Understudy {facts.version} from released data alone.",
+        claim=claim_parts(str(facts.claim), facts.claim.conditions, claim),
+        columns=_columns(facts),
+        by=[_label(facts, name) for name in facts.by],
+        tables=[_table(rows, statistic) for statistic in facts.statistics],
+        notes=list(dict.fromkeys(row["note"] for row in rows if row["note"])),
+        kind=facts.kind,
+        design=[f"`{name}` ({_role_of(facts, name)})" for name in facts.design.named],
+        python=python_example(facts),
+        r=r_example(facts),
+        r_package=read_in_r(facts).r_package,
+        files=_files(facts),
+    )
+
+
+def _use(facts: PublicFacts) -> str:
+    if len(facts.files) > 1:
+        return (
+            "Use the combining rule below; one file alone, or the files stacked on each other, "
+            "gives standard errors that are wrong."
+        )
+    return (
+        "There is one file, so the variance that synthesis adds cannot be estimated: its "
+        "standard errors are too small."
+    )
 
 
 def _what(facts: PublicFacts) -> str:
@@ -82,22 +81,17 @@ def _what(facts: PublicFacts) -> str:
     )
 
 
-def _columns(facts: PublicFacts) -> Part:
+def _columns(facts: PublicFacts) -> list[tuple[str, ...]]:
     synthetic = synthetic_columns(facts)
-    return Grid(
-        "The columns of each file",
-        ("column", "label", "values", "kind"),
-        tuple(
-            (
-                column.name,
-                column.label or "–",
-                _values(column),
-                "synthetic" if column.name in synthetic else _role(column),
-            )
-            for column in facts.codebook
-        ),
-        words=True,
-    )
+    return [
+        (
+            column.name,
+            column.label or NOTHING,
+            _values(column),
+            "synthetic" if column.name in synthetic else _role(column),
+        )
+        for column in facts.codebook
+    ]
 
 
 def _role(column: Column) -> str:
@@ -122,37 +116,22 @@ def _values(column: Column) -> str:
     return column.type
 
 
-def _table(facts: PublicFacts) -> list[Part]:
-    rows = _rows(facts)
-    by = listed([_label(facts, name) for name in facts.by])
-    parts: list[Part] = []
-    for statistic in facts.statistics:
-        mine = [row for row in rows if row["statistic"] == statistic]
-        drawn = [row for row in mine if finite(row["released"]["estimate"]) is not None]
-        if is_sum(statistic):
-            drawn = [row for row in drawn if not is_margin(row["label"])] or drawn
-        what = f"{statistic} by {by}" if by else statistic
-        if len(drawn) > 1:
-            some = (
-                f"; the first {MOST_ROWS} of {len(drawn):,} cells" if len(drawn) > MOST_ROWS else ""
-            )
-            parts.append(
-                Drawing(
-                    released_figure(drawn, f"{statistic}, with 95 % intervals"),
-                    f"Released {what} with 95 % intervals; the numbers are in the table below.",
-                    f"Released {what}, with 95 % intervals{some}.",
-                )
-            )
-        parts.append(
-            Grid(
-                f"Released {what}, combined over the synthetic files",
-                ("cell", "estimate", "SE", "95 % limits", "df"),
-                tuple(_printed(row) for row in mine),
-                "tables.csv",
-            )
-        )
-    notes = tuple(dict.fromkeys(row["note"] for row in rows if row["note"]))
-    return [*parts, *([Points(notes)] if notes else [])]
+def _table(rows: list[dict[str, Any]], statistic: Statistic) -> dict[str, Any]:
+    """The rows of one statistic, and their figure where there is more than one."""
+    mine = [row for row in rows if row["statistic"] == statistic.text]
+    drawn = [row for row in mine if finite(row["released"]["estimate"]) is not None]
+    if statistic.adds_up:
+        drawn = [row for row in drawn if not is_margin(row["label"])] or drawn
+    svg = ""
+    if len(drawn) > 1:
+        svg = released_figure(drawn, f"{statistic.text}, with 95 % intervals")
+    return {
+        "text": statistic.text,
+        "svg": svg,
+        "drawn": len(drawn),
+        "shown": MOST_ROWS,
+        "rows": [_printed(row) for row in mine],
+    }
 
 
 def _rows(facts: PublicFacts) -> list[dict[str, Any]]:
@@ -184,25 +163,6 @@ def _printed(row: dict[str, Any]) -> tuple[str, ...]:
         limits(numbers),
         degrees,
     )
-
-
-def _analysis(facts: PublicFacts) -> list[Part]:
-    package = read_in_r(facts).r_package
-    beside = f" and {package}" if package else ""
-    design = [f"`{name}` ({_role_of(facts, name)})" for name in facts.design.named]
-    return [
-        Words(RULES[facts.kind]),
-        Words(
-            f"The design of every file: {listed(design)}."
-            if design
-            else "The files have no design weights: every record counts the same."
-        ),
-        Code(
-            "Python, with the package understudy, in the folder of this page:",
-            python_example(facts),
-        ),
-        Code(f"R, with the package survey{beside}, in the same folder:", r_example(facts)),
-    ]
 
 
 def _role_of(facts: PublicFacts, name: str) -> str:

@@ -91,7 +91,7 @@ def _distributions(utility: dict[str, Any], datasets: int) -> list[str]:
         found.append(
             f"The distribution of `{column['column']}`: U_m = {fixed(column['U_m'], 3)}. Whatever "
             "the value, the shares of records at or below it in the confidential and a synthetic "
-            f"file differ by at most {percent(column['U_m'])} of the records{average}."
+            f"file differ by at most {percent(round(column['U_m'], 3))} of the records{average}."
         )
     return found
 

@@ -17,6 +17,8 @@ from typing import Any, Literal, get_args
 
 from understudy.errors import Refused, UnknownName
 
+__public__ = ("Codebook", "Column", "read_codebook")
+
 Role = Literal["public", "sensitive", "weight", "stratum", "psu", "fpc", "unit", "replicate"]
 Type = Literal["categorical", "continuous", "integer", "text", "date"]
 Value = str | int | float | bool
@@ -118,10 +120,10 @@ def codebook_from_dict(document: Mapping[str, Any]) -> Codebook:
         if name not in columns:
             raise UnknownName("column under [population.by]", name, columns)
         levels = columns[name].levels or ()
-        spelled = _spelled(levels)
+        spelled = spelled_values(levels)
         totals[name] = {}
         for text, count in _table(by_level, f"population.by.{name}").items():
-            level = _read_key(text, spelled)
+            level = read_key(text, spelled)
             if levels and level not in levels:
                 raise UnknownName(f"level of `{name}` under [population.by]", text, spelled)
             totals[name][level] = _positive(count, f"population.by.{name}.{text}")
@@ -139,54 +141,6 @@ def codebook_from_dict(document: Mapping[str, Any]) -> Codebook:
             "\"age < 15 and marital == 'married'\"."
         )
     return Codebook(columns, str(document.get("title", "")), size, totals, tuple(impossible))
-
-
-def write_codebook(codebook: Codebook, path: str | Path) -> None:
-    """Write TOML that `read_codebook` reads back to an equal codebook."""
-    Path(path).write_text(codebook_to_toml(codebook), encoding="utf-8")
-
-
-def codebook_to_toml(codebook: Codebook) -> str:
-    lines = []
-    if codebook.title:
-        lines += [f"title = {_toml(codebook.title)}", ""]
-    if codebook.impossible:
-        lines += [f"impossible = {_toml(list(codebook.impossible))}", ""]
-    if codebook.population_size is not None:
-        lines += ["[population]", f"size = {_toml(codebook.population_size)}", ""]
-    for name, totals in codebook.population_by.items():
-        lines.append(f"[population.by.{_toml(name)}]")
-        spelled = _spelled((codebook[name].levels if name in codebook else None) or ())
-        lines += [f"{_key(level, spelled)} = {_toml(count)}" for level, count in totals.items()]
-        lines.append("")
-    for column in codebook:
-        lines.append(f"[columns.{_toml(column.name)}]")
-        if column.drafted:
-            facts = ", ".join(fact for fact in FACTS if fact in column.drafted)
-            lines.append(f"# Drafted from the data, to be checked: {facts}. Once a fact is")
-            lines.append("# confirmed from public documents, remove it from `drafted`.")
-        lines.append(f"role = {_toml(column.role)}")
-        lines.append(f"type = {_toml(column.type)}")
-        if column.label:
-            lines.append(f"label = {_toml(column.label)}")
-        if column.levels is not None:
-            lines.append(f"levels = {_toml(list(column.levels))}")
-        if column.value_labels:
-            spelled = _spelled((*(column.levels or ()), *column.missing))
-            pairs = ", ".join(
-                f"{_key(v, spelled)} = {_toml(t)}" for v, t in column.value_labels.items()
-            )
-            lines.append(f"value_labels = {{ {pairs} }}")
-        if column.bounds is not None:
-            lines.append(f"bounds = {_toml(list(column.bounds))}")
-        if column.transform is not None:
-            lines.append(f"transform = {_toml(column.transform)}")
-        if column.missing:
-            lines.append(f"missing = {_toml(list(column.missing))}")
-        if column.drafted:
-            lines.append(f"drafted = {_toml(sorted(column.drafted))}")
-        lines.append("")
-    return "\n".join(lines)
 
 
 def _column(name: str, facts: Mapping[str, Any]) -> Column:
@@ -228,15 +182,15 @@ def _column(name: str, facts: Mapping[str, Any]) -> Column:
 def _value_labels(name: str, labels: Any, values: tuple[Value, ...]) -> dict[Value, str]:
     """TOML keys are strings; give them back the type of the levels they name, or a number's."""
     table = _table(labels, f"columns.{name}.value_labels")
-    spelled = _spelled(values)
-    return {_read_key(text, spelled): str(label) for text, label in table.items()}
+    spelled = spelled_values(values)
+    return {read_key(text, spelled): str(label) for text, label in table.items()}
 
 
-def _spelled(values: Iterable[Value]) -> dict[str, Value]:
+def spelled_values(values: Iterable[Value]) -> dict[str, Value]:
     return {str(value): value for value in values}
 
 
-def _read_key(key: str, spelled: Mapping[str, Value]) -> Value:
+def read_key(key: str, spelled: Mapping[str, Value]) -> Value:
     """What a TOML key spells: a text in quotes of its own, a known value, a number, a text."""
     if len(key) > 1 and key[0] == key[-1] == '"':
         return key[1:-1]
@@ -252,14 +206,6 @@ def _read_key(key: str, spelled: Mapping[str, Value]) -> Value:
         if str(number) == key:  # 01 is a text
             return number
     return key
-
-
-def _key(value: Value, spelled: Mapping[str, Value]) -> str:
-    """The TOML key that is read back as this value."""
-    text = str(value)
-    if _read_key(text, spelled) != value:
-        text = f'"{text}"'
-    return _toml(text)
 
 
 def _bounds(name: str, bounds: Any, transform: str | None) -> tuple[float, float] | None:
@@ -309,25 +255,3 @@ def _known(kind: str, given: Mapping[str, Any], known: tuple[str, ...] | list[st
     for key in given:
         if key not in known:
             raise UnknownName(kind, key, known)
-
-
-def _toml(value: Any) -> str:
-    """A TOML literal; strings with their escapes."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml(v) for v in value) + "]"
-    escaped = "".join(_escape(character) for character in str(value))
-    return f'"{escaped}"'
-
-
-def _escape(character: str) -> str:
-    if character in '"\\':
-        return "\\" + character
-    if ord(character) < 32 or ord(character) == 127:
-        return f"\\u{ord(character):04x}"
-    return character

@@ -12,12 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from understudy.errors import Refused
-from understudy.survey.codebook import Codebook, codebook_to_toml
+from understudy.survey.codebook import Codebook
+from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.design import Design
 from understudy.survey.draft import draft_codebook
 from understudy.survey.file_format import Format, format_of
 from understudy.survey.read import codebook_beside
 from understudy.survey.survey import Survey
+
+__public__ = ("write_survey",)
 
 
 def write_survey(survey: Survey, path: str | Path, format: str | Format | None = None) -> None:

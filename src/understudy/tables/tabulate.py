@@ -17,10 +17,10 @@ from understudy.tables.collect import collect, replicate_degrees
 from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.domain import as_condition
-from understudy.tables.linear import domain_estimates, linear_form
-from understudy.tables.quantile import QuantileEstimates, quantile_estimates
-from understudy.tables.statistics import Statistic, parse_statistic
+from understudy.tables.statistic import Cells, LinearStatistic, Statistic, parse_statistics
 from understudy.tables.taylor import DomainEstimates
+
+__public__ = ("tabulate",)
 
 Floats = NDArray[np.float64]
 ALL, MISSING = "All", "Missing"
@@ -30,7 +30,7 @@ OWN = ("statistic", "estimate", "se", "df", "lower", "upper", "cv", "note", "var
 
 def tabulate(
     survey: Survey | Sequence[Survey],
-    statistics: str | Sequence[str],
+    statistics: str | Statistic | Sequence[str | Statistic],
     by: str | Sequence[str] = (),
     margins: bool = False,
     where: Any = None,
@@ -56,19 +56,21 @@ def tabulate(
     if isinstance(survey, Survey):
         if combine not in (None, "none"):
             raise Refused("`combine` is for a list of surveys; this is one survey.")
-        return _with_limits(_estimates(survey, statistics, by, margins, where, level), level)
+        parsed = parse_statistics(statistics, survey.columns)
+        return _with_limits(_estimates(survey, parsed, by, margins, where, level), level)
     if combine is None:
         combine = getattr(survey, "kind", None)  # an opened release knows its rule
     surveys = list(survey)
     _check_list(surveys, combine)
-    tables = [_estimates(one, statistics, by, margins, where, level) for one in surveys]
+    parsed = parse_statistics(statistics, surveys[0].columns)
+    tables = [_estimates(one, parsed, by, margins, where, level) for one in surveys]
     if combine == "none":
         numbered = [
             _with_limits(t, level).insert_column(0, pl.lit(i, pl.Int64).alias("dataset"))
             for i, t in enumerate(tables, start=1)
         ]
         return pl.concat(numbered)
-    return _with_limits(_combined(tables, str(combine)), level)
+    return _with_limits(_combined(tables, str(combine), parsed), level)
 
 
 def _check_list(surveys: list[Survey], combine: str | None) -> None:
@@ -93,54 +95,38 @@ def _check_list(surveys: list[Survey], combine: str | None) -> None:
 
 def _estimates(
     survey: Survey,
-    statistics: str | Sequence[str],
+    statistics: Sequence[Statistic],
     by: str | Sequence[str],
     margins: bool,
     where: Any,
     level: float,
 ) -> pl.DataFrame:
     """The table of one survey: by-columns, statistic, estimate, variance, df (and limits)."""
-    texts = [statistics] if isinstance(statistics, str) else list(statistics)
     names = [by] if isinstance(by, str) else list(by)
-    if not texts:
-        raise Refused('Name at least one statistic, such as "count" or "mean(y)".')
     for name in names:
         if name not in survey.columns:
             raise UnknownName("by-variable", name, survey.columns)
         if name in OWN:
             raise Refused(f"The table has a column `{name}` of its own; rename the by-variable.")
-    if len(set(names)) < len(names) or len(set(texts)) < len(texts):
-        raise Refused("A by-variable or statistic is named twice; name each once.")
-    parsed = [parse_statistic(text, survey.columns) for text in texts]
+    if len(set(names)) < len(names):
+        raise Refused("A by-variable is named twice; name each once.")
     inside = as_condition(where, survey.table)
-    linear = [s for s in parsed if s.kind != "quantile"]
-    sets = _grouping_sets(len(names), margins)
+    linear = [one for one in statistics if isinstance(one, LinearStatistic)]
     sums = collect(
         survey,
-        [linear_form(s, survey.table) for s in linear],
+        [one.linear(survey.table) for one in linear],
         [survey.table[name] for name in names],
         inside,
     )
     df = sums.strata.df if not sums.replicates else replicate_degrees(survey, sums.replicates)
     tables = []
-    for kept in sets:
+    for kept in _grouping_sets(len(names), margins):
         domain, levels = sums.cells(kept)
+        cells = Cells(
+            survey, statistics, names, kept, levels, inside, sums, linear, domain, df, level
+        )
         key = _key_columns(levels, kept, names, margins)
-        quantiles: dict[Statistic, QuantileEstimates] = {}
-        for variable in dict.fromkeys(s.x for s in parsed if s.kind == "quantile"):
-            of_variable = [s for s in parsed if s.kind == "quantile" and s.x == variable]
-            estimates = quantile_estimates(
-                survey, of_variable, names, kept, levels, inside, df, level
-            )
-            quantiles |= zip(of_variable, estimates, strict=True)
-        pieces = []
-        for statistic in parsed:
-            found: DomainEstimates | QuantileEstimates
-            if statistic in quantiles:
-                found = quantiles[statistic]
-            else:
-                found = domain_estimates(sums, linear.index(statistic), domain, max(key.height, 1))
-            pieces.append(_piece(key, statistic.text, found, df))
+        pieces = [_piece(key, one, one.estimates(cells), df) for one in statistics]
         tables.append(pl.concat(pieces).sort(CELL, maintain_order=True))
     return pl.concat(tables).drop(CELL)
 
@@ -169,30 +155,33 @@ def _key_columns(
 
 
 def _piece(
-    key: pl.DataFrame, text: str, found: DomainEstimates | QuantileEstimates, df: float
+    key: pl.DataFrame, statistic: Statistic, estimates: DomainEstimates, df: float
 ) -> pl.DataFrame:
     height = key.height
-    nothing = np.full(height, np.nan)
-    lower, upper = found.limits if isinstance(found, QuantileEstimates) else (nothing, nothing)
+    lower = upper = np.full(height, np.nan)  # filled in by the t interval
+    if statistic.interval == "own" and estimates.limits is not None:
+        lower, upper = estimates.limits
     return key.with_columns(
-        pl.lit(text).alias("statistic"),
-        pl.Series("estimate", found.value[:height]),
-        pl.Series("variance", found.variance[:height]),
+        pl.lit(statistic.text).alias("statistic"),
+        pl.Series("estimate", estimates.value[:height]),
+        pl.Series("variance", estimates.variance[:height]),
         pl.lit(df).alias("df"),
         pl.Series("lower", lower[:height]),
         pl.Series("upper", upper[:height]),
     )
 
 
-def _combined(tables: list[pl.DataFrame], kind: str) -> pl.DataFrame:
-    """Cells matched over the data sets; a cell without records counts 0 there."""
+def _combined(
+    tables: list[pl.DataFrame], kind: str, statistics: Sequence[Statistic]
+) -> pl.DataFrame:
+    """Cells matched over the data sets; a cell without records has a statistic's empty value."""
     keys = [
         c for c in tables[0].columns if c not in ("estimate", "variance", "df", "lower", "upper")
     ]
     every = pl.concat([t.select(keys) for t in tables]).unique(maintain_order=True)
     aligned = [every.join(t, on=keys, how="left", nulls_equal=True) for t in tables]
-    is_sum = every["statistic"].str.contains(r"^(count$|total\b)").to_numpy()
-    fill = np.where(is_sum, 0.0, np.nan)
+    empty = {one.text: one.empty for one in statistics}
+    fill = np.array([empty[text] for text in every["statistic"]])
 
     def column(name: str) -> Floats:
         rows = [t[name].fill_null(np.nan).to_numpy() for t in aligned]
@@ -212,15 +201,15 @@ def _combined(tables: list[pl.DataFrame], kind: str) -> pl.DataFrame:
 
 
 def _with_limits(table: pl.DataFrame, level: float) -> pl.DataFrame:
-    """se, limits and cv from variances; Woodruff limits of quantiles are kept."""
+    """se, limits and cv from variances; limits that a statistic brought are kept."""
     number = pl.Float64
     se = np.sqrt(table["variance"].to_numpy())
     value, df = table["estimate"].to_numpy(), table["df"].to_numpy()
     half = stats.t.ppf(0.5 + level / 2, np.where(df > 0, df, np.nan)) * se
-    given = ~np.isnan(table["lower"].cast(number).fill_null(np.nan).to_numpy())
-    given |= ~np.isnan(table["upper"].cast(number).fill_null(np.nan).to_numpy())
-    lower = np.where(given, table["lower"].cast(number).fill_null(np.nan).to_numpy(), value - half)
-    upper = np.where(given, table["upper"].cast(number).fill_null(np.nan).to_numpy(), value + half)
+    own = ~np.isnan(table["lower"].cast(number).fill_null(np.nan).to_numpy())
+    own |= ~np.isnan(table["upper"].cast(number).fill_null(np.nan).to_numpy())
+    lower = np.where(own, table["lower"].cast(number).fill_null(np.nan).to_numpy(), value - half)
+    upper = np.where(own, table["upper"].cast(number).fill_null(np.nan).to_numpy(), value + half)
     with np.errstate(divide="ignore", invalid="ignore"):
         cv = np.where(value != 0, se / np.abs(value), np.nan)
     numbers = {"estimate": value, "se": se, "df": df, "lower": lower, "upper": upper, "cv": cv}

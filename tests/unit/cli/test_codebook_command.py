@@ -171,3 +171,20 @@ def test_mistakes_in_a_design(text: str, says: str) -> None:
     with pytest.raises(Refused) as refused:
         parse_design(text)
     assert says in str(refused.value)
+
+
+def test_a_codebook_that_exists_can_be_completed(survey_file: Path) -> None:
+    target = survey_file.with_name("survey.codebook.toml")
+    by_hand = "title = 'by hand'\n\n[columns.pay]  # see the handbook\nlabel = 'Pay'\n"
+    target.write_text(by_hand)
+    result = run.invoke(app, [str(survey_file), "--merge"])
+    assert result.exit_code == 0, result.output
+    assert "[columns.pay]  # see the handbook" in target.read_text()
+    merged = read_codebook(target)
+    assert merged.title == "by hand"
+    assert merged["pay"].label == "Pay"
+    assert merged["pay"].drafted == frozenset()
+    assert merged["sex"].drafted == {"role", "type", "levels"}
+    again = target.read_text()
+    assert run.invoke(app, [str(survey_file), "--merge"]).exit_code == 0
+    assert target.read_text() == again

@@ -17,7 +17,8 @@ import pytest
 
 from understudy.cli.main import app
 from understudy.errors import Refused
-from understudy.survey.codebook import Codebook, Column, write_codebook
+from understudy.survey.codebook import Codebook, Column
+from understudy.survey.codebook_text import write_codebook
 from understudy.verify.client import Client
 from understudy.verify.config import read_config
 from understudy.verify.query import Query

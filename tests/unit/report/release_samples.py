@@ -22,6 +22,7 @@ from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.file_format import released_formats
 from understudy.survey.survey import Survey
+from understudy.tables.statistic import parse_statistics
 from understudy.tables.tabulate import tabulate
 
 STATISTICS = ("count", "mean(salary)")
@@ -77,7 +78,7 @@ def material(n: int = 400, m: int = 3, kind: Kind = "partial", **changes: Any) -
         confidential=confidential,
         datasets=datasets,
         claim=CLAIM,
-        statistics=STATISTICS,
+        statistics=tuple(parse_statistics(STATISTICS, list(CODEBOOK.columns))),
         by=BY,
         confidential_table=tabulate(confidential, STATISTICS, BY, margins=True),
         released_table=tabulate(datasets, STATISTICS, BY, margins=True, combine=kind),

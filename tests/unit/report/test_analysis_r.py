@@ -21,6 +21,7 @@ from understudy.survey.design import Design, Replicates
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
 from understudy.tables.regress import regress
+from understudy.tables.statistic import parse_statistics
 from understudy.tables.tabulate import tabulate
 
 NUMBERS = ["estimate", "se", "df", "lower", "upper"]
@@ -88,7 +89,8 @@ def test_partial_synthesis_with_strata_and_every_statistic(rscript: str, tmp_pat
         "quantile(salary, 0.5)",
     )
     of = material(n=300)
-    told = facts(of, statistics=statistics, by=("field",))
+    parsed = tuple(parse_statistics(statistics, of.datasets[0].columns))
+    told = facts(of, statistics=parsed, by=("field",))
     run(rscript, told, of.datasets, tmp_path)
     ours = tabulate(of.datasets, statistics, ["field"], combine="partial")
     same(read(tmp_path / "table.csv"), ours, ["field", "statistic"])
@@ -118,7 +120,7 @@ def test_full_synthesis_where_a_file_lacks_a_cell(rscript: str, tmp_path: Path) 
     ours = tabulate(datasets, statistics, list(by), combine="full")
     told = facts(
         material(n=60, kind="full", m=5),
-        statistics=statistics,
+        statistics=tuple(parse_statistics(statistics, list(book.columns))),
         by=by,
         design=Design(),
         codebook=book,

@@ -22,7 +22,6 @@ from understudy.report.evidence import gather
 from understudy.report.internal import internal_page
 from understudy.report.material import Material
 from understudy.report.numbers import digits, fixed, shown
-from understudy.report.page import Points, Words
 from understudy.report.public import public_page
 from understudy.survey.codebook import Column
 from understudy.survey.file_format import released_formats
@@ -114,17 +113,16 @@ def test_internal_page_shows_the_numbers_of_the_evidence(pages: dict[str, str]) 
 
 def test_claim_stands_in_full_with_its_conditions_as_a_list(pages: dict[str, str]) -> None:
     of = material()
-    parts = claim_parts(str(of.claim), of.claim.conditions)
-    said = " ".join(
-        " ".join(part.items) if isinstance(part, Points) else part.text
-        for part in parts
-        if isinstance(part, (Points, Words))
-    )
+    told = json.loads(of.claim.to_json())
+    parts = claim_parts(str(of.claim), of.claim.conditions, told)
+    said = " ".join([parts.opening, "Conditions:", *parts.conditions, parts.closing])
     without_numbers = re.sub(r"\(\d\) ", "", str(of.claim))
     assert said == without_numbers
-    assert any(isinstance(part, Points) and len(part.items) == 2 for part in parts)
+    assert len(parts.conditions) == 2
     none = replace(of.claim, conditions=())
-    assert [p.text for p in claim_parts(str(none), ()) if isinstance(p, Words)] != []
+    bare = claim_parts(str(none), (), told)
+    assert f"{bare.opening} {bare.closing}" == str(none)
+    assert bare.conditions == ()
     for page in (pages["internal"], pages["public"]):
         assert "<li>The seed is kept secret.</li>" in page
 
@@ -133,7 +131,7 @@ def test_public_page_says_how_to_analyse(pages: dict[str, str]) -> None:
     assert "ubar + b / m" in pages["public"]
     assert "(1 + 1/m) b − ubar" in pages["public, full"]
     assert "too small" in pages["public, one file"]
-    assert "open_release(&quot;.&quot;)" in pages["public"]
+    assert "open_release(&#34;.&#34;)" in pages["public"]
     assert "svydesign(ids = ~1, strata = ~field" in pages["public"]
     of = material()
     row = of.released_table.row(0, named=True)

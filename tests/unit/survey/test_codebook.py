@@ -11,16 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.errors import Refused
-from understudy.survey.codebook import (
-    FACTS,
-    Codebook,
-    Column,
-    Role,
-    Type,
-    codebook_to_toml,
-    read_codebook,
-    write_codebook,
-)
+from understudy.survey.codebook import FACTS, Codebook, Column, Role, Type, read_codebook
+from understudy.survey.codebook_text import codebook_to_toml, write_codebook
 
 TEXTS = st.one_of(
     st.text(max_size=12),

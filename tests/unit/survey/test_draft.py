@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from understudy.survey.codebook import Codebook, Column, codebook_from_dict, codebook_to_toml
+from understudy.survey.codebook import Codebook, Column, codebook_from_dict
+from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.design import Design, Replicates
 from understudy.survey.draft import draft_codebook
 from understudy.survey.read import read_survey

@@ -101,6 +101,7 @@ def test_a_format_that_leaves_out_a_fact_is_an_error() -> None:
             def write(self, *_: object) -> None: ...
 
 
+@pytest.mark.any_noise
 def test_the_help_names_every_ending_and_loads_no_database() -> None:
     code = (
         "import sys; from understudy.cli.main import app; import typer.main;"
@@ -142,6 +143,7 @@ def test_read_and_write_in_a_format_of_ones_own(
         us.read_survey(path, format="dat")
 
 
+@pytest.mark.any_noise
 def test_a_release_in_a_format_of_ones_own(tmp_path: Path) -> None:
     write_own(tmp_path)
     (tmp_path / "codebook.toml").write_text(CODEBOOK, encoding="utf-8")

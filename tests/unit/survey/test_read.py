@@ -20,7 +20,8 @@ import pytest
 from sas_files import Tag, write_sas
 
 from understudy.errors import Refused
-from understudy.survey.codebook import Codebook, Column, write_codebook
+from understudy.survey.codebook import Codebook, Column
+from understudy.survey.codebook_text import write_codebook
 from understudy.survey.design import Design, Replicates
 from understudy.survey.file_format import format_of
 from understudy.survey.labelled import format as labelled_files

@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from understudy.errors import Refused, SyntaxRefused
-from understudy.survey.codebook import Codebook, Column, read_codebook, write_codebook
+from understudy.survey.codebook import Codebook, Column, read_codebook
+from understudy.survey.codebook_text import write_codebook
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.tables import cross_table

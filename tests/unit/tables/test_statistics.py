@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import understudy as us
 from understudy.errors import Refused, SyntaxRefused
-from understudy.tables.statistics import Statistic, parse_statistic
+from understudy.tables.statistic import (
+    LinearStatistic,
+    Statistic,
+    parse_statistic,
+    statistics,
+)
+from understudy.tables.statistics.count import Count
+from understudy.tables.statistics.mean import Mean
+from understudy.tables.statistics.proportion import Proportion
+from understudy.tables.statistics.quantile import Quantile
+from understudy.tables.statistics.ratio import Ratio
+from understudy.tables.statistics.total import Total
 
 COLUMNS = ["salary", "hours", "net income", "api.stu", "sex"]
 
@@ -15,22 +30,22 @@ COLUMNS = ["salary", "hours", "net income", "api.stu", "sex"]
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("count", Statistic("count", "count")),
-        (" total( salary ) ", Statistic("total( salary )", "total", "salary")),
-        ("mean(`net income`)", Statistic("mean(`net income`)", "mean", "net income")),
+        ("count", Count("count")),
+        (" total( salary ) ", Total("total( salary )", "salary")),
+        ("mean(`net income`)", Mean("mean(`net income`)", "net income")),
         (
             "ratio(api.stu / hours)",
-            Statistic("ratio(api.stu / hours)", "ratio", "api.stu", "hours"),
+            Ratio("ratio(api.stu / hours)", "api.stu", "hours"),
         ),
         (
             'proportion(sex == "F")',
-            Statistic('proportion(sex == "F")', "proportion", "sex", level="F"),
+            Proportion('proportion(sex == "F")', "sex", "F"),
         ),
-        ("proportion(sex == 2)", Statistic("proportion(sex == 2)", "proportion", "sex", level=2.0)),
-        ("proportion(sex==-1)", Statistic("proportion(sex==-1)", "proportion", "sex", level=-1.0)),
+        ("proportion(sex == 2)", Proportion("proportion(sex == 2)", "sex", 2.0)),
+        ("proportion(sex==-1)", Proportion("proportion(sex==-1)", "sex", -1.0)),
         (
             "quantile(salary, .25)",
-            Statistic("quantile(salary, .25)", "quantile", "salary", probability=0.25),
+            Quantile("quantile(salary, .25)", "salary", 0.25),
         ),
     ],
 )
@@ -74,3 +89,140 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         assert str(refusal)
     else:
         assert parsed.text == text.strip()
+
+
+def test_every_statistic_says_all_about_itself() -> None:
+    assert set(statistics()) == {"count", "total", "mean", "proportion", "ratio", "quantile"}
+    for name, one in statistics().items():
+        assert one.form.startswith(name)
+        assert parse_statistic(one.form.replace('"level"', "1"), ["x", "y"]).name == name
+    with pytest.raises(TypeError, match=r"Half does not declare .*columns.*empty.*form"):
+
+        class Half(LinearStatistic):
+            name = "half"
+
+
+OWN = '''
+from dataclasses import dataclass
+from math import nan
+
+import ibis
+
+from understudy.tables.collect import Linear
+from understudy.tables.linear import numeric
+from understudy.tables.r_text import r_name
+from understudy.tables.statistic import LinearStatistic
+
+
+@dataclass(frozen=True)
+class Above(LinearStatistic):
+    """The share of units whose x lies above a number."""
+
+    name = "Above"
+    form = "Above(x, 1)"
+    empty = nan
+
+    x: str
+    limit: float
+
+    @classmethod
+    def arguments(cls, reader):
+        reader.sign("(")
+        x = reader.column()
+        reader.sign(",")
+        limit = reader.value()
+        reader.sign(")")
+        return {"x": x, "limit": limit}
+
+    @property
+    def columns(self):
+        return (self.x,)
+
+    def linear(self, table):
+        x = numeric(self.text, self.x, table)
+        above = ibis.cases((x.isnull(), ibis.null("float64")), (x > self.limit, 1.0), else_=0.0)
+        return Linear(above, 1.0, pivoted=False)
+
+    def r_call(self, number):
+        return f"svyby(~I({r_name(self.x)} > {self.limit}), cell, design, svymean, na.rm = TRUE)"
+'''
+RECIPE = """\
+[data]
+path = "people.csv"
+codebook = "codebook.toml"
+
+[synthesis]
+model = "Multinomial"
+sensitive = ["area", "sex"]
+datasets = 2
+
+[privacy]
+mechanism = "Marginals"
+epsilon = 2
+
+[tables]
+statistics = ["count", "mine.py:Above(sex, 1)", "proportion(sex == 2)"]
+by = ["area"]
+"""
+CODEBOOK = """\
+[columns.area]
+role = "sensitive"
+type = "categorical"
+levels = ["north", "south"]
+
+[columns.sex]
+role = "sensitive"
+type = "categorical"
+levels = [1, 2]
+"""
+
+
+def people(folder: Path) -> pl.DataFrame:
+    (folder / "mine.py").write_text(OWN, encoding="utf-8")
+    frame = pl.DataFrame(
+        {
+            "area": ["north", "south", "south"] * 40,
+            "sex": [1, 2, 2, 1, 1] * 24,
+            "w": [1.0, 2.0, 3.5, 1.5] * 30,
+        }
+    )
+    frame.drop("w").write_csv(folder / "people.csv")
+    (folder / "codebook.toml").write_text(CODEBOOK, encoding="utf-8")
+    return frame
+
+
+def test_a_statistic_of_ones_own_in_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    survey = us.Survey(people(tmp_path), us.Design(weight="w", strata="area"))
+    monkeypatch.chdir(tmp_path)
+    asked = ["mine.py:Above(sex, 1)", "proportion(sex == 2)"]
+    table = us.tabulate(survey, asked, by="area", margins=True)
+    ours = table.filter(pl.col("statistic") == "Above(sex, 1)").drop("statistic")
+    theirs = table.filter(pl.col("statistic") == "proportion(sex == 2)").drop("statistic")
+    assert ours.height == 3
+    assert ours.equals(theirs)
+    with pytest.raises(Refused, match=r"Unknown statistic in `mine.py` `Abov`"):
+        us.tabulate(survey, "mine.py:Abov(sex, 1)")
+    with pytest.raises(SyntaxRefused, match=r"`,` \(the form is Above\(x, 1\)\)"):
+        us.tabulate(survey, "mine.py:Above(sex)")
+    with pytest.raises(Refused, match=r"There is no file `other.py` with the statistic"):
+        us.tabulate(survey, "other.py:Above(sex, 1)")
+
+
+@pytest.mark.any_noise
+def test_a_statistic_of_ones_own_in_a_release(tmp_path: Path) -> None:
+    people(tmp_path)
+    (tmp_path / "release.toml").write_text(RECIPE, encoding="utf-8")
+    out = us.publish(tmp_path / "release.toml", say=lambda _: None, progress=False)
+    table = pl.read_csv(out / "tables.csv")
+    ours = table.filter(pl.col("statistic") == "Above(sex, 1)").drop("statistic")
+    theirs = table.filter(pl.col("statistic") == "proportion(sex == 2)").drop("statistic")
+    assert ours.height >= 1
+    assert ours.equals(theirs)
+    page = (out / "public.html").read_text(encoding="utf-8")
+    assert "svyby(~I(sex &gt; 1.0), cell, design, svymean, na.rm = TRUE)" in page
+    assert "mine.py" not in page
+    assert "Above(sex, 1)" in (out / "report.html").read_text(encoding="utf-8")
+    again = us.tabulate(us.open_release(out), ["count"], by=["area"])
+    assert again.height >= 1

@@ -9,7 +9,7 @@ missing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
@@ -18,69 +18,46 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import stats
 
-from understudy.errors import Refused
-from understudy.survey.survey import Survey
 from understudy.tables.collect import Linear, as_float, collect
-from understudy.tables.linear import domain_estimates
-from understudy.tables.statistics import Statistic
+from understudy.tables.linear import linear_estimates
+from understudy.tables.taylor import DomainEstimates
+
+if TYPE_CHECKING:
+    from understudy.tables.statistic import Cells
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class QuantileEstimates:
-    """(domains,) quantiles, their variances, and Woodruff's limits."""
-
-    value: Floats
-    variance: Floats
-    limits: tuple[Floats, Floats]
-
-
 def quantile_estimates(
-    survey: Survey,
-    statistics: Sequence[Statistic],
-    names: Sequence[str],
-    kept: Sequence[int],
-    levels: pl.DataFrame,
-    inside: ir.BooleanValue | None,
-    df: float,
-    level: float,
-) -> list[QuantileEstimates]:
-    """Each quantile in each domain of `levels` (columns by0, by1, ... of the kept by-variables).
-
-    The quantiles are of one variable, whose distribution is asked twice for all of them.
-    """
-    table, column = survey.table, str(statistics[0].x)
-    x = table[column]
-    if not x.type().is_numeric():
-        raise Refused(f"{statistics[0].text} needs numbers, but column `{column}` is {x.type()}.")
+    cells: Cells, x: ir.NumericValue, probabilities: Sequence[float]
+) -> list[DomainEstimates]:
+    """Quantiles of x in each cell; its distribution is asked twice for all of them."""
+    survey, inside, kept = cells.survey, cells.inside, cells.kept
+    table, names = survey.table, cells.names
     y = as_float(x)
-    count = max(levels.height, 1)
-    domain = _domain_number(table, names, kept, levels)
+    domain = _domain_number(table, names, kept, cells.levels)
     known = y.notnull() if inside is None else y.notnull() & inside
     weight = as_float(table[survey.design.weight]) if survey.design.weight else ibis.literal(1.0)
     records = table.select(d=domain, y=y, w=weight, known=known).filter(lambda t: t.known)
     distribution = _distribution(records)
-    values = _inverse(
-        distribution, *(np.full(count, float(s.probability or 0)) for s in statistics)
-    )
+    values = _inverse(distribution, *(np.full(cells.count, p) for p in probabilities))
     below = []
     for value in values:
         reached = ibis.ifelse(y <= _by_domain(domain, value), 1.0, 0.0)
         share = ibis.ifelse(y.notnull(), reached, ibis.null("float64"))
         below.append(Linear(share, 1.0, pivoted=False))
     sums = collect(survey, below, [table[names[k]] for k in kept], inside)
-    cells, found_levels = sums.cells(range(len(kept)))
-    t = float(stats.t.ppf(0.5 + level / 2, df)) if df > 0 else float("nan")
+    cell_of_row, levels = sums.cells(range(len(kept)))
+    t = float(stats.t.ppf(0.5 + cells.level / 2, cells.df)) if cells.df > 0 else float("nan")
     proportions: list[Floats] = []
     for j in range(len(values)):
-        below_value = domain_estimates(sums, j, cells, max(found_levels.height, 1))
+        below_value = linear_estimates(sums, j, cell_of_row, max(levels.height, 1))
         half = t * np.sqrt(below_value.variance)
         low, high = below_value.value - half, below_value.value + half
         proportions += [np.where(low >= 0, low, np.nan), np.where(high <= 1, high, np.nan)]
     limits = _inverse(distribution, *proportions)
     return [
-        QuantileEstimates(value, ((upper - lower) / (2 * t)) ** 2, (lower, upper))
+        DomainEstimates(value, ((upper - lower) / (2 * t)) ** 2, (lower, upper))
         for value, lower, upper in zip(values, limits[::2], limits[1::2], strict=True)
     ]
 
@@ -104,10 +81,10 @@ def _inverse(distribution: ir.Table, *probabilities: Floats) -> list[Floats]:
         )
         for i, p in enumerate(probabilities)
     }
-    found = distribution.group_by("d").aggregate(**smallest).to_polars()
+    values = distribution.group_by("d").aggregate(**smallest).to_polars()
     out = np.full((len(probabilities), len(probabilities[0])), np.nan)
     for i, row in enumerate(out):
-        row[found["d"].to_numpy()] = found[f"q{i}"].fill_null(np.nan).to_numpy()
+        row[values["d"].to_numpy()] = values[f"q{i}"].fill_null(np.nan).to_numpy()
     return list(out)
 
 

@@ -1,0 +1,160 @@
+"""Codebooks as TOML text: written from scratch, or into a file whose comments stay.
+
+`codebook_to_toml` is the same text for the same codebook. `updated_toml` changes only what
+differs in a text that somebody has edited by hand: its order, comments and spelling stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import Comment, Null, Table
+
+from understudy.errors import Refused
+from understudy.survey.codebook import FACTS, Codebook, Column, Value, read_key, spelled_values
+
+__public__ = ("write_codebook",)
+
+_DRAFTED = "# Drafted from the data, to be checked: "
+_CONFIRMED = "# confirmed from public documents, remove it from `drafted`."
+
+
+def write_codebook(codebook: Codebook, path: str | Path) -> None:
+    """Write TOML that `read_codebook` reads back to an equal codebook.
+
+    Comments in a file that is there already stay where they are.
+    """
+    path = Path(path)
+    text = codebook_to_toml(codebook)
+    if path.is_file():
+        text = updated_toml(path.read_text(encoding="utf-8-sig"), codebook)
+    path.write_text(text, encoding="utf-8")
+
+
+def updated_toml(text: str, codebook: Codebook) -> str:
+    """The text with the codebook's facts; what is equal already is not touched."""
+    try:
+        document = tomlkit.parse(text)
+    except (TOMLKitError, ValueError):
+        raise Refused(
+            "The codebook that is to be updated is not valid TOML; correct it first."
+        ) from None
+    _update(document, tomlkit.parse(codebook_to_toml(codebook)))
+    columns = document.get("columns", {})
+    for column in codebook:
+        _renew_comment(columns[column.name], column)
+    return tomlkit.dumps(document)
+
+
+def _update(old: MutableMapping[str, Any], new: Mapping[str, Any]) -> None:
+    for key in [key for key in old if key not in new]:
+        del old[key]
+    for key, value in new.items():
+        if key not in old:
+            old[key] = value
+        elif isinstance(value, Mapping) and isinstance(old[key], MutableMapping):
+            _update(old[key], value)
+        elif _plain(old[key]) != _plain(value):
+            if key == "drafted" and isinstance(value, list) and set(old[key]) == set(value):
+                continue  # in another order
+            old[key] = value
+
+
+def _plain(value: Any) -> Any:
+    """A value with its types: 1, 1.0 and true are different facts."""
+    plain = value.unwrap() if hasattr(value, "unwrap") else value
+    return [(type(one), one) for one in plain] if isinstance(plain, list) else (type(plain), plain)
+
+
+def _renew_comment(table: Any, column: Column) -> None:
+    """Our own comment on a column's drafted facts says those that are left."""
+    if not isinstance(table, Table):
+        return
+    for place, (_, item) in enumerate(table.value.body):
+        if not isinstance(item, Comment):
+            continue
+        said = item.trivia.comment
+        if said.startswith(_DRAFTED) and column.drafted:
+            item.trivia.comment = _drafted_comment(column)
+        elif not column.drafted and (said.startswith(_DRAFTED) or said == _CONFIRMED):
+            table.value.body[place] = (None, Null())
+
+
+def _drafted_comment(column: Column) -> str:
+    facts = ", ".join(fact for fact in FACTS if fact in column.drafted)
+    return f"{_DRAFTED}{facts}. Once a fact is"
+
+
+def codebook_to_toml(codebook: Codebook) -> str:
+    lines = []
+    if codebook.title:
+        lines += [f"title = {_toml(codebook.title)}", ""]
+    if codebook.impossible:
+        lines += [f"impossible = {_toml(list(codebook.impossible))}", ""]
+    if codebook.population_size is not None:
+        lines += ["[population]", f"size = {_toml(codebook.population_size)}", ""]
+    for name, totals in codebook.population_by.items():
+        lines.append(f"[population.by.{_toml(name)}]")
+        spelled = spelled_values((codebook[name].levels if name in codebook else None) or ())
+        lines += [f"{_key(level, spelled)} = {_toml(count)}" for level, count in totals.items()]
+        lines.append("")
+    for column in codebook:
+        lines.append(f"[columns.{_toml(column.name)}]")
+        if column.drafted:
+            lines += [_drafted_comment(column), _CONFIRMED]
+        lines.append(f"role = {_toml(column.role)}")
+        lines.append(f"type = {_toml(column.type)}")
+        if column.label:
+            lines.append(f"label = {_toml(column.label)}")
+        if column.levels is not None:
+            lines.append(f"levels = {_toml(list(column.levels))}")
+        if column.value_labels:
+            spelled = spelled_values((*(column.levels or ()), *column.missing))
+            pairs = ", ".join(
+                f"{_key(v, spelled)} = {_toml(t)}" for v, t in column.value_labels.items()
+            )
+            lines.append(f"value_labels = {{ {pairs} }}")
+        if column.bounds is not None:
+            lines.append(f"bounds = {_toml(list(column.bounds))}")
+        if column.transform is not None:
+            lines.append(f"transform = {_toml(column.transform)}")
+        if column.missing:
+            lines.append(f"missing = {_toml(list(column.missing))}")
+        if column.drafted:
+            lines.append(f"drafted = {_toml(sorted(column.drafted))}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _key(value: Value, spelled: Mapping[str, Value]) -> str:
+    """The TOML key that is read back as this value."""
+    text = str(value)
+    if read_key(text, spelled) != value:
+        text = f'"{text}"'
+    return _toml(text)
+
+
+def _toml(value: Any) -> str:
+    """A TOML literal; strings with their escapes."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(v) for v in value) + "]"
+    escaped = "".join(_escape(character) for character in str(value))
+    return f'"{escaped}"'
+
+
+def _escape(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    if ord(character) < 32 or ord(character) == 127:
+        return f"\\u{ord(character):04x}"
+    return character

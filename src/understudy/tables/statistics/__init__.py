@@ -1,0 +1,1 @@
+"""One file per statistic; `tables/statistic.py` says what each declares."""

@@ -1,0 +1,36 @@
+"""total(x): sum w x over the records where x is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ibis.expr.types as ir
+
+from understudy.tables.collect import Linear
+from understudy.tables.linear import numeric
+from understudy.tables.r_text import r_name
+from understudy.tables.statistic import LinearStatistic, Reader
+
+
+@dataclass(frozen=True)
+class Total(LinearStatistic):
+    name = "total"
+    form = "total(x)"
+    empty = 0.0
+
+    x: str
+
+    @classmethod
+    def arguments(cls, reader: Reader) -> dict[str, Any]:
+        return {"x": reader.only_column()}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.x,)
+
+    def linear(self, table: ir.Table) -> Linear:
+        return Linear(numeric(self.text, self.x, table))
+
+    def r_call(self, number: int) -> str:  # noqa: ARG002
+        return f"svyby(~{r_name(self.x)}, cell, design, svytotal, na.rm = TRUE)"
