@@ -77,6 +77,8 @@ row_of <- function(text, estimate, se, df, lower = NA, upper = NA, interval = ""
 # R's rule "math" looks for the last cumulated weight at or below p and answers with the
 # second smallest value where even the first is above p. Such limits are marked.
 below_first <- function(values, weights, p) {
+  values <- values[weights > 0]
+  weights <- weights[weights > 0]
   order_of <- order(values)
   values <- values[order_of]
   length(values) > 1 && values[1] != values[2] && is.finite(p) &&
@@ -182,8 +184,12 @@ glm_rows <- function(d, data, models) {
   design <- make_design(d, data)
   do.call(rbind, lapply(models, function(m) {
     family <- if (m$family == "gaussian") gaussian() else quasibinomial()
-    fit <- svyglm(as.formula(m$formula), design, family = family,
-                  control = glm.control(epsilon = 1e-14, maxit = 100))
+    fit <- withCallingHandlers(
+      svyglm(as.formula(m$formula), design, family = family,
+             control = glm.control(epsilon = 1e-14, maxit = 100)),
+      warning = function(w) if (grepl("zero weight", conditionMessage(w))) {
+        invokeRestart("muffleWarning")  # about a dispersion that svyglm does not use
+      })
     data.frame(data = d$data, design = d$design, family = m$family, formula = m$formula,
                term = names(coef(fit)), estimate = as.numeric(coef(fit)),
                se = as.numeric(sqrt(diag(vcov(fit)))), n = length(fit$y),

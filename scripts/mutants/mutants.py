@@ -78,14 +78,9 @@ class Mutant:
     copy: int  # the same change of the same code in the same function, counted from 0
 
     @property
-    def identity(self) -> tuple[str, str, str]:
-        """What the list of equivalent mutants names; it does not change with line numbers."""
-        return self.file, self.code, self.change
-
-    @property
     def name(self) -> str:
         """Unlike any other mutant's, and the same after edits elsewhere in the file."""
-        return "|".join((*self.identity, self.function, str(self.copy)))
+        return "|".join((self.file, self.code, self.change, self.function, str(self.copy)))
 
     def rank(self, seed: int) -> str:
         """Mutants are sampled by the order of this number."""

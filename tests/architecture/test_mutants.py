@@ -95,7 +95,7 @@ def test_a_statement_at_import_is_seen_by_the_tests_of_its_file():
 
 def test_every_equivalent_mutant_has_a_reason_and_is_still_in_the_source():
     present = {
-        mutant.identity
+        mutant.name
         for room in run.TESTS
         for path in run.files_of(room)
         for mutant in m.mutants(path, path.relative_to(run.SOURCE).as_posix())

@@ -238,6 +238,14 @@ def successive(rng: np.random.Generator) -> pl.DataFrame:
     )
 
 
+def zero_weights(rng: np.random.Generator) -> pl.DataFrame:
+    """`clustered` with weight 0 for a fifth of the records and for two whole PSUs (persons who
+    were interviewed and not examined, say): they stay in the design and have no part in sums."""
+    frame = clustered(rng)
+    zero = (rng.random(frame.height) < 0.2) | frame["cluster"].is_in([103, 115]).to_numpy()
+    return frame.with_columns(w=pl.when(pl.Series(zero)).then(0.0).otherwise("w"))
+
+
 def columns(prefix: str, values: np.ndarray) -> dict[str, np.ndarray]:
     return {f"{prefix}{r + 1}": np.round(values[:, r], 5) for r in range(values.shape[1])}
 
@@ -250,7 +258,7 @@ def write(frame: pl.DataFrame, name: str) -> None:
 
 
 def make() -> None:
-    streams = [np.random.default_rng(s) for s in np.random.SeedSequence(SEED).spawn(7)]
+    streams = [np.random.default_rng(s) for s in np.random.SeedSequence(SEED).spawn(8)]
     for function, rng in zip(
         (stratified, clustered, two_stage, lonely, pairs, successive), streams, strict=False
     ):
@@ -258,6 +266,7 @@ def make() -> None:
     frame, coefficients = jackknife(streams[6])
     write(frame, "jackknife")
     coefficients.write_csv(HERE / "data" / "jackknife_coefficients.csv")
+    write(zero_weights(streams[7]), "zero_weights")
 
 
 def extract(folder: Path) -> None:

@@ -94,12 +94,13 @@ class Survey:
         if self.design.weight is None:
             return
         weight = self.table[self.design.weight].cast("float64")
-        found = self.table.aggregate(
+        facts = self.table.aggregate(
             missing=(weight.isnull() | weight.isnan() | weight.isinf()).sum(),
             lowest=weight.min(),
+            highest=weight.max(),
             records=self.table.count(),
         ).to_polars()
-        missing, lowest, records = found.row(0)
+        missing, lowest, highest, records = facts.row(0)
         if records == 0:
             raise Refused("The survey has no records; check the file or the filter that made it.")
         if missing:
@@ -107,11 +108,14 @@ class Survey:
                 f"The weight `{self.design.weight}` is missing or not finite for some records; "
                 "remove those records or repair the weight."
             )
-        if lowest <= 0:
-            kind = "zero" if lowest == 0 else "negative"
+        if lowest < 0:
             raise Refused(
-                f"The weight `{self.design.weight}` is {kind} for some records; a design weight "
-                "must be above 0 (drop records that do not represent anyone)."
+                f"The weight `{self.design.weight}` is negative for some records, as calibration "
+                "without limits can make it; calibrate with limits, or set those weights to 0."
+            )
+        if highest == 0:
+            raise Refused(
+                f"The weight `{self.design.weight}` is 0 for every record; name another column."
             )
 
     def _holds_others(self, name: str, allowed: list[Value]) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isclose, nan
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import ibis
 import ibis.expr.types as ir
@@ -172,16 +173,29 @@ def collect(
 
 
 def replicate_degrees(survey: Survey, replicates: Sequence[str]) -> float:
-    """Degrees of freedom of a design with replicate weights."""
+    """Degrees of freedom of a design with replicate weights; one pass for each survey."""
+    columns = tuple(replicates)
+    degrees = _DEGREES.setdefault(survey, {})
+    if columns not in degrees:
+        degrees[columns] = replicate_df(_replicate_blocks(survey, columns))
+    return degrees[columns]
 
-    def blocks() -> Iterator[Floats]:
-        selected = survey.table.select(list(replicates))
-        for batch in selected.to_pyarrow_batches(chunk_size=100_000):
-            yield np.column_stack(
-                [column.to_numpy(zero_copy_only=False).astype(np.float64) for column in batch]
+
+_DEGREES: WeakKeyDictionary[Survey, dict[tuple[str, ...], float]] = WeakKeyDictionary()
+
+
+def _replicate_blocks(survey: Survey, columns: tuple[str, ...]) -> Iterator[Floats]:
+    selected = survey.table.select([as_float(survey.table[name]).name(name) for name in columns])
+    for batch in selected.to_pyarrow_batches(chunk_size=100_000):
+        block = np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch])
+        usable = np.isfinite(block.astype(np.float64)).all(axis=0)
+        if not usable.all():
+            raise Refused(
+                f"The replicate weight `{columns[int(np.argmin(usable))]}` is missing or not "
+                "finite for some records; repair it, or set it to 0 where a record has no part "
+                "in the replicate."
             )
-
-    return replicate_df(blocks())
+        yield block.astype(np.float64)
 
 
 def as_float(value: ir.Value) -> ir.FloatingValue:
@@ -233,7 +247,7 @@ def _pivots(
 
 def _aggregates(records: ir.Table, design: Design, count: int, replicates: int) -> dict[str, Any]:
     """Sums of w a and w x, and what the variance needs: replicated sums, or second moments."""
-    sums: dict[str, Any] = {"n": records.count()}
+    sums: dict[str, Any] = {"n": records.count(), "weighing": (records.w > 0).sum()}
     if "inside" in records.columns:
         sums["inside"] = records.inside.sum()
     for j in range(count):
@@ -290,14 +304,16 @@ def _strata(frame: pl.DataFrame, design: Design) -> Strata:
         )
     if design.psu is not None and frame["c"].null_count():
         raise Refused(f"The PSU `{design.psu}` is missing for some records; give them a PSU.")
-    facts = [pl.col("n").sum().cast(pl.Float64).alias("psus")]
+    facts = [pl.col("n").sum().alias("psus"), pl.col("weighing").sum()]
     if design.psu is not None:
         if not design.nest and frame.select("h", "c").n_unique() > frame["c"].n_unique():
             raise Refused(
                 f"The same number of PSU `{design.psu}` occurs in several strata; if numbering "
                 "starts again in each stratum say nest=True, else correct the PSU column."
             )
-        facts = [pl.col("c").n_unique().cast(pl.Float64).alias("psus")]
+        psu = pl.col("c")
+        with_weight = psu.filter(pl.col("weighing") > 0).n_unique()
+        facts = [psu.n_unique().alias("psus"), with_weight.alias("weighing")]
     if design.fpc is not None:
         facts += [
             pl.col("f_low").min(),
@@ -305,11 +321,11 @@ def _strata(frame: pl.DataFrame, design: Design) -> Strata:
             pl.col("f_missing").sum(),
         ]
     by_stratum = frame.group_by("h").agg(facts).sort("h")
-    psus = by_stratum["psus"].to_numpy()
+    psus, weighing = (by_stratum[c].cast(pl.Float64).to_numpy() for c in ("psus", "weighing"))
     fraction = np.zeros(len(psus))
     if design.fpc is not None:
         fraction = _fractions(by_stratum, psus, design.fpc)
-    strata = Strata(psus, fraction, design.lonely_psu)
+    strata = Strata(psus, weighing, fraction, design.lonely_psu)
     check_strata(strata)
     return strata
 

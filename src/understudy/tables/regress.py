@@ -117,11 +117,11 @@ def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) 
     beta = solve(y, X, weight[used], family)
     if design.replicates is not None and design.weight is not None:
         columns = design.replicates.matching(survey.columns, design.weight)
+        df = replicate_degrees(survey, columns)  # refuses weights that are not numbers
         replicated = np.column_stack(
             [solve(y, X, _floats(frame, name)[used], family, beta) for name in columns]
         )
         covariance = replicate_covariance(beta, replicated, design.replicates)
-        df = replicate_degrees(survey, columns)
     else:
         strata = collect(survey, [], [], None).strata
         influence = np.zeros((frame.height, X.shape[1]))

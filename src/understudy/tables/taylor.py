@@ -33,15 +33,18 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Strata:
-    """Facts of each stratum: sampled PSUs n_h and sampled fraction f_h."""
+    """Facts of each stratum: sampled PSUs n_h, how many of them have weight, and the sampled
+    fraction f_h."""
 
     psus: Floats  # (strata,)
+    weighing: Floats  # (strata,)
     fraction: Floats  # (strata,)
     lonely_psu: LonelyPsu = "fail"
 
     @property
     def df(self) -> float:
-        return float(self.psus.sum() - len(self.psus))
+        """PSUs minus strata, of those with weight, as R survey counts them."""
+        return float(self.weighing.sum() - (self.weighing > 0).sum())
 
     @property
     def lonely(self) -> NDArray[np.bool_]:

@@ -123,10 +123,12 @@ def fitted_probabilities(design: Floats, outcome: Floats, iterations: int = 100)
         information = x.T @ (x * np.maximum(p * (1 - p), 1e-12)[:, None])
         step = np.linalg.lstsq(information, x.T @ (outcome - p), rcond=None)[0]
         size = 1.0
-        while (new := _deviance(x @ (beta + size * step), outcome)) > loss and size > 1e-8:
-            size /= 2
+        while (new := _deviance(x @ (beta + size * step), outcome)) > loss and size > 1e-16:
+            size /= 2  # down to 1e-16: a separated cell's weight of 1e-12 makes a step of 1e12
+        if new > loss:
+            break
         beta = beta + size * step
-        if loss - new <= 1e-12 * (abs(loss) + 1e-12):
+        if loss - new <= 1e-12 * (loss + 1e-12):
             break
         loss = new
     fitted: Floats = expit(np.clip(x @ beta, -LARGEST_ETA, LARGEST_ETA))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.errors import Refused
-from understudy.ledger.epsilon import LARGEST, parse_epsilon, show_epsilon
+from understudy.ledger.epsilon import LARGEST, exact_epsilon, parse_epsilon, show_epsilon
 
 
 @given(st.integers(1, LARGEST))
@@ -38,3 +39,12 @@ def test_everything_else_is_refused(bad: object) -> None:
 
 def test_a_thousand_tenths_are_a_hundred() -> None:
     assert show_epsilon(sum(parse_epsilon("0.1") for _ in range(1000))) == "100"
+
+
+@pytest.mark.parametrize(("micro", "text"), [(0, "0"), (-250_000, "-0.25"), (-3_000_000, "-3")])
+def test_nothing_and_less_than_nothing_are_shown(micro: int, text: str) -> None:
+    assert show_epsilon(micro) == text
+
+
+def test_the_exact_number_is_a_fraction() -> None:
+    assert exact_epsilon(parse_epsilon("0.3")) == Fraction(3, 10)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations
+from math import comb
 
 import numpy as np
 import polars as pl
@@ -10,7 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from understudy.risk.boxes import box_sums
 from understudy.risk.identification import identification_risk
+from understudy.risk.patterns import patterns_of
+from understudy.risk.rectangles import rectangle_sums
 from understudy.risk.weights import (
     marginal_weights,
     pairwise_weights,
@@ -278,3 +283,32 @@ def test_real_incomes_equal_full_matrices(shared_data):
     frame = pl.read_parquet(path, columns=["SEX", "REGION", "FINCBTAX"]).drop_nulls()
     assert (frame["FINCBTAX"] < 0).any()
     check_income_file(frame[:3000])
+
+
+def test_a_pattern_without_points_and_a_file_of_one():
+    """One point of weight 5 in pattern 0; the second rectangle seeks pattern 1, which is empty."""
+    for d, sums in ((2, rectangle_sums), (3, box_sums)):
+        points, patterns = np.ones((d, 1)), patterns_of(np.array([0]), 2)
+        edges = np.zeros((d, 2)), np.full((d, 2), 2.0)
+        code = np.array([0, 1])
+        assert sums(points, patterns, *edges, code).tolist() == [1, 0]
+        assert sums(points, patterns, *edges, code, np.array([5])).tolist() == [5, 0]
+        nobody = np.ones((d, 0)), patterns_of(np.zeros(0, np.int64), 2)
+        assert sums(*nobody, *edges, code).tolist() == [0, 0]
+
+
+def test_groups_of_ten_among_three_hundred_do_not_overflow():
+    """C(299, 9) summed over the pattern is beyond 2^63; exact fractions say what it must be."""
+    n, q = 300, 10
+    y = np.round(np.random.default_rng(5).normal(0, 40, n))
+    near = np.abs(y[:, None] - y[None, :]) <= 1.0
+    missed = [comb(n - 1 - int(m), q - 1) for m in near.sum(axis=0)]
+    direct = [
+        1 - Fraction(sum(t for t, close in zip(missed, row, strict=True) if not close))
+        / (n * comb(n - 1, q - 1))
+        for row in near
+    ]  # fmt: skip
+    values = np.concatenate([y, y[:5]])[None, :]  # a second pattern of five has no group of ten
+    ours = risk_weights(values, np.repeat([0, 1], [n, 5]), 1.0, q, "absolute")
+    np.testing.assert_allclose(ours[:n], [float(weight) for weight in direct], atol=1e-11)
+    assert np.isnan(ours[n:]).all()

@@ -233,3 +233,16 @@ def test_targets_that_make_no_sense_are_refused(people):
         identification_risk(people, known=["sex", "sex"], target="income")
     with pytest.raises(Refused, match="at least one target"):
         identification_risk(people, known=["sex"], target=[])
+
+
+def test_a_name_among_lists_of_names_is_refused():
+    frame = pl.DataFrame({"g": [1, 1, 2], "h": [1, 2, 2], "y": [1.0, 2.0, 3.0]})
+    with pytest.raises(Refused, match="Unknown column"):
+        identification_risk(frame, known=["g", ["h"]], target="y")
+
+
+def test_one_known_variable_needs_no_list():
+    frame = pl.DataFrame({"g": [1, 1, 2, 2], "y": [1.0, 2.0, 3.0, 3.1]})
+    alone = identification_risk(frame, known="g", target="y")
+    np.testing.assert_array_equal(alone, identification_risk(frame, known=["g"], target="y"))
+    assert alone.tolist() == [0.5, 0.5, 0.0, 0.0]

@@ -30,6 +30,14 @@ def test_summary_of_a_known_distribution():
         profile.mean = 0.0
 
 
+def test_half_is_the_default_threshold():
+    frame = pl.DataFrame({"g": [1] * 5, "y": [1.0, 1.1, 1.2, 1.3, 9.0]})
+    profile = risk_profile(frame, known=["g"], target="y")
+    assert profile.risk.tolist() == pytest.approx([0.4, 0.2, 0.2, 0.4, 0.8])
+    for found in (profile, summarise_risk(profile.risk)):
+        assert (found.threshold, found.share_above) == (0.5, 0.2)
+
+
 def test_top_records_by_the_confidential_risk_with_others_beside():
     risks = {"data": np.array([0.1, 0.9, 0.5]), "synthesizer": np.array([0.3, 0.0, 0.2])}
     table = top_records(risks, by="data", count=2)
@@ -69,8 +77,15 @@ def test_bad_summaries_are_refused():
         summarise_risk(np.zeros(3), threshold=2)
     with pytest.raises(Refused, match="`before` has 3 records and `after` has 2"):
         whack_a_mole(np.zeros(3), np.zeros(2))
-    with pytest.raises(Refused, match="rise"):
-        whack_a_mole(np.zeros(3), np.zeros(3), rise=0)
+    assert summarise_risk(np.array([0.5])).mean == 0.5
+    with pytest.raises(Refused, match="one risk per record"):
+        summarise_risk(np.array([]))
+    with pytest.raises(Refused, match="different numbers of records"):
+        top_records({"data": np.zeros(2), "other": np.zeros(3)}, by="data")
+    assert whack_a_mole(np.zeros(3), np.ones(3), rise=1).count == 3
+    for rise in (0, 1.5):
+        with pytest.raises(Refused, match="rise"):
+            whack_a_mole(np.zeros(3), np.zeros(3), rise=rise)
     with pytest.raises(Refused, match="Unknown risk"):
         top_records({"data": np.zeros(2)}, by="dta2")
 

@@ -77,6 +77,28 @@ def test_groups_of_q_need_more_than_q_records():
         q_way_weights(frame, [], "y", 0.2, q=4, small_patterns="merge")
 
 
+def test_the_defaults_are_the_paper_s(uneven):
+    """R: a radius of a fifth, c = 1, g = 0; groups of three for the q-way weights."""
+    for call, q in ((marginal_weights, 1), (pairwise_weights, 2), (q_way_weights, 3)):
+        by_default = call(uneven, [], "y")
+        np.testing.assert_array_equal(by_default, q_way_weights(uneven, [], "y", 0.2, q, 1.0, 0.0))
+        assert (by_default != call(uneven, [], "y", 0.4)).any()
+
+
+def test_a_pattern_of_the_minimum_is_not_small():
+    frame = pl.DataFrame({"g": ["a"] * 3 + ["b"] * 2, "y": [1.0, 5.0, 9.0, 2.0, 3.0]})
+    report = pattern_report(frame, ["g"], "zero")
+    assert (report.small_patterns, report.small_records) == (1, 2)
+    weights = pairwise_weights(frame, ["g"], "y", small_patterns="zero")
+    np.testing.assert_allclose(weights, [2 / 3, 2 / 3, 2 / 3, 0, 0])  # i and j cover 2 of 3
+
+
+def test_c_of_zero_leaves_the_constant(uneven):
+    assert pairwise_weights(uneven, [], "y", c=0, g=0.25).tolist() == [0.25] * 12
+    with pytest.raises(Refused, match="c at least 0"):
+        pairwise_weights(uneven, [], "y", c=-0.1)
+
+
 def test_bad_arguments_are_refused(uneven):
     with pytest.raises(Refused, match="radius"):
         pairwise_weights(uneven, [], "y", 0.0)

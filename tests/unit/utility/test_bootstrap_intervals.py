@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import ks_2samp, norm
+from scipy.stats import binom, ks_2samp, norm
 
 from understudy import Refused
 from understudy.utility import bootstrap
@@ -27,6 +27,19 @@ def test_the_mean_has_the_closed_form_of_its_bootstrap():
     assert interval.lower == pytest.approx(y.mean() + norm.ppf(0.025) * se, abs=0.1 * se)
     assert interval.upper == pytest.approx(y.mean() + norm.ppf(0.975) * se, abs=0.1 * se)
     assert interval.length == interval.upper - interval.lower
+
+
+def test_the_median_is_that_of_skewed_data_not_the_mean():
+    """The median of n = 101 has binomial order-statistic limits; the mean is far above them."""
+    rng = np.random.default_rng(9)
+    y = np.sort(rng.lognormal(0.0, 2.0, 101))
+    [median, half] = bootstrap_intervals(y, ["median", 0.5], rng=rng, replicates=20_000)
+    assert median.plain == half.plain == y[50]
+    # resampled median <= y_(j) when at least 51 of 101 draws fall among the j smallest
+    at_most = binom.sf(50, 101, np.arange(1, 102) / 101)
+    for limit, share in ((median.lower, 0.025), (median.upper, 0.975)):
+        place = np.searchsorted(at_most, share)
+        assert y[place - 1] <= limit <= y[place + 1]
 
 
 @pytest.mark.parametrize("probability", [0.01, 0.15, 0.5, 0.9, 0.999])
@@ -64,9 +77,27 @@ def test_same_seed_same_interval_in_any_blocks(monkeypatch):
     assert first == bootstrap_intervals(y, ["mean", 0.9], rng=np.random.default_rng(5))
     assert first != bootstrap_intervals(y, ["mean", 0.9], rng=np.random.default_rng(6))
     whole = mean_replicates(y, 50, np.random.default_rng(7))
-    monkeypatch.setattr(bootstrap, "BLOCK", 1000)
-    np.testing.assert_array_equal(mean_replicates(y, 50, np.random.default_rng(7)), whole)
+    for block in (1000, 10):  # ten resamples at a time; a file larger than the block: one
+        monkeypatch.setattr(bootstrap, "BLOCK", block)
+        np.testing.assert_array_equal(mean_replicates(y, 50, np.random.default_rng(7)), whole)
     assert [i.statistic for i in first] == ["mean", "quantile 0.9"]
+
+
+def test_a_uniform_that_rounds_to_one_is_the_largest_value():
+    class Highest:
+        def beta(self, _a, _b, size):
+            return np.ones(size)
+
+    drawn = quantile_replicates(np.array([3.0, 1.0, 2.0, 9.0]), 0.5, 5, Highest())
+    assert drawn.tolist() == [9.0] * 5
+
+
+def test_two_values_are_enough():
+    """A resample of (0, 1) has mean 0, 1/2 or 1 with chances 1/4, 1/2 and 1/4."""
+    [mean] = bootstrap_intervals([0.0, 1.0], ["mean"], rng=np.random.default_rng(8))
+    assert (mean.plain, mean.lower, mean.upper) == (0.5, 0.0, 1.0)
+    with pytest.raises(Refused, match="at least 2"):
+        bootstrap_intervals([1.0], ["mean"], rng=np.random.default_rng(8))
 
 
 def test_bad_arguments_are_refused():
@@ -76,8 +107,9 @@ def test_bad_arguments_are_refused():
         bootstrap_intervals(y, ["medain"], rng=rng)
     with pytest.raises(Refused, match="between 0 and 1"):
         bootstrap_intervals(y, [1.5], rng=rng)
-    with pytest.raises(Refused, match="level"):
-        bootstrap_intervals(y, level=95, rng=rng)
+    for level in (95, 0, 1):
+        with pytest.raises(Refused, match="level"):
+            bootstrap_intervals(y, level=level, rng=rng)
     with pytest.raises(Refused, match="replicates"):
         bootstrap_intervals(y, replicates=1, rng=rng)
     with pytest.raises(Refused, match="finite numbers"):

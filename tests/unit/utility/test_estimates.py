@@ -67,6 +67,15 @@ def test_a_cell_that_a_synthetic_set_lacks_is_null(confidential, synthetic):
     assert table.filter(pl.col("group") == "a")["synthetic"].item() == pytest.approx(16.0)
 
 
+def test_the_cell_of_missing_levels_is_compared_too():
+    ours = survey([10.0, 20.0, 30.0], [1.0, 1.0, 2.0], ["a", None, None])
+    made = survey([12.0, 20.0, 50.0], [1.0, 1.0, 1.0], ["a", None, None])
+    table = compare(ours, made, ["mean(salary)"], by="group")
+    cell = table.filter(pl.col("group").is_null())
+    assert cell["confidential"].item() == pytest.approx((20 + 2 * 30) / 3)
+    assert cell["synthetic"].item() == pytest.approx(35.0)
+
+
 def test_one_synthetic_survey_needs_no_list(confidential, synthetic):
     alone = compare(confidential, synthetic[0], "quantile(salary, 0.5)")
     assert alone.equals(compare(confidential, [synthetic[0]], ["quantile(salary, 0.5)"]))

@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 from understudy import Refused, Survey
+from understudy.utility import propensity
 from understudy.utility.propensity import fitted_probabilities, propensity_score
 
 
@@ -78,10 +79,45 @@ def test_newton_reaches_scipy_s_minimum():
     np.testing.assert_allclose(fitted_probabilities(x, outcome), theirs, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("rest", "cell"), [((1, 990), (9, 10)), ((1, 90), (9, 10)), ((3, 5000), (19, 20))]
+)
+def test_a_small_cell_that_is_nearly_all_synthetic_keeps_its_share(rest, cell):
+    """Newton's first step overshoots here by far; the saturated fit is each cell's share."""
+    x = np.repeat([0.0, 1.0], [rest[1], cell[1]])
+    outcome = np.concatenate([np.arange(n) < ones for ones, n in (rest, cell)]).astype(float)
+    fitted = fitted_probabilities(x[:, None], outcome)
+    expected = np.where(x == 1, cell[0] / cell[1], rest[0] / rest[1])
+    np.testing.assert_allclose(fitted, expected, rtol=1e-6)
+
+
 def test_files_that_separate_reach_the_maximum():
     ours = pl.DataFrame({"x": np.arange(50.0)})
     theirs = pl.DataFrame({"x": np.arange(100.0, 150.0)})
     assert propensity_score(ours, theirs, ["x"]).pmse == pytest.approx(0.25, abs=1e-6)
+
+
+def test_separated_probabilities_stay_within_the_documented_bounds():
+    x = np.concatenate([np.linspace(-9.0, -0.001, 40), np.linspace(0.001, 9.0, 40)])
+    fitted = fitted_probabilities(x[:, None], (x > 0).astype(float))
+    smallest = 1 / (1 + np.exp(30))
+    np.testing.assert_allclose(fitted.min(), smallest, rtol=1e-9)
+    np.testing.assert_allclose(1 - fitted.max(), smallest, rtol=1e-2)  # 1 - p in doubles
+
+
+def test_columns_that_sum_to_the_intercept_count_once():
+    """The indicators of `g` and of its opposite sum to 1: one term, not two."""
+    rng = np.random.default_rng(11)
+    ours, theirs = (
+        pl.DataFrame({"g": rng.choice(["a", "b"], 200, p=[share, 1 - share])}).with_columns(
+            opposite=pl.when(pl.col("g") == "a").then(pl.lit("z")).otherwise(pl.lit("y"))
+        )
+        for share in (0.5, 0.7)
+    )
+    alone = propensity_score(ours, theirs, ["g"])
+    both = propensity_score(ours, theirs, ["g", "opposite"])
+    assert both.terms == alone.terms == len(both.predictors) == 1
+    assert both.pmse == pytest.approx(alone.pmse, rel=1e-9)
 
 
 def test_the_ratio_is_about_one_when_the_synthesis_is_right():
@@ -136,6 +172,14 @@ def test_collinear_constant_and_missing_columns():
     assert with_gaps.terms == 1
 
 
+def test_a_column_that_is_wholly_missing_adds_nothing():
+    rng = np.random.default_rng(12)
+    ours = pl.DataFrame({"x": rng.normal(size=50), "empty": [None] * 50})
+    theirs = pl.DataFrame({"x": rng.normal(size=50), "empty": [None] * 50})
+    files = [f.with_columns(pl.col("empty").cast(pl.Float64)) for f in (ours, theirs)]
+    assert propensity_score(*files, ["x", "empty"]) == propensity_score(*files, ["x"])
+
+
 def test_surveys_and_pandas_are_taken():
     rng = np.random.default_rng(7)
     ours = pl.DataFrame({"x": rng.normal(size=50), "g": rng.choice(list("ab"), 50)})
@@ -167,4 +211,30 @@ def test_bad_columns_are_refused():
     many = pl.DataFrame({"g": [str(i) for i in range(3000)]})
     with pytest.raises(Refused, match="3000 levels"):
         propensity_score(many, many, ["g"])
-    assert np.isnan(propensity_score(frame, frame, ["x"]).ratio)
+    same = propensity_score(frame, frame, ["x"])
+    assert (same.terms, same.expected) == (0, 0.0)
+    assert np.isnan([same.ratio, same.standardised]).all()
+
+
+def test_each_file_needs_two_records():
+    ours, theirs = pl.DataFrame({"x": [1.0, 2.0, 3.0]}), pl.DataFrame({"x": [2.0, 4.0]})
+    assert propensity_score(ours, theirs, ["x"]).synthetic_share == 0.4
+    assert propensity_score(theirs, ours, ["x"]).synthetic_share == 0.6
+    for files in ((ours, theirs[:1]), (theirs[:1], ours)):
+        with pytest.raises(Refused, match="at least 2 records"):
+            propensity_score(*files, ["x"])
+
+
+def test_a_regression_with_too_many_terms_is_refused(monkeypatch):
+    """Levels 4 and 3: 3 + 2 terms alone, 3 * 2 more with interactions."""
+    rng = np.random.default_rng(10)
+    ours, theirs = (
+        pl.DataFrame({"a": rng.choice(list("pqrs"), 300), "b": rng.choice(list("xyz"), 300)})
+        for _ in range(2)
+    )
+    monkeypatch.setattr(propensity, "MOST_TERMS", 11)
+    assert len(propensity_score(ours, theirs, ["a", "b"], interactions=True).predictors) == 11
+    monkeypatch.setattr(propensity, "MOST_TERMS", 10)
+    assert len(propensity_score(ours, theirs, ["a", "b"]).predictors) == 5
+    with pytest.raises(Refused, match="11 terms, more than 10"):
+        propensity_score(ours, theirs, ["a", "b"], interactions=True)

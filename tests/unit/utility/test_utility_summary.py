@@ -38,6 +38,16 @@ def test_text_alone_has_a_pmse_and_no_distance():
     assert found.propensity[0].pmse == pytest.approx(0.0, abs=1e-12)
 
 
+def test_two_values_in_each_file_are_enough():
+    ours = pl.DataFrame({"y": [1.0, 3.0, None]})
+    made = pl.DataFrame({"y": [2.0, None, 4.0]})
+    found = summarise_utility(ours, [made], ["y"], rng=np.random.default_rng(0))
+    assert found.distances["U_m"].item() == 0.5
+    for files in ((ours, made[:1]), (ours[:1], made)):
+        with pytest.raises(Refused, match="fewer than 2 values"):
+            summarise_utility(files[0], [files[1]], ["y"], rng=np.random.default_rng(0))
+
+
 def test_nothing_to_compare_is_refused():
     frame = pl.DataFrame({"y": [1.0, 2.0, None], "z": [None, None, 1.0]})
     with pytest.raises(Refused, match="at least one synthetic"):

@@ -1,0 +1,181 @@
+"""What the steward sees of a ledger, told by hand for a short history."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from verification_samples import make_query
+
+from understudy.errors import Refused, UnknownName
+from understudy.ledger import journal
+from understudy.ledger.accounts import add_user, list_users, set_active
+from understudy.ledger.csv_export import ledger_csv, totals_csv
+from understudy.ledger.ledger import Ledger, Reservation
+from understudy.ledger.views import (
+    Account,
+    Cap,
+    Total,
+    accounts,
+    caps,
+    dataset_fingerprint,
+    dataset_names,
+    latest,
+    lines,
+    totals,
+)
+
+FIRST, SECOND = "ab" * 32, "cd" * 32
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[Ledger]:
+    """Entries 1 to 12: open, two users, a grant, two data sets, three payments, an answer, ..."""
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        add_user(ledger, "ann")
+        add_user(ledger, "bob", role="steward")
+        ledger.grant("ann", "2")
+        ledger.add_dataset(FIRST, "survey", "5")
+        ledger.add_dataset(SECOND, "census", "1.5")
+        paid = ledger.reserve("ann", FIRST, make_query(epsilon="0.25"))
+        assert isinstance(paid, Reservation)
+        ledger.release(paid, {"count": 3})
+        ledger.reserve("ann", FIRST, make_query(epsilon="0.5"))
+        ledger.record_spending(FIRST, "1.1", "a release")
+        ledger.raise_cap(SECOND, "0.5", by="bob")
+        set_active(ledger, "bob", False, by="ann")
+        yield ledger
+
+
+def test_every_entry_is_a_line_without_its_body(history: Ledger) -> None:
+    shown = [(e.number, e.kind, e.user, e.dataset, e.epsilon, e.refers) for e in lines(history)]
+    assert shown == [
+        (1, "open", None, None, "0", None),
+        (2, "user", "ann", None, "0", None),
+        (3, "user", "bob", None, "0", None),
+        (4, "grant", "ann", None, "2", None),
+        (5, "dataset", None, "survey", "5", None),
+        (6, "dataset", None, "census", "1.5", None),
+        (7, "reserve", "ann", "survey", "0.25", None),
+        (8, "release", "ann", "survey", "0", 7),
+        (9, "reserve", "ann", "survey", "0.5", None),
+        (10, "spend", None, "survey", "1.1", None),
+        (11, "cap", None, "census", "0.5", None),
+        (12, "disable", "bob", None, "0", None),
+    ]
+    assert [line.number for line in lines(history, after=10)] == [11, 12]
+    assert [line.words for line in lines(history, after=9)] == [
+        "spent outside",
+        "cap raised",
+        "user shut out",
+    ]
+
+
+def test_the_newest_come_first_and_in_pages(history: Ledger) -> None:
+    assert [line.number for line in latest(history)] == list(range(12, 0, -1))
+    assert [line.number for line in latest(history, count=3)] == [12, 11, 10]
+    assert [line.number for line in latest(history, before=10, count=3)] == [9, 8, 7]
+    assert [line.number for line in latest(history, before=3, count=5)] == [2, 1]
+    assert [line.number for line in latest(history, before=99, count=2)] == [12, 11]
+    assert latest(history, before=1) == []
+    for _ in range(90):
+        set_active(history, "bob", True)
+    assert len(latest(history)) == 100
+
+
+def test_totals_accounts_and_caps_add_up(history: Ledger) -> None:
+    assert totals(history) == [Total(None, "survey", "1.1", 1), Total("ann", "survey", "0.75", 2)]
+    assert accounts(history) == [
+        Account("ann", "analyst", True, "2", "0.75", "1.25"),
+        Account("bob", "steward", False, "0", "0", "0"),
+    ]
+    assert caps(history) == [Cap("survey", "5", "1.85", "3.15"), Cap("census", "2", "0", "2")]
+    assert [(u.name, u.role, u.active) for u in list_users(history)] == [
+        ("ann", "analyst", True),
+        ("bob", "steward", False),
+    ]
+
+
+def test_names_and_fingerprints_find_a_data_set(history: Ledger) -> None:
+    history.add_dataset(FIRST, "survey 2026", "9")
+    assert dataset_names(history) == {FIRST: "survey, survey 2026", SECOND: "census"}
+    for name in ("survey", "survey 2026", FIRST):
+        assert dataset_fingerprint(history, name) == FIRST
+    with pytest.raises(UnknownName, match="did you mean `census`"):
+        dataset_fingerprint(history, "censos")
+    history.add_dataset(SECOND, "survey", "9")
+    with pytest.raises(Refused, match="several files"):
+        dataset_fingerprint(history, "survey")
+
+
+def test_the_same_data_set_added_again_is_no_entry(history: Ledger) -> None:
+    history.add_dataset(FIRST, "survey", "9")
+    assert len(list(history.entries())) == 12
+    assert history.budget("dataset", FIRST).allowed == 5_000_000
+    for bad in ("ab" * 31, "AB" * 32, "survey"):
+        with pytest.raises(Refused, match="64 hexadecimal"):
+            history.add_dataset(bad, "x", "1")
+    with pytest.raises(Refused, match="add it first"):
+        history.raise_cap("ef" * 32, "1")
+
+
+def test_entries_come_in_pages(history: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    for page in (1, 5, 6, 12, 13):
+        monkeypatch.setattr(journal, "PAGE", page)
+        assert [e.number for e in history.entries()] == list(range(1, 13))
+        assert [e.number for e in history.entries(after=7)] == [8, 9, 10, 11, 12]
+
+
+def test_exports_are_csv_and_run_no_formulas(history: Ledger) -> None:
+    history.add_dataset("ef" * 32, "=1+1", "1")
+    rows = list(csv.reader(io.StringIO(_read(ledger_csv(history)))))
+    assert rows[0] == ["number", "at", "kind", "user", "dataset", "epsilon", "refers"]
+    assert len(rows) == 14
+    assert rows[8][:1] + rows[8][2:] == ["8", "release", "ann", "survey", "0", "7"]
+    assert rows[13][4] == "'=1+1"
+    assert list(csv.reader(io.StringIO(_read(totals_csv(history))))) == [
+        ["user", "dataset", "epsilon", "entries"],
+        ["", "survey", "1.1", "1"],
+        ["ann", "survey", "0.75", "2"],
+    ]
+
+
+def test_a_long_export_comes_in_parts_and_lacks_no_line(history: Ledger) -> None:
+    for number in range(600):
+        set_active(history, "bob", bool(number % 2))
+    response = ledger_csv(history)
+    parts = _parts(response)
+    assert len(parts) > 1
+    assert all(len(part) < 40_000 for part in parts)
+    rows = list(csv.reader(io.StringIO("".join(parts))))
+    assert [int(row[0]) for row in rows[1:]] == list(range(1, 613))
+
+
+def test_the_chain_is_sha256_over_the_entry_and_the_hash_before_it(history: Ledger) -> None:
+    """Written out: a ledger of an earlier version must open with every later one."""
+    before = "0" * 64
+    for e in history.entries():
+        fields = [e.number, e.at, e.kind, e.user, e.dataset, e.micro, e.query, e.refers, e.body]
+        line = json.dumps([*fields, before], separators=(",", ":"))
+        assert (e.previous, e.hash) == (before, hashlib.sha256(line.encode()).hexdigest())
+        before = e.hash
+    assert len(json.loads(next(iter(history.entries())).body)["id"]) == 32
+    heads = Path(f"{history.journal.database.path}.head").read_text().splitlines()
+    assert heads[-1] == f"12 {before}"
+
+
+def _parts(response) -> list[str]:  # type: ignore[no-untyped-def]
+    async def collect() -> list[str]:
+        return [part async for part in response.body_iterator]
+
+    return asyncio.run(collect())
+
+
+def _read(response) -> str:  # type: ignore[no-untyped-def]
+    return "".join(_parts(response))

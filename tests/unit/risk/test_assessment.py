@@ -1,0 +1,84 @@
+"""A whole look at risk: every table is the measure that it names, on the right files."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from understudy import Refused
+from understudy.risk.assessment import assess_risk
+from understudy.risk.identification import identification_risk
+from understudy.risk.topcoding import topcoding_risk
+
+
+def file(seed):
+    rng = np.random.default_rng(seed)
+    return pl.DataFrame(
+        {
+            "g": np.repeat(["a", "b", "c"], 20),
+            "h": np.tile([0, 1], 30),
+            "y": np.round(rng.lognormal(3, 0.4, 60)),
+        }
+    )
+
+
+ARGUMENTS = {"known": [["g"], ["g", "h"]], "target": ["y"], "radius": 0.3}
+
+
+def test_every_part_is_the_measure_on_its_own():
+    data, made, base = file(1), [file(2), file(3)], [file(4)]
+    found = assess_risk(
+        data, made, baseline=base, topcode=0.1, threshold=0.4, rise=0.1, **ARGUMENTS
+    )
+    ask = {"target": "y", "radius": 0.3}
+    for known in (("g",), ("g", "h")):
+        risks = found.risks[known]
+        assert list(risks) == ["Data", "Synthetic", "Baseline", "Topcoded"]
+        expected = [
+            identification_risk(data, files, known=list(known), **ask)
+            for files in (None, made, base)
+        ]
+        expected.append(topcoding_risk(data, known=list(known), share=0.1, **ask)[0])
+        for ours, theirs in zip(risks.values(), expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    assert found.main is found.risks["g",]
+    assert found.profile.height == 8
+    row = found.profile.filter(known="g, h", release="Synthetic").row(0, named=True)
+    risk = found.risks["g", "h"]["Synthetic"]
+    assert (row["records"], row["mean"], row["maximum"]) == (60, risk.mean(), risk.max())
+    assert row["share_above"] == (risk > 0.4).mean()
+    quartiles = np.quantile(risk, [0.25, 0.75])
+    assert row["iqr"] == pytest.approx(quartiles[1] - quartiles[0])
+    rise = found.main["Synthetic"] - found.main["Baseline"]
+    assert found.moles.count == (rise >= 0.1).sum() > 0
+    assert found.top10["record"][0] == np.argmax(found.main["Data"])
+    assert found.contributions["variable"].to_list() == ["g"]
+    assert found.contributions["mean_with"].item() == found.main["Synthetic"].mean()
+    assert found.notes[0].startswith("Records correspond by order")
+    assert found.notes[-1].startswith("Whack-a-mole: ")
+
+
+def test_what_was_not_asked_for_is_not_there():
+    alone = assess_risk(file(1), known=[[]], target=["y"])
+    assert list(alone.main) == ["Data"]
+    assert (alone.contributions, alone.moles, alone.notes) == (None, None, ())
+    np.testing.assert_array_equal(
+        alone.main["Data"], identification_risk(file(1), known=[], target="y", radius=0.2)
+    )
+    assert alone.profile["share_above"].item() == (alone.main["Data"] > 0.5).mean()
+    only_made = assess_risk(file(1), [file(2)], **ARGUMENTS)
+    assert only_made.moles is None
+    assert only_made.notes == (
+        "Records correspond by order of rows (the known variables agree row by row).",
+    )
+    data_only = assess_risk(file(1), **ARGUMENTS)
+    assert data_only.contributions["mean_with"].item() == data_only.main["Data"].mean()
+
+
+def test_bad_questions_are_refused():
+    with pytest.raises(Refused, match="Name the sensitive variable"):
+        assess_risk(file(1), known=[["g"]], target=[])
+    two = file(1).with_columns(z=pl.col("y") + 1)
+    with pytest.raises(Refused, match="one target"):
+        assess_risk(two, known=[["g"]], target=["y", "z"], topcode=0.1)
