@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -81,3 +82,49 @@ def test_a_measure_of_ones_own(tmp_path: Path) -> None:
     mine = measure_of("mine.py:Alone", tmp_path)
     found = assess_risk(people(), known=[["area"]], target=["pay"], measure=mine)
     assert found.main["Data"].tolist() == [0.0] * 11 + [1.0]
+
+
+RECIPE = """\
+[data]
+path = "people.csv"
+codebook = "codebook.toml"
+
+[synthesis]
+model = "Beta"
+sensitive = "pay"
+publish = ["area"]
+
+[privacy]
+mechanism = "PerturbedHistogram"
+epsilon = 5
+
+[risk]
+known = ["area"]
+measure = "mine.py:Alone"
+"""
+CODEBOOK = """\
+[columns.area]
+type = "categorical"
+levels = ["north", "south", "west"]
+
+[columns.pay]
+role = "sensitive"
+bounds = [0.0, 100.0]
+"""
+
+
+@pytest.mark.any_noise
+def test_a_measure_of_ones_own_in_a_recipe(tmp_path: Path) -> None:
+    people().frame().write_csv(tmp_path / "people.csv")
+    for name, text in (("mine.py", OWN), ("codebook.toml", CODEBOOK), ("release.toml", RECIPE)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    out = us.publish(tmp_path / "release.toml", say=lambda _: None, progress=False)
+    report = (out / "report.html").read_text(encoding="utf-8")
+    assert "<h2>Uniqueness</h2>" in report
+    assert "A record is at risk when it is alone" in report
+    risk = json.loads((out / "evidence.json").read_text(encoding="utf-8"))["risk"]
+    assert risk["profile"][0]["mean"] == pytest.approx(1 / 12)
+    wrong = RECIPE.replace("mine.py:Alone", "alone")
+    (tmp_path / "wrong.toml").write_text(wrong, encoding="utf-8")
+    with pytest.raises(Refused, match="Unknown risk measure `alone`"):
+        us.publish(tmp_path / "wrong.toml", say=lambda _: None, progress=False)
