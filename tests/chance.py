@@ -156,7 +156,7 @@ def seeded_noise() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("understudy.dp.noise._opendp_laplace", stand_in)
         patch.setattr(
-            "understudy.mechanisms.categorical.side_by_side",
+            "understudy.mechanisms.row_counts.side_by_side",
             lambda function, items: [function(item) for item in items],
         )
         yield

@@ -36,6 +36,8 @@ from understudy.tables.statistic import Statistic, parse_statistics
 from understudy.tables.statistics.count import Count
 from understudy.tables.statistics.mean import Mean
 
+__public__ = ("laplace_table",)
+
 Sensitivity = Literal["observed", "declared"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

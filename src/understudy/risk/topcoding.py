@@ -17,6 +17,8 @@ from understudy.risk.correspondence import Data, frame_of, sensitive_values
 from understudy.risk.identification import identification_risk
 from understudy.risk.patterns import Floats, RadiusKind
 
+__public__ = ("topcode", "topcoding_risk")
+
 
 @dataclass(frozen=True)
 class Topcoded:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+__public__ = ("agreement_flags", "discrepancy_steps")
+
 Floats = NDArray[np.float64]
 
 GRID = 1000  # steps on either side of zero

@@ -7,29 +7,27 @@ numbers, so there are no low bits that give the true value away (threat 6).
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import opendp.prelude as dp
 
+from understudy.dp import noise
 from understudy.ledger.epsilon import exact_epsilon
 from understudy.verify.measures import AGREEMENT_SENSITIVITY, DISCREPANCY_SENSITIVITY
+
+__public__ = (
+    "bounded_geometric as bounded_geometric_noise",
+    "geometric as geometric_noise",
+    "laplace as laplace_noise",
+)
 
 dp.enable_features("contrib")
 
 
 def exact_scale(sensitivity: int, micro: int) -> float:
     """The smallest double s such that s * epsilon >= sensitivity exactly."""
-    exact = Fraction(sensitivity) / exact_epsilon(micro)
-    scale = float(exact)
-    # float() rounds to the nearest; step to the first double that is not below.
-    while Fraction(scale) < exact:
-        scale = math.nextafter(scale, math.inf)
-    while Fraction(math.nextafter(scale, 0.0)) >= exact:
-        scale = math.nextafter(scale, 0.0)
-    return scale
+    return noise.exact_scale(sensitivity, exact_epsilon(micro))
 
 
 def geometric_count(count: int, partitions: int, micro: int) -> int:

@@ -19,6 +19,8 @@ from typing import BinaryIO, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+__public__ = ("Task as PartitionTask", "estimate as estimate_partition")
+
 Floats = NDArray[np.float64]
 
 MOST_STEPS = 30

@@ -39,6 +39,8 @@ from understudy.verify.query import (
     Measure,
 )
 
+__public__ = ("plan",)
+
 Floats = NDArray[np.float64]
 
 PLAN_GRID = 100

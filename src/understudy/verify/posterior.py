@@ -29,6 +29,8 @@ from scipy.special import betainc, betaln, ndtr, xlog1py, xlogy
 from understudy.errors import Refused
 from understudy.verify.measures import DISCREPANCY_SENSITIVITY, GRID
 
+__public__ = ("log_likelihood as agreement_loglik", "agreement_posterior", "discrepancy_posterior")
+
 Floats = NDArray[np.float64]
 Noise = Literal["geometric", "laplace"]
 

@@ -39,7 +39,7 @@ def render_page(template: Path, path: Path, context: Mapping[str, Any]) -> Path:
     environment.filters |= {"points": lambda texts: us.Points(tuple(texts)), "paragraphs": _apart}
     text = environment.get_template(template.name).render(**context)
     body, _, footer = text.rpartition("\n---\n")
-    blocks = parts.blocks(body)
+    blocks: list[Any] = parts.blocks(body)
     title = blocks.pop(0).text
     start = next(k for k, block in enumerate(blocks) if isinstance(block, us.Heading))
     summary = [block.text for block in blocks[:start]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,8 @@ import understudy as us
 from understudy_studies.verification.normal import conditions, normal_table
 from understudy_studies.verification.replicate import VerificationDesign
 from understudy_studies.verification.roc import FEWEST, auc, auc_se, scores_of
+
+Noise = Literal["geometric", "laplace"]
 
 Floats = NDArray[np.float64]
 
@@ -59,7 +61,7 @@ def rows_of(found: Sequence[dict[str, Any]], part: str, epsilon: float) -> pl.Da
     rows = pl.concat(
         pl.DataFrame(one[part]).with_columns(replicate=pl.lit(one["replicate"])) for one in found
     ).with_columns(inside=pl.col("distance").abs() <= pl.col("alpha"))
-    noises: tuple[tuple[str, str], ...] = (("median", "laplace"), ("own_median", "geometric"))
+    noises: tuple[tuple[str, Noise], ...] = (("median", "laplace"), ("own_median", "geometric"))
     for column, noise in noises:
         medians = np.empty(len(rows))
         for (m,), places in rows.with_row_index().group_by("M"):
@@ -70,7 +72,7 @@ def rows_of(found: Sequence[dict[str, Any]], part: str, epsilon: float) -> pl.Da
     return rows
 
 
-def posterior_medians(noisy: Floats, partitions: int, epsilon: float, noise: str) -> Floats:
+def posterior_medians(noisy: Floats, partitions: int, epsilon: float, noise: Noise) -> Floats:
     """Medians of r given S^R (V eq. 4), many at once: the exact mixture of Betas on a grid of r,
     its distribution function crossed by a straight line between two points."""
     grid = np.linspace(0.0, 1.0, POINTS)
