@@ -190,14 +190,14 @@ def pairs_of(
         top = np.bincount(label, weighted, m)
         bottom = np.bincount(label, weight, m)
         factor = n / np.bincount(label, minlength=m) if partitioning == "equal" else float(m)
-        found = {
+        estimators = {
             "total": (units.n, top.sum(), factor * top),
             "mean": (1, top.sum() / bottom.sum(), top / bottom),
         }
         for synthesis, file in syntheses.items():
             # The variance of the synthetic mean; V prints (1 - n0)/N for (1 - n0/N).
             se = sqrt((1 - n / units.n) * file.variance / n)
-            for estimand, (scale, full, estimates) in found.items():
+            for estimand, (scale, full, estimates) in estimators.items():
                 centre, tau = (scale * file.mean, scale * se), np.asarray(estimates, dtype=float)
                 names = (estimand, synthesis, partitioning)
                 pairs.append(Pair(n_k, m, *names, *centre, float(full), tau))

@@ -18,6 +18,7 @@ from understudy_studies.verification.roc import FEWEST, auc, auc_se, scores_of
 Noise = Literal["geometric", "laplace"]
 
 Floats = NDArray[np.float64]
+Noise = Literal["geometric", "laplace"]
 
 KEYS = ["estimand", "synthesis", "partitioning", "interval", "alpha", "n_k", "M"]
 NORMAL = 4  # times as many pairs as the ROC of a population has: they cost less
@@ -56,10 +57,10 @@ def study_tables(
     return tables
 
 
-def rows_of(found: Sequence[dict[str, Any]], part: str, epsilon: float) -> pl.DataFrame:
+def rows_of(results: Sequence[dict[str, Any]], part: str, epsilon: float) -> pl.DataFrame:
     """All repeats' answers with `inside` (Q of V §4) and posterior medians under both noises."""
     rows = pl.concat(
-        pl.DataFrame(one[part]).with_columns(replicate=pl.lit(one["replicate"])) for one in found
+        pl.DataFrame(one[part]).with_columns(replicate=pl.lit(one["replicate"])) for one in results
     ).with_columns(inside=pl.col("distance").abs() <= pl.col("alpha"))
     noises: tuple[tuple[str, Noise], ...] = (("median", "laplace"), ("own_median", "geometric"))
     for column, noise in noises:
@@ -113,7 +114,7 @@ def auc_table(rows: pl.DataFrame) -> pl.DataFrame:
     posterior median and of the probability to be inside. With hardly any pair inside, or outside,
     there is nothing to tell, and no AUC.
     """
-    found = []
+    lines = []
     for key, part in rows.filter(interval="adjusted").group_by(KEYS, maintain_order=True):
         inside = part["inside"].to_numpy()
         scores = scores_of(part)
@@ -124,5 +125,5 @@ def auc_table(rows: pl.DataFrame) -> pl.DataFrame:
             numbers[name] = area
             numbers[f"{name}_se"] = None if area is None else auc_se(area, inside)
         chance = {"pairs": len(part), "inside": float(inside.mean())}
-        found.append(dict(zip(KEYS, key, strict=True)) | chance | numbers)
-    return pl.DataFrame(found, infer_schema_length=None)
+        lines.append(dict(zip(KEYS, key, strict=True)) | chance | numbers)
+    return pl.DataFrame(lines, infer_schema_length=None)
