@@ -11,7 +11,7 @@ from understudy.report.plain import finite
 PROMISES = {
     "formal": "a formal privacy claim",
     "asymptotic": "an asymptotic privacy claim",
-    "local": "a local figure, which is no guarantee",
+    "local": "a local figure, which is not a guarantee",
 }
 
 
