@@ -167,6 +167,7 @@ def test_summaries_against_independent_ones() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.any_noise
 @pytest.mark.timeout(3600)
 def test_the_paper_holds_up(tmp_path: Path) -> None:
     """Issue 3: bounds, counts and the utility of ReferenceCensored over 40 replicates."""
