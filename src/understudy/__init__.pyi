@@ -111,17 +111,17 @@ from understudy.utility.estimates import compare as compare
 from understudy.utility.interval_overlap import interval_overlap as interval_overlap
 from understudy.utility.propensity import propensity_score as propensity_score
 from understudy.verify.client import Client as Client
-from understudy.verify.measures import agreement_flags as agreement_flags
-from understudy.verify.measures import discrepancy_steps as discrepancy_steps
-from understudy.verify.noise import bounded_geometric as bounded_geometric_noise
+from understudy.verify.measures.agreement import agreement_flags as agreement_flags
+from understudy.verify.measures.agreement import agreement_posterior as agreement_posterior
+from understudy.verify.measures.agreement import log_likelihood as agreement_loglik
+from understudy.verify.measures.discrepancy import GRID as DISCREPANCY_GRID
+from understudy.verify.measures.discrepancy import discrepancy_posterior as discrepancy_posterior
+from understudy.verify.measures.discrepancy import discrepancy_steps as discrepancy_steps
 from understudy.verify.noise import geometric as geometric_noise
 from understudy.verify.noise import laplace as laplace_noise
 from understudy.verify.partition_fit import Task as PartitionTask
 from understudy.verify.partition_fit import estimate as estimate_partition
 from understudy.verify.planner import plan as plan
-from understudy.verify.posterior import agreement_posterior as agreement_posterior
-from understudy.verify.posterior import discrepancy_posterior as discrepancy_posterior
-from understudy.verify.posterior import log_likelihood as agreement_loglik
 from understudy.version import __version__ as __version__
 
 __all__ = [
@@ -138,6 +138,7 @@ __all__ = [
     "Column",
     "ConstantWeight",
     "CrossTable",
+    "DISCREPANCY_GRID",
     "Density",
     "Design",
     "FBP",
@@ -184,7 +185,6 @@ __all__ = [
     "agreement_loglik",
     "agreement_posterior",
     "bootstrap_intervals",
-    "bounded_geometric_noise",
     "categories_of",
     "combine_estimates",
     "compare",

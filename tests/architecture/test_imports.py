@@ -84,7 +84,7 @@ def test_imports_follow_the_arrows(path: Path) -> None:
 
 def test_the_server_knows_no_jax_and_no_seeded_chance() -> None:
     seen: set[str] = set()
-    rooms = [p for room in ("verify", "web", "ledger") for p in (SOURCE / room).glob("*.py")]
+    rooms = [p for room in ("verify", "web", "ledger") for p in (SOURCE / room).rglob("*.py")]
     todo = {"understudy." + ".".join(p.relative_to(SOURCE).with_suffix("").parts) for p in rooms}
     assert todo
     while todo:

@@ -260,7 +260,7 @@ def _column(survey: Survey, name: str, declared: bool) -> tuple[Floats, tuple[fl
     if column is None or column.bounds is None or not column.declared("bounds"):
         raise Refused(
             f"A formal Laplace table needs declared bounds of `{name}`; give them in the codebook, "
-            "or use sensitivity='observed', which is no guarantee."
+            "or use sensitivity='observed', which is not a guarantee."
         )
     return np.clip(numbers, *column.bounds), column.bounds
 

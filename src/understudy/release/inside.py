@@ -25,6 +25,7 @@ from understudy.publication import Publication
 from understudy.release.mixed import Given, mixed_for
 from understudy.release.parts import own_files
 from understudy.release.recipe import Recipe
+from understudy.risk.measure import measure_of
 from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.file_format import format_of
 from understudy.survey.read import read_survey
@@ -251,6 +252,8 @@ def _check_columns(recipe: Recipe, narrowed: Survey) -> None:
     """Statistics and formulas must be possible with the published columns alone."""
     for text in recipe.tables.statistics:
         parse_statistic(text, narrowed.columns, recipe.folder)
+    if recipe.risk is not None:
+        measure_of(recipe.risk.measure, recipe.folder)
     for name in (*recipe.tables.by, *(n for names in recipe.known for n in names)):
         if name not in narrowed.columns:
             raise UnknownName("published column", name, narrowed.columns)
@@ -275,6 +278,7 @@ def _own_files(recipe: Recipe) -> list[str]:
     """The steward's own files decide the bytes too."""
     named = [recipe.model.name, recipe.mechanism.name]
     named += [recipe.data.format or "", *recipe.output.formats, *recipe.tables.statistics]
+    named += [recipe.risk.measure] if recipe.risk is not None else []
     for step in recipe.given:
         named += [step.model.name, step.mechanism.name]
     files = [recipe.folder / file for name in named for file in own_files(name)]

@@ -29,6 +29,7 @@ from understudy.release.stages import Say, workspace
 from understudy.report.evidence import gather
 from understudy.report.internal import internal_page
 from understudy.report.material import Material, RiskSettings
+from understudy.risk.measure import measure_of
 from understudy.survey.engine import connection
 from understudy.tables.tabulate import tabulate
 
@@ -140,7 +141,9 @@ def _write_evidence(
     recipe = inside.recipe
     risk = None
     if recipe.risk is not None and inside.numeric:
-        risk = RiskSettings(recipe.known, inside.numeric, recipe.risk.radius, recipe.risk.threshold)
+        asked = recipe.risk
+        measure = measure_of(asked.measure, recipe.folder)
+        risk = RiskSettings(recipe.known, inside.numeric, asked.radius, asked.threshold, measure)
     material = Material(
         title=inside.title,
         model=str(recipe.model),

@@ -120,6 +120,7 @@ class Risk:
     ]
     radius: Annotated[float, "Values within this relative distance are as good."] = 0.2
     threshold: Annotated[float, "Risks above it are counted."] = 0.5
+    measure: Annotated[str, "Name of a risk measure, or `mine.py:Mine`."] = "identification"
 
     @property
     def known_sets(self) -> tuple[tuple[str, ...], ...]:

@@ -228,7 +228,8 @@ def write_study(
     def picture(name: str, caption: str, alt: str = "") -> us.Picture:
         return us.Picture(out / f"{name}.svg", alt or caption, caption)
 
-    known = {"tables": tables, "picture": picture, "grid": grid, "version": us.__version__}
+    known = {"tables": tables, "picture": picture, "grid": grid, "version": us.__version__,
+             "small": small}  # fmt: skip
     template = _folder(study) / "page.md.j2"
     return render_page(template, out / "study.html", {**known, **context}, SMALL if small else "")
 

@@ -16,7 +16,6 @@ from verification_samples import make_query
 from understudy.errors import Refused, UnknownName
 from understudy.ledger import journal
 from understudy.ledger.accounts import add_user, list_users, set_active
-from understudy.ledger.csv_export import ledger_csv, totals_csv
 from understudy.ledger.ledger import Ledger, Reservation
 from understudy.ledger.views import (
     Account,
@@ -30,6 +29,7 @@ from understudy.ledger.views import (
     lines,
     totals,
 )
+from understudy.web.ledger_csv import ledger_csv, totals_csv
 
 FIRST, SECOND = "ab" * 32, "cd" * 32
 

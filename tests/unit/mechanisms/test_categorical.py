@@ -182,7 +182,8 @@ def test_cell_proportions_are_combined_as_in_the_report():
     mean, between = np.mean(shares), np.var(shares, ddof=1)
     within = np.mean([p * (1 - p) / (n - 1) for p in shares])  # Taylor divides by n - 1, M by n
     total = between / m + within
-    degrees = (m - 1) * (1 + m * within / between) ** 2
+    # M's degrees of freedom, with those of the sampling variance itself (docs/decisions/014)
+    degrees = total**2 / ((between / m) ** 2 / (m - 1) + within**2 / (n - 1))
     assert found["estimate"][0] == pytest.approx(mean)
     assert found["se"][0] == pytest.approx(math.sqrt(total))
     assert found["df"][0] == pytest.approx(degrees)
@@ -206,7 +207,7 @@ def test_large_results_lie_on_disk(monkeypatch):
     result = synthesize(survey(), MODEL, Unweighted(), 1, 5)
     in_memory = result.tables[0].records()
     assert result.datasets[0].frame().equals(in_memory)
-    assert "parquet" in str(result.datasets[0].raw.get_name()).lower()
+    assert "read_parquet" in repr(result.datasets[0].raw)
 
 
 @pytest.mark.usefixtures("stand_in_noise")

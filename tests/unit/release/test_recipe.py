@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import understudy as us
 from understudy.errors import Refused
 from understudy.release.recipe import RecipeRefused, parse_recipe, read_recipe
 
+HERE = Path("here")
 GOOD = """\
 [data]
 path = "sdr.parquet"
@@ -112,3 +114,32 @@ def test_where_the_bundle_goes_does_not_decide_what_is_in_it() -> None:
     two = parse_recipe(GOOD + '\n[output]\nfolder = "b"\n', Path("y"))
     assert one.canonical() == two.canonical()
     assert one.canonical() != parse_recipe(GOOD.replace("10.8", "3"), Path("x")).canonical()
+
+
+@pytest.mark.parametrize("name", ["weighted", "WEIGHTED", "Weighted"])
+def test_upper_and_lower_case_do_not_matter(name: str) -> None:
+    recipe = parse_recipe(GOOD.replace('"Weighted"', f'"{name}"').replace('"FBS"', '"fbs"'), HERE)
+    assert recipe.mechanism.cls is us.Weighted
+    assert recipe.mechanism.name == "Weighted"
+    assert recipe.model.cls is us.FBS
+
+
+@pytest.mark.parametrize("name", ["weigthed", "wieghted", "nweighted", "weightedd"])
+def test_a_suggestion_never_lowers_protection(name: str) -> None:
+    """Weighted and Unweighted are near; of two such names the one that claims more is offered."""
+    (said,) = mistakes(GOOD.replace('"Weighted"', f'"{name}"').replace("epsilon = 10.8", ""))
+    assert "did you mean `Unweighted`" not in said
+    assert "did you mean `Weighted" in said
+
+
+def test_own_keys_of_another_class_are_named() -> None:
+    told = mistakes(GOOD.replace("epsilon = 10.8", "bins = 3").replace("datasets = 3", "prior = 1"))
+    assert "`prior` belongs to Multinomial" in told[0]
+    assert "`bins` belongs to PerturbedHistogram or ReferenceCensored" in told[1]
+
+
+def test_what_a_class_refuses_is_told_with_its_line() -> None:
+    told = mistakes(GOOD.replace("epsilon = 10.8", "epsilon = 3\nbound = 1"))
+    assert told == [
+        "release.toml:17: Give `epsilon` (over all data sets) or `bound` (per draw), not both."
+    ]

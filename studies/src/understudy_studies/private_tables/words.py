@@ -69,7 +69,7 @@ def summary(tables: Tables, replicates: int, n: int) -> tuple[str, ...]:
     if ours and beside:
         texts.append(
             "A formal promise at epsilon 3 (ReferenceCensored, blank) costs "
-            f"{100 * (ours['rmse_ratio_16'] / beside['rmse_ratio_16'] - 1):.0f} % more error in "
+            f"{round(100 * (ours['rmse_ratio_16'] / beside['rmse_ratio_16'] - 1))} % more error in "
             "mean salaries than the asymptotic one at 10.8, with FBS."
         )
     return tuple(texts)

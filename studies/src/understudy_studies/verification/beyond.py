@@ -36,7 +36,7 @@ def median_and_slope(
     numbers = {}
     for name, (used, kind, levels) in tasks.items():
         full, *parts = (
-            us.estimate_partition(us.PartitionTask(kind, columns[:used, kept], levels=levels))  # type: ignore[arg-type]
+            us.estimate_partition(us.PartitionTask(kind, columns[:used, kept], levels=levels))
             for kept in [np.full(len(x), True), *(label == k for k in range(m))]
         )
         numbers[name] = (*centres[name], full, np.array(parts))

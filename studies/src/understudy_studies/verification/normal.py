@@ -56,7 +56,8 @@ def normal_table(
             whole, parts = normal_pairs(m, ratio, pairs, rng)
             bound = CLIP * sqrt(m)
             steps = us.discrepancy_steps(parts, 0.0, bound).sum(axis=1)
-            near = -np.abs(np.array(us.geometric_noise(micro)(steps.tolist()), dtype=np.float64))
+            drawn = us.geometric_noise(2 * us.DISCREPANCY_GRID, micro)(steps)
+            near = -np.abs(np.array(drawn, dtype=np.float64))
             about: dict[str, Any] = {
                 "M": m,
                 "ratio": ratio,
@@ -66,9 +67,7 @@ def normal_table(
             for alpha in ALPHAS:
                 inside = np.abs(whole) <= alpha
                 counts = us.agreement_flags(parts, 0.0, sqrt(m) * alpha).sum(axis=1)
-                noisy = np.array(
-                    us.bounded_geometric_noise(micro, m)(counts.tolist()), dtype=np.float64
-                )
+                noisy = np.array(us.geometric_noise(1, micro, (0, m))(counts), dtype=np.float64)
                 row = about | {"alpha": alpha, "inside": float(inside.mean())}
                 for name, score in (("discrepancy", near), ("agreement", noisy)):
                     area = auc(score, inside)

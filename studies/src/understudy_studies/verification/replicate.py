@@ -123,7 +123,9 @@ def answers(
     rows: list[dict[str, Any]] = []
     for pair in pairs:
         sums = [_steps(pair, clip) for clip in (CLIP, *clips)]
-        noisy, *others = (int(number) for number in us.geometric_noise(micro)(sums))
+        noisy, *others = (
+            int(number) for number in us.geometric_noise(2 * us.DISCREPANCY_GRID, micro)(sums)
+        )
         for interval in INTERVALS:
             gamma = sqrt(pair.partitions) if interval == "adjusted" else 1.0
             for alpha in design.alphas:
@@ -156,11 +158,11 @@ def _steps(pair: Pair, clip: float) -> int:
 
 def _with_noise(columns: Columns, micro: int) -> Columns:
     """Laplace noise (V) and bounded geometric noise (ours) on every count."""
-    columns["laplace"] = list(us.laplace_noise(micro)([float(count) for count in columns["count"]]))
+    columns["laplace"] = list(us.laplace_noise(1, micro)(columns["count"]))
     counts, sizes = np.array(columns["count"]), np.array(columns["M"])
     noisy = np.empty(len(counts), dtype=np.int64)
     for m in np.unique(sizes):
-        noisy[sizes == m] = us.bounded_geometric_noise(micro, int(m))(counts[sizes == m].tolist())
+        noisy[sizes == m] = us.geometric_noise(1, micro, (0, int(m)))(counts[sizes == m])
     columns["geometric"] = noisy.tolist()
     return columns
 

@@ -15,8 +15,6 @@ from understudy_studies.verification.normal import conditions, normal_table
 from understudy_studies.verification.replicate import VerificationDesign
 from understudy_studies.verification.roc import FEWEST, auc, auc_se, scores_of
 
-Noise = Literal["geometric", "laplace"]
-
 Floats = NDArray[np.float64]
 Noise = Literal["geometric", "laplace"]
 
