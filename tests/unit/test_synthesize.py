@@ -106,6 +106,7 @@ MECHANISMS: list[tuple[str, Any, str, float | None]] = [
 ]
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 @pytest.mark.parametrize(
     ("make", "kind", "epsilon"), [row[1:] for row in MECHANISMS], ids=[r[0] for r in MECHANISMS]
 )

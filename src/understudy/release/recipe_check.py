@@ -176,9 +176,8 @@ def _mechanism(
         except Refused as refusal:
             checked.add(section, key, str(refusal))
     if cls is None:
-        if name is None:
-            meaning = general["mechanism"].meaning
-            checked.add(section, None, f"[{section}] lacks `mechanism`: {meaning}")
+        written = {"mechanism": name} if "mechanism" in values else {}
+        _values(checked, section, written, general)  # missing, or not a text
         return None
     if not issubclass(cls, contract):
         known = [own for own, one in all_mechanisms().items() if issubclass(one, contract)]

@@ -74,6 +74,10 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
     [
         ("[data]", "[dat]", "The section [data] is missing."),
         ('path = "sdr.parquet"', "path = 3", "`path` must be a text in quotes."),
+        ('mechanism = "Weighted"', "mechanism = 3", "`mechanism` must be a text in quotes."),
+        ('mechanism = "Weighted"', 'mechanism = ""', "`mechanism` must be a text in quotes."),
+        ('mechanism = "Weighted"\n', "", "[privacy] lacks `mechanism`"),
+        ('model = "FBS"', "model = 3", "`model` must be a text in quotes."),
         ("epsilon = 10.8", "epsilon = nan", "`epsilon` must be a finite number."),
         ("epsilon = 10.8", "epsilon = true", "`epsilon` must be a finite number."),
         ("epsilon = 10.8", "order = 2", "`order` belongs to Marginals"),
