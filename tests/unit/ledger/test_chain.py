@@ -13,7 +13,7 @@ import pytest
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.accounts import add_user, list_users, set_active
 from understudy.ledger.chain import BrokenLedger, Head, HeadFile
-from understudy.ledger.database import SqliteDatabase
+from understudy.ledger.database import PostgresDatabase, SqliteDatabase
 from understudy.ledger.ledger import Ledger
 
 FIVE, SIX = Head(5, "5" * 64), Head(6, "6" * 64)
@@ -33,10 +33,8 @@ def test_the_head_only_goes_forward_and_has_one_hash(tmp_path: Path) -> None:
     assert file.path.stat().st_mode & 0o777 == 0o600
 
 
-def lowest_unused_descriptor() -> int:
-    descriptor = os.open(os.devnull, os.O_RDONLY)
-    os.close(descriptor)
-    return descriptor
+def descriptors() -> int:
+    return len(os.listdir("/dev/fd"))
 
 
 def test_heads_reach_the_disk_and_so_does_a_new_file_s_name(
@@ -48,12 +46,12 @@ def test_heads_reach_the_disk_and_so_does_a_new_file_s_name(
         os, "fsync", lambda f: (synced.append(stat.S_ISDIR(os.fstat(f).st_mode)), real(f))
     )
     file = HeadFile(tmp_path / "head")
-    unused = lowest_unused_descriptor()
+    before = descriptors()
     file.advance(FIVE)
     assert synced == [False, True]  # the file, then the folder that it is new in
     file.advance(SIX)
     assert synced == [False, True, False]
-    assert lowest_unused_descriptor() == unused
+    assert descriptors() == before
 
 
 def test_a_torn_line_is_closed_before_the_next(tmp_path: Path) -> None:
@@ -105,6 +103,33 @@ def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     connection.close()
+
+
+def test_a_commit_waits_for_the_disk_whatever_the_role_says(postgres: str) -> None:
+    database = PostgresDatabase(f"{postgres}&options=-c%20synchronous_commit%3Doff")
+    connection = database._connections.get()
+    assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
+    database.close()
+    assert connection.closed
+
+
+def test_without_a_head_file_only_the_opening_entry_is_believed(tmp_path: Path) -> None:
+    place, head = tmp_path / "ledger.db", tmp_path / "ledger.db.head"
+    Ledger(place).close()
+    head.unlink()  # as if the power had failed between the commit and the file
+    with Ledger(place) as ledger:
+        assert head.read_text().startswith("1 ")
+        ledger.add_dataset("ab" * 32, "survey", "1")
+    head.unlink()
+    with pytest.raises(BrokenLedger, match="is missing"):
+        Ledger(place)
+
+
+def test_an_entry_holds_no_number_that_json_lacks(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        with pytest.raises(ValueError, match="JSON compliant"), ledger.journal.write() as run:
+            ledger.journal.append(run, "release", body={"answer": float("nan")})
+        assert [entry.kind for entry in ledger.entries()] == ["open"]
 
 
 def test_only_known_users_are_shut_out(tmp_path: Path) -> None:

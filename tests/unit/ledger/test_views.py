@@ -179,3 +179,15 @@ def _parts(response) -> list[str]:  # type: ignore[no-untyped-def]
 
 def _read(response) -> str:  # type: ignore[no-untyped-def]
     return "".join(_parts(response))
+
+
+def test_totals_come_by_user_and_name_and_not_by_fingerprint(history: Ledger) -> None:
+    history.record_spending(SECOND, "0.1", "a release")
+    history.reserve("ann", SECOND, make_query(epsilon="0.125"))
+    assert FIRST < SECOND  # and so `survey` would come before `census`
+    assert [(total.user, total.dataset) for total in totals(history)] == [
+        (None, "census"),
+        (None, "survey"),
+        ("ann", "census"),
+        ("ann", "survey"),
+    ]
