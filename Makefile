@@ -3,16 +3,25 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO := $(VENV)/.demo-installed
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo check test test-slow test-portable lint bench reference clean components mutants fresh
 
 $(STAMP): pyproject.toml studies/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip setuptools
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]" -e studies
-	touch $(STAMP)
+	$(INSTALL) pip setuptools
+	$(INSTALL) -e ".[all,dev]" -e studies
+	touch $(STAMP) $(DEMO)
 
-demo: $(STAMP)
+# The demonstration asks a server one question, so it needs the extra `server` and nothing else.
+$(DEMO): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) pip setuptools
+	$(INSTALL) -e ".[server]"
+	touch $(DEMO)
+
+demo: $(DEMO)
 	$(BIN)/understudy demo
 
 components:

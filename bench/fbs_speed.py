@@ -27,7 +27,7 @@ import understudy as us
 from understudy.demo.doctorates import doctorates
 from understudy.fitting.moments import sample_exactly, weighted_moments
 from understudy.fitting.nuts import Settings
-from understudy.mechanisms.unweighted import Weighted
+from understudy.mechanisms.weighted import Weighted
 from understudy.models.density import density_of
 from understudy.models.normal_sample import FBS
 from understudy.synthesis import synthesize

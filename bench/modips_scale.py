@@ -23,7 +23,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from understudy.mechanisms.categorical import synthesize_categorical
 from understudy.mechanisms.marginals import Marginals, marginal_counts
 from understudy.mechanisms.modips import Modips
 from understudy.models.multinomial import Multinomial
@@ -31,6 +30,7 @@ from understudy.survey.acs_pums import VARIABLES, acs_codebook
 from understudy.survey.codebook import Codebook
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
+from understudy.synthesis import synthesize
 from understudy.tables.cross_table import CrossTable, categories_of, cross_tabulate
 from understudy_studies.acs_modips.population import (
     TWELVE,
@@ -117,7 +117,7 @@ def writing(survey: Survey, path: Path) -> list[str]:
     frame = pl.read_parquet(path)
     once, _ = best(lambda: frame.write_parquet(path.with_name("copy.parquet")))
     start = time.perf_counter()
-    result = synthesize_categorical(survey, Multinomial(VARIABLES), Modips(10.0), DATASETS)
+    result = synthesize(survey, Multinomial(VARIABLES), Modips(10.0), DATASETS)
     print(f"a release of 5 files with OpenDP's noise: {time.perf_counter() - start:.1f} s")
 
     def write() -> None:
@@ -133,12 +133,12 @@ def pairs_of_twelve(table: CrossTable, codebook: Codebook) -> list[str]:
     twelve = margin_of(table, TWELVE)
     survey = Survey(twelve.records(), codebook=codebook.only(list(TWELVE)))
     start = time.perf_counter()
-    made = synthesize_categorical(survey, Multinomial(TWELVE), Marginals(1.0))
+    made = synthesize(survey, Multinomial(TWELVE), Marginals(1.0))
     wall = time.perf_counter() - start
     missed = told("Marginals, epsilon 1, s", wall, 300)
     distance = total_variation(twelve, made.tables[0])
     missed += told(f"Marginals ({made.claim.kind}), mean total variation", distance, 0.01)
-    modips = synthesize_categorical(survey, Multinomial(TWELVE), Modips(1.0), DATASETS)
+    modips = synthesize(survey, Multinomial(TWELVE), Modips(1.0), DATASETS)
     distances = [total_variation(twelve, one) for one in modips.tables]
     print(f"  MODIPS ({modips.claim.kind}), m = 5, K = {twelve.cells:,}: {np.mean(distances):.4f}")
     return missed

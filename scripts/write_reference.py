@@ -1,19 +1,25 @@
-"""Write docs/recipe.md and docs/commands.md from the code: `python scripts/write_reference.py`.
+"""Write what derives from the code: docs/recipe.md, docs/commands.md and the public names with
+their types, src/understudy/__init__.pyi. Run `python scripts/write_reference.py`.
 
 A test compares the files with what this script would write.
 """
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
 import typer.main
 
 from understudy.cli.main import app
-from understudy.release.recipe_keys import MECHANISM_KEYS, MODEL_KEYS, SECTIONS, Key
+from understudy.declarations import Setting, settings_of
+from understudy.release.parts import all_mechanisms, all_models, model_settings
+from understudy.release.recipe_sections import REQUIRED, SECTIONS
+from understudy.release.recipe_values import kind_of
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "understudy"
 
 
 def recipe_page() -> str:
@@ -26,14 +32,17 @@ def recipe_page() -> str:
         "",
     ]
     for section, keys in SECTIONS.items():
-        needed = section in ("data", "synthesis", "privacy")
-        lines += [f"## [{section}]{'' if needed else ' (optional)'}", "", *_keys(keys), ""]
+        needed = section in REQUIRED
+        heading = f"## [{section}]{'' if needed else ' (optional)'}"
+        lines += [heading, "", *_keys(settings_of(keys)), ""]
         if section == "synthesis":
             lines += ["Further keys, by model:", ""]
-            lines += _owners(MODEL_KEYS)
+            models = all_models().items()
+            lines += _owners({name: model_settings(cls) for name, cls in models})
         if section == "privacy":
             lines += ["Further keys, by mechanism:", ""]
-            lines += _owners(MECHANISM_KEYS)
+            mechanisms = all_mechanisms().items()
+            lines += _owners({name: settings_of(cls) for name, cls in mechanisms})
     lines += [
         '## [[given]] (optional, after model = "Multinomial")',
         "",
@@ -89,18 +98,19 @@ def _parameter(one: Any) -> str:
     return f"| {name} | {_cell(getattr(one, 'help', '') or '')}{_cell(shown)} |"
 
 
-def _keys(keys: dict[str, Key]) -> list[str]:
+def _keys(keys: dict[str, Setting]) -> list[str]:
     rows = ["| key | kind | meaning |", "|---|---|---|"]
     for name, key in keys.items():
-        words = key.words + (" Required." if key.required else "")
-        if key.default not in (None, ()):
+        words = key.meaning + (" Required." if key.required else "")
+        if key.default not in (None, (), ""):
             default = str(key.default).lower() if isinstance(key.default, bool) else key.default
+            default = f"{default:.3g}" if isinstance(default, float) else default
             words += f" Default: {default}."
-        rows.append(f"| `{name}` | {key.kind} | {_cell(words)} |")
+        rows.append(f"| `{name}` | {kind_of(key)} | {_cell(words)} |")
     return rows
 
 
-def _owners(table: dict[str, dict[str, Key]]) -> list[str]:
+def _owners(table: dict[str, dict[str, Setting]]) -> list[str]:
     lines = []
     for owner, keys in table.items():
         lines += [f"### {owner}", ""]
@@ -112,8 +122,36 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-PAGES = {"recipe.md": recipe_page, "commands.md": commands_page}
+def public_names() -> str:
+    """The stub of the package: every public name, from where it lives, under its public name."""
+    names = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = ".".join(("understudy", *path.relative_to(SOURCE).with_suffix("").parts))
+        for said in _said_public(path):
+            own_name, _, public = said.partition(" as ")
+            names[public or own_name] = (module, own_name)
+    for cls in (*all_models().values(), *all_mechanisms().values()):
+        names[cls.__name__] = (cls.__module__, cls.__name__)
+    lines = [f"from {home} import {own} as {name}" for name, (home, own) in names.items()]
+    heading = "# Written from the code by scripts/write_reference.py.\n# ruff: noqa: RUF022"
+    listed = [f'    "{name}",' for name in sorted(names)]
+    return "\n".join([heading, *sorted(lines), "", "__all__ = [", *listed, "]", ""])
+
+
+def _said_public(path: Path) -> tuple[str, ...]:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if any(isinstance(one, ast.Name) and one.id == "__public__" for one in targets):
+            return tuple(ast.literal_eval(node.value))  # type: ignore[attr-defined]
+    return ()
+
+
+PAGES = {
+    "docs/recipe.md": recipe_page,
+    "docs/commands.md": commands_page,
+    "src/understudy/__init__.pyi": public_names,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
-        (DOCS / name).write_text(page(), encoding="utf-8")
+        (ROOT / name).write_text(page(), encoding="utf-8")

@@ -156,7 +156,7 @@ def seeded_noise() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("understudy.dp.noise._opendp_laplace", stand_in)
         patch.setattr(
-            "understudy.mechanisms.categorical.side_by_side",
+            "understudy.mechanisms.row_counts.side_by_side",
             lambda function, items: [function(item) for item in items],
         )
         yield
@@ -179,27 +179,19 @@ def seeded_answers() -> Iterator[None]:
         share, count = -math.expm1(-1 / scale), np.size(sums)
         return np.asarray(sums) + draw.geometric(share, count) - draw.geometric(share, count)
 
-    def bounded_geometric(micro: int, partitions: int) -> Any:
-        scale = noise.exact_scale(noise.AGREEMENT_SENSITIVITY, micro)
-        return lambda counts: np.clip(two_sided(counts, scale), 0, partitions).tolist()
+    def geometric(sensitivity: int, micro: int, held: tuple[int, int] | None = None) -> Any:
+        scale = noise.exact_scale(sensitivity, micro)
+        low, high = held or (-math.inf, math.inf)
+        return lambda sums: np.clip(two_sided(list(sums), scale), low, high).tolist()
 
-    def geometric(micro: int) -> Any:
-        scale = noise.exact_scale(noise.DISCREPANCY_SENSITIVITY, micro)
-        return lambda sums: two_sided(sums, scale).tolist()
-
-    def laplace(micro: int) -> Any:
-        scale = noise.exact_scale(noise.AGREEMENT_SENSITIVITY, micro)
-        return lambda counts: (np.asarray(counts) + draw.laplace(0, scale, len(counts))).tolist()
+    def laplace(sensitivity: int, micro: int, _held: Any = None) -> Any:
+        scale = noise.exact_scale(sensitivity, micro)
+        return lambda sums: [float(value + draw.laplace(0, scale)) for value in sums]
 
     with pytest.MonkeyPatch.context() as patch:
-        for stand_in in (bounded_geometric, geometric, laplace):
-            original = getattr(noise, stand_in.__name__)
-            for name, module in list(sys.modules.items()):
-                if (
-                    name.startswith("understudy")
-                    and vars(module).get(stand_in.__name__) is original
-                ):
-                    patch.setattr(module, stand_in.__name__, stand_in)
+        for stand_in in (geometric, laplace):
+            patch.setitem(noise.SAMPLERS, stand_in.__name__, stand_in)
+            patch.setattr(noise, stand_in.__name__, stand_in)
         yield
 
 

@@ -19,6 +19,8 @@ from typing import Any, Literal, get_args
 from understudy.claim_text import claim_text
 from understudy.errors import Refused, UnknownName
 
+__public__ = ("Claim",)
+
 Kind = Literal["formal", "asymptotic", "local", "risk"]
 Relation = Literal["blank", "replace", "add-remove"]
 

@@ -85,21 +85,26 @@ class Setting:
     meaning: str
     required: bool
     default: Any  # None where it is required
+    limits: tuple[Any, ...] = ()  # further annotations, such as annotated_types.Interval
 
 
+@cache
 def settings_of(cls: type) -> dict[str, Setting]:
     """The fields of a dataclass that carry a meaning, in their order."""
     hints = get_type_hints(cls, include_extras=True)
     settings = {}
     for field in dataclasses.fields(cls):
         hint = hints[field.name]
-        meanings = [text for text in get_args(hint)[1:] if isinstance(text, str)]
-        if get_origin(hint) is not Annotated or not meanings:
+        notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+        meanings = [note for note in notes if isinstance(note, str)]
+        if not meanings:
             continue
         required = field.default is dataclasses.MISSING
         default = None if required else field.default
-        kind = get_args(hint)[0]
-        settings[field.name] = Setting(field.name, kind, meanings[0], required, default)
+        limits = tuple(note for note in notes if not isinstance(note, str))
+        settings[field.name] = Setting(
+            field.name, get_args(hint)[0], meanings[0], required, default, limits
+        )
     return settings
 
 

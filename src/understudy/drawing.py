@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+__public__ = ("COLOURS", "INTERNAL", "footer as figure_footer", "house_style", "save_figure")
+
 # Okabe and Ito's colours, told apart by colour-blind readers and in print.
 COLOURS = ("#7f7f7f", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 

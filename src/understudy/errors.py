@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+__public__ = ("Refused",)
+
 
 class Refused(ValueError):
     """The request cannot be carried out; the message says why and what to do instead."""

@@ -1,18 +1,20 @@
 """synthesize(): m synthetic surveys, and exactly what they promise.
 
-survey -> model.prepare -> mechanism.release -> model.restore -> surveys with a claim
+outcome: survey -> model.prepare -> mechanism.release -> model.restore -> surveys with a claim
+rows:    survey -> counts -> mechanism.release_rows -> records -> surveys with a claim
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args, overload
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from understudy.claim import Claim
+from understudy.declarations import declared_in
 from understudy.dp.record_bounds import RecordBounds
 from understudy.errors import Refused, UnknownName
 from understudy.fitting.continuation import MOST
@@ -20,17 +22,23 @@ from understudy.fitting.diagnostics import Diagnostics
 from understudy.fitting.fitter import ModelFitter, missing_values, without_missing
 from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
-from understudy.mechanisms.categorical import CategoricalSynthesis, synthesize_categorical
 from understudy.mechanisms.contract import FixedWeights, Generated, Mechanism
-from understudy.models.contract import Model
-from understudy.models.multinomial import Multinomial
-from understudy.survey.codebook import Codebook
-from understudy.survey.survey import Survey
-
-IN_ORDER = (
-    "Records stand in the order of the confidential file, and that order is not covered: publish "
-    "them in another one, unless it says nothing"
+from understudy.mechanisms.row_counts import RowCounts, stored_records
+from understudy.models.contract import Model, OutcomeModel, RowsModel
+from understudy.publication import (
+    Publication,
+    outcome_conditions,
+    rows_codebook,
+    rows_conditions,
+    without_drafted,
 )
+from understudy.survey.design import Design
+from understudy.survey.survey import Survey
+from understudy.tables.cross_table import CrossTable
+
+__public__ = ("Synthesis", "synthesize")
+
+
 Missing = Literal["refuse", "drop", "model"]
 Failed = Literal["refuse", "report"]
 
@@ -39,37 +47,72 @@ Failed = Literal["refuse", "report"]
 class Synthesis:
     """What `synthesize` gives back.
 
-    For publication: `datasets`, `claim` and, where the claim is not of kind `risk`, `draws`, the
-    parameters that each data set was made from. Everything else was computed from the
-    confidential data and stays inside (methods §1).
+    For publication: `datasets`, `claim` and, where the claim is not of kind `risk`, `draws`: the
+    parameters or noisy tables that each data set was made from. Everything else was computed from
+    the confidential data and stays inside (methods §1). What a mechanism without a fit does not
+    have is None; `tables` are the data sets as counts of cells, for models of whole rows; `parts`
+    are the results that a mixed synthesis was made from.
     """
 
     datasets: list[Survey]
     claim: Claim
     draws: list[dict[str, Any]] = field(repr=False)
     record_weights: NDArray[np.float64] = field(repr=False)
-    bounds: RecordBounds = field(repr=False)
-    posterior: Posterior | None = field(repr=False)
-    weights: FixedWeights | None = field(repr=False)
+    bounds: RecordBounds | None = field(default=None, repr=False)
+    posterior: Posterior | None = field(default=None, repr=False)
+    weights: FixedWeights | None = field(default=None, repr=False)
+    tables: list[CrossTable] = field(default_factory=list, repr=False)
+    parts: tuple[Synthesis, ...] = field(default=(), repr=False)
     dropped: int = 0
+    rows_correspond: bool = True  # whether row i of a data set stands for record i
 
     @property
     def record_bounds(self) -> NDArray[np.float64]:
         """Each record's largest |contribution| over the draws of the released fit, (n,)."""
+        if self.bounds is None:
+            raise Refused("Records have bounds where a posterior or a histogram was released.")
         return self.bounds.contribution
 
     @property
     def censored(self) -> int:
         """How many records were clipped at one draw or more."""
-        return self.bounds.censored
+        return 0 if self.bounds is None else self.bounds.censored
 
     @property
     def diagnostics(self) -> Diagnostics | None:
-        """Of the released fit; None for a mechanism without one (PerturbedHistogram)."""
+        """Of the released fit; None for a mechanism without one."""
         return None if self.posterior is None else self.posterior.diagnostics
 
 
-@overload
+@dataclass(frozen=True)
+class FitSettings:
+    """How the posterior is sampled, and what becomes of missing values and failed chains."""
+
+    draws: int = 2000
+    chains: int = 4
+    warmup: int = 500
+    target_acceptance: float = 0.8
+    missing: Missing = "refuse"
+    diagnostics: Failed = "refuse"
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        for value, name, choices in (
+            (self.missing, "missing values", get_args(Missing)),
+            (self.diagnostics, "failed diagnostics", get_args(Failed)),
+        ):
+            if value not in choices:
+                raise UnknownName(f"way with {name}", str(value), choices)
+
+    @property
+    def sampler(self) -> Settings:
+        tolerant = self.diagnostics == "report"
+        return Settings(
+            self.draws, self.chains, self.warmup, self.target_acceptance,
+            most_thinning=2 if tolerant else MOST, tolerant=tolerant,
+        )  # fmt: skip
+
+
 def synthesize(
     survey: Survey,
     model: Model,
@@ -84,30 +127,7 @@ def synthesize(
     missing: Missing = "refuse",
     diagnostics: Failed = "refuse",
     progress: bool | None = None,
-) -> Synthesis: ...
-
-
-@overload
-def synthesize(
-    survey: Survey, model: Multinomial, mechanism: Any, datasets: int = 1, seed: int = 0
-) -> CategoricalSynthesis: ...
-
-
-def synthesize(
-    survey: Survey,
-    model: Model | Multinomial,
-    mechanism: Any,
-    datasets: int = 1,
-    seed: int = 0,
-    *,
-    draws: int = 2000,
-    chains: int = 4,
-    warmup: int = 500,
-    target_acceptance: float = 0.8,
-    missing: Missing = "refuse",
-    diagnostics: Failed = "refuse",
-    progress: bool | None = None,
-) -> Synthesis | CategoricalSynthesis:
+) -> Synthesis:
     """Synthetic versions of a survey: sensitive columns are replaced, public ones kept.
 
     m = `datasets` data sets come from m distinct posterior draws, and `epsilon` of the mechanism
@@ -119,36 +139,66 @@ def synthesize(
     The same seed and version give the same bytes, except under noise from OpenDP, which has no
     seed (PerturbedHistogram, two-stage). Keep the seed of a release secret.
 
-    A Multinomial model goes with Modips, Marginals or Unweighted: its columns are synthesized
-    whole, from a table of counts, and the arguments after `seed` do not concern it.
+    A model of whole rows (Multinomial) is drawn from a table of counts: nothing is fitted, and the
+    arguments after `seed` do not concern it.
     """
-    if isinstance(model, Multinomial):
-        return synthesize_categorical(survey, model, mechanism, datasets, seed)
-    _refuse_arguments(survey, model, mechanism, datasets, seed, draws, missing)
-    if diagnostics not in get_args(Failed):
-        raise UnknownName("way with failed diagnostics", str(diagnostics), get_args(Failed))
-    tolerant = diagnostics == "report"
-    if tolerant and mechanism.has_epsilon:
+    fit = FitSettings(draws, chains, warmup, target_acceptance, missing, diagnostics, progress)
+    return synthesize_for(Publication(), survey, model, mechanism, datasets, seed, fit)
+
+
+def synthesize_for(
+    publication: Publication,
+    survey: Survey,
+    model: Model,
+    mechanism: Mechanism,
+    datasets: int,
+    seed: int,
+    fit: FitSettings,
+) -> Synthesis:
+    """`synthesize`, with a claim that speaks of this publication."""
+    _refuse_arguments(survey, model, mechanism, datasets, seed)
+    _refuse_pair(model, mechanism)
+    if isinstance(model, RowsModel):
+        result = _synthesize_rows(publication, survey, model, mechanism, datasets, seed)
+    elif isinstance(model, OutcomeModel):
+        result = _synthesize_outcome(publication, survey, model, mechanism, datasets, seed, fit)
+    else:
+        raise Refused("A model is one of an outcome (OutcomeModel) or of whole rows (RowsModel).")
+    _check_claim(mechanism, result.claim)
+    return result
+
+
+def _synthesize_outcome(
+    publication: Publication,
+    survey: Survey,
+    model: OutcomeModel,
+    mechanism: Mechanism,
+    datasets: int,
+    seed: int,
+    fit: FitSettings,
+) -> Synthesis:
+    if _whole(fit.draws) and datasets > fit.draws:
+        raise Refused(
+            f"{datasets} data sets need as many distinct draws, and only {fit.draws} are kept; "
+            "raise `draws` or ask for fewer data sets."
+        )
+    if fit.diagnostics == "report" and mechanism.claims != "risk":
         raise Refused(
             "A claim with epsilon rests on diagnostics that pass; diagnostics='report' is for "
             "mechanisms of kind `risk`."
         )
-    settings = Settings(
-        draws, chains, warmup, target_acceptance, most_thinning=2 if tolerant else MOST,
-        tolerant=tolerant,
-    )  # fmt: skip
     model = model.for_survey(survey)
     _refuse_columns(survey, model, mechanism)
-    kept, filled, lacking, dropped = _settle_missing(survey, model, missing)
+    kept, filled, lacking, dropped = _settle_missing(survey, model, fit.missing)
     fitter = ModelFitter(
         model,
         filled,
         model.prepare(filled),
         lacking,
-        settings,
+        fit.sampler,
         seed,
-        _conditions(survey, model, missing),
-        progress,
+        outcome_conditions(survey, model, fit.missing, publication),
+        fit.progress,
     )
     released = mechanism.release(fitter, datasets)
     fitted = released.fitted
@@ -160,13 +210,56 @@ def synthesize(
         released.bounds,
         fitted if isinstance(fitted, Posterior) else None,
         released.weights,
-        dropped,
+        dropped=dropped,
     )
 
 
-def _refuse_arguments(
-    survey: Any, model: Any, mechanism: Any, datasets: Any, seed: Any, draws: Any, missing: Any
-) -> None:
+def _synthesize_rows(
+    publication: Publication,
+    survey: Survey,
+    model: RowsModel,
+    mechanism: Mechanism,
+    datasets: int,
+    seed: int,
+) -> Synthesis:
+    """Whole records from counts; rows come in the order of their cells."""
+    counts = RowCounts(model, survey, seed, rows_conditions(survey, model, publication))
+    released = mechanism.release_rows(counts, datasets)
+    codebook = rows_codebook(survey.codebook, counts.categories)
+    return Synthesis(
+        [Survey(stored_records(table), Design(), codebook) for table in released.tables],
+        released.claim,
+        released.draws,
+        np.ones(counts.occupied.n),
+        tables=released.tables,
+        rows_correspond=False,
+    )
+
+
+def _refuse_pair(model: Model, mechanism: Mechanism) -> None:
+    """Refused where the mechanism does not protect what the model synthesizes."""
+    if model.synthesizes in mechanism.synthesizes:
+        return
+    fitting = declared_in("understudy.mechanisms", Mechanism)
+    names = [name for name, cls in fitting.items() if model.synthesizes in str(cls.synthesizes)]
+    what = {"rows": "whole rows", "outcome": "columns given public ones"}[model.synthesizes]
+    raise Refused(
+        f"{type(model).__name__} synthesizes {what}, and {type(mechanism).__name__} does not; it "
+        f"goes with {', '.join(names)}."
+    )
+
+
+def _check_claim(mechanism: Mechanism, claim: Claim) -> None:
+    """What a mechanism declares decides prices and nonces: its claim must say the same."""
+    declared, said = (mechanism.claims, mechanism.relation), (claim.kind, claim.relation)
+    if declared[0] != said[0] or (claim.kind != "risk" and declared[1] != said[1]):
+        raise Refused(
+            f"{type(mechanism).__name__} declares claims of kind `{declared[0]}` under "
+            f"`{declared[1]}`, and this one is `{said[0]}` under `{said[1]}`; correct the class."
+        )
+
+
+def _refuse_arguments(survey: Any, model: Any, mechanism: Any, datasets: Any, seed: Any) -> None:
     if not isinstance(survey, Survey):
         raise Refused("`survey` must be a Survey; make one with `Survey(frame)` or `read_survey`.")
     if not isinstance(model, Model):
@@ -177,16 +270,9 @@ def _refuse_arguments(
         raise Refused("`datasets` must be a whole number of at least 1.")
     if not _whole(seed) or not 0 <= seed < 2**63:
         raise Refused("`seed` must be a whole number from 0 to 2^63 - 1.")
-    if _whole(draws) and datasets > draws:
-        raise Refused(
-            f"{datasets} data sets need as many distinct draws, and only {draws} are kept; raise "
-            "`draws` or ask for fewer data sets."
-        )
-    if missing not in get_args(Missing):
-        raise UnknownName("way with missing values", str(missing), get_args(Missing))
 
 
-def _refuse_columns(survey: Survey, model: Model, mechanism: Mechanism) -> None:
+def _refuse_columns(survey: Survey, model: OutcomeModel, mechanism: Mechanism) -> None:
     for name in model.sensitive:
         if name not in survey.columns:
             raise UnknownName("sensitive column", name, survey.columns)
@@ -197,12 +283,12 @@ def _refuse_columns(survey: Survey, model: Model, mechanism: Mechanism) -> None:
                 f"Column `{column.name}` is declared sensitive, and the model does not synthesize "
                 "it; model it too, or leave it out of the survey."
             )
-    if model.generates_from_records and mechanism.has_epsilon:
+    if model.generates_from_records and mechanism.claims != "risk":
         raise Refused(
             "This model draws each record's component given its own confidential value, which no "
             "claim with epsilon covers; use assignments='prior', or a mechanism of kind `risk`."
         )
-    if mechanism.formal:
+    if mechanism.claims == "formal":
         drafted = survey.codebook.not_declared(model.rests_on(survey))
         if drafted:
             raise Refused(
@@ -212,7 +298,7 @@ def _refuse_columns(survey: Survey, model: Model, mechanism: Mechanism) -> None:
 
 
 def _settle_missing(
-    survey: Survey, model: Model, missing: Missing
+    survey: Survey, model: OutcomeModel, missing: Missing
 ) -> tuple[Survey, Survey, NDArray[np.bool_], int]:
     """(survey to be published from, survey to be fitted, which values are placeholders, dropped)"""
     lacking = missing_values(survey, model.sensitive)
@@ -243,50 +329,12 @@ def _settle_missing(
     return survey, Survey(filled, survey.design, survey.codebook), lacking, 0
 
 
-def _conditions(survey: Survey, model: Model, missing: Missing) -> tuple[str, ...]:
-    kept = [name for name in survey.columns if name not in model.sensitive]
-    columns = f" and the columns {', '.join(kept)}" if kept else ""
-    conditions = [
-        model.units(survey.codebook),
-        IN_ORDER,
-        f"The number of records{columns} are public: published as they are, and not covered"
-        if kept
-        else "The number of records is public",
-    ]
-    if missing == "drop":
-        conditions.append(
-            "Records without a sensitive value were left out first; which and how many they were "
-            "is not covered"
-        )
-    if missing == "model":
-        conditions.append(
-            "A missing sensitive value counts as blank, and is synthesized like any other"
-        )
-    return tuple(conditions)
-
-
-def _synthetic(survey: Survey, model: Model, generated: Generated) -> Survey:
+def _synthetic(survey: Survey, model: OutcomeModel, generated: Generated) -> Survey:
     """The survey with its sensitive columns replaced; column order, types and design as before."""
     frame = survey.raw.to_polars()
     columns = model.restore(generated, survey)
     new = frame.with_columns(columns[name].cast(frame[name].dtype) for name in model.sensitive)
-    return Survey(new, survey.design, _public_codebook(survey.codebook, model.sensitive))
-
-
-def _public_codebook(codebook: Codebook, sensitive: tuple[str, ...]) -> Codebook:
-    """The codebook without facts that were drafted from the confidential values."""
-    for name in sensitive:
-        if name not in codebook:
-            continue
-        column = codebook[name]
-        codebook = codebook.with_column(
-            replace(
-                column,
-                bounds=None if "bounds" in column.drafted else column.bounds,
-                levels=None if "levels" in column.drafted else column.levels,
-            )
-        )
-    return codebook
+    return Survey(new, survey.design, without_drafted(survey.codebook, model.sensitive))
 
 
 def _whole(value: Any) -> bool:

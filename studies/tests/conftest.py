@@ -6,4 +6,4 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))  # pytest runs in importlib mode
-pytest_plugins = ("chance",)
+pytest_plugins = ("chance", "shared_files")

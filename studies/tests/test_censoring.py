@@ -55,6 +55,7 @@ def stopped_and_finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     return out, computed
 
 
+@pytest.mark.any_noise
 def test_a_stopped_study_goes_on_with_the_same_numbers(
     stopped_and_finished: tuple[Path, list[int]],
 ) -> None:
@@ -71,6 +72,7 @@ def test_a_stopped_study_goes_on_with_the_same_numbers(
             assert old[name] == value, (new["mechanism"], name)
 
 
+@pytest.mark.any_noise
 def test_another_seed_does_not_mix_with_stored_replicates(
     stopped_and_finished: tuple[Path, list[int]],
 ) -> None:
@@ -79,6 +81,7 @@ def test_another_seed_does_not_mix_with_stored_replicates(
         run_study(2, out, seed=4, progress=False, design=SMALL)
 
 
+@pytest.mark.any_noise
 def test_every_table_has_published_ours_and_difference(
     stopped_and_finished: tuple[Path, list[int]],
 ) -> None:
@@ -99,6 +102,7 @@ def test_every_table_has_published_ours_and_difference(
     assert data["published"].item() == 150_000
 
 
+@pytest.mark.any_noise
 def test_every_figure_is_there_twice(stopped_and_finished: tuple[Path, list[int]]) -> None:
     out, _ = stopped_and_finished
     for name in [*VIOLINS, "figure-01", "figure-09"]:
@@ -116,6 +120,7 @@ class Tags(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
+@pytest.mark.any_noise
 def test_the_page_is_self_contained_and_described(
     stopped_and_finished: tuple[Path, list[int]],
 ) -> None:
@@ -162,6 +167,7 @@ def test_summaries_against_independent_ones() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.any_noise
 @pytest.mark.timeout(3600)
 def test_the_paper_holds_up(tmp_path: Path) -> None:
     """Issue 3: bounds, counts and the utility of ReferenceCensored over 40 replicates."""

@@ -164,7 +164,8 @@ def test_a_small_study_runs_and_goes_on(tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert "T Table 4" in text
     assert "Figure 10: coverage and CV" in text
-    assert "2 samples of about 1,000 persons" in text
+    assert "2 samples of about 300 persons" in text
+    assert "This run is small" in text
     assert text.count("data:image/svg+xml") == len(list(tmp_path.glob("figure*.svg")))
     assert "±" not in text.split("after ±")[1]  # two replicates know no Monte Carlo error
     summary = pl.read_csv(tmp_path / "summary.csv")

@@ -1,31 +1,57 @@
-"""The map of threats in docs/proofs/verification.md names tests that exist, on their databases."""
+"""docs/threats.md: its tests exist, on their databases, and every `threat N` leads there."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "threats.md").read_text(encoding="utf-8")
 BOTH = {"place", "new_place", "ledger", "open_ledger", "site"}
+SECTION = re.compile(r"^## (\d+)\. .*?(?=^## )", re.MULTILINE | re.DOTALL)
+ROW = re.compile(r"^- Tests: (.*)\. Databases: (\w+)", re.MULTILINE)
+REFERENCE = re.compile(r"[Tt]hreats? (\d+(?:(?:,| and) \d+)*)")
+
+SECTIONS = {int(match[1]): match[0] for match in SECTION.finditer(PAGE)}
 
 
-def rows() -> list[tuple[str, list[str], str]]:
-    text = (ROOT / "docs" / "proofs" / "verification.md").read_text(encoding="utf-8")
-    table = text.split("## Threats and their tests")[1]
-    cells = [line.strip("|").split("|") for line in table.splitlines() if re.match(r"\| \d", line)]
-    return [(a.strip(), re.findall(r"`(\w+)`", b), c.strip()) for a, b, c in cells]
+def test_the_threats_are_numbered_without_a_gap() -> None:
+    assert list(SECTIONS) == list(range(1, len(SECTIONS) + 1))
+    assert len(SECTIONS) >= 18
 
 
-def test_every_threat_has_tests_that_exist_on_the_databases_that_are_named() -> None:
+def sources() -> str:
+    """All tests of the server and of its promise."""
     rooms = [ROOT / "tests" / "unit" / room for room in ("ledger", "verify", "web")]
     files = [file for room in rooms for file in room.glob("test_*.py")]
     files += (ROOT / "tests" / "statistical").glob("test_verification_*.py")
-    source = "\n".join(file.read_text(encoding="utf-8") for file in files)
-    assert {int(threat.split()[0]) for threat, _, _ in rows()} == set(range(1, 19))
-    for threat, names, databases in rows():
-        assert names, threat
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+
+
+@pytest.mark.parametrize("number", SECTIONS)
+def test_every_threat_has_tests_that_exist_on_the_databases_that_are_named(number: int) -> None:
+    rows = ROW.findall(SECTIONS[number])
+    assert rows
+    for tests, databases in rows:
+        names = re.findall(r"`(\w+)`", tests)
+        assert names
         for name in names:
-            found = re.search(rf"def {name}\((.*?)\) -> None:", source, re.DOTALL)
-            assert found, name
+            definition = re.search(rf"def {name}\((.*?)\) -> None:", sources(), re.DOTALL)
+            assert definition, name
             if databases == "both":
-                assert BOTH & set(re.findall(r"(\w+):", found[1])), name
+                assert BOTH & set(re.findall(r"(\w+):", definition[1])), name
+
+
+def test_every_reference_to_a_threat_leads_to_one() -> None:
+    folders = [ROOT / "src", ROOT / "tests", ROOT / "docs"]
+    files = [f for folder in folders for f in folder.rglob("*") if f.suffix in (".py", ".md")]
+    numbers = {
+        int(number): file.name
+        for file in files
+        for match in REFERENCE.finditer(file.read_text(encoding="utf-8"))
+        for number in re.findall(r"\d+", match[1])
+    }
+    assert len(numbers) >= 15
+    assert not set(numbers) - set(SECTIONS), numbers

@@ -77,7 +77,7 @@ def test_the_whole_path_of_an_analyst(page: Any, site: Site, tmp_path: Path) -> 
     saved.value.save_as(tmp_path / "receipt.json")
     receipt = json.loads((tmp_path / "receipt.json").read_text())
     assert receipt["query"]["domain"] == [{"column": "gender", "levels": ["Female"]}]
-    assert site.service.answer("ann", receipt["receipt"]).noisy == receipt["noisy"]
+    assert site.service.receipt("ann", receipt["receipt"]).noisy == receipt["noisy"]
     page.get_by_role("link", name="History").click()
     page.get_by_role("link", name=str(receipt["receipt"]), exact=True).click()
     page.get_by_role("heading", name=re.compile("likely within")).wait_for()

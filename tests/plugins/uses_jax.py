@@ -72,18 +72,16 @@ def imported(file: Path) -> frozenset[str]:
 
 @cache
 def homes() -> dict[str, str]:
-    """Public names of the package and the modules they live in, from its table of names."""
-    tables = {}
-    for node in ast.walk(ast.parse((SOURCES[0] / "understudy/__init__.py").read_text("utf-8"))):
-        if isinstance(node, ast.Dict):
-            pairs = zip(node.keys, node.values, strict=True)
-            tables |= {
-                key.value: value.value
-                for key, value in pairs
-                if isinstance(key, ast.Constant) and isinstance(value, ast.Constant)
-            }
-    assert "synthesize" in tables, "the package keeps its public names elsewhere: read them there"
-    return tables
+    """Public names of the package and the modules they live in, from its stub."""
+    stub = ast.parse((SOURCES[0] / "understudy/__init__.pyi").read_text("utf-8"))
+    names = {
+        alias.asname or alias.name: node.module.removeprefix("understudy.")
+        for node in ast.walk(stub)
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    assert "synthesize" in names, "the package keeps its public names elsewhere: read them there"
+    return names
 
 
 @cache

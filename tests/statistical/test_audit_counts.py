@@ -56,7 +56,7 @@ def test_observed_support_leaks_at_any_epsilon(relation, epsilon):
     assert result.lower_bound > 4
     assert result.exact == math.inf
     assert result.verdict == "broken"
-    assert Modips(epsilon).claim(1, False).kind == "local"
+    assert Modips(epsilon).promise(1, False).kind == "local"
 
 
 @pytest.mark.usefixtures("stand_in_noise")

@@ -23,7 +23,8 @@ from understudy.fitting.posterior import Posterior
 from understudy.mechanisms.contract import Terms
 from understudy.models.beta import Beta
 from understudy.models.beta_regression import BetaRegression
-from understudy.models.contract import Model, from_numpyro
+from understudy.models.contract import Model
+from understudy.models.from_numpyro import from_numpyro
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 

@@ -31,7 +31,7 @@ from understudy.ledger.ledger import Ledger, Reservation
 from understudy.verify import answer as answer_module
 from understudy.verify.answer import AnswerFailed, answer_query
 from understudy.verify.confidential import ConfidentialData
-from understudy.verify.noise import bounded_geometric, geometric, laplace
+from understudy.verify.noise import geometric, laplace
 from understudy.verify.partition_fit import Task
 from understudy.verify.partitions import PARTITION, UNIT_HEAD, UNIT_NUMBER, UNIT_TAIL, new_key
 from understudy.verify.workers import WorkerPool
@@ -57,14 +57,10 @@ def epsilon_lower_bound(sampler: Sampler, low: int, high: int, event: Event) -> 
 # -- the samplers, at the worst neighbours: the sum moves by the whole sensitivity ---------------
 
 
-def floats(sampler: Callable[[list[float]], list[float]]) -> Sampler:
-    return lambda counts: sampler([float(count) for count in counts])
-
-
 SAMPLERS: dict[str, tuple[Sampler, int, int, Event]] = {
-    "agreement, geometric": (bounded_geometric(ONE, 5), 2, 3, lambda y: y <= 2),
-    "agreement, laplace": (floats(laplace(ONE)), 2, 3, lambda y: y <= 2),
-    "discrepancy": (geometric(ONE), -1000, 1000, lambda y: y <= -1000),
+    "agreement, geometric": (geometric(1, ONE, (0, 5)), 2, 3, lambda y: y <= 2),
+    "agreement, laplace": (laplace(1, ONE), 2, 3, lambda y: y <= 2),
+    "discrepancy": (geometric(2000, ONE), -1000, 1000, lambda y: y <= -1000),
 }
 
 
@@ -96,8 +92,8 @@ def test_the_sampler_spends_what_it_says_and_not_more(name: str) -> None:
 def test_mutant_scale_of_half_epsilon_is_caught(name: str) -> None:
     """Noise for 2 epsilon where epsilon was paid."""
     mutants: dict[str, Sampler] = {
-        "agreement, geometric": bounded_geometric(2 * ONE, 5),
-        "discrepancy": geometric(2 * ONE),
+        "agreement, geometric": geometric(1, 2 * ONE, (0, 5)),
+        "discrepancy": geometric(2000, 2 * ONE),
     }
     _, low, high, event = SAMPLERS[name]
     assert epsilon_lower_bound(mutants[name], low, high, event) > 1.0
@@ -119,8 +115,8 @@ def low_bits_keep_the_promise(sampler: Sampler) -> bool:
 
 @pytest.mark.chance(2 * ALPHA, "confidence limits of two samplers")
 def test_low_bits_of_our_answers_say_nothing() -> None:
-    assert low_bits_keep_the_promise(bounded_geometric(ONE, 5))
-    assert low_bits_keep_the_promise(floats(laplace(ONE)))
+    assert low_bits_keep_the_promise(geometric(1, ONE, (0, 5)))
+    assert low_bits_keep_the_promise(laplace(1, ONE))
 
 
 def test_mutant_numpy_noise_is_caught() -> None:
@@ -262,8 +258,8 @@ FORK = pytest.mark.filterwarnings("ignore:os.fork")
     "the same noise in two of four processes",
 )
 def test_every_process_draws_its_own_noise() -> None:
-    assert forks_differ(geometric(ONE))
-    assert forks_differ(bounded_geometric(ONE, 50))
+    assert forks_differ(geometric(2000, ONE))
+    assert forks_differ(geometric(1, ONE, (0, 50)))
 
 
 @FORK

@@ -18,18 +18,15 @@ from understudy.errors import Refused
 from understudy.fitting.compilation import compilations
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.nuts import Settings
-from understudy.mechanisms.contract import plain_terms
-from understudy.mechanisms.unweighted import (
-    Censored,
-    Mechanism,
-    PerturbedHistogram,
-    ReferenceCensored,
-    Unweighted,
-    Weighted,
-    WeightedE,
-)
+from understudy.mechanisms.censored import Censored
+from understudy.mechanisms.contract import Mechanism, plain_terms
+from understudy.mechanisms.perturbed_histogram import PerturbedHistogram
+from understudy.mechanisms.reference_censored import ReferenceCensored
+from understudy.mechanisms.unweighted import Unweighted
+from understudy.mechanisms.weighted import Weighted
+from understudy.mechanisms.weighted_e import WeightedE
 from understudy.models.beta import Beta
-from understudy.models.contract import from_numpyro
+from understudy.models.from_numpyro import from_numpyro
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
@@ -109,6 +106,7 @@ MECHANISMS: list[tuple[str, Any, str, float | None]] = [
 ]
 
 
+@pytest.mark.usefixtures("stand_in_noise")
 @pytest.mark.parametrize(
     ("make", "kind", "epsilon"), [row[1:] for row in MECHANISMS], ids=[r[0] for r in MECHANISMS]
 )

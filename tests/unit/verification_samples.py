@@ -13,11 +13,13 @@ from understudy.ledger.ledger import Ledger
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
+from understudy.verify.catalogue import read_query
 from understudy.verify.confidential import ConfidentialData
-from understudy.verify.estimators import partition_estimates
-from understudy.verify.measures import agreement_flags, discrepancy_steps
+from understudy.verify.measures.agreement import agreement_flags
+from understudy.verify.measures.discrepancy import discrepancy_steps
+from understudy.verify.partition_pass import partition_estimates
 from understudy.verify.partitions import PartitionKey, new_key, with_partition
-from understudy.verify.query import Query, read_query
+from understudy.verify.query import Query
 
 OpenLedger = Callable[[], Ledger]
 NewPlace = Callable[[Path], tuple[str, str]]

@@ -24,9 +24,9 @@ from understudy.audit.epsilon_bound import choose_event, clopper_pearson
 from understudy.claim import checked_epsilon
 from understudy.dp.noise import Counts, exact_scale, integer_laplace
 from understudy.errors import Refused, UnknownName
-from understudy.mechanisms.categorical import tabulated
 from understudy.mechanisms.marginals import Marginals, marginal_counts
 from understudy.mechanisms.modips import CountRelation, Modips
+from understudy.mechanisms.row_counts import RowCounts
 from understudy.models.multinomial import Multinomial
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
@@ -131,7 +131,7 @@ def _modips(
     mechanism = Modips(epsilon, cast(Any, support), relation, delta)
     used = Modips(2 * epsilon, mechanism.support, relation, delta)
     used = used if mutant == "scale-halved" else mechanism
-    tables = [tabulated(one, Multinomial(["g", "h"]), mechanism) for one in (first, second)]
+    tables = [mechanism.cells(RowCounts(Multinomial(["g", "h"]), one)) for one in (first, second)]
     # each file's counts over the full domain; -1 where a cell is not in the file's support
     placed = [np.full(4, -1, dtype=np.int64) for _ in tables]
     for table, counts in zip(tables, placed, strict=True):
@@ -171,7 +171,7 @@ def _marginals(
     columns = mechanism.columns(2)
     sensitivity = mechanism.sensitivity(1 if mutant == "one-table" else len(columns), 1)
     spent = 2 * epsilon if mutant == "scale-halved" else epsilon
-    tables = [tabulated(one, Multinomial(["g", "h"]), mechanism) for one in (first, second)]
+    tables = [mechanism.cells(RowCounts(Multinomial(["g", "h"]), one)) for one in (first, second)]
     exact = [np.concatenate(marginal_counts(table, columns)) for table in tables]
     differing = np.flatnonzero(exact[0] != exact[1])
     # One draw of noise serves both files, because it is the dear part: the confidence limits of the

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from understudy.claim import Claim
 from understudy.dp.contributions import clip_bound, reference_censored
 from understudy.dp.record_bounds import RecordBounds
+from understudy.mechanisms.censored import Censored
 from understudy.mechanisms.contract import Fitter, FixedWeights, Mechanism, Terms
-from understudy.mechanisms.unweighted import Censored, ReferenceCensored
+from understudy.mechanisms.reference_censored import ReferenceCensored
 
 Vector = NDArray[np.float64]
 AuditRelation = Literal["blank", "replace"]
@@ -166,7 +167,7 @@ class Neighbours:
             return Censored(self.epsilon, weights=None if leaked else HALF)
         leaked = self.mutant == "reference-from-data"
         reference = values[~np.isnan(values)] if leaked else self.reference
-        return ReferenceCensored(self.epsilon, reference, scale=0.5)
+        return ReferenceCensored(self.epsilon, cast(Any, reference), scale=0.5)
 
 
 def grid_neighbours(

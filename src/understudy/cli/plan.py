@@ -40,7 +40,7 @@ def plan(
         estimate,
         se,
         epsilon=epsilon,
-        measure=measure,  # type: ignore[arg-type]
+        measure=measure,
         tolerance=tolerance,
         tolerance_kind=unit,  # type: ignore[arg-type]
         partitions=partitions,

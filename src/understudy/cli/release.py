@@ -23,18 +23,18 @@ def release(
     """
     from understudy.release.recipe import read_recipe
 
-    told = read_recipe(recipe)
+    asked = read_recipe(recipe)
     if dry_run:
         from understudy.release.forecast import forecast
-        from understudy.release.prepare import prepare
+        from understudy.release.inside import prepare
 
-        for line in forecast(prepare(told), out):
+        for line in forecast(prepare(asked), out):
             typer.echo(line)
         return
-    from understudy.release.opened import open_release
+    from understudy.release.open import open_release
     from understudy.release.publish import publish
 
-    folder = publish(told, out, say=typer.echo)
+    folder = publish(asked, out, say=typer.echo)
     typer.echo(f"\n{open_release(folder).claim}\n")
     typer.echo(
         f"{folder}/public.zip: what may be published (public.html tells how to use it).\n"

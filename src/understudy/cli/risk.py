@@ -44,9 +44,12 @@ def risk(
     rise: Annotated[
         float, typer.Option(help="Rise over the baseline that counts as whack-a-mole.")
     ] = 0.25,
+    measure: Annotated[
+        str, typer.Option(help="Risk measure by name, or one of your own as mine.py:Mine.")
+    ] = "identification",
     out: Annotated[Path, typer.Option(help="Folder for tables and figures.")] = Path("risk"),
 ) -> None:
-    """Identification risk of every record: a table, figures and CSV files.
+    """Risk of every record, by default identification risk: a table, figures and CSV files.
 
     Everything is computed from the confidential data: for the internal report only.
 
@@ -57,9 +60,11 @@ def risk(
 
     from understudy.cli.internal_output import names_in
     from understudy.risk.assessment import assess_risk
+    from understudy.risk.measure import measure_of
     from understudy.survey.read import read_survey
 
-    with Console(stderr=True).status("Computing identification risks"):
+    chosen = measure_of(measure)
+    with Console(stderr=True).status("Computing risks"):
         found = assess_risk(
             read_survey(confidential),
             [read_survey(path) for path in synthetic or []],
@@ -72,12 +77,14 @@ def risk(
             topcode=topcode,
             threshold=threshold,
             rise=rise,
+            measure=chosen,
         )
     size = f"{radius:g}" if absolute else f"{100 * radius:g} %"
-    _show(found, f"values within {size} of the true {target} are close", threshold, out)
+    close = f"values within {size} of the true {target} are close"
+    _show(found, chosen.title, close, threshold, out)
 
 
-def _show(found: RiskAssessment, ball: str, threshold: float, out: Path) -> None:
+def _show(found: RiskAssessment, title: str, ball: str, threshold: float, out: Path) -> None:
     import polars as pl
 
     from understudy.cli.internal_output import show_internal, write_internal
@@ -107,7 +114,7 @@ def _show(found: RiskAssessment, ball: str, threshold: float, out: Path) -> None
     written = write_internal(out, tables, figures)
 
     show_internal(
-        f"Identification risk; {ball}",
+        f"{title}; {ball}",
         found.profile.rename({"share_above": f"above {threshold:g}"}),
     )
     show_internal("The ten riskiest confidential records", found.top10)

@@ -33,6 +33,7 @@ def serve(
 
     from understudy.errors import Refused
     from understudy.verify.config import read_config
+    from understudy.web.run import run_server
 
     if demo == (config is not None):
         raise Refused("Name a configuration, or say --demo; one of the two.")
@@ -44,8 +45,6 @@ def serve(
     settings = replace(
         settings, host=host or settings.host, port=settings.port if port is None else port
     )
-    from understudy.web.run import run_server
-
     with console.status("Opening") as status:
         server = run_server(settings, notice, status.update)
     typer.echo(f"Serving {', '.join(settings.datasets)} at {server.url} (Ctrl+C ends it)")

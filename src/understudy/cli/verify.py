@@ -60,7 +60,7 @@ def read_question(path: Path) -> dict[str, Any]:
     import sys
 
     from understudy.errors import Refused
-    from understudy.verify.query import read_query
+    from understudy.verify.catalogue import read_query
 
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")

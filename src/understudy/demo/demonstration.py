@@ -21,7 +21,7 @@ from understudy.drawing import save_figure
 from understudy.errors import Refused
 from understudy.ledger.accounts import add_user
 from understudy.ledger.ledger import Ledger
-from understudy.release.opened import open_release
+from understudy.release.open import open_release
 from understudy.release.publish import publish
 from understudy.report.comparison import compare_releases, comparison_figure
 from understudy.survey.codebook_text import codebook_to_toml, write_codebook

@@ -15,6 +15,13 @@ from understudy.survey.design import Design
 from understudy.survey.selection import proportional_allocation, stratified_pps
 from understudy.survey.survey import Survey
 
+__public__ = (
+    "codebook as doctorate_codebook",
+    "doctorates",
+    "population as doctorate_population",
+    "sample as doctorate_sample",
+)
+
 FIELDS = tuple(range(1, 9))
 GENDERS = ("Male", "Female")
 COUNTS = np.array(  # (field, gender), T Table 4

@@ -27,19 +27,22 @@ BLOCK = 20_000  # OpenDP draws outside Python's lock, so blocks of a long table 
 Counts = NDArray[np.int64]
 
 
-def exact_scale(sensitivity: int, epsilon: float) -> float:
+def exact_scale(sensitivity: int, epsilon: float | Fraction) -> float:
     """The smallest double s with s * epsilon >= sensitivity in exact arithmetic.
 
     sensitivity / epsilon in doubles may be rounded down, and the noise would then be too small
     for the claim by a rounding. Fractions have none.
     """
-    epsilon = checked_epsilon(epsilon)
+    checked_epsilon(epsilon)
     if sensitivity < 1:
         raise Refused("The sensitivity of a table of counts is a whole number of at least 1.")
-    scale = sensitivity / epsilon
     exact = Fraction(sensitivity) / Fraction(epsilon)
-    if scale == inf:
-        raise Refused(f"Noise at epsilon {epsilon:g} is out of range; ask for a larger epsilon.")
+    try:
+        scale = float(exact)  # rounded to the nearest; stepped below to the first not below
+    except OverflowError:
+        raise Refused(
+            f"Noise at epsilon {float(epsilon):g} is out of range; ask for a larger epsilon."
+        ) from None
     while Fraction(scale) < exact:
         scale = nextafter(scale, inf)
     while Fraction(nextafter(scale, 0.0)) >= exact:

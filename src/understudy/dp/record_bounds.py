@@ -20,6 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from understudy.dp.contributions import reference_censored, weighted
 
+__public__ = ("record_bounds",)
+
 Vector = NDArray[np.float64]
 Maxima = tuple[Array, Array, Array]
 RecordLoglik = Callable[[Array, Any], Array]  # (position, arrays) -> f_i, shape (n,)

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+__public__ = ("distinct_cells", "draw_pool")
+
 Vector = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Counts = NDArray[np.int64]

@@ -29,10 +29,12 @@ from understudy.fitting.nuts import Chains, Settings, sample
 from understudy.fitting.posterior import Posterior
 from understudy.fitting.progress import fit_progress
 from understudy.mechanisms.contract import Fitted, Generated, Matrix, Terms, Vector
-from understudy.models.contract import Arrays, Model, SummedModel
+from understudy.models.contract import Arrays, OutcomeModel, SummedModel
 from understudy.models.density import Density, density_of
 from understudy.models.gaussian import GaussianModel
 from understudy.survey.survey import Survey
+
+__public__ = ("ModelFitter",)
 
 FEW = 10  # draws per coordinate below which their covariance is not trusted
 PROBES = 8  # parameter values at which an impossible record must be impossible
@@ -42,7 +44,7 @@ PROBES = 8  # parameter values at which an impossible record must be impossible
 class ModelFitter:
     """Made by `fitter_for`; `missing` marks records whose sensitive value is a placeholder."""
 
-    model: Model
+    model: OutcomeModel
     survey: Survey
     arrays: Arrays = field(repr=False)
     missing: NDArray[np.bool_] = field(repr=False)

@@ -39,6 +39,8 @@ from understudy.fitting.diagnostics import Diagnostics
 from understudy.models.contract import SummedModel
 from understudy.models.density import Density
 
+__public__ = ("Settings as SamplerSettings",)
+
 CHUNK = 50  # iterations per call of the program
 SAMPLING = 2  # beside Stan's stages 0 (step size) and 1 (step size and metric)
 DENSE_UP_TO = 100  # coordinates; above, a dense metric costs more than it saves

@@ -20,6 +20,8 @@ from understudy.mechanisms.contract import Terms
 from understudy.models.contract import Arrays
 from understudy.models.density import Density
 
+__public__ = ("Posterior",)
+
 LOGLIK_BLOCK = 2**22  # numbers of f in one block of `record_loglik`
 
 

@@ -11,6 +11,8 @@ from fractions import Fraction
 
 from understudy.errors import Refused
 
+__public__ = ("parse_epsilon",)
+
 MICRO = 1_000_000
 LARGEST = 1_000 * MICRO
 

@@ -26,16 +26,26 @@ _LANES = 2
 
 def fingerprint(table: ir.Table, batch: int = 100_000) -> str:
     """A hexadecimal digest of the records as a multiset."""
+    return fingerprints(table, batch)[0]
+
+
+def fingerprints(table: ir.Table, batch: int = 100_000) -> tuple[str, str]:
+    """Two digests in one pass: of the records as a multiset, and of the table with its order and
+    types."""
     names = sorted(table.columns)
     sums = [0] * _LANES
     records = 0
+    types = [f"{name} {kind}" for name, kind in table.schema().items()]
+    ordered = hashlib.sha256("\n".join(types).encode())
     for chunk in table.select(names).to_pyarrow_batches(chunk_size=batch):
         records += chunk.num_rows
         for lane in range(_LANES):
-            total = np.add.reduce(_record_words(chunk, names, lane), dtype=np.uint64)
+            words = _record_words(chunk, names, lane)
+            ordered.update(words.tobytes())
+            total = np.add.reduce(words, dtype=np.uint64)
             sums[lane] = (sums[lane] + int(total)) % 2**64
     text = "\n".join([str(records), *map(str, sums), *names])
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest(), ordered.hexdigest()
 
 
 def _record_words(chunk: pa.RecordBatch, names: list[str], lane: int) -> Words:

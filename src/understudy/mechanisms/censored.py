@@ -8,7 +8,7 @@ not; then the claim says so. Weights from another file (`weights=`) are.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 from understudy.claim import Claim, checked_epsilon
 from understudy.dp.contributions import clip_bound
@@ -24,6 +24,7 @@ from understudy.mechanisms.contract import (
 )
 from understudy.mechanisms.risk_weights import RiskWeights
 from understudy.mechanisms.weighted import checked_scale, fixed_weights
+from understudy.survey.survey import Survey
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,20 @@ class Censored(Mechanism):
     come from an unweighted fit on the same data, as in the paper.
     """
 
-    formal: ClassVar[bool] = True
-    epsilon: float
-    weighted: bool = True
-    c1: float = 1.0
-    c2: float = 0.0
-    weights: Any = None
+    claims = "formal"
+    relation = "blank"
+    seeded = True
+    fits = 2
+    synthesizes = "outcome"
+
+    epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]
+    weighted: Annotated[bool, "Whether records are weighted first."] = True
+    c1: Annotated[float, "Scale of the record weights."] = 1.0
+    c2: Annotated[float, "Shift of the record weights."] = 0.0
+    weights: Annotated[
+        RiskWeights | FixedWeights | Survey | None,
+        'Risk weights instead: { mechanism = "PairwiseRisk", ... }.',
+    ] = None
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)

@@ -1,4 +1,10 @@
-"""The mechanism contract: what every mechanism does, in the same order.
+"""The mechanism contract: what every mechanism says about itself, and what it does.
+
+It says: kind of claim, relation, whether its noise is seeded, its number of fits, what it
+synthesizes, its epsilon, and its settings with their meaning (declarations.py). Nothing of this is
+listed anywhere else.
+
+What it does with a model of an outcome given public columns, in this order:
 
 1. `prepare`: settle record weights, reference and limit (perhaps with earlier fits);
 2. the fit: the density log prior + sum_i contribution_i, contribution_i =
@@ -6,7 +12,11 @@
    methods §3 (alpha = 1, no reference and an infinite limit give the posterior itself);
 3. `claim`: what may be said about the m draws.
 
-Mechanisms know nothing of samplers: they ask a `Fitter`, which `understudy.fitting` provides.
+With a model of whole rows it does one thing, `release_rows`: synthetic tables of counts from the
+confidential one, and their claim.
+
+Mechanisms know nothing of samplers: they ask a `Fitter`, which `understudy.fitting` provides, or
+`RowCounts`.
 """
 
 from __future__ import annotations
@@ -14,25 +24,33 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.claim import Claim
+from understudy.claim import Claim, Kind, Relation
+from understudy.declarations import Declared
 from understudy.dp.histogram import Bins, HistogramDraw
 from understudy.dp.record_bounds import RecordBounds
 from understudy.dp.record_weights import linear_weights
 from understudy.errors import Refused
 
 if TYPE_CHECKING:
-    from understudy.models.contract import Model
+    from understudy.mechanisms.row_counts import RowCounts
+    from understudy.models.contract import OutcomeModel
     from understudy.survey.survey import Survey
+    from understudy.tables.cross_table import CrossTable
+
+__public__ = ("Mechanism", "Terms", "plain_terms")
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Generated = dict[str, NDArray[Any]]
+# an outcome given public columns, which stay as they are; whole rows; or both
+Synthesizes = Literal["outcome", "rows", "outcome or rows"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +95,7 @@ class Fitter(Protocol):
     """One model on one database, ready to be fitted under any terms."""
 
     @property
-    def model(self) -> Model: ...
+    def model(self) -> OutcomeModel: ...
 
     @property
     def survey(self) -> Survey: ...  # the records that are fitted, on their published scale
@@ -167,19 +185,84 @@ class Released:
     weights: FixedWeights | None = None
 
 
-class Mechanism(ABC):
-    """A mechanism that releases posterior draws; `epsilon` is the total over all data sets."""
+@dataclass(frozen=True)
+class ReleasedRows:
+    """What a mechanism gives for a model of whole rows: each data set as a table of counts, what
+    it was made from (where the claim covers that), and the claim."""
 
-    formal: ClassVar[bool] = False  # a formal claim rests on declared facts only
-    has_epsilon: ClassVar[bool] = True  # False: the claim is of kind `risk`
+    tables: list[CrossTable]
+    draws: list[dict[str, Any]]
+    claim: Claim
 
+
+class Mechanism(Declared, ABC, abstract=True):
+    """A way to release draws of a model, and what may be promised about them."""
+
+    @property
     @abstractmethod
+    def claims(self) -> Kind:
+        """The kind of its claims."""
+
+    @property
+    @abstractmethod
+    def relation(self) -> Relation:
+        """Which neighbouring databases its epsilon speaks of."""
+
+    @property
+    @abstractmethod
+    def seeded(self) -> bool:
+        """Whether the same seed gives the same bytes; noise from OpenDP has no seed."""
+
+    @property
+    @abstractmethod
+    def fits(self) -> int:
+        """How many fits it makes at most, for the forecast of time."""
+
+    @property
+    @abstractmethod
+    def synthesizes(self) -> Synthesizes:
+        """An outcome given public columns, or whole rows."""
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> float | None:
+        """Total over all data sets, as known before any fit; None where it is not."""
+
+    def __init_subclass__(cls, abstract: bool = False, **rest: Any) -> None:
+        super().__init_subclass__(abstract=abstract, **rest)
+        if abstract:
+            return
+        does = str(cls.synthesizes)
+        own_way = cls.release is not Mechanism.release
+        three_parts = cls.prepare is not Mechanism.prepare and cls.claim is not Mechanism.claim
+        if "outcome" in does and not (own_way or three_parts):
+            raise TypeError(f"{cls.__name__} synthesizes outcomes; it needs `prepare` and `claim`")
+        if "rows" in does and cls.release_rows is Mechanism.release_rows:
+            raise TypeError(f"{cls.__name__} synthesizes rows; it needs `release_rows`")
+
+    def price(self) -> Decimal | None:
+        """Epsilon under `replace`, over all data sets, as a ledger counts it before any fit.
+
+        A ledger adds epsilons, so they must speak of one relation; the number of records of a
+        release is public, hence `replace`. A claim under `blank` or `add-remove` counts twice
+        (a replacement is two such steps; docs/proofs/censoring.md, step 5). None where no guarantee
+        is stated beforehand.
+        """
+        if self.epsilon is None or self.claims in ("risk", "local"):
+            return None
+        return Decimal(repr(float(self.epsilon))) * (1 if self.relation == "replace" else 2)
+
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         """Record weights, reference and limit for this database."""
+        raise NotImplementedError
 
-    @abstractmethod
     def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:
         """The claim about `datasets` draws, with the mechanism's own conditions."""
+        raise NotImplementedError
+
+    def release_rows(self, counts: RowCounts, datasets: int) -> ReleasedRows:
+        """Synthetic tables of counts, and the claim about them."""
+        raise NotImplementedError
 
     def release(self, fitter: Fitter, datasets: int) -> Released:
         prepared = self.prepare(fitter, datasets)
@@ -189,7 +272,7 @@ class Mechanism(ABC):
             fitted.check()
         except Refused:
             # a claim without epsilon does not rest on exact draws; every other one does
-            if self.has_epsilon or not fitter.tolerant:
+            if self.claims != "risk" or not fitter.tolerant:
                 raise
             draws_are = NOT_PASSED
         generated, draws = fitter.generate(fitted, datasets)

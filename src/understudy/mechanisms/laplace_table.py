@@ -36,6 +36,8 @@ from understudy.tables.statistic import Statistic, parse_statistics
 from understudy.tables.statistics.count import Count
 from understudy.tables.statistics.mean import Mean
 
+__public__ = ("laplace_table",)
+
 Sensitivity = Literal["observed", "declared"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -258,7 +260,7 @@ def _column(survey: Survey, name: str, declared: bool) -> tuple[Floats, tuple[fl
     if column is None or column.bounds is None or not column.declared("bounds"):
         raise Refused(
             f"A formal Laplace table needs declared bounds of `{name}`; give them in the codebook, "
-            "or use sensitivity='observed', which is no guarantee."
+            "or use sensitivity='observed', which is not a guarantee."
         )
     return np.clip(numbers, *column.bounds), column.bounds
 

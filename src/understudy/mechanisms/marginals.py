@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from understudy.dp.consistent import consistent
 from understudy.dp.noise import exact_scale, integer_laplace
 from understudy.dp.record_pool import Pool, draw_pool, rake_pool, systematic
 from understudy.errors import Refused
+from understudy.mechanisms.contract import Mechanism, ReleasedRows
 from understudy.mechanisms.modips import (
     MOST_CELLS,
     PUBLIC_CELLS,
@@ -32,7 +33,10 @@ from understudy.mechanisms.modips import (
     CountRelation,
     checked_relation,
 )
+from understudy.mechanisms.row_counts import RowCounts
 from understudy.tables.cross_table import CrossTable
+
+__public__ = ("marginal_counts", "marginal_tables")
 
 Vector = NDArray[np.float64]
 Columns = tuple[int, ...]
@@ -43,15 +47,20 @@ USELESS = 0.1  # expected total variation of the noise in a table, above which w
 
 
 @dataclass(frozen=True)
-class Marginals:
+class Marginals(Mechanism):
     """All tables of `order` columns at total `epsilon`; each of m data sets has its own noise.
 
     `relation` is "add-remove" or "replace", which doubles the noise.
     """
 
-    epsilon: float
-    order: int = 2
-    relation: CountRelation = "add-remove"
+    claims = "formal"
+    seeded = False
+    fits = 0
+    synthesizes = "rows"
+
+    epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]
+    order: Annotated[int, "Variables in each marginal table."] = 2
+    relation: Annotated[CountRelation, "add-remove or replace."] = "add-remove"
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
@@ -67,7 +76,21 @@ class Marginals:
         """L1 sensitivity of all counts of m data sets' tables together."""
         return SENSITIVITY[self.relation] * tables * datasets
 
-    def claim(self, datasets: int, size_is_public: bool) -> Claim:
+    def cells(self, counts: RowCounts) -> CrossTable:
+        """The occupied cells; what is counted are tables of all declared levels."""
+        counts.check_declared()
+        return counts.occupied
+
+    def release_rows(self, counts: RowCounts, datasets: int) -> ReleasedRows:
+        table = self.cells(counts)
+        size = counts.model.size or table.n
+        rngs = [counts.rng(number) for number in range(datasets)]
+        tables, draws = marginal_tables(table, self, datasets, size, rngs, counts.possible)
+        promised = self.promise(datasets, size_is_public=counts.model.size is None)
+        claim = replace(promised, conditions=(*promised.conditions, *counts.conditions))
+        return ReleasedRows(tables, draws, claim)
+
+    def promise(self, datasets: int, size_is_public: bool) -> Claim:
         """What m data sets promise; `size_is_public`: as many records as the file has."""
         return Claim(
             "formal",

@@ -16,15 +16,21 @@ What differs is which cells get noise, the `support`:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal, get_args
+import warnings
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from understudy.claim import Claim, checked_epsilon
+from understudy.claim import Claim, Kind, checked_epsilon
 from understudy.dp.noise import Counts, exact_scale, integer_laplace
 from understudy.errors import Refused, UnknownName
+from understudy.mechanisms.contract import Mechanism, ReleasedRows
+from understudy.mechanisms.row_counts import RowCounts
+from understudy.tables.cross_table import Categories, CrossTable
+
+__public__ = ("expected_bias as modips_bias", "rescaled as rescaled_counts")
 
 Vector = NDArray[np.float64]
 Support = Literal["observed", "public", "threshold"]
@@ -43,16 +49,25 @@ PUBLIC_SIZE = "The number of records in the file is public and is not covered"
 
 
 @dataclass(frozen=True)
-class Modips:
+class Modips(Mechanism):
     """MODIPS with total `epsilon` over all data sets (M §2.2.3); `delta` is for "threshold".
 
     `relation` "add-remove" is the report's (sensitivity 1); "replace" doubles the noise.
     """
 
-    epsilon: float
-    support: Support = "observed"
-    relation: CountRelation = "add-remove"
-    delta: float = 0.0
+    seeded = False
+    fits = 0
+    synthesizes = "rows"
+
+    epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]
+    support: Annotated[Support, "observed, public or threshold."] = "observed"
+    relation: Annotated[CountRelation, "add-remove or replace."] = "add-remove"
+    delta: Annotated[float, "For support = threshold."] = 0.0
+
+    @property
+    def claims(self) -> Kind:
+        """Which cells are occupied is seen as it is under `observed`: no guarantee."""
+        return "local" if self.support == "observed" else "formal"
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
@@ -95,7 +110,15 @@ class Modips:
         # a relative slack far above the rounding of logarithms, so that never a step too few
         return 1 + max(1, math.ceil(steps * (1 + 1e-12)))
 
-    def claim(self, datasets: int, size_is_public: bool) -> Claim:
+    def cells(self, counts: RowCounts) -> CrossTable:
+        """The confidential table over the cells of the support."""
+        if self.support != "public":
+            return counts.occupied
+        _refuse_product(counts.categories)
+        counts.check_declared()
+        return counts.all_declared
+
+    def promise(self, datasets: int, size_is_public: bool) -> Claim:
         """What m data sets promise; `size_is_public`: as many records as the file has."""
         conditions = []
         if self.support == "observed":
@@ -105,13 +128,74 @@ class Modips:
         if size_is_public:
             conditions.append(PUBLIC_SIZE)
         return Claim(
-            "local" if self.support == "observed" else "formal",
+            self.claims,
             self.epsilon,
             delta=float(self.delta),
             relation=self.relation,
             conditions=tuple(conditions),
             mechanism=f"MODIPS, {self.support} support, {datasets} data sets",
         )
+
+    def release_rows(self, counts: RowCounts, datasets: int) -> ReleasedRows:
+        """Each data set from its own sanitised counts (M §2.2.4)."""
+        table = self.cells(counts)
+        size = counts.model.size or table.n
+        self._warn_useless(table, datasets)
+
+        def one_set(rng: np.random.Generator) -> tuple[CrossTable, dict[str, Any]]:
+            noisy = self.noisy(table.counts, datasets)
+            cells = table
+            if self.support == "threshold":
+                cells = _shown(table, noisy)
+                noisy = cells.counts
+            synthetic = counts.model.draw(rescaled(noisy, size), size, rng)
+            return replace(cells, counts=synthetic), {"codes": cells.codes, "noisy_counts": noisy}
+
+        drawn = counts.each(one_set, datasets)
+        promised = self.promise(datasets, size_is_public=counts.model.size is None)
+        claim = replace(promised, conditions=(*promised.conditions, *counts.conditions))
+        covered = claim.kind == "formal"
+        return ReleasedRows(
+            [cells for cells, _ in drawn], [draw for _, draw in drawn if covered], claim
+        )
+
+    def _warn_useless(self, table: CrossTable, datasets: int) -> None:
+        """Noise that is larger than the mean cell leaves little but the prior and the noise."""
+        scale = self.scale(datasets)
+        mean = table.n / table.cells
+        if scale > mean:
+            needed = self.epsilon * scale / mean
+            warnings.warn(
+                f"At epsilon {self.epsilon:g} for {datasets} data sets the noise has an expected "
+                f"error of about {scale:.3g} per cell, and the mean cell holds {mean:.3g} "
+                f"records; epsilon {needed:.3g}, fewer columns or data sets, or Marginals would "
+                "say more.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+
+def _shown(table: CrossTable, noisy: Counts) -> CrossTable:
+    """The cells above the threshold; a release in which none is left has nothing to say."""
+    kept = noisy > 0
+    if not kept.any():
+        raise Refused(
+            "No cell reaches the threshold at this epsilon and delta; ask for more epsilon, or "
+            "model fewer columns."
+        )
+    return CrossTable(table.categories, table.codes[kept], noisy[kept])
+
+
+def _refuse_product(categories: Categories) -> None:
+    if categories.product <= MOST_CELLS:
+        return
+    sizes = dict(zip(categories.columns, categories.sizes, strict=True))
+    widest = max(sizes, key=lambda name: sizes[name])
+    raise Refused(
+        f"The full domain has {categories.product:,} cells, more than {MOST_CELLS:,}; column "
+        f"`{widest}` alone has {sizes[widest]} levels: group its levels, model fewer columns, or "
+        'use Marginals or support="threshold".'
+    )
 
 
 def checked_relation(relation: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, isfinite, nextafter
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from understudy.mechanisms.contract import (
     checked_share,
     plain_terms,
 )
+from understudy.survey.survey import Survey
 
 CLIPPED_SHARE = 0.02  # of the reference's own contributions, at most
 SCALE_DRAWS = 50
@@ -48,13 +49,20 @@ class ReferenceCensored(Mechanism):
     noisy moments within the predictors' cells instead.
     """
 
-    formal: ClassVar[bool] = True
-    epsilon: float
-    reference: Any
-    scale: float | Literal["auto"] = "auto"
-    prior_scale: float | None = None
-    first_stage: float = 1 / 3
-    bins: Bins = "sqrt"
+    claims = "formal"
+    relation = "blank"
+    fits = 3
+    synthesizes = "outcome"
+
+    epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]
+    reference: Annotated[
+        Survey | Literal["two-stage"],
+        "A historical file with the same columns, or `two-stage`.",
+    ]
+    scale: Annotated[float | Literal["auto"], "auto, or a number."] = "auto"
+    prior_scale: Annotated[float | None, "Spread of the prior around the reference."] = None
+    first_stage: Annotated[float, "Share of epsilon for the first stage of two."] = 1 / 3
+    bins: Annotated[Bins, "sqrt, log, or a number of bins."] = "sqrt"
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
@@ -67,6 +75,11 @@ class ReferenceCensored(Mechanism):
             raise Refused("`scale` is 'auto' or a number above 0 and at most 1.")
         if self.prior_scale is not None and not _is_positive(self.prior_scale):
             raise Refused("`prior_scale` must be a finite number above 0.")
+
+    @property
+    def seeded(self) -> bool:
+        """The first of two stages draws its histogram's noise from OpenDP."""
+        return self.reference != "two-stage"
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         if isinstance(self.reference, str):

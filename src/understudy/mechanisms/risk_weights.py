@@ -4,9 +4,6 @@ alpha_i f_i with alpha from R eq. 3 (Marginal), eq. 6-9 (Pairwise) or groups of 
 clip(c alpha + g, 0, 1) (R supplement eq. 10). Weights are computed on the published values of the
 sensitive columns (income, not log income). The claims are of kind `risk`: no epsilon.
 
-`ConstantWeight` is the control that every comparison needs: the same average weight on every
-record, blind to risk.
-
 `Censored(epsilon, weights=PairwiseRisk(...))` embeds the weights in a formal mechanism: with
 `reference=` the weight function is fixed on another file and the claim needs no condition on
 alpha; without it, the claim says that it holds for fixed alpha.
@@ -18,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from math import isfinite
-from typing import Any, ClassVar
+from typing import Annotated
 
 import numpy as np
 import polars as pl
@@ -42,23 +39,35 @@ OTHER_FILE = (
 
 
 @dataclass(frozen=True)
-class RiskWeights(Mechanism):
+class RiskWeights(Mechanism, abstract=True):
     """What the risk mechanisms share: who is known, how close is close, and small patterns.
 
     `known` are the variables that an intruder knows (none: all records in one pattern). `target`
     is the sensitive variable of the ball, or several; by default all that the model synthesizes.
     """
 
-    has_epsilon: ClassVar[bool] = False
-    known: tuple[str, ...]
-    radius: float | tuple[float, ...] = 0.2
+    claims = "risk"
+    relation = "blank"
+    seeded = True
+    fits = 1
+    synthesizes = "outcome"
+    epsilon = None
+
+    known: Annotated[tuple[str, ...], "Columns that an intruder knows."]
+    radius: Annotated[float | tuple[float, ...], "Relative radius of the ball around a value."] = (
+        0.2
+    )
     _: KW_ONLY
-    c: float = 1.0
-    g: float = 0.0
-    target: str | tuple[str, ...] | None = None
-    small_patterns: SmallPatterns = "refuse"
-    radius_kind: RadiusKind = "relative"
-    reference: Survey | None = None
+    c: Annotated[float, "Scale of the weights."] = 1.0
+    g: Annotated[float, "Shift of the weights."] = 0.0
+    target: Annotated[
+        str | tuple[str, ...] | None, "Sensitive columns, if not all of the model's."
+    ] = None
+    small_patterns: Annotated[SmallPatterns, "What becomes of patterns with few records."] = (
+        "refuse"
+    )
+    radius_kind: Annotated[RadiusKind, "relative or absolute."] = "relative"
+    reference: Annotated[Survey | None, "A historical file that the weights are taken from."] = None
 
     def __post_init__(self) -> None:
         known = (self.known,) if isinstance(self.known, str) else tuple(self.known)
@@ -127,8 +136,8 @@ class RiskWeights(Mechanism):
 class MarginalRisk(RiskWeights):
     """alpha_i = 1 - IR_i: a record's own risk (R eq. 3)."""
 
-    c: float = 1.0
-    g: float = 0.0
+    c: Annotated[float, "Scale of the weights."] = 1.0
+    g: Annotated[float, "Shift of the weights."] = 0.0
 
     @property
     def records_together(self) -> int:
@@ -139,8 +148,8 @@ class MarginalRisk(RiskWeights):
 class PairwiseRisk(RiskWeights):
     """alpha_i from the joint risk of i with each other record of its pattern (R eq. 6-9)."""
 
-    c: float = 1.0
-    g: float = 0.0
+    c: Annotated[float, "Scale of the weights."] = 1.0
+    g: Annotated[float, "Shift of the weights."] = 0.0
 
     @property
     def records_together(self) -> int:
@@ -151,7 +160,7 @@ class PairwiseRisk(RiskWeights):
 class QWayRisk(RiskWeights):
     """alpha_i from the joint risk of groups of q records, at the cost of the pairwise weights."""
 
-    q: int = 3
+    q: Annotated[int, "Size of the groups."] = 3
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -161,22 +170,3 @@ class QWayRisk(RiskWeights):
     @property
     def records_together(self) -> int:
         return self.q
-
-
-@dataclass(frozen=True)
-class ConstantWeight(Mechanism):
-    """alpha_i = value for every record: what downweighting does without looking at risk."""
-
-    has_epsilon: ClassVar[bool] = False
-    value: float
-
-    def __post_init__(self) -> None:
-        value: Any = self.value
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-            raise Refused("A constant record weight must be a number above 0 and at most 1.")
-
-    def prepare(self, fitter: Fitter, datasets: int) -> Prepared:  # noqa: ARG002
-        return Prepared(plain_terms(fitter, np.full(fitter.n, float(self.value))))
-
-    def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
-        return Claim("risk", None, mechanism=f"Constant weight {self.value:g}, {datasets} draws")

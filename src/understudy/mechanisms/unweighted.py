@@ -1,55 +1,37 @@
-"""Every mechanism by name: from no protection by epsilon to formal claims (methods §1 and §3).
+"""Unweighted: the posterior itself (methods §1), or multiple synthesis from counts (M §2.2.4).
 
-Unweighted and PerturbedHistogram are here; the others have a file each, named after them.
+No epsilon is claimed: how well a record is protected is measured, not bounded.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from understudy.claim import Claim, checked_epsilon
-from understudy.dp.contributions import clip_bound
-from understudy.dp.histogram import Bins, bin_count
-from understudy.dp.record_bounds import RecordBounds
-from understudy.mechanisms.censored import Censored
+from understudy.claim import Claim
 from understudy.mechanisms.contract import (
     Fitted,
     Fitter,
-    FixedWeights,
     Mechanism,
     Prepared,
-    Released,
+    ReleasedRows,
     plain_terms,
-    with_conditions,
 )
-from understudy.mechanisms.reference_censored import ReferenceCensored
-from understudy.mechanisms.risk_weights import ConstantWeight, MarginalRisk, PairwiseRisk, QWayRisk
-from understudy.mechanisms.weighted import Weighted, WeightedE
-
-__all__ = [
-    "Censored",
-    "ConstantWeight",
-    "FixedWeights",
-    "MarginalRisk",
-    "Mechanism",
-    "PairwiseRisk",
-    "PerturbedHistogram",
-    "QWayRisk",
-    "ReferenceCensored",
-    "Unweighted",
-    "Weighted",
-    "WeightedE",
-]
+from understudy.mechanisms.row_counts import RowCounts
+from understudy.tables.cross_table import CrossTable
 
 
 @dataclass(frozen=True)
 class Unweighted(Mechanism):
-    """f_i: the posterior itself. Its claim is of kind `risk`: no epsilon."""
+    """f_i: the posterior itself; with a Multinomial model, MS."""
 
-    has_epsilon: ClassVar[bool] = False
+    claims = "risk"
+    relation = "blank"
+    seeded = True
+    fits = 1
+    synthesizes = "outcome or rows"
+    epsilon = None
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:  # noqa: ARG002
         return Prepared(plain_terms(fitter))
@@ -57,49 +39,21 @@ class Unweighted(Mechanism):
     def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
         return Claim("risk", None, mechanism=f"Unweighted, {datasets} draws")
 
+    def cells(self, counts: RowCounts) -> CrossTable:
+        return counts.occupied
 
-@dataclass(frozen=True)
-class PerturbedHistogram(Mechanism):
-    """C §2.3: a noisy histogram of one bounded variable, and uniform draws inside its bins.
+    def release_rows(self, counts: RowCounts, datasets: int) -> ReleasedRows:
+        """MS: each data set from the exact counts (M §2.2.4)."""
+        table = self.cells(counts)
+        size = counts.model.size or table.n
 
-    The model only names the variable and its bounds. Each data set has its own histogram at
-    epsilon/m. The noise is OpenDP's and unseeded, so the same seed gives other bytes. epsilon is
-    the paper's, under `replace`; under `blank` it is half.
-    """
+        def one_set(rng: np.random.Generator) -> CrossTable:
+            return replace(table, counts=counts.model.draw(table.counts, size, rng))
 
-    formal: ClassVar[bool] = True
-    epsilon: float
-    bins: Bins = "sqrt"
-
-    def __post_init__(self) -> None:
-        checked_epsilon(self.epsilon)
-        bin_count(self.bins, 1)
-
-    def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
-        return Prepared(plain_terms(fitter, limit=clip_bound(self.epsilon, datasets)))
-
-    def claim(self, prepared: Prepared, fitted: Fitted | None, datasets: int) -> Claim:  # noqa: ARG002
-        return Claim(
-            "formal",
-            self.epsilon,
-            relation="replace",
-            mechanism=f"PerturbedHistogram, {datasets} histogram{'s' if datasets > 1 else ''}",
+        claim = Claim(
+            "risk",
+            None,
+            conditions=counts.conditions,
+            mechanism=f"Multinomial synthesis (MS), {datasets} data sets",
         )
-
-    def release(self, fitter: Fitter, datasets: int) -> Released:
-        prepared = self.prepare(fitter, datasets)
-        # 2M = epsilon/m, rounded down; blanking a record moves the log-probability by at most M
-        limit = prepared.terms.limit
-        histograms = [fitter.histogram(2 * limit, self.bins) for _ in range(datasets)]
-        generated = [
-            fitter.sample_histogram(histogram, number)
-            for number, histogram in enumerate(histograms)
-        ]
-        draws = [
-            {"edges": histogram.edges, "probabilities": histogram.probabilities}
-            for histogram in histograms
-        ]
-        each = np.full(fitter.n, limit)
-        bounds = RecordBounds(each, each, each, limit, datasets)
-        claim = with_conditions(self.claim(prepared, None, datasets), fitter.conditions)
-        return Released(generated, draws, claim, prepared.terms.alpha, bounds)
+        return ReleasedRows(counts.each(one_set, datasets), [], claim)

@@ -1,19 +1,19 @@
-"""Weighted and Weighted-e pseudo posteriors (C §2.1 and §2.2): asymptotic claims.
+"""Weighted pseudo posterior (C §2.1): asymptotic claims.
 
-Both fit the model without weights first, take D_i = max |f_i| over its draws, turn them into
-record weights alpha_i, and fit again with contributions alpha_i f_i (C eq. 2.3).
+It fits the model without weights first, takes D_i = max |f_i| over its draws, turns them into
+record weights alpha_i, and fits again with contributions alpha_i f_i (C eq. 2.3).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from understudy.claim import Claim, checked_epsilon
 from understudy.dp.calibrate import calibrate
 from understudy.dp.contributions import clip_bound
-from understudy.dp.record_weights import inverse_weights, linear_weights, truncate_weights
+from understudy.dp.record_weights import inverse_weights, linear_weights
 from understudy.errors import Refused, UnknownName
 from understudy.mechanisms.contract import (
     Fitted,
@@ -39,11 +39,19 @@ class Weighted(Mechanism):
     states the epsilon that results.
     """
 
-    epsilon: float | None = None
-    bound: float | None = None
-    map: Literal["linear", "inverse"] = "linear"
-    c1: float = 1.0
-    c2: float = 0.0
+    claims = "asymptotic"
+    relation = "blank"
+    seeded = True
+    fits = 6
+    synthesizes = "outcome"
+
+    epsilon: Annotated[
+        float | None, "Target over all data sets; the weights as they come if none."
+    ] = None
+    bound: Annotated[float | None, "Target of the record bound instead of epsilon."] = None
+    map: Annotated[Literal["linear", "inverse"], "linear or inverse."] = "linear"
+    c1: Annotated[float, "Scale of the record weights."] = 1.0
+    c2: Annotated[float, "Shift of the record weights."] = 0.0
     weights: FixedWeights | None = None
 
     def __post_init__(self) -> None:
@@ -101,46 +109,6 @@ class Weighted(Mechanism):
             epsilon,
             conditions=(bound_condition(fitted),),
             mechanism=f"Weighted, {datasets} draw{'s' if datasets > 1 else ''}",
-        )
-
-
-@dataclass(frozen=True)
-class WeightedE(Mechanism):
-    """Weighted, with alpha*_i = 0 where max |alpha_i f_i| > epsilon/(2m) (C §2.2), refitted."""
-
-    epsilon: float
-    c1: float = 1.0
-    c2: float = 0.0
-
-    def __post_init__(self) -> None:
-        checked_epsilon(self.epsilon)
-        checked_scale(self.c1, self.c2)
-
-    def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
-        limit = clip_bound(self.epsilon, datasets)
-        first = fitter.fit(plain_terms(fitter), "weights")
-        first.check()
-        weights = weights_from(first, self.c1, self.c2)
-        alpha = plain_terms(fitter, linear_weights(first.bounds.loglik, self.c1, self.c2)).alpha
-        second = fitter.fit(plain_terms(fitter, alpha), "weighted", first.positions)
-        second.check()
-        kept = truncate_weights(alpha, second.bounds.weighted, limit)
-        if not kept.any():
-            raise Refused("Weighted-e drops every record at this epsilon; ask for a larger one.")
-        return Prepared(plain_terms(fitter, kept), second.positions, weights=weights)
-
-    def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
-        reached = 2 * datasets * fitted.bounds.overall
-        condition = (
-            "Records were dropped to approach the target epsilon "
-            f"{self.epsilon:g}; dropping does not enforce it, and the claim states what came out "
-            "where that is larger"
-        )
-        return Claim(
-            "asymptotic",
-            max(self.epsilon, reached),
-            conditions=(bound_condition(fitted), condition),
-            mechanism=f"Weighted-e, {datasets} draw{'s' if datasets > 1 else ''}",
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -37,8 +37,8 @@ def beta_log_density(y: Array, first: Array, second: Array, total: Array) -> Arr
 class Beta(SummedModel):
     """`Beta("share")` with bounds from the codebook, or `Beta("share", bounds=(0, 100))`."""
 
-    outcome: str
-    bounds: Bounds | None = None
+    outcome: Annotated[str, "The column that is synthesized."]
+    bounds: Annotated[Bounds | None, "Public bounds, if the codebook has none."] = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", checked_bounds(self.bounds))

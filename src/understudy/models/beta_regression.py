@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ import numpyro.distributions as dist
 from numpy.typing import NDArray
 
 from understudy.models.beta import beta_log_density
-from understudy.models.contract import Arrays, Columns, Model, array_column
+from understudy.models.contract import Arrays, Columns, OutcomeModel, array_column
 from understudy.models.design_matrix import design_matrix
 from understudy.models.unit_interval import Bounds, checked_bounds, unit_outcome, unit_scale
 from understudy.survey.codebook import Codebook
@@ -28,12 +28,12 @@ from understudy.survey.survey import Survey
 
 
 @dataclass(frozen=True)
-class BetaRegression(Model):
+class BetaRegression(OutcomeModel):
     """`BetaRegression("salary", "gender + age + weeks", bounds=(0, 400_000))`."""
 
-    outcome: str
-    predictors: str
-    bounds: Bounds | None = None
+    outcome: Annotated[str, "The column that is synthesized."]
+    predictors: Annotated[str, "A formula over public columns."]
+    bounds: Annotated[Bounds | None, "Public bounds, if the codebook has none."] = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", checked_bounds(self.bounds))

@@ -1,9 +1,13 @@
-"""The model contract: what every model must say about itself, and users' own NumPyro functions.
+"""The model contract: what every model must say about itself.
 
-A model is one NumPyro function that both evaluates and generates (methods §4). It gets the
-survey's columns as arrays. With the sensitive arrays given, its observed sites inside the plate
-named `record` are the data, and f_i is the sum of record i's log-probabilities; with them None,
-the same sites are drawn. `density.py` turns the function into the pure functions that the
+A model declares what it synthesizes (an outcome given public columns, or whole rows) and its
+recipe keys, as typed fields with their meaning (declarations.py); its first field names the
+sensitive columns.
+
+A model of an outcome is one NumPyro function that both evaluates and generates (methods §4). It
+gets the survey's columns as arrays. With the sensitive arrays given, its observed sites inside the
+plate named `record` are the data, and f_i is the sum of record i's log-probabilities; with them
+None, the same sites are drawn. `density.py` turns the function into the pure functions that the
 sampler needs.
 """
 
@@ -11,18 +15,23 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
 
 import jax
 import numpy as np
 import polars as pl
+from formulaic import Formula
+from formulaic.errors import FormulaicError
 from numpy.typing import NDArray
 
-from understudy.errors import Refused, UnknownName
+from understudy.declarations import Declared
+from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Value
+from understudy.survey.design import Design
 from understudy.survey.survey import Survey
+
+__public__ = ("Model", "OutcomeModel", "RowsModel")
 
 # Bounds are maxima of sums over many records, and a claim prints them: single precision is noise.
 jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
@@ -31,18 +40,75 @@ Arrays = dict[str, NDArray[Any]]
 Columns = dict[str, pl.Series]
 
 
-class Model(ABC):
-    """A synthesizer: hashable, so that equal models share one compiled program.
+class Model(Declared, ABC, abstract=True):
+    """A synthesizer."""
+
+    synthesizes: ClassVar[Literal["outcome", "rows"]]  # given public columns; or every column
+
+    @property
+    @abstractmethod
+    def sensitive(self) -> tuple[str, ...]:
+        """The columns that are synthesized."""
+
+    def for_survey(self, survey: Survey) -> Self:  # noqa: ARG002
+        """The model with what it must know of this survey, such as its weight column."""
+        return self
+
+    def given_columns(self) -> tuple[str, ...]:
+        """The public columns that it looks at."""
+        return ()
+
+    def published_design(self, design: Design) -> Design:
+        """The design of the synthetic files, from that of the confidential one."""
+        return design
+
+
+class RowsModel(Model, abstract=True):
+    """A model of whole rows: every column is synthesized, from a table of counts."""
+
+    synthesizes = "rows"
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The columns, all of them synthesized."""
+
+    @property
+    @abstractmethod
+    def missing(self) -> Literal["refuse", "level"]:
+        """Whether missing values are a level of their own."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int | None:
+        """The number of synthetic records: that of the file when None."""
+
+    @abstractmethod
+    def draw(self, counts: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """One synthetic table of `size` records from (sanitised) counts."""
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        return self.columns
+
+    def published_design(self, design: Design) -> Design:  # noqa: ARG002
+        """No record of the files is one of the sample: they stand for it, each once."""
+        return Design()
+
+
+class OutcomeModel(Model, abstract=True):
+    """A model of sensitive columns given public ones: hashable, so that equal models share one
+    compiled program.
 
     Parts, in this order: which columns it synthesizes, how it sees the survey (`prepare`), the
     NumPyro `function`, how generated arrays become columns again (`restore`), and what a claim
     must say about it (`units`, `rests_on`).
     """
 
-    @property
-    @abstractmethod
-    def sensitive(self) -> tuple[str, ...]:
-        """The columns that are synthesized."""
+    synthesizes = "outcome"
+
+    def given_columns(self) -> tuple[str, ...]:
+        return formula_columns(getattr(self, "predictors", None))
 
     @property
     @abstractmethod
@@ -76,10 +142,6 @@ class Model(ABC):
     @abstractmethod
     def bounded_target(self, codebook: Codebook) -> tuple[str, tuple[float, float]]:
         """The one sensitive array with its declared bounds, for a histogram; or refused."""
-
-    def for_survey(self, survey: Survey) -> Model:  # noqa: ARG002
-        """The model with what it must know of this survey, such as its weight column."""
-        return self
 
     @property
     def generates_from_records(self) -> bool:
@@ -132,7 +194,7 @@ class Model(ABC):
         return "n" in inspect.signature(self.function).parameters
 
 
-class SummedModel(Model):
+class SummedModel(OutcomeModel, abstract=True):
     """A model whose unclipped likelihood follows from a few sums over the records (exponential
     families): the cost of such a fit does not depend on their number."""
 
@@ -152,7 +214,7 @@ def is_weighted(alpha: NDArray[np.float64]) -> bool:
     return bool(((alpha > 0) & (alpha != 1.0)).any())
 
 
-class GibbsModel(Model):
+class GibbsModel(OutcomeModel, abstract=True):
     """A model that is sampled faster by its full conditionals than by gradients; its density is
     the prior times prod_i exp(alpha_i f_i), 0 <= alpha_i <= 1."""
 
@@ -177,107 +239,15 @@ class GibbsModel(Model):
         """The parameters by site name; those that nothing depends on are drawn here."""
 
 
-@dataclass(frozen=True)
-class NumPyroModel(Model):
-    """A user's NumPyro function; made by `from_numpyro`."""
-
-    user_function: Callable[..., Any]
-    columns: tuple[str, ...]
-    synthesized: tuple[str, ...]
-    counts_records: bool
-
-    @property
-    def sensitive(self) -> tuple[str, ...]:
-        return self.synthesized
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        return self.synthesized
-
-    @property
-    def takes_record_count(self) -> bool:
-        return self.counts_records
-
-    def prepare(self, survey: Survey, like: Survey | None = None) -> Arrays:
-        like = like or survey
-        for name in self.columns:
-            if name not in survey.columns:
-                raise UnknownName(f"column (a parameter of `{self._name}`)", name, survey.columns)
-        frame = survey.frame(list(self.columns))
-        return {name: column_array(frame[name], like) for name in self.columns}
-
-    def function(self, *arguments: Any, **arrays: Any) -> Any:
-        return self.user_function(*arguments, **arrays)
-
-    def restore(self, generated: Mapping[str, NDArray[Any]], survey: Survey) -> Columns:
-        return {name: array_column(generated[name], name, survey) for name in self.synthesized}
-
-    def units(self, codebook: Codebook) -> str:  # noqa: ARG002 (the file's units, whatever they are)
-        return (
-            f"Log-likelihoods are those of the function `{self._name}`, with the columns "
-            f"{', '.join(self.synthesized)} in the units of the file"
-        )
-
-    def rests_on(self, survey: Survey) -> dict[str, str]:
-        empty = survey.table.select(list(self.synthesized)).limit(0).to_polars()
-        texts = [s.name for s in empty if not (s.dtype.is_numeric() or s.dtype == pl.Boolean)]
-        return dict.fromkeys(texts, "levels")
-
-    def bounded_target(self, codebook: Codebook) -> tuple[str, tuple[float, float]]:
-        if len(self.synthesized) > 1:
-            raise Refused("A perturbed histogram stands for one sensitive variable, not several.")
-        (name,) = self.synthesized
-        column = codebook.columns.get(name)
-        if column is None or column.bounds is None or not column.declared("bounds"):
-            raise Refused(
-                f"A histogram of `{name}` needs declared bounds; give them in the codebook, from "
-                "what is public about the variable."
-            )
-        return name, column.bounds
-
-    @property
-    def _name(self) -> str:
-        return getattr(self.user_function, "__name__", "model")
-
-
-def from_numpyro(function: Callable[..., Any], sensitive: Sequence[str]) -> NumPyroModel:
-    """A model from a NumPyro function, such as
-
-        def salaries(field, salary=None):
-            effect = numpyro.sample("effect", dist.Normal(0, 1).expand([8]).to_event(1))
-            with numpyro.plate("record", field.shape[0]):
-                numpyro.sample("salary", dist.Normal(effect[field], 1), obs=salary)
-
-        model = us.from_numpyro(salaries, sensitive=["salary"])
-
-    - Parameters are columns of the survey. Public columns are always given; `sensitive` ones
-      must default to None and are None when the function generates.
-    - Numeric columns come as they are stored. Others come as integer codes 0, 1, ...: the place
-      of the value among the codebook's levels.
-    - A parameter `n` that is no column is the number of records (for a model without public
-      columns). Shapes must not depend on values: write the number of groups as a constant.
-    - A generated column is the site of its name (a sample or deterministic site); so a model of
-      log(salary) ends with `numpyro.deterministic("salary", jnp.exp(log_salary))`.
-    - A record's log-likelihood may depend on its own sensitive values only (this is tested).
-    """
-    if not callable(function):
-        raise Refused("`from_numpyro` takes a NumPyro function, not its result.")
-    if isinstance(sensitive, str) or not sensitive:
-        raise Refused('`sensitive` is a list of the columns to synthesize, such as ["salary"].')
-    parameters = inspect.signature(function).parameters
-    loose = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    if any(parameter.kind in loose for parameter in parameters.values()):
-        raise Refused("The model's parameters must be columns by name, without *args or **kwargs.")
-    for name in sensitive:
-        if name not in parameters:
-            raise UnknownName("sensitive column (no parameter of the function)", name, parameters)
-        if parameters[name].default is not None:
-            raise Refused(
-                f"The parameter `{name}` must default to None, which asks the model to generate it."
-            )
-    counts = "n" in parameters and "n" not in sensitive
-    columns = tuple(name for name in parameters if not (counts and name == "n"))
-    return NumPyroModel(function, columns, tuple(dict.fromkeys(sensitive)), counts)
+def formula_columns(formula: str | None) -> tuple[str, ...]:
+    """The columns that a formula names, in alphabetical order."""
+    if formula is None:
+        return ()
+    try:
+        required = Formula(formula).required_variables
+    except (FormulaicError, SyntaxError, ValueError, TypeError):
+        raise Refused(f"The formula `{formula}` cannot be read.") from None
+    return tuple(sorted(str(name) for name in required))
 
 
 def levels_of(survey: Survey, name: str) -> tuple[Value, ...]:

@@ -21,7 +21,9 @@ from numpyro import handlers
 from numpyro.distributions.transforms import biject_to
 
 from understudy.errors import Refused
-from understudy.models.contract import Arrays, Model
+from understudy.models.contract import Arrays, OutcomeModel
+
+__public__ = ("Density", "density_of")
 
 RECORD = "record"
 Site = dict[str, Any]
@@ -30,7 +32,7 @@ Site = dict[str, Any]
 class Density:
     """log prior and record log-likelihoods of one model at one shape; equal only to itself."""
 
-    def __init__(self, model: Model, arrays: Arrays) -> None:
+    def __init__(self, model: OutcomeModel, arrays: Arrays) -> None:
         self.model = model
         self.n = len(arrays[model.targets[0]])
         self.shapes = self._latent_shapes(arrays)  # of each latent site, unconstrained
@@ -193,7 +195,7 @@ _DENSITIES: dict[tuple[Any, ...], Density] = {}
 MOST_DENSITIES = 64  # each keeps its compiled program alive; the oldest makes room
 
 
-def density_of(model: Model, arrays: Arrays) -> Density:
+def density_of(model: OutcomeModel, arrays: Arrays) -> Density:
     """The density of a model at the shapes of these arrays, made once; and a check of the data.
 
     The check (`_refuse_mixing`) is made on every call, because it depends on the values.

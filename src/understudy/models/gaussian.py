@@ -19,12 +19,12 @@ from jax import Array
 from jax.scipy.linalg import solve_triangular
 from numpy.typing import NDArray
 
-from understudy.models.contract import Model
+from understudy.models.contract import OutcomeModel
 
 Matrix = NDArray[np.float64]
 
 
-class GaussianModel(Model):
+class GaussianModel(OutcomeModel, abstract=True):
     """A model whose likelihood is Gaussian given X, with one covariance matrix for all."""
 
     @abstractmethod

@@ -9,26 +9,27 @@ counts n are sanitised first, and everything here is post-processing of them.
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Interval
 from numpy.typing import ArrayLike, NDArray
 
 from understudy.errors import Refused, UnknownName
+from understudy.models.contract import RowsModel
+
+__public__ = ("synthetic_counts",)
 
 Counts = NDArray[np.int64]
 Vector = NDArray[np.float64]
-Drawn = TypeVar("Drawn")
 
 MANY_CELLS = 10_000  # from here on counts are drawn as Poisson counts and completed
 
 
 @dataclass(frozen=True)
-class Multinomial:
+class Multinomial(RowsModel):
     """The joint distribution of categorical columns, every combination of levels a cell.
 
     `prior` is added to each cell of the support: 1/2 is the report's, and on K cells it adds
@@ -36,16 +37,20 @@ class Multinomial:
     `size` is the number of synthetic records: that of the file when None.
     """
 
-    columns: tuple[str, ...]
-    prior: float = 0.5
-    missing: str = "refuse"
-    size: int | None = None
+    columns: Annotated[tuple[str, ...], "The columns that are synthesized."]
+    prior: Annotated[float, "Dirichlet prior of each cell."] = 0.5
+    missing: Literal["refuse", "level"] = "refuse"
+    size: Annotated[
+        int | None,
+        "Records in each synthetic file; the file's own number by default.",
+        Interval(ge=1, le=1_000_000_000),
+    ] = None
 
     def __init__(
         self,
         columns: Sequence[str],
         prior: float = 0.5,
-        missing: str = "refuse",
+        missing: Literal["refuse", "level"] = "refuse",
         size: int | None = None,
     ) -> None:
         if isinstance(columns, str) or not columns:
@@ -63,10 +68,8 @@ class Multinomial:
         object.__setattr__(self, "missing", missing)
         object.__setattr__(self, "size", size)
 
-    @property
-    def sensitive(self) -> tuple[str, ...]:
-        """Every column of the model is synthesized."""
-        return self.columns
+    def draw(self, counts: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        return synthetic_counts(counts, size, self.prior, rng)
 
 
 def dirichlet(parameters: ArrayLike, rng: np.random.Generator) -> Vector:
@@ -107,17 +110,6 @@ def synthetic_counts(
 ) -> Counts:
     """pi ~ Dirichlet(prior + counts), then Multinomial(size, pi): one table (M §2.2.4)."""
     return multinomial(size, dirichlet(np.asarray(counts) + prior, rng), rng)
-
-
-def side_by_side(
-    draw: Callable[[np.random.Generator], Drawn], rngs: Sequence[np.random.Generator]
-) -> list[Drawn]:
-    """One draw from each generator, on all cores: NumPy and OpenDP draw outside Python's lock.
-
-    Each data set has its own generator, so that the draws do not depend on the number of cores.
-    """
-    with ThreadPoolExecutor(min(len(rngs), len(os.sched_getaffinity(0)))) as pool:
-        return list(pool.map(draw, rngs))
 
 
 def _number(value: Any) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from numpyro.distributions import constraints
 
 from understudy.errors import Refused, UnknownName
-from understudy.models.contract import Arrays, Columns, Model, array_column
+from understudy.models.contract import Arrays, Columns, OutcomeModel, array_column
 from understudy.models.design_matrix import design_matrix
 from understudy.models.log_gamma import log_gamma
 from understudy.survey.codebook import Codebook
@@ -57,11 +57,11 @@ class CountDensity(dist.Distribution):  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(Model):
+class NegativeBinomial(OutcomeModel):
     """`NegativeBinomial("employees")`, or with predictors: `("visits", "region + age")`."""
 
-    outcome: str
-    predictors: str | None = None
+    outcome: Annotated[str, "The column that is synthesized."]
+    predictors: Annotated[str | None, "A formula over public columns."] = None
 
     @property
     def sensitive(self) -> tuple[str, ...]:

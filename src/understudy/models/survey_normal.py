@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NoReturn, TypeVar, get_args
+from typing import Annotated, Any, Literal, NoReturn, Self, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,22 +28,26 @@ from understudy.models.public_totals import (
     weight_unit,
 )
 from understudy.survey.codebook import Codebook
+from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 
 SMALLEST_EIGENVALUE = 1e-10  # below it the predictors count as collinear
 Tables = Literal["recommended", "paper"]
 Vector = NDArray[np.float64]
-Self = TypeVar("Self", bound="SurveyNormal")
 
 
 @dataclass(frozen=True)
-class SurveyNormal(GaussianModel):
+class SurveyNormal(GaussianModel, abstract=True):
     """`weight` and `totals` are filled in from the survey's design and codebook."""
 
-    outcome: str | tuple[str, ...]
-    predictors: str
-    population: float | None = None
-    tables: Tables = "recommended"
+    outcome: Annotated[str | tuple[str, ...], "The columns that are synthesized."]
+    predictors: Annotated[str, "A formula over public columns."]
+    population: Annotated[
+        float | None, "Public size of the population, if not in the codebook."
+    ] = None
+    tables: Annotated[Tables, "recommended or paper: for which estimator files are made."] = (
+        "recommended"
+    )
     weight: str | None = None
     totals: PublicTotals | None = None
 
@@ -71,7 +75,11 @@ class SurveyNormal(GaussianModel):
         named = tuple(f"y{k}" for k in range(len(self.outcomes)))
         return named if self.weight is None else (*named, "w")
 
-    def for_survey(self: Self, survey: Survey) -> Self:
+    def published_design(self, design: Design) -> Design:
+        """The weight is synthesized, and replicate weights would give the old one away."""
+        return replace(design, replicates=None)
+
+    def for_survey(self, survey: Survey) -> Self:
         name = survey.design.weight
         if name is None:
             raise Refused(

@@ -8,108 +8,91 @@ chains that agree at once, or long trees and chains that must run on. Nothing is
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from understudy.claim import KINDS
 from understudy.errors import Refused
 from understudy.fitting.fitter import without_missing
-from understudy.models.contract import Model
+from understudy.models.contract import OutcomeModel
 from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel
-from understudy.release.parts import mechanism_words, model_words
-from understudy.release.prepare import Prepared
-from understudy.release.recipe import MechanismPart
+from understudy.release.inside import Inside
+from understudy.release.spending import total_price
 
 STEPS = (7, 127)  # gradients of one iteration of NUTS: an easy posterior, and a hard one
 LONGER = 4  # chains that do not agree are run on
 BASE_SECONDS, BASE_BYTES = 15.0, 600e6  # compiling and reports; the libraries themselves
-FITS = {"Weighted": 6, "WeightedE": 3, "Censored": 2, "ReferenceCensored": 3}  # others: 1
-KINDS = {
-    "Weighted": "asymptotic",
-    "WeightedE": "asymptotic",
-    "Censored": "formal",
-    "ReferenceCensored": "formal",
-    "PerturbedHistogram": "formal",
-    "Modips": "formal",
-    "Marginals": "formal",
-}  # others: risk
 
 
-def forecast(prepared: Prepared, out: Path | None = None) -> list[str]:
+def forecast(inside: Inside, out: Path | None = None) -> list[str]:
     """Sentences for the steward, in the order in which they matter."""
-    recipe = prepared.recipe
-    survey = prepared.narrowed
-    kept = [name for name in survey.columns if name not in prepared.synthesized]
-    seconds, size = _cost(prepared)
-    formats = ", ".join(("parquet", *recipe.formats))
+    recipe = inside.recipe
+    survey = inside.narrowed
+    kept = [name for name in survey.columns if name not in inside.synthesized]
+    seconds, size = _cost(inside)
+    formats = ", ".join(("parquet", *recipe.output.formats))
     lines = [
-        f"{prepared.title}: {survey.n:,} records of `{recipe.path.name}`.",
-        f"Synthesized: {', '.join(prepared.synthesized)}, by {model_words(recipe.model)}.",
+        f"{inside.title}: {survey.n:,} records of `{recipe.path.name}`.",
+        f"Synthesized: {', '.join(inside.synthesized)}, by {recipe.model}.",
         f"Published as they are: {', '.join(kept) or 'nothing'}.",
-        f"Files: {recipe.datasets} data sets ({formats}), table, claim, two reports, manifest, in "
-        f"`{out or recipe.out}`.",
-        _promise(prepared),
+        f"Files: {recipe.synthesis.datasets} data sets ({formats}), table, claim, two reports, "
+        f"manifest, in `{out or recipe.out}`.",
+        _promise(inside),
         f"{_between(*seconds)}, about {size / 1e9:.1f} GB of memory on this machine.",
     ]
     if recipe.ledger is not None:
-        from understudy.release.spending import total_price
-
-        lines.append(f"The ledger will be charged epsilon {total_price(prepared):f} (replace).")
+        lines.append(f"The ledger will be charged epsilon {total_price(inside):f} (replace).")
     return [*lines, "Nothing was spent and nothing was written."]
 
 
-def _promise(prepared: Prepared) -> str:
-    recipe = prepared.recipe
-    named = [recipe.mechanism, *(one.mechanism for one in recipe.given)]
-    kinds = [KINDS.get(part.name, "risk") for part in named]
-    if any(
-        p.name == "Modips" and p.options.get("support", "observed") == "observed" for p in named
-    ):
-        return f"Claim: kind `local` ({words_of(named)}): which cells are empty is not covered."
-    words = words_of(named)
-    if "risk" in kinds:
+def _promise(inside: Inside) -> str:
+    """The claim that the mechanisms declare, composed: the weakest kind, the sum of epsilons."""
+    recipe = inside.recipe
+    parts = (recipe.mechanism, *(step.mechanism for step in recipe.given))
+    words = " and ".join(str(part) for part in parts)
+    kind = max((mechanism.claims for mechanism in inside.mechanisms), key=KINDS.index)
+    if kind == "local":
+        return f"Claim: kind `local` ({words}): which cells are empty is not covered."
+    if kind == "risk":
         return f"Claim: kind `risk`, no epsilon ({words}); risk is measured, not bounded."
-    total = sum(float(part.options.get("epsilon", np.nan)) for part in named)
-    kind = "asymptotic" if "asymptotic" in kinds else "formal"
-    if np.isnan(total):
+    epsilons = [mechanism.epsilon for mechanism in inside.mechanisms]
+    if None in epsilons:
         return f"Claim: kind `{kind}`, with the epsilon that results ({words})."
+    total = sum(float(epsilon) for epsilon in epsilons if epsilon is not None)
     return (
         f"Claim: kind `{kind}`, epsilon {total:g} over all data sets ({words}), if the sampler's "
         "diagnostics pass."
     )
 
 
-def words_of(parts: Sequence[MechanismPart]) -> str:
-    return " and ".join(mechanism_words(part) for part in parts)
-
-
-def _cost(prepared: Prepared) -> tuple[tuple[float, float], float]:
+def _cost(inside: Inside) -> tuple[tuple[float, float], float]:
     """((least, most) seconds, bytes), roughly."""
-    recipe, survey, model = prepared.recipe, prepared.narrowed, prepared.model
+    keys, survey, model = inside.recipe.synthesis, inside.narrowed, inside.model
     values = survey.n * len(survey.columns) * 8.0
-    size = BASE_BYTES + values * (recipe.datasets + 3)
-    if not isinstance(model, Model):
-        more = 3e-6 * survey.n * len(recipe.model.sensitive) * recipe.datasets
+    size = BASE_BYTES + values * (keys.datasets + 3)
+    if not isinstance(model, OutcomeModel):
+        more = 3e-6 * survey.n * len(model.sensitive) * keys.datasets
         return (BASE_SECONDS + more, 2 * BASE_SECONDS + 10 * more), size
-    fits = FITS.get(recipe.mechanism.name, 1)
-    clipped = "Censored" in recipe.mechanism.name
-    if isinstance(model, GaussianModel) and not clipped:
+    fits = inside.mechanism.fits
+    # a formal claim about posterior draws needs clipped contributions, and these need gradients
+    clipped = inside.mechanism.claims == "formal"
+    if fits == 0 or (isinstance(model, GaussianModel) and not clipped):
         return (BASE_SECONDS, 2 * BASE_SECONDS + fits), size
-    iterations = recipe.draws + recipe.chains * recipe.warmup
-    once = _gradient_seconds(model, prepared) * iterations / min(recipe.chains, 2)
+    iterations = keys.draws + keys.chains * keys.warmup
+    once = _gradient_seconds(model, inside) * iterations / min(keys.chains, 2)
     hard = 2 * BASE_SECONDS + fits * once * STEPS[1] * LONGER
     return (BASE_SECONDS + once * STEPS[0], hard), size
 
 
-def _gradient_seconds(model: Model, prepared: Prepared) -> float:
+def _gradient_seconds(model: OutcomeModel, inside: Inside) -> float:
     """One gradient of the sum of record log-likelihoods at a middling point."""
-    survey = prepared.narrowed
-    if prepared.recipe.missing != "refuse":
-        survey = without_missing(survey, prepared.recipe.model.sensitive)[0]
+    survey = inside.narrowed
+    if inside.recipe.synthesis.missing != "refuse":
+        survey = without_missing(survey, inside.recipe.model.sensitive)[0]
     model = model.for_survey(survey)
     arrays: Any = model.prepare(survey)
     density = density_of(model, arrays)

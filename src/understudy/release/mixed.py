@@ -13,7 +13,7 @@ regressions are independent; use one model of several outcomes where that will n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -23,57 +23,67 @@ import polars as pl
 
 from understudy.claim import Claim
 from understudy.errors import Refused
-from understudy.mechanisms.categorical import CategoricalSynthesis, synthesize_categorical
-from understudy.models.contract import Model
+from understudy.mechanisms.contract import Mechanism
+from understudy.models.contract import OutcomeModel, RowsModel
 from understudy.models.density import density_of
 from understudy.models.multinomial import Multinomial
+from understudy.publication import Publication
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
-from understudy.synthesis import IN_ORDER, Synthesis, synthesize
+from understudy.synthesis import FitSettings, Synthesis, synthesize_for
 
-PUBLIC_NUMBER = "The number of records is public"
+__public__ = ("Given", "synthesize_mixed")
 
 
 @dataclass(frozen=True)
 class Given:
     """A regression of numbers on the categorical columns, and the mechanism that protects it."""
 
-    model: Model
-    mechanism: Any
-
-
-@dataclass(frozen=True, eq=False)
-class MixedSynthesis:
-    """`datasets` and their composed `claim`; `categories` and `regressions` are the parts."""
-
-    datasets: list[Survey]
-    claim: Claim
-    categories: CategoricalSynthesis = field(repr=False)
-    regressions: list[Synthesis] = field(repr=False)
+    model: OutcomeModel
+    mechanism: Mechanism
 
 
 def synthesize_mixed(
     survey: Survey,
     categories: Multinomial,
-    mechanism: Any,
+    mechanism: Mechanism,
     given: Sequence[Given],
     datasets: int = 1,
     seed: int = 0,
     **fit: Any,
-) -> MixedSynthesis:
+) -> Synthesis:
     """m synthetic files with categorical and numeric columns, under one claim by composition.
 
     `mechanism` is for the categories, each of `given` brings its own; their epsilons add up.
-    `fit` are the arguments of `synthesize` for the regressions (draws, chains, ...).
+    `fit` are the arguments of `synthesize` for the regressions (draws, chains, ...). The result's
+    `parts` are those of the categories and of each regression.
     """
+    return mixed_for(
+        Publication(), survey, categories, mechanism, given, datasets, seed, FitSettings(**fit)
+    )
+
+
+def mixed_for(
+    publication: Publication,
+    survey: Survey,
+    categories: RowsModel,
+    mechanism: Mechanism,
+    given: Sequence[Given],
+    datasets: int,
+    seed: int,
+    fit: FitSettings,
+) -> Synthesis:
+    """`synthesize_mixed`, with a claim that speaks of this publication."""
     _refuse(survey, categories, given)
-    first = synthesize_categorical(survey, categories, mechanism, datasets, seed)
+    first = synthesize_for(publication, survey, categories, mechanism, datasets, seed, fit)
+    # the regressions' own rows are not published: numbers are drawn anew for synthetic categories
+    drawn = Publication(in_order=False, where=publication.where, given_drawn=True)
     frames = [one.frame() for one in first.datasets]
     results = []
     for number, step in enumerate(given):
         narrowed = _narrowed(survey, categories, step.model)
-        result = synthesize(
-            narrowed, step.model, step.mechanism, datasets, seed + 1 + number, **fit
+        result = synthesize_for(
+            drawn, narrowed, step.model, step.mechanism, datasets, seed + 1 + number, fit
         )
         results.append(result)
         key = jax.random.fold_in(jax.random.key(seed), number)
@@ -83,14 +93,23 @@ def synthesize_mixed(
     for one in [first.datasets[0], *(result.datasets[0] for result in results)]:
         for column in one.codebook:  # without facts that were drafted from the records
             codebook = codebook.with_column(replace(column, role=survey.codebook[column.name].role))
-    claim = Claim.compose([first.claim, *(_covered(one.claim) for one in results)])
-    return MixedSynthesis(
-        [Survey(frame, Design(), codebook) for frame in frames], claim, first, results
+    return Synthesis(
+        [Survey(frame, Design(), codebook) for frame in frames],
+        Claim.compose([first.claim, *(result.claim for result in results)]),
+        [],
+        first.record_weights,
+        posterior=results[0].posterior,
+        parts=(first, *results),
+        rows_correspond=False,
     )
 
 
 def _numbers(
-    narrowed: Survey, model: Model, result: Synthesis, frames: Sequence[pl.DataFrame], key: Any
+    narrowed: Survey,
+    model: OutcomeModel,
+    result: Synthesis,
+    frames: Sequence[pl.DataFrame],
+    key: Any,
 ) -> list[list[pl.Series]]:
     """The model's columns for the synthetic categories, each file from its own parameter draw."""
     if result.posterior is None:
@@ -116,7 +135,7 @@ def _numbers(
     return drawn
 
 
-def _narrowed(survey: Survey, categories: Multinomial, model: Model) -> Survey:
+def _narrowed(survey: Survey, categories: RowsModel, model: OutcomeModel) -> Survey:
     """The columns that the regression sees; the categories are given to it, hence `public`."""
     names = [*categories.columns, *(n for n in model.sensitive if n not in categories.columns)]
     codebook = survey.codebook.only(names)
@@ -125,17 +144,10 @@ def _narrowed(survey: Survey, categories: Multinomial, model: Model) -> Survey:
     return Survey(survey.raw.select(names), Design(), replace(codebook, population_by={}))
 
 
-def _covered(claim: Claim) -> Claim:
-    """The regression's claim, where no column but the number of records is taken as public."""
-    public = ("The number of records", IN_ORDER)
-    kept = [one for one in claim.conditions if not one.startswith(public)]
-    return replace(claim, conditions=(PUBLIC_NUMBER, *kept))
-
-
 def _refuse(survey: Any, categories: Any, given: Any) -> None:
     if not isinstance(survey, Survey):
         raise Refused("`survey` must be a Survey; make one with `Survey(frame)` or `read_survey`.")
-    if not isinstance(categories, Multinomial):
+    if not isinstance(categories, RowsModel):
         raise Refused('`categories` must be Multinomial(["column", ...]).')
     if not given or not all(isinstance(step, Given) for step in given):
         raise Refused("`given` is a list of Given(model, mechanism), one for each regression.")

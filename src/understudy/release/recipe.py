@@ -6,7 +6,8 @@
     [privacy]    mechanism, epsilon, ...        [output]   folder, title, formats
     [[given]]    numbers given categories       [ledger]   place, cap
 
-Paths are relative to the recipe. All keys: `recipe_keys.py`, shown in docs/recipe.md.
+Paths are relative to the recipe. All keys: `recipe_sections.py` and the
+classes of models and mechanisms, shown in docs/recipe.md.
 """
 
 from __future__ import annotations
@@ -19,39 +20,22 @@ from pathlib import Path
 from typing import Any
 
 from understudy.errors import Refused
+from understudy.release.parts import GivenPart, MechanismPart, ModelPart
 from understudy.release.recipe_check import Checked, Mistake, checked_recipe
 from understudy.release.recipe_lines import line_of_error, lines_of
+from understudy.release.recipe_sections import (
+    Data,
+    LedgerKeys,
+    Output,
+    Risk,
+    SynthesisKeys,
+    Tables,
+    Utility,
+)
 from understudy.survey.design import Design, Replicates
+from understudy.synthesis import FitSettings
 
-SETTINGS = (
-    "datasets", "seed", "missing", "diagnostics", "draws", "chains", "warmup", "target_acceptance",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class ModelPart:
-    """A model by name, its columns, and the arguments that the recipe gives it."""
-
-    name: str
-    sensitive: tuple[str, ...]
-    predictors: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class MechanismPart:
-    """A mechanism by name and the arguments that the recipe gives it."""
-
-    name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class GivenPart:
-    """A regression of numbers on the synthetic categories, with its own mechanism."""
-
-    model: ModelPart
-    mechanism: MechanismPart
+SERVER = ("postgresql://", "postgres://")  # a ledger that is not a file
 
 
 @dataclass(frozen=True)
@@ -61,44 +45,66 @@ class Recipe:
     name: str
     folder: Path
     written: Mapping[str, Any] = field(repr=False)
-    path: Path
+    data: Data
     design: Design
+    synthesis: SynthesisKeys
     model: ModelPart
     mechanism: MechanismPart
-    codebook: Path | None = None
-    format: str | None = None
-    where: str | None = None
-    floats: tuple[str, ...] = ()
-    given: tuple[GivenPart, ...] = ()
-    datasets: int = 1
-    seed: int | None = None
-    publish: tuple[str, ...] = ()
-    missing: str = "refuse"
-    diagnostics: str = "refuse"
-    draws: int = 2000
-    chains: int = 4
-    warmup: int = 500
-    target_acceptance: float = 0.8
-    statistics: tuple[str, ...] = ()
-    by: tuple[str, ...] = ()
-    margins: bool = True
-    known: tuple[tuple[str, ...], ...] = ()
-    radius: float = 0.2
-    threshold: float = 0.5
-    regression: str | None = None
-    out: Path = Path("release")
-    title: str = ""
-    formats: tuple[str, ...] = ()
-    ledger: str | None = None
-    ledger_head: Path | None = None
-    ledger_cap: str = ""
+    given: tuple[GivenPart, ...]
+    tables: Tables
+    risk: Risk | None
+    utility: Utility
+    output: Output
+    ledger: LedgerKeys | None
+
+    @property
+    def out(self) -> Path:
+        """Where the bundle goes."""
+        return self.folder / (self.output.folder or Path(self.name).stem)
+
+    @property
+    def path(self) -> Path:
+        """The confidential file."""
+        return self.folder / self.data.path
+
+    @property
+    def codebook(self) -> Path | None:
+        return None if self.data.codebook is None else self.folder / self.data.codebook
+
+    @property
+    def known(self) -> tuple[tuple[str, ...], ...]:
+        """Sets of columns that an intruder knows."""
+        return () if self.risk is None else self.risk.known_sets
+
+    @property
+    def ledger_place(self) -> str | None:
+        """The ledger's file or address."""
+        if self.ledger is None:
+            return None
+        place = self.ledger.place
+        return place if place.startswith(SERVER) else str(self.folder / place)
+
+    @property
+    def ledger_head(self) -> Path | None:
+        if self.ledger is None or self.ledger.head is None:
+            return None
+        return self.folder / self.ledger.head
+
+    def fit_settings(self, progress: bool | None) -> FitSettings:
+        """How the posterior is sampled."""
+        keys = self.synthesis
+        missing: Any = "refuse" if keys.missing == "level" else keys.missing
+        return FitSettings(
+            keys.draws, keys.chains, keys.warmup, keys.target_acceptance, missing,
+            keys.diagnostics, progress,
+        )  # fmt: skip
 
     def canonical(self) -> str:
         """What decides the release's contents, as one text: where files lie does not."""
-        told = {part: dict(keys) for part, keys in self.written.items() if part != "given"}
-        told.pop("ledger", None)
-        told.get("output", {}).pop("folder", None)
-        return json.dumps({**told, "given": self.written.get("given", [])}, sort_keys=True)
+        sections = {part: dict(keys) for part, keys in self.written.items() if part != "given"}
+        sections.pop("ledger", None)
+        sections.get("output", {}).pop("folder", None)
+        return json.dumps({**sections, "given": self.written.get("given", [])}, sort_keys=True)
 
 
 class RecipeRefused(Refused):
@@ -106,8 +112,8 @@ class RecipeRefused(Refused):
 
     def __init__(self, name: str, mistakes: list[Mistake]) -> None:
         self.mistakes = mistakes
-        told = sorted({(one.line, f"{name}:{one.line}: {one.message}") for one in mistakes})
-        super().__init__("\n".join(text for _, text in told))
+        lines = sorted({(m.line, f"{name}:{m.line}: {m.message}") for m in mistakes})
+        super().__init__("\n".join(text for _, text in lines))
 
 
 def read_recipe(path: str | Path) -> Recipe:
@@ -133,7 +139,7 @@ def parse_recipe(text: str, folder: Path, name: str = "release.toml") -> Recipe:
     except (ValueError, RecursionError):
         message = "This is not TOML that can be read; write plain keys and values."
         raise RecipeRefused(name, [Mistake(1, message)]) from None
-    checked = checked_recipe(written, lines_of(text))
+    checked = checked_recipe(written, lines_of(text), folder)
     design = _design(checked)
     if checked.mistakes:
         raise RecipeRefused(name, checked.mistakes)
@@ -142,12 +148,12 @@ def parse_recipe(text: str, folder: Path, name: str = "release.toml") -> Recipe:
 
 def _design(checked: Checked) -> Design | None:
     """The design; what Design itself refuses is a mistake of the section."""
-    told = dict(checked.parts.get("design", {}))
-    replicates = told.pop("replicates", None)
+    keys = dict(checked.sections.get("design", {}))
+    replicates = keys.pop("replicates", None)
     try:
         if replicates is not None:
-            told["replicates"] = Replicates(**replicates)
-        return Design(**told)
+            keys["replicates"] = Replicates(**replicates)
+        return Design(**keys)
     except Refused as refusal:
         checked.add("design", None, str(refusal))
     except TypeError:
@@ -162,60 +168,24 @@ def _design(checked: Checked) -> Design | None:
 def _recipe(
     checked: Checked, design: Design | None, written: dict[str, Any], folder: Path, name: str
 ) -> Recipe:
-    part = checked.parts
-    data, made, output = part["data"], dict(part["synthesis"]), part.get("output", {})
-    tables, risk, ledger = part.get("tables", {}), part.get("risk", {}), part.get("ledger", {})
-    settings = {key: made.pop(key) for key in SETTINGS if key in made}
-    place = ledger.get("place")
-    if place is not None and not place.startswith(("postgresql://", "postgres://")):
-        place = str(folder / place)
+    """The typed recipe of checked sections."""
+    sections = checked.sections
+    assert checked.model is not None  # or a mistake was noted
+    assert checked.mechanism is not None
+    risk, ledger = sections.get("risk"), sections.get("ledger")
     return Recipe(
-        name=name,
-        folder=folder,
-        written=written,
-        path=folder / data["path"],
-        codebook=_under(folder, data.get("codebook")),
-        format=data.get("format"),
-        where=data.get("where"),
-        floats=data.get("floats", ()),
-        design=design or Design(),
-        publish=made.pop("publish", ()),
-        model=_model(made),
-        mechanism=_mechanism(part["privacy"]),
-        given=tuple(
-            GivenPart(
-                _model({k: v for k, v in one.items() if k != "privacy"}),
-                _mechanism(one["privacy"]),
-            )
-            for one in checked.given
-        ),
-        statistics=tables.get("statistics", ()),
-        by=tables.get("by", ()),
-        margins=tables.get("margins", True),
-        known=risk.get("known", ()),
-        radius=risk.get("radius", 0.2),
-        threshold=risk.get("threshold", 0.5),
-        regression=part.get("utility", {}).get("regression"),
-        out=folder / output.get("folder", Path(name).stem),
-        title=output.get("title", ""),
-        formats=output.get("formats", ()),
-        ledger=place,
-        ledger_head=_under(folder, ledger.get("head")),
-        ledger_cap=ledger.get("cap", ""),
-        **settings,
+        name,
+        folder,
+        written,
+        Data(**sections["data"]),
+        design or Design(),
+        SynthesisKeys(**sections["synthesis"]),
+        checked.model,
+        checked.mechanism,
+        tuple(checked.given),
+        Tables(**sections.get("tables", {"statistics": ()})),
+        None if risk is None else Risk(**risk),
+        Utility(**sections.get("utility", {})),
+        Output(**sections.get("output", {})),
+        None if ledger is None else LedgerKeys(**ledger),
     )
-
-
-def _model(told: Mapping[str, Any]) -> ModelPart:
-    rest = dict(told)
-    name, sensitive = rest.pop("model"), rest.pop("sensitive")
-    return ModelPart(name, sensitive, rest.pop("predictors", None), rest)
-
-
-def _mechanism(told: Mapping[str, Any]) -> MechanismPart:
-    rest = dict(told)
-    return MechanismPart(rest.pop("mechanism"), rest)
-
-
-def _under(folder: Path, path: str | None) -> Path | None:
-    return None if path is None else folder / path

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from understudy.declarations import OWN
-from understudy.errors import UnknownName
-from understudy.release.recipe_keys import (
-    COUNT_MECHANISMS,
-    MAY_HAVE_PREDICTORS,
-    MECHANISM_KEYS,
-    MODEL_KEYS,
-    PREDICTORS,
-    RELEASED,
-    REQUIRED_SECTIONS,
-    SECTIONS,
-    Key,
+from understudy.declarations import OWN, Setting, alternatives, choices_of, settings_of
+from understudy.errors import Refused, UnknownName
+from understudy.mechanisms.contract import Mechanism
+from understudy.release.parts import (
+    GivenPart,
+    MechanismPart,
+    ModelPart,
+    all_mechanisms,
+    all_models,
+    find_mechanism,
+    find_model,
+    model_settings,
+    predictors_of,
+    takes_several,
 )
 from understudy.release.recipe_lines import Place
-
-GIVEN_KEYS = {
-    **{name: SECTIONS["synthesis"][name] for name in ("model", "sensitive", "predictors")},
-    "privacy": Key("table", "The regression's own mechanism.", True),
-}
-MOST = {  # beyond these nobody waits for the end
-    "datasets": 1_000, "draws": 10_000_000, "chains": 1_000, "warmup": 1_000_000,
-    "components": 1_000, "size": 1_000_000_000,
-}  # fmt: skip
+from understudy.release.recipe_sections import RELEASED, REQUIRED, SECTIONS, GivenKeys, PrivacyKeys
+from understudy.release.recipe_values import (
+    MISSING,
+    UNKNOWN,
+    names_file,
+    part_of,
+    plain,
+    problems_in,
+)
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,14 @@ class Mistake:
 
 @dataclass
 class Checked:
-    """The parts of a recipe as plain, checked values, and what is wrong with it."""
+    """The sections of a recipe as plain, checked values, its parts, and what is wrong with it."""
 
     lines: dict[Place, int]
-    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    given: list[dict[str, Any]] = field(default_factory=list)
+    folder: Path
+    sections: dict[str, dict[str, Any]] = field(default_factory=dict)
+    model: ModelPart | None = None
+    mechanism: MechanismPart | None = None
+    given: list[GivenPart] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
 
     def add(self, section: str, key: str | None, message: str) -> None:
@@ -52,197 +57,231 @@ class Checked:
         self.mistakes.append(Mistake(line, message))
 
 
-def checked_recipe(written: Mapping[str, Any], lines: dict[Place, int]) -> Checked:
-    checked = Checked(lines)
+def checked_recipe(written: Mapping[str, Any], lines: dict[Place, int], folder: Path) -> Checked:
+    checked = Checked(lines, folder)
     for section, keys in written.items():
         if section == "given":
             continue
         if section not in SECTIONS:
-            unknown = UnknownName("section", section, [*SECTIONS, "given"])
-            checked.add(section, None, str(unknown))
+            checked.add(section, None, str(UnknownName("section", section, [*SECTIONS, "given"])))
         elif not isinstance(keys, dict):
             checked.add("", section, f"`{section}` is a section: write [{section}] with keys.")
-    for section in REQUIRED_SECTIONS:
+    for section in REQUIRED:
         if section not in written:
             checked.add("", None, f"The section [{section}] is missing.")
-    for section, known in SECTIONS.items():
-        told = written.get(section)
-        if isinstance(told, dict):
-            keys = {**known, **_further(section, told)}
-            checked.parts[section] = _values(checked, section, told, keys)
+    for section, keys in SECTIONS.items():
+        values = written.get(section)
+        if isinstance(values, dict) and section not in ("synthesis", "privacy"):
+            checked.sections[section] = _values(checked, section, values, settings_of(keys))
+    if isinstance(written.get("synthesis"), dict):
+        checked.model = _model(checked, "synthesis", written["synthesis"], SECTIONS["synthesis"])
+    if isinstance(written.get("privacy"), dict):
+        checked.mechanism = _mechanism(checked, "privacy", "mechanism", written["privacy"])
     _check_given(checked, written.get("given", []))
+    _check_formats(checked)
     _check_together(checked)
     return checked
 
 
-def _further(section: str, told: Mapping[str, Any]) -> dict[str, Key]:
-    """The keys that belong to the model or mechanism that is named."""
-    if section == "synthesis":
-        return MODEL_KEYS.get(str(told.get("model")), {})
-    if section == "privacy":
-        return MECHANISM_KEYS.get(str(told.get("mechanism")), {})
-    return {}
-
-
 def _values(
-    checked: Checked, section: str, told: Mapping[str, Any], known: Mapping[str, Key]
+    checked: Checked, section: str, values: Mapping[str, Any], settings: Mapping[str, Setting]
 ) -> dict[str, Any]:
-    values = {}
-    for name, value in told.items():
-        if name not in known:
+    """The values of a section that are right; what is wrong with the others is noted."""
+    problems = problems_in(values, settings)
+    for name, (kind, said) in problems.items():
+        if kind == UNKNOWN:
             # a key of another model or mechanism is better answered by naming whose it is
-            of = _owner(section, name)
-            unknown = of or str(UnknownName(f"key in [{section}]", name, known))
+            unknown = _owner(section, name) or str(
+                UnknownName(f"key in [{section}]", name, settings)
+            )
             checked.add(section, name, unknown)
-            continue
-        problem, plain = _value(known[name], value)
-        if problem:
-            checked.add(section, name, f"`{name}` must be {problem}.")
+        elif kind == MISSING:
+            meaning = settings[name].meaning
+            checked.add(section, None, f"[{section}] lacks `{name}`: {meaning}")
         else:
-            values[name] = plain
-    for name, key in known.items():
-        if key.required and name not in told:
-            checked.add(section, None, f"[{section}] lacks `{name}`: {key.words}")
-    _check_names(checked, section, values)
-    return values
+            checked.add(section, name, said)
+    return {
+        name: plain(settings[name], value) for name, value in values.items() if name not in problems
+    }
 
 
 def _owner(section: str, name: str) -> str:
-    tables = {"synthesis": MODEL_KEYS, "privacy": MECHANISM_KEYS}.get(section, {})
-    owners = [owner for owner, keys in tables.items() if name in keys]
+    owners: list[str] = []
+    if section == "privacy":
+        owners = [own for own, cls in all_mechanisms().items() if name in settings_of(cls)]
+    elif section == "synthesis" or section.startswith("given"):
+        owners = [own for own, cls in all_models().items() if name in model_settings(cls)]
     if not owners:
         return ""
     return f"`{name}` belongs to {' or '.join(owners)}; leave it out here, or change to that."
 
 
-def _value(key: Key, value: Any) -> tuple[str, Any]:
-    """(what is wrong, in words; the plain value)"""
-    match key.kind:
-        case "text" | "path":
-            ok = isinstance(value, str) and bool(value.strip()) and "\0" not in value
-            return ("" if ok else "a text in quotes"), value
-        case "texts":
-            listed = [value] if isinstance(value, str) else value
-            ok = isinstance(listed, list) and all(isinstance(v, str) and v for v in listed)
-            ok = ok and len(set(listed)) == len(listed)
-            return ("" if ok else "a text, or a list of different texts"), tuple(
-                listed if ok else ()
-            )
-        case "whole":
-            ok = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-            return ("" if ok else "a whole number from 0"), value
-        case "number":
-            return ("" if _is_number(value) else "a finite number"), value
-        case "numbers":
-            ok = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
-            return ("" if ok else "two numbers, low before high"), tuple(value if ok else ())
-        case "yes or no":
-            return ("" if isinstance(value, bool) else "true or false"), value
-        case "table":
-            return ("" if isinstance(value, dict) else "a table, such as { key = 1 }"), value
-        case "any":
-            plain = isinstance(value, (str, list)) or _is_number(value)
-            return ("" if plain else "a text, a number or a list"), value
+def _model(
+    checked: Checked, section: str, values: Mapping[str, Any], keys: type
+) -> ModelPart | None:
+    """The model of a section, whose other values are kept in `checked.sections`."""
+    before = len(checked.mistakes)
+    general = settings_of(keys)
+    name, cls, function = values.get("model"), None, None
+    if isinstance(name, str) and name.strip():
+        try:
+            cls, function = find_model(name, checked.folder)
+        except Refused as refusal:
+            checked.add(section, "model", str(refusal))
+    own = {} if cls is None else model_settings(cls)
+    if cls is None:  # whose keys these are is not known
+        values = {key: value for key, value in values.items() if not _owner(section, key)}
+    right = _values(checked, section, values, {**general, **own})
+    checked.sections[section] = {key: v for key, v in right.items() if key in general}
+    if cls is None or not isinstance(name, str):
+        return None
+    shown = name if function is not None or ":" in name else cls.__name__
+    needs = predictors_of(cls) if function is None else "none"
+    if needs == "required" and "predictors" not in values:
+        checked.add(section, "model", f"{shown} needs `predictors`, such as `field + gender`.")
+    if needs == "none" and "predictors" in values:
+        checked.add(section, "predictors", f"{shown} takes no predictors; leave them out.")
+    if len(right.get("sensitive", ())) > 1 and not takes_several(cls):
+        checked.add(section, "sensitive", f"{shown} synthesizes one column; name one.")
+    part = ModelPart(
+        shown,
+        cls,
+        tuple(right.get("sensitive", ())),
+        right.get("predictors"),
+        {key: value for key, value in right.items() if key in own},
+        function,
+    )
+    if len(checked.mistakes) == before:
+        try:
+            part.build(str(right.get("missing", "refuse")))
+        except Refused as refusal:
+            checked.add(section, "model", str(refusal))
+    return part if len(checked.mistakes) == before else None
 
 
-def _is_number(value: Any) -> bool:
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
+def _mechanism(
+    checked: Checked,
+    section: str,
+    key: str,
+    values: Mapping[str, Any],
+    contract: type[Any] = Mechanism,
+    files: bool = True,
+) -> MechanismPart | None:
+    """The mechanism of a section or of a table inside one; `files`: it may name files."""
+    general = settings_of(PrivacyKeys)
+    name, cls = values.get("mechanism"), None
+    if isinstance(name, str) and name.strip():
+        try:
+            cls = find_mechanism(name, checked.folder)
+        except Refused as refusal:
+            checked.add(section, key, str(refusal))
+    if cls is None:
+        written = {"mechanism": name} if "mechanism" in values else {}
+        _values(checked, section, written, general)  # missing, or not a text
+        return None
+    if not issubclass(cls, contract):
+        known = [own for own, one in all_mechanisms().items() if issubclass(one, contract)]
+        checked.add(section, key, f"`{key}` names one of {', '.join(known)}.")
+        return None
+    own = settings_of(cls)
+    before = len(checked.mistakes)
+    right = _values(checked, section, values, {**general, **own})
+    options: dict[str, Any] = {}
+    for option, value in right.items():
+        if option not in own:
+            continue
+        inner, words = part_of(own[option]), _words(own[option])
+        if isinstance(value, Mapping) and inner is not None:
+            options[option] = _mechanism(checked, section, option, value, inner, files)
+        elif isinstance(value, str) and names_file(own[option]) and value not in words:
+            if not files:
+                checked.add(section, key, f"[[given]] takes no `{option}` file.")
+            options[option] = checked.folder / value
+        else:
+            options[option] = value
+    assert isinstance(name, str)
+    part = MechanismPart(name if ":" in name else cls.__name__, cls, options)
+    if len(checked.mistakes) == before and not list(part.files()):
+        try:
+            part.build(_unread)
+        except Refused as refusal:
+            checked.add(section, key, str(refusal))
+    return part if len(checked.mistakes) == before else None
 
 
-def _check_names(checked: Checked, section: str, values: dict[str, Any]) -> None:
-    """Names of models, mechanisms and formats; known columns as a list of lists."""
-    model, mechanism = values.get("model"), values.get("mechanism")
-    if model is not None and OWN not in model and model not in MODEL_KEYS:
-        checked.add(section, "model", str(UnknownName("model", model, MODEL_KEYS)))
-    if mechanism is not None and mechanism not in MECHANISM_KEYS:
-        checked.add(section, "mechanism", str(UnknownName("mechanism", mechanism, MECHANISM_KEYS)))
-    for wanted in values.get("formats", ()):
-        if OWN not in wanted and f".{wanted}" not in RELEASED:
-            endings = [ending.removeprefix(".") for ending in RELEASED]
-            checked.add(section, "formats", str(UnknownName("format", wanted, endings)))
-    if section == "risk" and "known" in values:
-        sets = values["known"] if isinstance(values["known"], list) else [values["known"]]
-        sets = sets if all(isinstance(one, list) for one in sets) else [sets]
-        if not all(isinstance(name, str) for one in sets for name in one) or not sets:
-            checked.add(section, "known", "`known` must be a list of columns, or several lists.")
-        values["known"] = tuple(tuple(one) for one in sets)
-    for name, most in MOST.items():
-        if isinstance(values.get(name), int) and not 1 <= values[name] <= most:
-            checked.add(section, name, f"`{name}` must be a whole number from 1 to {most:,}.")
-    if isinstance(values.get("weights"), dict):
-        told = values["weights"]
-        known = {**SECTIONS["privacy"], **_further("privacy", told)}
-        values["weights"] = _values(checked, section, told, known)
-        if "reference" in told:
-            checked.add(section, "weights", "`weights` takes no `reference` in a recipe.")
-        if "Risk" not in str(told.get("mechanism")):
-            checked.add(section, "weights", "`weights` names a risk mechanism, as PairwiseRisk.")
+def _words(setting: Setting) -> tuple[Any, ...]:
+    """The words that stand instead of a file, such as `two-stage`."""
+    return tuple(word for kind in alternatives(setting.type) for word in choices_of(kind))
+
+
+def _unread(path: Path) -> Any:
+    raise Refused(f"`{path.name}` is read later.")
 
 
 def _check_given(checked: Checked, given: Any) -> None:
     if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
         checked.add("given", None, "`given` is a list of sections: write [[given]] with keys.")
         return
-    for number, one in enumerate(given, start=1):
+    for number, values in enumerate(given, start=1):
         section = f"given {number}"
-        known = {**GIVEN_KEYS, **MODEL_KEYS.get(str(one.get("model")), {})}
-        values = _values(checked, section, one, known)
-        if isinstance(values.get("privacy"), dict):
-            told = values["privacy"]
-            inner = {**SECTIONS["privacy"], **_further("privacy", told)}
-            values["privacy"] = _values(checked, section, told, inner)
-            if told.get("reference") not in (None, "two-stage"):
-                checked.add(section, "privacy", "[[given]] takes no `reference` file.")
-        _check_model(checked, section, values)
-        checked.given.append(values)
+        model = _model(checked, section, values, GivenKeys)
+        privacy = checked.sections.pop(section, {}).get("privacy")
+        mechanism = None
+        if isinstance(privacy, Mapping):
+            mechanism = _mechanism(checked, section, "privacy", privacy, files=False)
+        if model is not None and mechanism is not None:
+            _check_pair(checked, section, "privacy", model, mechanism)
+            checked.given.append(GivenPart(model, mechanism))
 
 
-def _check_model(checked: Checked, section: str, told: Mapping[str, Any]) -> None:
-    model = told.get("model")
-    if model in PREDICTORS and "predictors" not in told:
-        checked.add(section, "model", f"{model} needs `predictors`, such as `field + gender`.")
-    known = model in MODEL_KEYS or OWN in str(model)
-    if known and model not in MAY_HAVE_PREDICTORS and "predictors" in told:
-        checked.add(section, "predictors", f"{model} takes no predictors; leave them out.")
-    several = len(told.get("sensitive", ())) > 1
-    if several and model in ("Beta", "BetaRegression", "NegativeBinomial", "Mixture"):
-        checked.add(section, "sensitive", f"{model} synthesizes one column; name one.")
+def _check_formats(checked: Checked) -> None:
+    for wanted in checked.sections.get("output", {}).get("formats", ()):
+        if OWN not in wanted and f".{wanted}" not in RELEASED:
+            endings = [ending.removeprefix(".") for ending in RELEASED]
+            checked.add("output", "formats", str(UnknownName("format", wanted, endings)))
+
+
+def _check_pair(
+    checked: Checked, section: str, key: str, model: ModelPart, mechanism: MechanismPart
+) -> None:
+    """A mechanism protects what the model synthesizes, or does not go with it."""
+    does = mechanism.facts().synthesizes
+    if model.cls.synthesizes in does:
+        return
+    if model.cls.synthesizes == "rows":
+        known = [own for own, cls in all_mechanisms().items() if "rows" in str(cls.synthesizes)]
+        checked.add(section, key, f"A {model.name} model goes with {', '.join(known)}.")
+    else:
+        known = [own for own, cls in all_models().items() if cls.synthesizes in does]
+        checked.add(section, key, f"{mechanism.name} goes with model = {' or '.join(known)}.")
 
 
 def _check_together(checked: Checked) -> None:
-    made, privacy = checked.parts.get("synthesis", {}), checked.parts.get("privacy", {})
-    model, mechanism = made.get("model"), privacy.get("mechanism")
-    _check_model(checked, "synthesis", made)
-    if model == "Multinomial" and mechanism in MECHANISM_KEYS:
-        if mechanism not in COUNT_MECHANISMS:
-            known = ", ".join(COUNT_MECHANISMS)
-            checked.add("privacy", "mechanism", f"A Multinomial model goes with {known}.")
-    elif mechanism in ("Modips", "Marginals"):
-        checked.add("privacy", "mechanism", f"{mechanism} goes with model = Multinomial.")
-    if checked.given and model != "Multinomial":
-        checked.add("given 1", None, "[[given]] follows a Multinomial model of the categories.")
-    observed = mechanism == "Modips" and privacy.get("support", "observed") == "observed"
-    if "ledger" in checked.parts and observed:
+    model, mechanism = checked.model, checked.mechanism
+    if model is not None and mechanism is not None:
+        _check_pair(checked, "privacy", "mechanism", model, mechanism)
+    if checked.given and model is not None and model.cls.synthesizes != "rows":
+        rows = [own for own, cls in all_models().items() if cls.synthesizes == "rows"]
+        checked.add("given 1", None, f"[[given]] follows a {' or '.join(rows)} model.")
+    if "ledger" in checked.sections and mechanism is not None:
+        for part in (mechanism, *(step.mechanism for step in checked.given)):
+            _check_price(checked, part)
+
+
+def _check_price(checked: Checked, part: MechanismPart) -> None:
+    """A ledger counts guarantees whose price is known before any record is fitted."""
+    facts = part.facts()
+    if facts.claims == "local":
         checked.add(
             "privacy",
-            "support",
-            "A ledger counts guarantees, and support = observed gives none; use public or "
-            "threshold, or leave out [ledger].",
+            "support" if "support" in part.options else "mechanism",
+            "A ledger counts guarantees, and a claim of kind `local` is none; use public or "
+            "threshold as `support`, or leave out [ledger].",
         )
-    if "ledger" in checked.parts and not _priced(privacy, checked.given):
+    elif facts.price() is None:
         checked.add(
             "privacy",
             "mechanism",
             "A ledger counts epsilon, and this mechanism states none beforehand; give `epsilon`, "
             "or leave out [ledger].",
         )
-
-
-def _priced(privacy: Mapping[str, Any], given: list[dict[str, Any]]) -> bool:
-    parts = [privacy, *(one.get("privacy", {}) for one in given)]
-    return all("epsilon" in part for part in parts)

@@ -21,6 +21,8 @@ from understudy.errors import Refused
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+__public__ = ("compare_releases",)
+
 SCHEMA: dict[str, Any] = {
     "release": pl.String,
     "mechanism": pl.String,

@@ -199,7 +199,7 @@ def risk_figure(risk: dict[str, Any]) -> str:
             axis.set_xlim(-0.6, len(ticks) - 0.4)
             axis.set_ylim(-0.02, 1.02)
             axis.grid(axis="y")
-            axis.set_ylabel("identification risk")
+            axis.set_ylabel(risk["title"].lower())
             known = ", ".join(panel["known"]) or "nothing"
             axis.set_title(f"known: {_short(known, 50)}", loc="left", fontsize=10)
         footer(figure, f"dashed: threshold {risk['threshold']:g}", INTERNAL)

@@ -15,6 +15,10 @@ WHY_FULL = (
     "confidential ones, and the risk of one record in the release is not defined. Shown is the "
     "risk of the confidential file, had it been published as it is."
 )
+WHY_DATA = (
+    "This measure is defined for the confidential file alone. Shown is its risk, had it been "
+    "published as it is."
+)
 
 
 def risk_evidence(material: Material) -> dict[str, Any] | None:
@@ -24,10 +28,13 @@ def risk_evidence(material: Material) -> dict[str, Any] | None:
         return None
     full = material.kind == "full" or not material.rows_correspond
     document: dict[str, Any] = {
+        "title": settings.measure.title,
+        "phrase": settings.measure.phrase,
+        "meaning": settings.measure.meaning,
         "target": list(settings.target),
         "radius": plain(settings.radius),
         "threshold": plain(settings.threshold),
-        "why": WHY_FULL if full else "",
+        "why": WHY_FULL if full else "" if settings.measure.of_release else WHY_DATA,
     }
     try:
         return {**document, **_assessed(material, settings, full)}
@@ -36,16 +43,17 @@ def risk_evidence(material: Material) -> dict[str, Any] | None:
 
 
 def _assessed(material: Material, settings: RiskSettings, full: bool) -> dict[str, Any]:
-    found = assess_risk(
+    assessed = assess_risk(
         material.confidential,
         () if full else material.datasets,
         known=settings.known,
         target=settings.target,
         radius=settings.radius,
         threshold=settings.threshold,
+        measure=settings.measure,
     )
     panels = []
-    for known, releases in found.risks.items():
+    for known, releases in assessed.risks.items():
         grid, _ = risk_density(next(iter(releases.values())))
         panels.append(
             {
@@ -65,13 +73,13 @@ def _assessed(material: Material, settings: RiskSettings, full: bool) -> dict[st
         )
     profile = [
         {**plain(row), "release": _name(row["release"])}
-        for row in found.profile.iter_rows(named=True)
+        for row in assessed.profile.iter_rows(named=True)
     ]
     top = [
         {_name(name): plain(value) for name, value in row.items()}
-        for row in found.top10.iter_rows(named=True)
+        for row in assessed.top10.iter_rows(named=True)
     ]
-    return {"panels": panels, "profile": profile, "top": top, "notes": list(found.notes)}
+    return {"panels": panels, "profile": profile, "top": top, "notes": list(assessed.notes)}
 
 
 def _name(release: str) -> str:

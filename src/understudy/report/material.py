@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.claim import Claim
+from understudy.risk.measure import DEFAULT, RiskMeasure, measure_of
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.file_format import Format
@@ -57,6 +58,7 @@ class RiskSettings:
     target: tuple[str, ...]
     radius: float = 0.2
     threshold: float = 0.5
+    measure: RiskMeasure = field(default_factory=lambda: measure_of(DEFAULT))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from understudy.report.templates import rendered
 
+__public__ = ("Fold", "Grid", "Heading", "Part", "Picture", "Points", "Words", "write_page")
+
 
 @dataclass(frozen=True)
 class Heading:

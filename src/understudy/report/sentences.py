@@ -11,7 +11,7 @@ from understudy.report.plain import finite
 PROMISES = {
     "formal": "a formal privacy claim",
     "asymptotic": "an asymptotic privacy claim",
-    "local": "a local figure, which is no guarantee",
+    "local": "a local figure, which is not a guarantee",
 }
 
 
@@ -103,11 +103,16 @@ def _risk(risk: dict[str, Any] | None, kind: str) -> str:
     shares = {one["release"]: one["share_above"] for one in panel["releases"]}
     knows = listed([f"`{name}`" for name in panel["known"]]) or "nothing about the record"
     who = f"An intruder who knows {knows}"
-    above = f"a risk of identification above {digits(risk['threshold'], 1)}"
+    above = f"{risk['phrase']} above {digits(risk['threshold'], 1)}"
     if kind == "full":
         return (
             f"{who} would find {percent(shares['confidential'])} of the records of the "
             f"confidential file with {above}; records of the release correspond to nobody."
+        )
+    if "synthetic" not in shares:
+        return (
+            f"{who} would find {percent(shares['confidential'])} of the records of the "
+            f"confidential file with {above}."
         )
     return (
         f"{who}: {percent(shares['synthetic'])} of the records have {above} in the release, "

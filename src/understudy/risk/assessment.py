@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
 from understudy.errors import Refused
 from understudy.risk.correspondence import Data, frame_of, said, sensitive_values
-from understudy.risk.identification import KnownSet, identification_risk, known_contributions
+from understudy.risk.identification import KnownSet
+from understudy.risk.measure import DEFAULT, Intruder, RiskMeasure, measure_of
 from understudy.risk.patterns import Floats, RadiusKind
 from understudy.risk.profile import (
     WhackAMole,
@@ -58,6 +58,7 @@ def assess_risk(
     topcode: float | None = None,
     threshold: float = 0.5,
     rise: float = 0.25,
+    measure: str | RiskMeasure = DEFAULT,
 ) -> RiskAssessment:
     """Risk of the data, of synthetic data sets, of a baseline's and of topcoding."""
     targets, sets = list(target), [tuple(names) for names in known]
@@ -65,31 +66,38 @@ def assess_risk(
         raise Refused("Name the sensitive variable as target.")
     if topcode is not None and len(targets) > 1:
         raise Refused("Topcoding is compared for one target; leave out the topcoding or a target.")
-    ball: dict[str, Any] = {"radius": radius, "kind": kind}
-    ask: dict[str, Any] = {"known": sets, "target": targets, "by_id": by_id, **ball}
-    found: dict[str, dict[KnownSet, Floats]] = {"Data": identification_risk(confidential, **ask)}
+    chosen = measure_of(measure)
+    if topcode is not None and not chosen.of_topcoding:
+        raise Refused(f"{chosen.title} is not defined for topcoding; leave out the topcoding.")
+    intruder = Intruder(tuple(sets), tuple(targets), radius, kind, by_id)
+    by_release: dict[str, dict[KnownSet, Floats]] = {
+        "Data": chosen.risks(confidential, None, intruder)
+    }
     for release, files in (("Synthetic", synthetic), ("Baseline", baseline)):
-        if files:
-            found[release] = identification_risk(confidential, list(files), **ask)
+        if files and chosen.of_release:
+            by_release[release] = chosen.risks(confidential, list(files), intruder)
     if topcode is not None:
-        found["Topcoded"] = {
+        by_release["Topcoded"] = {
             names: topcoding_risk(
-                confidential, known=names, target=targets[0], share=topcode, **ball
+                confidential,
+                known=names,
+                target=targets[0],
+                share=topcode,
+                radius=radius,
+                kind=kind,
             )[0]
             for names in sets
         }
-    risks = {names: {release: of[names] for release, of in found.items()} for names in sets}
+    risks = {names: {name: of[names] for name, of in by_release.items()} for names in sets}
     main = risks[sets[0]]
-    contributions = None
-    if sets[0]:
-        released = list(synthetic) or None
-        contributions = known_contributions(confidential, released, **{**ask, "known": sets[0]})
+    released = list(synthetic) if synthetic and chosen.of_release else None
+    contributions = chosen.contributions(confidential, released, intruder)
     moles = None
     if "Synthetic" in main and "Baseline" in main:
         moles = whack_a_mole(main["Baseline"], main["Synthetic"], rise)
     values = sensitive_values(frame_of(confidential, targets), targets, "the confidential data")
     notes = list(radius_notes(values, tuple(targets), kind))
-    if synthetic or baseline:
+    if (synthetic or baseline) and chosen.of_release:
         notes.insert(0, f"Records correspond {said(by_id, sets[0])}.")
     if moles is not None:
         notes.append(f"Whack-a-mole: {moles}")

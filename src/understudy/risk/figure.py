@@ -14,6 +14,8 @@ from understudy.risk.profile import WhackAMole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+__public__ = ("distribution_figure", "whack_a_mole_figure")
+
 
 def risk_density(risk: Floats, bandwidth: float = 0.015) -> tuple[Floats, Floats]:
     """Density on [0, 1] by a Gaussian kernel that reflects at both ends, on 400 cells.

@@ -44,6 +44,8 @@ from understudy.risk.patterns import (
 )
 from understudy.risk.rectangles import rectangle_sums
 
+__public__ = ("identification_risk", "known_contributions")
+
 KnownSet = tuple[str, ...]
 
 

@@ -17,6 +17,8 @@ from understudy.risk.correspondence import Data, said
 from understudy.risk.identification import KnownSet, known_sets, risks_and_targets
 from understudy.risk.patterns import Floats, Integers, RadiusKind
 
+__public__ = ("risk_profile", "whack_a_mole")
+
 
 @dataclass(frozen=True)
 class RiskProfile:

@@ -17,6 +17,8 @@ from understudy.risk.correspondence import Data, frame_of, sensitive_values
 from understudy.risk.identification import identification_risk
 from understudy.risk.patterns import Floats, RadiusKind
 
+__public__ = ("topcode", "topcoding_risk")
+
 
 @dataclass(frozen=True)
 class Topcoded:
@@ -59,7 +61,7 @@ def topcoding_risk(
     target: str,
     share: float | None = None,
     threshold: float | None = None,
-    radius: float = 0.2,
+    radius: float | Sequence[float] = 0.2,
     kind: RadiusKind = "relative",
 ) -> tuple[Floats, Topcoded]:
     """Identification risk when the topcoded file is released (R Tables 2-3), and the topcoding.

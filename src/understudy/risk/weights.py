@@ -57,6 +57,8 @@ from understudy.risk.patterns import (
 )
 from understudy.risk.rectangles import rectangle_holders, rectangle_sums
 
+__public__ = ("marginal_weights", "pairwise_weights", "q_way_weights")
+
 SmallPatterns = Literal["refuse", "merge", "zero"]
 Names = Sequence[str]
 Target = str | Sequence[str]

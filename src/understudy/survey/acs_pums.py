@@ -25,6 +25,8 @@ from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey, as_ibis
 
+__public__ = ("NEEDED as ACS_COLUMNS", "VARIABLES as ACS_VARIABLES", "acs_codebook", "prepare_acs")
+
 NEEDED = (
     *("SERIALNO", "RELP", "AGEP", "SEX", "CIT", "HISP", "RAC1P", "MAR", "MIL", "OCCP", "POBP"),
     *("SCHL", "HICOV", "POVPIP", "WAGP", "SEMP", "RETP", "SSP", "OIP", "PINCP", "ADJINC"),

@@ -17,6 +17,8 @@ from typing import Any, Literal, get_args
 
 from understudy.errors import Refused, UnknownName
 
+__public__ = ("Codebook", "Column", "read_codebook")
+
 Role = Literal["public", "sensitive", "weight", "stratum", "psu", "fpc", "unit", "replicate"]
 Type = Literal["categorical", "continuous", "integer", "text", "date"]
 Value = str | int | float | bool

@@ -17,6 +17,8 @@ from tomlkit.items import Comment, Null, Table
 from understudy.errors import Refused
 from understudy.survey.codebook import FACTS, Codebook, Column, Value, read_key, spelled_values
 
+__public__ = ("write_codebook",)
+
 _DRAFTED = "# Drafted from the data, to be checked: "
 _CONFIRMED = "# confirmed from public documents, remove it from `drafted`."
 

@@ -9,6 +9,8 @@ from typing import Literal, get_args
 
 from understudy.errors import Refused, UnknownName
 
+__public__ = ("Design", "Replicates")
+
 ReplicateKind = Literal["brr", "fay", "jk1", "jkn", "bootstrap", "sdr"]
 LonelyPsu = Literal["fail", "certainty", "adjust", "average"]
 

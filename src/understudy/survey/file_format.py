@@ -28,10 +28,12 @@ Carries = Literal["codebook", "labels", "nothing"]
 
 @dataclass(frozen=True)
 class Opened:
-    """The records on disk, and what the file says about its columns."""
+    """The records on disk, and what the file says about its columns; `read_through` looks at every
+    value once, where damage would not show before."""
 
     table: ir.Table
     codebook: Codebook | None = None
+    read_through: Callable[[], None] | None = None
 
 
 class Format(Declared, abstract=True):

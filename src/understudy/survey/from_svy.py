@@ -14,6 +14,8 @@ from understudy.survey.design import Design, LonelyPsu, Replicates
 from understudy.survey.draft import draft_codebook
 from understudy.survey.survey import Survey, as_ibis
 
+__public__ = ("from_svy",)
+
 # svy's rules for a stratum with one PSU, in R survey's names.
 _LONELY: dict[str, LonelyPsu] = {"center": "adjust", "scale": "average", "skip": "certainty"}
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import ibis
 import ibis.common.exceptions as ibis_errors
 import ibis.expr.types as ir
 import pyarrow as pa
@@ -19,14 +20,18 @@ from understudy.survey.labelled.missing_tags import is_tag_code
 from understudy.survey.survey import Survey, distinct_names
 from understudy.survey.text_records import fitting_codes
 
+__public__ = ("read_survey",)
+
 
 def read_survey(
     path: str | Path,
     design: Design | None = None,
     codebook: Codebook | str | Path | None = None,
     format: str | Format | None = None,
+    in_memory: bool = False,
 ) -> Survey:
-    """Read a survey file by its extension; the records stay on disk.
+    """Read a survey file by its extension; the records stay on disk, unless `in_memory`: then they
+    are read once, and never again.
 
     `format` names another format than the extension's: an extension, or a class in a file of
     your own (`mine.py:Mine`).
@@ -47,6 +52,10 @@ def read_survey(
     try:
         opened = chosen.open(path, lambda names: distinct_names(names, keep), declared)
         table = opened.table
+        if in_memory:
+            table = _loaded(table, path)
+        elif opened.read_through is not None:
+            opened.read_through()
         design.columns(table.columns)
         if declared is not None:
             declared = fitting_codes(table, declared)
@@ -58,6 +67,13 @@ def read_survey(
     except (duckdb.Error, ibis_errors.IbisError, pa.ArrowException):
         raise damaged(path) from None
     return survey
+
+
+def _loaded(table: ir.Table, path: Path) -> ir.Table:
+    try:
+        return ibis.memtable(table.to_polars())
+    except Exception:  # a damaged file can break any step of two libraries
+        raise damaged(path) from None
 
 
 def codebook_beside(path: Path) -> Path:

@@ -24,6 +24,8 @@ from understudy.survey.design import Design, Replicates
 from understudy.survey.hadamard import hadamard, hadamard_of_order
 from understudy.survey.survey import Survey
 
+__public__ = ("add_replicates",)
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Maker = Literal["brr", "fay", "jk1", "jkn", "bootstrap", "preston"]

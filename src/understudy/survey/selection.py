@@ -15,6 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from understudy.errors import Refused, UnknownName
 
+__public__ = (
+    "inclusion_probabilities",
+    "proportional_allocation",
+    "stratified_pps",
+    "systematic_pps",
+)
+
 # Cumulated probabilities carry rounding of this order; a unit this close to 1 is certain.
 CERTAIN = 1 - 1e-9
 

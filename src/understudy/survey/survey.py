@@ -17,6 +17,8 @@ from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook, Column, Value
 from understudy.survey.design import Design
 
+__public__ = ("Survey",)
+
 ROWS_AT_A_TIME = 250_000  # in a stream of records
 
 LONG_LIST = 500  # levels; a longer list is compared here and not written into a query

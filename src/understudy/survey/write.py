@@ -20,6 +20,8 @@ from understudy.survey.file_format import Format, format_of
 from understudy.survey.read import codebook_beside
 from understudy.survey.survey import Survey
 
+__public__ = ("write_survey",)
+
 
 def write_survey(survey: Survey, path: str | Path, format: str | Format | None = None) -> None:
     """Write a survey in the format of the file's extension, with its labels and missing codes.

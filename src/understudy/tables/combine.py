@@ -24,6 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from understudy.errors import Refused
 
+__public__ = ("combine as combine_estimates",)
+
 Floats = NDArray[np.float64]
 Kind = Literal["partial", "full", "imputed", "none"]
 RULES = ("partial", "full", "imputed")

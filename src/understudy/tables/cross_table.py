@@ -26,6 +26,8 @@ from understudy.survey.codebook import Value
 from understudy.survey.survey import Survey
 from understudy.tables.domain import parse_domain
 
+__public__ = ("Categories", "CrossTable", "categories_of", "cross_tabulate")
+
 Counts = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Missing = Literal["refuse", "level"]

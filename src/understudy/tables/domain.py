@@ -58,10 +58,10 @@ def _compare(left: ast.expr, op: ast.cmpop, right: ast.expr, text: str, table: i
     if isinstance(op, (ast.Is, ast.IsNot)) and isinstance(a, ir.Value):
         if isinstance(right, ast.Constant) and right.value is None:
             return a.isnull() if isinstance(op, ast.Is) else a.notnull()
-        raise SyntaxRefused("After `is` only None may stand:", text, right.col_offset)
+        raise SyntaxRefused("Only None may follow `is`:", text, right.col_offset)
     if isinstance(op, (ast.In, ast.NotIn)) and isinstance(a, ir.Value):
         if not isinstance(right, (ast.List, ast.Tuple, ast.Set)):
-            raise SyntaxRefused("After `in` stands a list of values:", text, right.col_offset)
+            raise SyntaxRefused("A list of values must follow `in`:", text, right.col_offset)
         values = [_operand(item, text, table) for item in right.elts]
         for value, item in zip(values, right.elts, strict=True):
             _comparable(a, value, text, item)
@@ -71,9 +71,7 @@ def _compare(left: ast.expr, op: ast.cmpop, right: ast.expr, text: str, table: i
         raise SyntaxRefused(f"This comparison is not known; {_KNOWN}:", text, right.col_offset)
     b = _operand(right, text, table)
     if not isinstance(a, ir.Value) and not isinstance(b, ir.Value):
-        raise SyntaxRefused(
-            f"No column stands in this comparison; {_KNOWN}:", text, left.col_offset
-        )
+        raise SyntaxRefused(f"This comparison names no column; {_KNOWN}:", text, left.col_offset)
     _comparable(a, b, text, right)
     return _COMPARE[type(op)](a, b)
 
@@ -91,7 +89,7 @@ def _operand(node: ast.expr, text: str, table: ir.Table) -> Any:
             return -value
     if isinstance(node, ast.Constant) and isinstance(node.value, (str, int, float, bool)):
         return node.value
-    raise SyntaxRefused("Here should stand a column or a value:", text, node.col_offset)
+    raise SyntaxRefused("Expected a column or a value here:", text, node.col_offset)
 
 
 def _column(name: str, table: ir.Table) -> ir.Value:

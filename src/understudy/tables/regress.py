@@ -28,6 +28,8 @@ from understudy.tables.domain import as_condition
 from understudy.tables.replicates import replicate_covariance
 from understudy.tables.taylor import stratified_covariance
 
+__public__ = ("regress",)
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Family = Literal["gaussian", "binomial"]

@@ -202,14 +202,14 @@ class Reader:
     def take(self, kind: str, expected: str) -> str:
         actual, token, start = self.peek()
         if actual != kind:
-            raise SyntaxRefused(f"Here should stand {expected}:", self.text, start)
+            raise SyntaxRefused(f"Expected {expected} here:", self.text, start)
         self.next += 1
         return token.strip("`") if kind == "name" else token
 
     def sign(self, sign: str) -> None:
         if self.peek()[1] != sign:
             raise SyntaxRefused(
-                f"Here should stand `{sign}` (the form is {self.form}):",
+                f"Expected `{sign}` here (the form is {self.form}):",
                 self.text,
                 self.peek()[2],
             )
@@ -237,7 +237,7 @@ class Reader:
             return float(token)
         if token in ("true", "false", "True", "False"):
             return token.lower() == "true"
-        raise SyntaxRefused('Here should stand a level, as "text" or a number:', self.text, start)
+        raise SyntaxRefused('Expected a level here, as "text" or a number:', self.text, start)
 
     def probability(self) -> float:
         start = self.peek()[2]

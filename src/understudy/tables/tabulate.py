@@ -20,6 +20,8 @@ from understudy.tables.domain import as_condition
 from understudy.tables.statistic import Cells, LinearStatistic, Statistic, parse_statistics
 from understudy.tables.taylor import DomainEstimates
 
+__public__ = ("tabulate",)
+
 Floats = NDArray[np.float64]
 ALL, MISSING = "All", "Missing"
 CELL = "__cell"  # the place of a row's cell, while a table is put together

@@ -22,6 +22,8 @@ import numpy.typing as npt
 
 from understudy.errors import Refused, UnknownName
 
+__public__ = ("bootstrap_intervals",)
+
 Floats = npt.NDArray[np.float64]
 
 BLOCK = 4_000_000  # resampled values held in memory at a time

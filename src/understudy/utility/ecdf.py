@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from understudy.errors import Refused
 
+__public__ = ("ecdf_distance",)
+
 Vector = NDArray[np.float64]
 
 

@@ -13,6 +13,8 @@ from understudy.errors import Refused
 from understudy.survey.survey import Survey
 from understudy.tables.tabulate import tabulate
 
+__public__ = ("compare",)
+
 Vector = NDArray[np.float64]
 ArrayStatistic = Callable[[Vector], float]
 

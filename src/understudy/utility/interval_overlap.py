@@ -7,6 +7,8 @@ import numpy.typing as npt
 
 from understudy.errors import Refused
 
+__public__ = ("interval_overlap",)
+
 Floats = npt.NDArray[np.float64]
 
 

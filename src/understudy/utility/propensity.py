@@ -24,6 +24,8 @@ from scipy.special import expit
 from understudy.errors import Refused
 from understudy.survey.survey import Survey
 
+__public__ = ("propensity_score",)
+
 Floats = npt.NDArray[np.float64]
 
 LARGEST_ETA = 30.0  # beyond it a probability is 0 or 1 to 13 digits: separated records

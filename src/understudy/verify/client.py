@@ -22,6 +22,8 @@ from urllib.parse import urlsplit
 from understudy.errors import Refused
 from understudy.verify.query import Query
 
+__public__ = ("Client",)
+
 Question = Query | Mapping[str, Any]
 
 LONGEST_WAIT = 600.0  # seconds; a fitted estimator's slot can take minutes

@@ -16,9 +16,24 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+)
+from pydantic.dataclasses import dataclass
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.epsilon import parse_epsilon
@@ -26,35 +41,90 @@ from understudy.survey.design import Design, Replicates
 
 Combine = Literal["partial", "full"]
 
+_CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+_HERE = "{here}"  # in a sentence: the setting that it is about
 
-@dataclass(frozen=True)
+
+def _in_folder(path: Any, info: ValidationInfo) -> Any:
+    folder = (info.context or {}).get("folder")
+    return folder / path if isinstance(path, str) and folder is not None else path
+
+
+def _ledger(text: str, info: ValidationInfo) -> str:
+    return text if "://" in text else str(_in_folder(text, info))
+
+
+def _own(name: str, info: ValidationInfo) -> str:
+    return str(_in_folder(name, info))
+
+
+def _cap(text: str) -> str:
+    parse_epsilon(text)
+    return text
+
+
+def _text_first(value: Any) -> Any:
+    if not isinstance(value, (str, Path)):
+        raise PydanticCustomError("string_type", "not a text")
+    return value
+
+
+def _design(table: Any) -> Design:
+    if isinstance(table, Design):
+        return table
+    if not isinstance(table, dict):
+        raise Refused(f'`{_HERE}` must be a table, such as {{ weight = "w" }}.')
+    _known(table, Design, "")
+    settings = dict(table)
+    replicates = settings.pop("replicates", None)
+    if replicates is not None:
+        if not isinstance(replicates, dict):
+            raise Refused(f"`{_HERE}.replicates` must be a table.")
+        _known(replicates, Replicates, ".replicates")
+        settings["replicates"] = Replicates(**replicates)
+    return Design(**settings)
+
+
+OwnClass = Annotated[StrictStr, AfterValidator(_own)]
+File = Annotated[Path, BeforeValidator(_in_folder), BeforeValidator(_text_first)]
+
+
+@dataclass(frozen=True, config=_CONFIG)
 class DatasetConfig:
     """One data set: where its records and its released files are, and its cap."""
 
-    path: Path
-    cap: str
-    codebook: Path | None = None
-    design: Design = field(default_factory=Design)
-    released: tuple[Path, ...] = ()
+    path: File
+    cap: Annotated[StrictStr, AfterValidator(_cap)]
+    codebook: File | None = None
+    design: Annotated[Design, BeforeValidator(_design)] = Field(default_factory=Design)
+    released: tuple[File, ...] = ()
     combine: Combine = "partial"
-    workers: int = 2
-    deadline: float = 0.2  # CPU seconds of a partition whose estimate is fitted
+    workers: Annotated[StrictInt, Field(ge=1, le=64)] = 2
+    # CPU seconds of a partition whose estimate is fitted
+    deadline: Annotated[float, Field(ge=0.01, le=60, strict=True)] = 0.2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_CONFIG)
 class ServerConfig:
     """The server's own settings and its data sets by public name."""
 
-    ledger: str
-    datasets: Mapping[str, DatasetConfig]
-    head: Path | None = None
-    host: str = "127.0.0.1"
-    port: int = 8080
-    slot_seconds: float = 1.0
-    places: int = 8  # questions that are computed within one slot
-    requests_per_minute: int = 240
-    session_minutes: float = 60.0
-    https: bool = False  # behind a proxy that speaks TLS: cookies are then Secure
+    ledger: Annotated[StrictStr, AfterValidator(_ledger)]
+    datasets: Annotated[
+        Mapping[Annotated[str, Field(min_length=1, max_length=200)], DatasetConfig],
+        Field(min_length=1),
+    ]
+    head: File | None = None
+    host: StrictStr = "127.0.0.1"
+    port: Annotated[StrictInt, Field(ge=0, le=65535)] = 8080
+    slot_seconds: Annotated[float, Field(ge=0.01, le=600, strict=True)] = 1.0
+    # questions that are computed within one slot
+    places: Annotated[StrictInt, Field(ge=1, le=1000)] = 8
+    requests_per_minute: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 240
+    session_minutes: Annotated[float, Field(ge=1, le=1440, strict=True)] = 60.0
+    https: StrictBool = False  # behind a proxy that speaks TLS: cookies are then Secure
+    # of one's own, `mine.py:Mine`, beside those of the package
+    estimators: tuple[OwnClass, ...] = ()
+    measures: tuple[OwnClass, ...] = ()
 
 
 def read_config(path: str | Path) -> ServerConfig:
@@ -73,108 +143,67 @@ def read_config(path: str | Path) -> ServerConfig:
 
 def config_from_dict(document: Mapping[str, Any], folder: Path) -> ServerConfig:
     """The same from the mapping that the TOML stands for; paths are relative to `folder`."""
-    _known("setting", document, ServerConfig)
-    datasets = document.get("datasets")
-    if not isinstance(datasets, dict) or not datasets:
-        raise Refused("The configuration names no data set; add a table [datasets.NAME].")
-    given = {name: _plain(name, document[name]) for name in document if name != "datasets"}
-    if "ledger" not in given:
-        raise Refused('The configuration names no ledger; add ledger = "ledger.db".')
-    ledger = str(given.pop("ledger"))
-    if "://" not in ledger:
-        ledger = str(folder / ledger)
-    head = given.pop("head", None)
-    return ServerConfig(
-        ledger=ledger,
-        head=None if head is None else folder / str(head),
-        datasets={name: _dataset(name, table, folder) for name, table in datasets.items()},
-        **given,
-    )
+    try:
+        return TypeAdapter(ServerConfig).validate_python(dict(document), context={"folder": folder})
+    except ValidationError as error:
+        raise _in_our_words(min(error.errors(include_url=False), key=_order)) from None
 
 
-_WANTED: Mapping[str, tuple[type, ...]] = {
-    "ledger": (str,),
-    "head": (str,),
-    "host": (str,),
-    "port": (int,),
-    "slot_seconds": (int, float),
-    "places": (int,),
-    "requests_per_minute": (int,),
-    "session_minutes": (int, float),
-    "https": (bool,),
-    "workers": (int,),
-    "deadline": (int, float),
-    "path": (str,),
-    "codebook": (str,),
-    "cap": (str,),
-    "combine": (str,),
-}
-_RANGES: Mapping[str, tuple[float, float]] = {
-    "port": (0, 65535),
-    "slot_seconds": (0.01, 600),
-    "places": (1, 1000),
-    "requests_per_minute": (1, 1_000_000),
-    "session_minutes": (1, 1440),
-    "workers": (1, 64),
-    "deadline": (0.01, 60),
-}
+def _order(mistake: ErrorDetails) -> int:
+    """A key that is not known comes first: it may be the one that another mistake misses."""
+    first = [mistake["type"] == "unexpected_keyword_argument", mistake["loc"] == ("datasets",)]
+    return first.index(True) if any(first) else len(first)
 
 
-def _plain(name: str, value: Any, place: str = "") -> Any:
-    kinds: Any = _WANTED[name]
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        wanted = {str: "a text in quotes", bool: "true or false"}.get(kinds[0], "a number")
-        raise Refused(f"`{place}{name}` in the configuration must be {wanted}.")
-    low, high = _RANGES.get(name, (0.0, 0.0))
-    if name in _RANGES and not low <= float(value) <= high:
-        raise Refused(f"`{place}{name}` in the configuration must be from {low:g} to {high:g}.")
-    return value
+def _in_our_words(mistake: ErrorDetails) -> Refused:
+    """One of pydantic's mistakes in one sentence that names the setting."""
+    location = [str(part) for part in mistake["loc"] if not isinstance(part, int)]
+    kind, setting = mistake["type"], ".".join(location)
+    inside = location[:2] if location[:1] == ["datasets"] and len(location) > 1 else []
+    table = f"[{'.'.join(inside)}]" if inside else "The configuration"
+    match kind:
+        case "value_error":
+            return _at(mistake["ctx"]["error"], setting)
+        case "unexpected_keyword_argument":
+            holder = DatasetConfig if inside else ServerConfig
+            what = f"setting of {table}" if inside else "setting"
+            names = [field.name for field in fields(holder)]
+            return UnknownName(f"{what} in the configuration", location[-1], names)
+        case "missing" if setting == "ledger":
+            return Refused('The configuration names no ledger; add ledger = "ledger.db".')
+        case "missing" if inside:
+            return Refused(f"{table} lacks `{location[-1]}`.")
+        case "literal_error":
+            return UnknownName(f"`{setting}`", str(mistake["input"]), get_args(Combine))
+        case "dataclass_type":
+            return Refused(f"{table} in the configuration must be a table.")
+        case "tuple_type":
+            return Refused(f"`{setting}` in the configuration must be a list of files.")
+        case "string_too_short" | "string_too_long":
+            return Refused("The name of a data set has 1 to 200 characters.")
+    if location == ["datasets"]:
+        return Refused("The configuration names no data set; add a table [datasets.NAME].")
+    return Refused(f"`{setting}` in the configuration must be {_wanted(location[-1], mistake)}.")
 
 
-def _dataset(name: str, table: Any, folder: Path) -> DatasetConfig:
-    place = f"datasets.{name}."
-    if not isinstance(table, dict):
-        raise Refused(f"[datasets.{name}] in the configuration must be a table.")
-    if not 1 <= len(name) <= 200:
-        raise Refused("The name of a data set has 1 to 200 characters.")
-    _known(f"setting of [datasets.{name}]", table, DatasetConfig)
-    special = ("design", "released")
-    given = {key: _plain(key, table[key], place) for key in table if key not in special}
-    for needed in ("path", "cap"):
-        if needed not in given:
-            raise Refused(f"[datasets.{name}] lacks `{needed}`.")
-    parse_epsilon(given["cap"])
-    if given.get("combine", "partial") not in get_args(Combine):
-        raise UnknownName(f"`{place}combine`", str(given["combine"]), get_args(Combine))
-    for key in ("path", "codebook"):
-        if key in given:
-            given[key] = folder / given[key]
-    released = table.get("released", [])
-    if not isinstance(released, list) or not all(isinstance(file, str) for file in released):
-        raise Refused(f"`{place}released` in the configuration must be a list of files.")
-    return DatasetConfig(
-        design=_design(place, table.get("design", {})),
-        released=tuple(folder / file for file in released),
-        **given,
-    )
+def _wanted(name: str, mistake: ErrorDetails) -> str:
+    kind = mistake["type"]
+    if kind in ("greater_than_equal", "less_than_equal"):
+        owners = (ServerConfig, DatasetConfig)
+        schemas = [TypeAdapter(owner).json_schema()["properties"] for owner in owners]
+        limits = next(schema[name] for schema in schemas if name in schema)
+        return f"from {limits['minimum']:g} to {limits['maximum']:g}"
+    return {"string_type": "a text in quotes", "bool_type": "true or false"}.get(kind, "a number")
 
 
-def _design(place: str, table: Any) -> Design:
-    if not isinstance(table, dict):
-        raise Refused(f'`{place}design` must be a table, such as {{ weight = "w" }}.')
-    _known(f"key of `{place}design`", table, Design)
-    given = dict(table)
-    replicates = given.pop("replicates", None)
-    if replicates is not None:
-        if not isinstance(replicates, dict):
-            raise Refused(f"`{place}design.replicates` must be a table.")
-        _known(f"key of `{place}design.replicates`", replicates, Replicates)
-        given["replicates"] = Replicates(**replicates)
-    return Design(**given)
+def _at(error: Exception, setting: str) -> Refused:
+    if isinstance(error, UnknownName):
+        return error
+    return Refused(str(error).replace(_HERE, setting))
 
 
-def _known(kind: str, table: Mapping[str, Any], holder: type) -> None:
-    names = [one.name for one in fields(holder)]
+def _known(table: Mapping[str, Any], holder: type, inside: str) -> None:
+    names = [field.name for field in fields(holder)]
     for name in table:
         if name not in names:
-            raise UnknownName(f"{kind} in the configuration", name, names)
+            raise UnknownName(f"key of `design{inside}` in the configuration", name, names)

@@ -7,66 +7,49 @@ numbers, so there are no low bits that give the true value away (threat 6).
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
 import opendp.prelude as dp
 
+from understudy.dp import noise
 from understudy.ledger.epsilon import exact_epsilon
-from understudy.verify.measures import AGREEMENT_SENSITIVITY, DISCREPANCY_SENSITIVITY
+
+__public__ = ("geometric as geometric_noise", "laplace as laplace_noise")
 
 dp.enable_features("contrib")
+
+# Draws take lists, so that the audit can take many answers from the very sampler that the
+# server uses; an answer is a list of one.
+Draw = Callable[[Iterable[int]], list[float]]
+Bounds = tuple[int, int]
 
 
 def exact_scale(sensitivity: int, micro: int) -> float:
     """The smallest double s such that s * epsilon >= sensitivity exactly."""
-    exact = Fraction(sensitivity) / exact_epsilon(micro)
-    scale = float(exact)
-    # float() rounds to the nearest; step to the first double that is not below.
-    while Fraction(scale) < exact:
-        scale = math.nextafter(scale, math.inf)
-    while Fraction(math.nextafter(scale, 0.0)) >= exact:
-        scale = math.nextafter(scale, 0.0)
-    return scale
-
-
-def geometric_count(count: int, partitions: int, micro: int) -> int:
-    """S plus two-sided geometric noise, held in 0..M (methods §7, measure 1)."""
-    return int(bounded_geometric(micro, partitions)([count])[0])
-
-
-def laplace_count(count: int, micro: int) -> float:
-    """S plus Laplace(1/epsilon), the paper's mechanism (V §3.1)."""
-    return float(laplace(micro)([float(count)])[0])
-
-
-def geometric_sum(steps: int, micro: int) -> int:
-    """The sum of grid steps plus two-sided geometric noise of sensitivity 2000 (measure 2)."""
-    return int(geometric(micro)([steps])[0])
-
-
-# The measurements take lists, so that the audit can draw many answers from the very ones
-# that the server uses; an answer is a list of one.
+    return noise.exact_scale(sensitivity, exact_epsilon(micro))
 
 
 @lru_cache(maxsize=256)
-def bounded_geometric(micro: int, partitions: int) -> Any:
-    scale = exact_scale(AGREEMENT_SENSITIVITY, micro)
-    return dp.m.make_geometric(*_integers(), scale=scale, bounds=(0, partitions))
+def geometric(sensitivity: int, micro: int, held: Bounds | None = None) -> Draw:
+    """Two-sided geometric noise, its sums held between two numbers if these are given."""
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    measurement: Any = dp.m.make_geometric(
+        *space, scale=exact_scale(sensitivity, micro), bounds=held
+    )
+    return lambda sums: list(measurement([int(value) for value in sums]))
 
 
 @lru_cache(maxsize=256)
-def geometric(micro: int) -> Any:
-    return dp.m.make_geometric(*_integers(), scale=exact_scale(DISCREPANCY_SENSITIVITY, micro))
-
-
-@lru_cache(maxsize=256)
-def laplace(micro: int) -> Any:
+def laplace(sensitivity: int, micro: int, _held: Bounds | None = None) -> Draw:
+    """Laplace(sensitivity/epsilon), the paper's mechanism (V §3.1); never held."""
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
-    return dp.m.make_laplace(*space, scale=exact_scale(AGREEMENT_SENSITIVITY, micro))
+    measurement: Any = dp.m.make_laplace(*space, scale=exact_scale(sensitivity, micro))
+    return lambda sums: list(measurement([float(value) for value in sums]))
 
 
-def _integers() -> tuple[Any, Any]:
-    return dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+SAMPLERS: dict[str, Callable[[int, int, Bounds | None], Draw]] = {
+    "geometric": geometric,
+    "laplace": laplace,
+}

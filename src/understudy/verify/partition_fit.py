@@ -13,11 +13,17 @@ import pickle
 import signal
 import struct
 import sys
-from dataclasses import dataclass
-from typing import BinaryIO, Literal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from understudy.declarations import own_module
+
+__public__ = ("Task as PartitionTask", "estimate as estimate_partition")
 
 Floats = NDArray[np.float64]
 
@@ -29,11 +35,12 @@ NUMBER = struct.Struct("<d")
 
 @dataclass(frozen=True)
 class Task:
-    """Columns are outcome, weight, then predictors; `levels[j]` is 0 for a number, else the
-    count of public levels that predictor j's codes stand for. `column` is the design
-    column whose coefficient is wanted, `level` the dummy within it (from 1)."""
+    """`fit` is the name of a function below, or `mine.py:function`. Columns are outcome,
+    weight, then predictors; `levels[j]` is 0 for a number, else the count of public levels
+    that predictor j's codes stand for. `column` is the predictor whose coefficient is wanted,
+    `level` the dummy within it (from 1)."""
 
-    kind: Literal["quantile", "linear", "logistic"]
+    fit: str
     columns: Floats  # (2 + predictors, records)
     probability: float = 0.5
     levels: tuple[int, ...] = ()
@@ -46,12 +53,34 @@ def estimate(task: Task) -> float:
     if task.columns.shape[1] == 0:
         return float("nan")
     order = np.lexsort(task.columns[::-1])
-    outcome, weight, *predictors = task.columns[:, order]
-    if task.kind == "quantile":
-        return weighted_quantile(outcome, weight, task.probability)
+    return float(fit_named(task.fit)(replace(task, columns=task.columns[:, order])))
+
+
+def fit_named(name: str) -> Callable[[Task], float]:
+    """A function of this file, or one in a file of the server's own."""
+    file, colon, function = name.rpartition(":")
+    if not colon:
+        return {"quantile": quantile, "linear": linear, "logistic": logistic}[name]
+    fit: Callable[[Task], float] = getattr(own_module(file, "estimator"), function)
+    return fit
+
+
+def quantile(task: Task) -> float:
+    outcome, weight = task.columns
+    return weighted_quantile(outcome, weight, task.probability)
+
+
+def linear(task: Task) -> float:
+    outcome, weight, *predictors = task.columns
     design, wanted = design_matrix(predictors, task, len(outcome))
-    fit = linear_coefficients if task.kind == "linear" else logistic_coefficients
-    coefficients = fit(outcome, design, weight)
+    coefficients = linear_coefficients(outcome, design, weight)
+    return float("nan") if coefficients is None else float(coefficients[wanted])
+
+
+def logistic(task: Task) -> float:
+    outcome, weight, *predictors = task.columns
+    design, wanted = design_matrix(predictors, task, len(outcome))
+    coefficients = logistic_coefficients(outcome, design, weight)
     return float("nan") if coefficients is None else float(coefficients[wanted])
 
 
@@ -59,16 +88,16 @@ def weighted_quantile(values: Floats, weight: Floats, probability: float) -> flo
     """The smallest value at which the weighted distribution reaches the probability."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weight[order])
-    place = int(np.searchsorted(reached, probability * reached[-1], side="left"))
-    return float(values[order][min(place, len(values) - 1)])
+    position = int(np.searchsorted(reached, probability * reached[-1], side="left"))
+    return float(values[order][min(position, len(values) - 1)])
 
 
 def design_matrix(predictors: list[Floats], task: Task, records: int) -> tuple[Floats, int]:
     """Intercept, numbers as they are, and a dummy for every public level but the first."""
     columns = [np.ones(records)]
     wanted = 0
-    for place, (values, levels) in enumerate(zip(predictors, task.levels, strict=True)):
-        if place == task.column:
+    for number, (values, levels) in enumerate(zip(predictors, task.levels, strict=True)):
+        if number == task.column:
             wanted = len(columns) + max(task.level - 1, 0)
         if levels:
             columns += [(values == code).astype(float) for code in range(1, levels)]
@@ -116,6 +145,8 @@ def serve(tasks: BinaryIO, numbers: BinaryIO, seconds: float) -> None:
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     while len(header := tasks.read(LENGTH.size)) == LENGTH.size:
         task = pickle.loads(tasks.read(LENGTH.unpack(header)[0]))
+        with suppress(Exception):
+            fit_named(task.fit)  # a first import is no part of a partition's time
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             number = estimate(task)

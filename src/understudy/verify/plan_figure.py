@@ -30,11 +30,10 @@ def draw_plan(plan: Plan) -> str:
         plan.estimate - plan.tolerance, plan.estimate + plan.tolerance, color="0.9", zorder=0
     )
     left.set_xlabel("confidential estimate, if it were")
-    if plan.measure == "agreement":
-        left.set_ylabel("reported r (middle 90 %)")
-        left.set_ylim(0, 1)
-    else:
-        left.set_ylabel("reported discrepancy (middle 90 %)")
+    left.set_ylabel(f"{plan.measured_by.reports} (middle 90 %)")
+    if plan.measured_by.report_reach is not None:
+        left.set_ylim(*plan.measured_by.report_reach)
+    if plan.measured_by.reports_difference:
         left.plot(x, x - plan.estimate, color="0.5", linestyle=":")
     grid = table.sort("estimate", "se")
     values = grid["says_right"].to_numpy().reshape(-1, len(ses)).T

@@ -8,10 +8,10 @@ N sum(wx)/sum(w) where the population size N is public.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-import ibis
 import ibis.expr.types as ir
 import polars as pl
 
@@ -20,28 +20,84 @@ from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
 from understudy.tables.regress import regress
 from understudy.tables.tabulate import tabulate
-from understudy.verify.answer import Synthetic
-from understudy.verify.estimators import inside_domain
-from understudy.verify.mistakes import InvalidQuery, Mistake
-from understudy.verify.query import Query
+from understudy.verify.mistakes import InvalidQuery, say
+from understudy.verify.partition_pass import inside_domain
+from understudy.verify.query import DOMAIN, Query
+from understudy.verify.question_fields import Condition, question_fields
 
 Combine = Literal["partial", "full"]
+Row = dict[str, Any]  # with `estimate` and `se`
+Columns = Callable[[ir.Table, Any], Mapping[str, Any]]  # of a file's table and its domain
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """The estimate from the released files; `se` may be missing where no step needs it."""
+
+    estimate: float
+    se: float | None = None
+
+
+@dataclass(frozen=True)
+class ReleasedPass:
+    """The released files, and what an estimator may compute from them.
+
+    Files get plain columns (y, z, x...) and `inside` first, so that no name of a question
+    reaches a statistic or a formula.
+    """
+
+    surveys: tuple[Survey, ...]
+    domain: tuple[Condition, ...]
+    codebook: Codebook
+    combine: Combine
+
+    def statistic(self, statistic: str, columns: Columns) -> Row:
+        """A statistic of `tabulate` over y and z."""
+        table = tabulate(self._derived(columns), statistic, where=_where, combine=self.combine)
+        return table.row(0, named=True)
+
+    def regression(self, term: str, columns: Columns, family: str = "gaussian") -> Row:
+        """One coefficient of `regress`, of y on all columns that begin with x."""
+        derived = self._derived(columns)
+        names = [name for name in derived[0].columns if name.startswith("x")]
+        formula = f"y ~ {' + '.join(names)}"
+        kind: Any = family
+        table = regress(derived, formula, family=kind, combine=self.combine, where=_where)
+        return table.filter(pl.col("term") == term).row(0, named=True)
+
+    def inside(self, table: ir.Table, domain: tuple[Condition, ...]) -> Any:
+        return inside_domain(table, domain, self.codebook)
+
+    def _derived(self, columns: Columns) -> list[Survey]:
+        derived = []
+        for survey in self.surveys:
+            table = survey.table
+            inside = self.inside(table, self.domain)
+            made = {"inside": inside, **columns(table, inside)}
+            numbers = {n: v if n == "inside" else v.cast("float64") for n, v in made.items()}
+            design = [table[name] for name in survey.design.columns(survey.columns)]
+            derived.append(Survey(table.select(*design, **numbers), survey.design))
+        return derived
 
 
 class ReleasedFiles:
-    """Call it with a query: it is the `released` of `answer_query`."""
+    """Call it with a query: it is the `released` of `check_question`."""
 
     def __init__(self, surveys: Sequence[Survey], codebook: Codebook, combine: Combine) -> None:
         if not surveys:
             raise Refused("A release has at least one file.")
-        self._surveys = list(surveys)
+        self._surveys = tuple(surveys)
         self._codebook = codebook
         self._combine = combine
 
     def __call__(self, query: Query) -> Synthetic:
-        derived = [_derived(survey, query, self._codebook) for survey in self._surveys]
+        for survey in self._surveys:
+            for name in columns_of(query):
+                if name not in survey.table.columns:
+                    raise _cannot(f"The released files have no column `{name}`.")
+        release = ReleasedPass(self._surveys, query.domain, self._codebook, self._combine)
         try:
-            row = self._estimate(derived, query)
+            row = query.estimand.released_estimate(release)
         except Refused as refusal:
             raise _cannot(str(refusal)) from None
         estimate, se = row["estimate"], row["se"]
@@ -49,92 +105,21 @@ class ReleasedFiles:
             raise _cannot("It does not exist in the released files.")
         if se <= 1e-12 * abs(estimate):
             raise _cannot("Its standard error is zero in the released files.")
-        scale = self._codebook.population_size if query.estimator == "total" else None
-        return Synthetic(estimate * (scale or 1.0), se * (scale or 1.0))
-
-    def _estimate(self, derived: list[Survey], query: Query) -> dict[str, Any]:
-        if query.estimator in ("linear", "logistic", "difference"):
-            names = [name for name in derived[0].columns if name.startswith("x_")]
-            table = regress(
-                derived,
-                f"y ~ {' + '.join(names)}",
-                family="binomial" if query.estimator == "logistic" else "gaussian",
-                combine=self._combine,
-                where=_where,
-            )
-            wanted = _wanted(query, self._codebook)
-            return table.filter(pl.col("term") == wanted).row(0, named=True)
-        statistic = {
-            "total": "total(y)" if self._codebook.population_size is None else "mean(y)",
-            "ratio": "ratio(y / z)",
-            "quantile": f"quantile(y, {query.probability!r})",
-        }.get(query.estimator, "mean(y)")
-        table = tabulate(derived, statistic, where=_where, combine=self._combine)
-        return table.row(0, named=True)
+        return Synthetic(estimate, se)
 
 
-def _derived(survey: Survey, query: Query, codebook: Codebook) -> Survey:
-    """The survey with plain columns y, z, x_... and `inside`: no name reaches a formula."""
-    table = survey.table
-    for name in _columns(query):
-        if name not in table.columns:
-            raise _cannot(f"The released files have no column `{name}`.")
-    columns: dict[str, Any] = {}
-    y: Any = table[query.variable]
-    y = (y == query.level).cast("float64") if query.level is not None else y.cast("float64")
-    inside: Any = inside_domain(table, query.domain, codebook)
-    if query.estimator == "total" and codebook.population_size is not None:
-        # The domain goes into the variable: the denominator is the whole population.
-        y, inside = ibis.ifelse(inside & y.notnull(), y, 0.0), ibis.literal(True)
-    if query.estimator == "difference":
-        _refuse_overlap(query)
-        columns["x_0"] = inside.cast("float64")
-        inside = inside | inside_domain(table, query.versus, codebook)
-    if query.denominator is not None:
-        columns["z"] = table[query.denominator].cast("float64")
-    for place, name in enumerate(query.predictors):
-        levels = codebook[name].levels if codebook[name].type == "categorical" else None
-        if levels is None:
-            columns[f"x_{place}"] = table[name].cast("float64")
-        for code, level in enumerate(levels or ()):
-            if code:
-                columns[f"x_{place}_{code}"] = (table[name] == level).cast("float64")
-    design = [table[name] for name in survey.design.columns(survey.columns)]
-    return Survey(table.select(*design, y=y, inside=inside, **columns), survey.design)
+def columns_of(query: Query) -> list[str]:
+    """The columns that a question is about."""
+    parts = {**question_fields(type(query.estimand)), "domain": DOMAIN}
+    return [name for field, part in parts.items() for name in part.columns(getattr(query, field))]
 
 
 def _where(table: ir.Table) -> Any:
     return table["inside"]
 
 
-def _wanted(query: Query, codebook: Codebook) -> str:
-    if query.estimator == "difference":
-        return "x_0"
-    name = query.coefficient or ""
-    place = query.predictors.index(name)
-    levels = codebook[name].levels
-    if query.coefficient_level is None or levels is None:
-        return f"x_{place}"
-    return f"x_{place}_{levels.index(query.coefficient_level)}"
-
-
-def _columns(query: Query) -> list[str]:
-    named = [query.variable, *query.predictors, query.denominator]
-    named += [condition.column for condition in (*query.domain, *query.versus)]
-    return [name for name in named if name is not None]
-
-
-def _refuse_overlap(query: Query) -> None:
-    """The standard error is a regression's, on which side of two disjoint domains one is."""
-    others = {condition.column: set(condition.levels) for condition in query.versus}
-    for condition in query.domain:
-        if condition.column in others and not others[condition.column] & set(condition.levels):
-            return
-    raise _cannot("The two domains can overlap.")
-
-
 def _cannot(reason: str) -> InvalidQuery:
     message = (
         f"The server cannot compute the synthetic estimate: {reason} Give `estimate` and `se`."
     )
-    return InvalidQuery([Mistake(field="estimate", message=message)])
+    return InvalidQuery([say("estimate", message)])

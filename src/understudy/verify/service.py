@@ -16,15 +16,22 @@ from understudy.ledger.epsilon import show_epsilon
 from understudy.ledger.ledger import Ledger, StillAnswering
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
-from understudy.verify.answer import Answer, Released, Synthetic, answer_query, prepare
-from understudy.verify.answer import stored_answer as told
+from understudy.verify.answer import (
+    CheckedQuery,
+    EstimateFromRelease,
+    answer_question,
+    check_question,
+)
+from understudy.verify.catalogue import Catalogue, own_catalogue, packaged
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.config import DatasetConfig, ServerConfig
-from understudy.verify.planner import Plan, plan
-from understudy.verify.query import Query, tolerance_width
-from understudy.verify.released import ReleasedFiles
+from understudy.verify.estimator import Estimator
+from understudy.verify.planner import Plan, plan_of
+from understudy.verify.query import Query
+from understudy.verify.question_fields import Condition
+from understudy.verify.receipt import Receipt
+from understudy.verify.released import ReleasedFiles, Synthetic
 
-FITTED = ("quantile", "linear", "logistic")
 RESTART_SECONDS = 1.0  # for the process that follows one whose deadline passed
 HOLD = 0.8  # of the slot: an answer can be read again as soon as its reply is out
 REMEMBERED = 1000  # synthetic estimates, which are public
@@ -39,7 +46,7 @@ class Served:
     """A data set as it is served: confidential records, public estimates."""
 
     data: ConfidentialData
-    released: Released | None = None
+    released: EstimateFromRelease | None = None
     title: str = ""
 
 
@@ -61,35 +68,44 @@ class Service:
     """Answers questions for named users, at their price."""
 
     def __init__(
-        self, ledger: Ledger, datasets: Mapping[str, Served], slot_seconds: float = 1.0
+        self,
+        ledger: Ledger,
+        datasets: Mapping[str, Served],
+        slot_seconds: float = 1.0,
+        catalogue: Catalogue | None = None,
     ) -> None:
         self.ledger = ledger
         self.datasets = dict(datasets)
         self.slot_seconds = slot_seconds
+        self.catalogue = catalogue or packaged()
 
     def dataset(self, name: str) -> Served:
         if name not in self.datasets:
             raise UnknownName("data set", name, self.datasets)
         return self.datasets[name]
 
+    def fitted(self, query: Query) -> bool:
+        """Whether workers fit the estimate in every partition."""
+        return query.estimand.fitted
+
     def seconds(self, query: Query) -> float:
         """The reply slot: a function of the request alone (threat 7).
 
         A fitted estimator may use every partition's deadline, and a new process after each.
         """
-        if query.estimator not in FITTED or query.dataset not in self.datasets:
+        if not self.fitted(query) or query.dataset not in self.datasets:
             return self.slot_seconds
         pool = self.datasets[query.dataset].data.pool
         rounds = -(-query.count // pool.count)
         return self.slot_seconds + rounds * (pool.deadline + RESTART_SECONDS)
 
-    def prepare(self, query: Query) -> Synthetic:
+    def check(self, query: Query) -> CheckedQuery:
         """All checks that need no record; the synthetic estimate."""
         served = self.dataset(query.dataset)
-        return prepare(query, served.data, served.released)
+        return check_question(query, served.data, served.released)
 
-    def quote(self, user: str, query: Query) -> Quote:
-        synthetic = self.prepare(query)
+    def quote(self, user: str, question: CheckedQuery) -> Quote:
+        query = question.query
         fingerprint = self.dataset(query.dataset).data.fingerprint
         own = self.ledger.budget("user", user).left
         shared = self.ledger.budget("dataset", fingerprint).left
@@ -104,49 +120,36 @@ class Service:
             affordable=free or query.micro <= min(own, shared),
             free=free,
             seconds=self.seconds(query),
-            synthetic=synthetic,
-            tolerance=tolerance_width(query, synthetic.estimate, synthetic.se),
+            synthetic=question.synthetic,
+            tolerance=question.terms.tolerance,
         )
 
-    def plan(self, query: Query) -> Plan:
+    def plan(self, question: CheckedQuery) -> Plan:
         """What an answer could say (V §5), from the request and public files."""
-        synthetic = self.prepare(query)
-        if synthetic.se is None:
+        if question.synthetic.se is None:
             raise Refused("A plan needs the synthetic standard error; give `se`.")
-        return plan(
-            synthetic.estimate,
-            synthetic.se,
-            epsilon=query.epsilon,
-            measure=query.measure,
-            partitions=query.count,
-            tolerance=query.tolerance.value,
-            tolerance_kind=query.tolerance.kind,
-            interval=query.tolerance.interval,
-            noise=query.noise,
-            clip=query.clip,
-        )
+        return plan_of(question.query.measured_by, question.terms)
 
-    def verify(self, user: str, query: Query) -> Answer:
+    def verify(self, user: str, question: CheckedQuery) -> Receipt:
         """Spend and answer; the answer is shown to nobody before its slot is nearly over."""
-        served = self.dataset(query.dataset)
-        return answer_query(
-            query,
-            served.data,
+        return answer_question(
+            question,
+            self.dataset(question.query.dataset).data,
             self.ledger,
             user,
-            released=served.released,
-            hold_seconds=HOLD * self.seconds(query),
+            hold_seconds=HOLD * self.seconds(question.query),
         )
 
-    def history(self, user: str) -> list[Answer]:
+    def history(self, user: str) -> list[Receipt]:
         """The user's own answers, newest first."""
-        return [told(stored) for stored in reversed(self.ledger.answers(user))]
+        stored = reversed(self.ledger.answers(user))
+        return [Receipt.from_ledger(answer, self.catalogue) for answer in stored]
 
-    def answer(self, user: str, number: int) -> Answer:
+    def receipt(self, user: str, number: int) -> Receipt:
         """One of the user's own answers; another's number does not exist (threat 16)."""
         for stored in self.ledger.answers(user):
             if stored.number == number:
-                return told(stored)
+                return Receipt.from_ledger(stored, self.catalogue)
         raise NotFound("You have no answer with this number; see your history for those you have.")
 
     def left(self, user: str) -> str:
@@ -163,23 +166,16 @@ class Service:
 
 
 class Remembered:
-    """Synthetic estimates computed once per question; price, plan and answer share them."""
+    """Synthetic estimates computed once; price, plan and answer share them."""
 
-    def __init__(self, released: Released) -> None:
+    def __init__(self, released: EstimateFromRelease) -> None:
         self._released = released
-        self._known: OrderedDict[str, Synthetic] = OrderedDict()
+        # Neither the price nor the tolerance is part of what is estimated.
+        self._known: OrderedDict[tuple[Estimator, tuple[Condition, ...]], Synthetic] = OrderedDict()
         self._lock = threading.Lock()
 
     def __call__(self, query: Query) -> Synthetic:
-        # Neither the price nor the tolerance is part of what is estimated.
-        asked = query.model_copy(
-            update={
-                "epsilon": "1",
-                "measure": "discrepancy",
-                "partitions": 2,
-                "tolerance": query.tolerance.model_copy(update={"value": 1.0, "kind": "se"}),
-            }
-        ).digest()
+        asked = query.estimand, query.domain
         with self._lock:
             if asked not in self._known:
                 # Ibis keeps one DuckDB connection: one estimate at a time.
@@ -191,6 +187,7 @@ class Remembered:
 
 def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: None) -> Service:
     """Open everything that a configuration names, or refuse in one sentence."""
+    catalogue = own_catalogue(config.estimators, config.measures)
     ledger = Ledger(config.ledger, config.head)
     opened: dict[str, Served] = {}
     try:
@@ -203,7 +200,7 @@ def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: No
             served.data.close()
         ledger.close()
         raise
-    return Service(ledger, opened, config.slot_seconds)
+    return Service(ledger, opened, config.slot_seconds, catalogue)
 
 
 def _open(name: str, config: DatasetConfig) -> Served:

@@ -9,20 +9,11 @@ from starlette.concurrency import run_in_threadpool
 
 from understudy.ledger.accounts import User
 from understudy.verify.query import Query
-from understudy.verify.service import FITTED, Service
+from understudy.verify.receipt import Receipt
+from understudy.verify.service import Quote, Service
 from understudy.web.access import analyst, anyone
-from understudy.web.schemas import (
-    AnswerReply,
-    DatasetFacts,
-    Failure,
-    Me,
-    PlanReply,
-    PriceReply,
-    answer_reply,
-    dataset_facts,
-    plan_reply,
-    price_reply,
-)
+from understudy.web.question_body import QUESTION, asked_question
+from understudy.web.schemas import DatasetFacts, Failure, Me, PlanReply, dataset_facts, plan_reply
 
 VERSION = "/api/v1"
 VERIFY = f"{VERSION}/verify"
@@ -42,6 +33,7 @@ _SENTENCES = {
 
 Analyst = Annotated[User, Depends(analyst)]
 Anyone = Annotated[User, Depends(anyone)]
+Asked = Annotated[Query, Depends(asked_question)]
 Number = Annotated[int, Path(ge=1, le=2**53)]
 
 
@@ -55,8 +47,8 @@ router = APIRouter(prefix=VERSION, tags=["analyst"])
 
 
 def service(request: Request) -> Service:
-    found: Service = request.app.state.service
-    return found
+    serving: Service = request.app.state.service
+    return serving
 
 
 @router.get("/me", responses=failures())
@@ -75,41 +67,43 @@ def datasets(request: Request, _user: Anyone) -> list[DatasetFacts]:
     ]
 
 
-@router.post("/price", responses=failures())
-def price(request: Request, query: Query, user: Analyst) -> PriceReply:
+@router.post("/price", responses=failures(), openapi_extra=QUESTION)
+def price(request: Request, user: Analyst, query: Asked) -> Quote:
     """The price of a question and what is left; asking this is free."""
-    return price_reply(service(request).quote(user.name, query))
+    serving = service(request)
+    return serving.quote(user.name, serving.check(query))
 
 
-@router.post("/plan", responses=failures())
-def plan(request: Request, query: Query, _user: Analyst) -> PlanReply:
+@router.post("/plan", responses=failures(), openapi_extra=QUESTION)
+def plan(request: Request, _user: Analyst, query: Asked) -> PlanReply:
     """What an answer could say, from public facts; free."""
-    return plan_reply(service(request).plan(query))
+    serving = service(request)
+    return plan_reply(serving.plan(serving.check(query)))
 
 
-@router.post("/verify", responses=failures(402, 409, 503))
-async def verify(request: Request, query: Query, user: Analyst) -> AnswerReply:
+@router.post("/verify", responses=failures(402, 409, 503), openapi_extra=QUESTION)
+async def verify(request: Request, user: Analyst, query: Asked) -> Receipt:
     """Spend the question's epsilon and answer it; the same question again is free."""
     return await slotted_answer(request, query, user.name)
 
 
 @router.get("/history", responses=failures())
-def history(request: Request, user: Analyst) -> list[AnswerReply]:
+def history(request: Request, user: Analyst) -> list[Receipt]:
     """Your own answers, newest first."""
-    return [answer_reply(answer) for answer in service(request).history(user.name)]
+    return service(request).history(user.name)
 
 
 @router.get("/answers/{number}", responses=failures(404))
-def answer(request: Request, number: Number, user: Analyst) -> AnswerReply:
+def answer(request: Request, number: Number, user: Analyst) -> Receipt:
     """One of your own answers."""
-    return answer_reply(service(request).answer(user.name, number))
+    return service(request).receipt(user.name, number)
 
 
-async def slotted_answer(request: Request, query: Query, user: str) -> AnswerReply:
+async def slotted_answer(request: Request, query: Query, user: str) -> Receipt:
     """Check, wait for a place, spend, compute; the reply leaves when the slot ends."""
     serving = service(request)
-    await run_in_threadpool(serving.prepare, query)
+    question = await run_in_threadpool(serving.check, query)
     state = request.app.state
-    places = state.fitting if query.estimator in FITTED else state.places
+    places = state.fitting if serving.fitted(query) else state.places
     await request.state.turn.enter(serving.seconds(query), places)
-    return await run_in_threadpool(lambda: answer_reply(serving.verify(user, query)))
+    return await run_in_threadpool(serving.verify, user, question)

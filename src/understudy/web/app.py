@@ -24,6 +24,7 @@ from understudy.verify.service import Service
 from understudy.web import api, pages, steward_api, steward_pages
 from understudy.web.access import Gate, SignInFirst, to_sign_in
 from understudy.web.headers import BodyLimit, NothingEscapes, SecurityHeaders
+from understudy.web.question_body import describe_questions
 from understudy.web.refusals import on_http, on_invalid, on_refusal
 from understudy.web.sessions import Sessions
 from understudy.web.slots import ReplySlot
@@ -86,6 +87,7 @@ def create_app(
         app.include_router(router)
     app.add_api_route("/style.css", _style, include_in_schema=False)
     app.add_api_route("/health", _health, include_in_schema=False)
+    describe_questions(app, service.catalogue)
     return app
 
 

@@ -15,15 +15,15 @@ import polars as pl
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from understudy.verify.answer import Answer
 from understudy.verify.numbers import short
 from understudy.verify.planner import Plan
-from understudy.verify.posterior import DiscrepancyPosterior
+from understudy.verify.receipt import SHOWN, Receipt
 
 Floats = NDArray[np.float64] | Sequence[float]
 
 WIDTH, HEIGHT = 440, 270
 LEFT, RIGHT, TOP, BOTTOM = 80, 30, 14, 52
+TALL_TOP = 30  # with a line of words above
 
 
 class Chart:
@@ -60,8 +60,8 @@ class Chart:
             f"{escape(text)}</text>"
         )
 
-    def svg(self, name: str, title: str, told: str, across: str, up: str, marks_up: bool) -> Markup:
-        """The picture with its axes; `told` says in words what can be seen."""
+    def svg(self, name: str, title: str, seen: str, across: str, up: str, marks_up: bool) -> Markup:
+        """The picture with its axes; `seen` says in words what can be seen."""
         axes = [f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" {_at_y(HEIGHT - BOTTOM)}/>']
         for value in ticks(*self._x, 5):
             place = self._across(value)
@@ -87,7 +87,7 @@ class Chart:
         return Markup(  # every text above is escaped; numbers are ours
             f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
             f'aria-labelledby="{name}-t {name}-d"><title id="{name}-t">{escape(title)}</title>'
-            f'<desc id="{name}-d">{escape(told)}</desc>{"".join(axes)}{"".join(self._shapes)}'
+            f'<desc id="{name}-d">{escape(seen)}</desc>{"".join(axes)}{"".join(self._shapes)}'
             f"{names}</svg>"
         )
 
@@ -106,35 +106,23 @@ class Chart:
         return f"{self._across(x):.1f},{self._up(y):.1f}"
 
 
-def posterior_chart(answer: Answer) -> Markup:
-    """The posterior density, its middle 90 %, and the tolerance where it applies."""
-    posterior = answer.posterior
+def posterior_chart(receipt: Receipt) -> Markup:
+    """The posterior density, its middle part, and the tolerance where it applies."""
+    posterior = receipt.belief
+    picture = receipt.query.measured_by.picture(receipt.terms, posterior)
     x, height = posterior.density(241)
-    low, high = posterior.interval(0.9)
+    low, high = posterior.interval(SHOWN)
     inner = (x >= low) & (x <= high)
-    if isinstance(posterior, DiscrepancyPosterior):
-        tolerance = answer.tolerance
-        reach = (min(float(x[0]), -1.25 * tolerance), max(float(x[-1]), 1.25 * tolerance))
-        chart = Chart(reach, (0, float(height.max()) * 1.05), top=30)
-        chart.band(-tolerance, tolerance, "tolerance")
-        chart.text(0, 20, "within your tolerance")
-        across, title = "confidential minus synthetic estimate", "What the answer says"
-        told = (
-            f"The difference is most likely near {short(posterior.estimate)}; nine times in ten "
-            f"between {short(low)} and {short(high)}. The tolerance reaches from "
-            f"{short(-tolerance)} to {short(tolerance)}."
-        )
-    else:
-        chart = Chart((0, 1), (0, float(height.max()) * 1.05))
-        across, title = "chance that a part is inside", "What the answer says"
-        told = (
-            f"The chance is most likely near {posterior.median:.2f}; nine times in ten between "
-            f"{low:.2f} and {high:.2f}."
-        )
+    top = TOP if picture.tolerance is None else TALL_TOP
+    chart = Chart(picture.reach, (0, float(height.max()) * 1.05), top=top)
+    if picture.tolerance is not None:
+        _mark_tolerance(chart, picture.tolerance)
     chart.area(x, np.zeros(len(x)), height, "density")
     chart.area(x[inner], np.zeros(int(inner.sum())), height[inner], "middle")
     chart.line(x, height, "curve")
-    return chart.svg("posterior", title, told, across, "plausible", marks_up=False)
+    return chart.svg(
+        "posterior", "What the answer says", picture.seen, picture.across, "plausible", False
+    )
 
 
 def plan_charts(plan: Plan) -> tuple[Markup, Markup]:
@@ -143,34 +131,32 @@ def plan_charts(plan: Plan) -> tuple[Markup, Markup]:
     same = _nearest(plan, ratios, 1.0)
     offset = same["estimate"].to_numpy() - plan.estimate
     low, high = same["median_low"].to_numpy(), same["median_high"].to_numpy()
-    agreement = plan.measure == "agreement"
-    reach = (0.0, 1.0) if agreement else (float(low.min()), float(high.max()))
-    first = Chart((float(offset[0]), float(offset[-1])), reach, top=30)
-    first.band(-plan.tolerance, plan.tolerance, "tolerance")
-    first.text(0, 20, "within your tolerance")
+    measure = plan.measured_by
+    reach = measure.report_reach or (float(low.min()), float(high.max()))
+    first = Chart((float(offset[0]), float(offset[-1])), reach, top=TALL_TOP)
+    _mark_tolerance(first, plan.tolerance)
     first.area(offset, low, high, "middle")
     first.line(offset, same["median_mid"].to_numpy(), "curve")
-    if not agreement:
+    if measure.reports_difference:
         first.line(offset, offset, "truth")
     across = "true difference, if it were"
-    one = first.svg(
+    reported = first.svg(
         "plan-reported",
         "What would be reported",
         "The line is the middle report for each true difference; nine reports in ten fall into "
         f"the shaded band. At no difference the band reaches from {short(_at(offset, low, 0))} "
         f"to {short(_at(offset, high, 0))}.",
         across,
-        "reported chance" if agreement else "reported difference",
+        measure.reports,
         marks_up=True,
     )
-    second = Chart((float(offset[0]), float(offset[-1])), (0, 1), top=30)
-    second.band(-plan.tolerance, plan.tolerance, "tolerance")
-    second.text(0, 20, "within your tolerance")
+    second = Chart((float(offset[0]), float(offset[-1])), (0, 1), top=TALL_TOP)
+    _mark_tolerance(second, plan.tolerance)
     for ratio, style in ((0.5, "curve thin"), (2.0, "curve thin"), (1.0, "curve")):
         rows = _nearest(plan, ratios, ratio)
         second.line(offset, rows["says_inside"].to_numpy(), style)
     chance = same["says_inside"].to_numpy()
-    two = second.svg(
+    verdicts = second.svg(
         "plan-verdict",
         "How often the verdict would be “inside”",
         f"At no difference the verdict is “inside” {_at(offset, chance, 0):.0%} of the time, at "
@@ -180,7 +166,7 @@ def plan_charts(plan: Plan) -> tuple[Markup, Markup]:
         "chance of “inside”",
         marks_up=True,
     )
-    return one, two
+    return reported, verdicts
 
 
 def right_chance(plan: Plan) -> float:
@@ -196,6 +182,11 @@ def ticks(low: float, high: float, count: int) -> list[float]:
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
     return [step * k for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def _mark_tolerance(chart: Chart, width: float) -> None:
+    chart.band(-width, width, "tolerance")
+    chart.text(0, 20, "within your tolerance")
 
 
 def _nearest(plan: Plan, ses: NDArray[np.float64], ratio: float) -> pl.DataFrame:

@@ -1,24 +1,37 @@
 """The ask form: choices that follow the codebook, and the question they make.
 
 Levels travel as their place in the codebook ("gender:1"), so that numbers stay numbers and no
-text of a form is ever taken for a value. What cannot be understood goes to `read_query` as it
-came: there is one place that refuses.
+text of a form is ever taken for a value. What cannot be understood goes to `Catalogue.read` as it
+came: there is one place that refuses. Which inputs there are follows from the fields that the
+estimator and the measures declare.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeGuard
 
 from understudy.survey.codebook import Codebook, Column
-from understudy.verify.query import DEFAULT_PARTITIONS
+from understudy.verify.catalogue import Catalogue
+from understudy.verify.estimator import Estimator
+from understudy.verify.query import DOMAIN
+from understudy.verify.question_fields import (
+    CoefficientOf,
+    Group,
+    LevelColumn,
+    NumberBox,
+    NumberColumn,
+    Predictors,
+    QuestionField,
+    question_fields,
+)
 
 NUMBERS = ("continuous", "integer")
 SHOWN_ROLES = ("public", "sensitive", "stratum", "psu")
 MOST_LEVELS = 60  # of a column that is offered with a box for each level
 
-Given = Mapping[str, list[str]]
+Sent = Mapping[str, list[str]]  # the fields of a form, by name
 
 
 @dataclass(frozen=True)
@@ -29,7 +42,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Group:
+class LevelBoxes:
     """The levels of one column, as boxes."""
 
     column: str
@@ -42,136 +55,195 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Input:
+    """One input of the page: a list to choose from, boxes to tick, groups of boxes, or a box to
+    type into."""
+
+    kind: Literal["pick", "ticks", "groups", "text"]
+    name: str
+    label: str
+    hint: str = ""
+    choices: tuple[Choice, ...] = ()
+    groups: tuple[LevelBoxes, ...] = ()
+
+
+@dataclass(frozen=True)
 class AskForm:
     """Everything that the template shows; it computes nothing."""
 
     dataset: str
     estimator: str
-    variables: tuple[Choice, ...]
-    properties: tuple[Choice, ...]
-    denominators: tuple[Choice, ...]
-    predictors: tuple[Choice, ...]
-    coefficients: tuple[Choice, ...]
-    domain: tuple[Group, ...]
-    versus: tuple[Group, ...]
+    inputs: tuple[Input, ...]
+    settings: tuple[Input, ...]
     texts: Mapping[str, str] = field(default_factory=dict)
 
 
 DEFAULTS = {
-    "measure": "discrepancy",
     "tolerance_kind": "se",
     "interval": "adjusted",
     "tolerance": "2",
     "epsilon": "1",
-    "clip": "2",
-    "probability": "0.5",
     "partitions": "",
     "estimate": "",
     "se": "",
 }
 
 
-def ask_form(dataset: str, estimator: str, codebook: Codebook, given: Given) -> AskForm:
-    """The form for one estimator, with what was given before."""
-    numbers = [c for c in codebook if c.type in NUMBERS and c.role in SHOWN_ROLES]
-    levelled = [c for c in codebook if c.declared("levels") and c.role in SHOWN_ROLES]
-    chosen = {name: set(values) for name, values in given.items()}
-    coefficients = []
-    for column in (*numbers, *levelled):
-        if column in numbers:
-            coefficients.append(_choice(column.name, named(column), chosen, "coefficient"))
-        else:
-            coefficients += _levels(column, "coefficient", chosen, skip=1)
-    predictors = {c.name: c for c in (*numbers, *levelled)}.values()
+def ask_form(
+    dataset: str, estimator: type[Estimator], catalogue: Catalogue, codebook: Codebook, sent: Sent
+) -> AskForm:
+    """The form for one estimator, with what was sent before."""
+    chosen = {name: set(values) for name, values in sent.items()}
+    fields = question_fields(estimator)
+    settings = _settings(catalogue)
+    domain = replace(DOMAIN, label="First group") if _compares(fields) else DOMAIN
+    groups = [(n, f) for n, f in fields.items() if isinstance(f, Group)]
+    ordered = [*(pair for pair in fields.items() if pair not in groups), ("domain", domain)]
+    inputs = (_input(name, part, codebook, chosen) for name, part in (*ordered, *groups))
+    usual = {name: part.usual for name, part in {**fields, **settings}.items() if _typed(part)}
+    defaults = {"measure": next(iter(catalogue.measures)), **DEFAULTS, **usual}
     return AskForm(
         dataset=dataset,
-        estimator=estimator,
-        variables=tuple(_choice(c.name, named(c), chosen, "variable") for c in numbers),
-        properties=tuple(one for c in levelled for one in _levels(c, "property", chosen)),
-        denominators=tuple(_choice(c.name, named(c), chosen, "denominator") for c in numbers),
-        predictors=tuple(_choice(c.name, named(c), chosen, "predictors") for c in predictors),
-        coefficients=tuple(coefficients),
-        domain=_groups(levelled, "domain", chosen),
-        versus=_groups(levelled, "versus", chosen),
-        texts={name: given.get(name, [usual])[0] for name, usual in DEFAULTS.items()},
+        estimator=estimator.name,
+        inputs=tuple(made for made in inputs if made is not None),
+        settings=tuple(Input("text", n, part.label, part.hint) for n, part in settings.items()),
+        texts={name: sent.get(name, [value])[0] for name, value in defaults.items()},
     )
 
 
-def question_from_form(given: Given, codebook: Codebook) -> dict[str, Any]:
-    """The document that `read_query` takes."""
-    estimator = _first(given, "estimator")
-    measure = _first(given, "measure") or "discrepancy"
+def question_from_form(sent: Sent, catalogue: Catalogue, codebook: Codebook) -> dict[str, Any]:
+    """The document that `Catalogue.read` takes."""
+    estimator = _first(sent, "estimator")
     question: dict[str, Any] = {
-        "dataset": _first(given, "dataset"),
+        "dataset": _first(sent, "dataset"),
         "estimator": estimator,
-        "measure": measure,
+        "measure": _first(sent, "measure") or next(iter(catalogue.measures)),
         "tolerance": {
-            "value": _number(_first(given, "tolerance")),
-            "kind": _first(given, "tolerance_kind") or "se",
-            "interval": _first(given, "interval") or "adjusted",
+            "value": _number(_first(sent, "tolerance")),
+            "kind": _first(sent, "tolerance_kind") or "se",
+            "interval": _first(sent, "interval") or "adjusted",
         },
-        "epsilon": _first(given, "epsilon").strip(),
+        "epsilon": _first(sent, "epsilon").strip(),
+        "domain": _conditions(sent.get("domain", []), codebook),
     }
-    if _first(given, "clip"):
-        question["clip"] = _number(_first(given, "clip"))
-    if estimator in ("proportion", "logistic"):
-        question["variable"], question["level"] = _level(_first(given, "property"), codebook)
-    else:
-        question["variable"] = _first(given, "variable")
-    if estimator == "ratio":
-        question["denominator"] = _first(given, "denominator")
-    if estimator == "quantile":
-        question["probability"] = _number(_first(given, "probability"))
-    if estimator in ("linear", "logistic"):
-        question["predictors"] = given.get("predictors", [])
-        name = _first(given, "coefficient")
-        question["coefficient"] = name
-        if ":" in name:
-            question["coefficient"], question["coefficient_level"] = _level(name, codebook)
-    for part in ("domain", "versus"):
-        if part == "domain" or estimator == "difference":
-            question[part] = _conditions(given.get(part, []), codebook)
-    for name in ("partitions", "estimate", "se"):
-        text = _first(given, name).strip()
+    if estimator in catalogue.estimators:
+        for name, part in question_fields(catalogue.estimators[estimator]).items():
+            question |= _answers(name, part, sent, codebook)
+    for name in (*_settings(catalogue), "estimate", "se"):
+        text = _first(sent, name).strip()
         if text:
-            question[name] = _whole(text) if name == "partitions" else _number(text)
+            question[name] = _number(text)
+    partitions = _first(sent, "partitions").strip()
+    if partitions:
+        question["partitions"] = _whole(partitions)
     return question
 
 
-def pairs(given: Given) -> list[tuple[str, str]]:
+def _settings(catalogue: Catalogue) -> dict[str, NumberBox]:
+    """The boxes of the measures' own settings."""
+    parts = (pair for kind in catalogue.measures.values() for pair in question_fields(kind).items())
+    return {name: part for name, part in parts if isinstance(part, NumberBox)}
+
+
+def _compares(fields: Mapping[str, QuestionField]) -> bool:
+    return any(isinstance(part, Group) for part in fields.values())
+
+
+def _typed(part: QuestionField) -> TypeGuard[NumberBox]:
+    return isinstance(part, NumberBox)
+
+
+def _input(
+    name: str, part: QuestionField, codebook: Codebook, chosen: Mapping[str, set[str]]
+) -> Input | None:
+    """The input that fills a field; None for fields that another one's input fills."""
+    numbers = [c for c in codebook if c.type in NUMBERS and c.role in SHOWN_ROLES]
+    levelled = [c for c in codebook if c.declared("levels") and c.role in SHOWN_ROLES]
+    both = {c.name: c for c in (*numbers, *levelled)}.values()
+
+    def columns(offered: Iterable[Column]) -> tuple[Choice, ...]:
+        return tuple(_choice(c.name, named(c), chosen, name) for c in offered)
+
+    def levels(offered: Iterable[Column], skip: int = 0) -> list[Choice]:
+        return [choice for c in offered for choice in _levels(c, name, chosen, skip, True)]
+
+    match part:
+        case NumberColumn(label):
+            return Input("pick", name, label, choices=columns(numbers))
+        case LevelColumn(label):
+            return Input("pick", name, label, choices=tuple(levels(levelled)))
+        case Predictors(label):
+            return Input("ticks", name, label, choices=columns(both))
+        case CoefficientOf(label, hint=hint):
+            offered = [*columns(numbers)]
+            offered += levels([c for c in levelled if c not in numbers], skip=1)
+            return Input("pick", name, label, hint, tuple(offered))
+        case Group(label, hint):
+            return Input("groups", name, label, hint, groups=_groups(levelled, name, chosen))
+        case NumberBox(label, hint):
+            return Input("text", name, label, hint)
+    return None
+
+
+def _answers(name: str, part: QuestionField, sent: Sent, codebook: Codebook) -> dict[str, Any]:
+    """The fields of a question that an input fills."""
+    value = _first(sent, name)
+    match part:
+        case NumberColumn():
+            return {name: value}
+        case LevelColumn(level=level_field):
+            column, level = _level(value, codebook)
+            return {name: column, level_field: level}
+        case Predictors():
+            return {name: sent.get(name, [])}
+        case CoefficientOf(level=level_field):
+            if ":" not in value:
+                return {name: value}
+            column, level = _level(value, codebook)
+            return {name: column, level_field: level}
+        case Group():
+            return {name: _conditions(sent.get(name, []), codebook)}
+        case NumberBox():
+            return {name: _number(value)}
+    return {}
+
+
+def pairs(sent: Sent) -> list[tuple[str, str]]:
     """The form again as hidden fields."""
-    return [(name, value) for name, values in given.items() for value in values]
+    return [(name, value) for name, values in sent.items() for value in values]
 
 
 def named(column: Column) -> str:
     return f"{column.label} ({column.name})" if column.label else column.name
 
 
-def default_partitions(measure: str) -> int:
-    return DEFAULT_PARTITIONS.get(measure, 50)
-
-
-def _groups(columns: Iterable[Column], field: str, chosen: Mapping[str, set[str]]) -> Any:
+def _groups(
+    columns: Iterable[Column], field: str, chosen: Mapping[str, set[str]]
+) -> tuple[LevelBoxes, ...]:
     return tuple(
-        Group(column.name, named(column), tuple(_levels(column, field, chosen)))
+        LevelBoxes(column.name, named(column), tuple(_levels(column, field, chosen)))
         for column in columns
         if len(column.levels or ()) <= MOST_LEVELS
     )
 
 
 def _levels(
-    column: Column, field: str, chosen: Mapping[str, set[str]], skip: int = 0
+    column: Column,
+    field: str,
+    chosen: Mapping[str, set[str]],
+    skip: int = 0,
+    with_column: bool = False,
 ) -> list[Choice]:
-    found = []
-    for place, level in enumerate(column.levels or ()):
-        if place >= skip:
+    choices = []
+    for code, level in enumerate(column.levels or ()):
+        if code >= skip:
             label = column.value_labels.get(level, "")
             text = f"{level} ({label})" if label else str(level)
-            if field in ("property", "coefficient"):
+            if with_column:
                 text = f"{column.label or column.name} = {text}"
-            value = f"{column.name}:{place}"
-            found.append(Choice(value, text, value in chosen.get(field, ())))
-    return found
+            value = f"{column.name}:{code}"
+            choices.append(Choice(value, text, value in chosen.get(field, ())))
+    return choices
 
 
 def _choice(value: str, label: str, chosen: Mapping[str, set[str]], field: str) -> Choice:
@@ -188,16 +260,16 @@ def _conditions(values: Iterable[str], codebook: Codebook) -> list[dict[str, Any
 
 def _level(value: str, codebook: Codebook) -> tuple[str, Any]:
     """ "gender:1" -> ("gender", "Female"); what is not of this form stays as it came."""
-    name, _, place = value.rpartition(":")
+    name, _, code = value.rpartition(":")
     levels = codebook[name].levels if name in codebook else None
-    number = _whole(place)
+    number = _whole(code)
     if levels is None or isinstance(number, str) or number >= len(levels):
-        return (name or value), place
+        return (name or value), code
     return name, levels[number]
 
 
-def _first(given: Given, name: str) -> str:
-    return (given.get(name) or [""])[0]
+def _first(sent: Sent, name: str) -> str:
+    return (sent.get(name) or [""])[0]
 
 
 def _number(text: str) -> float | str:

@@ -19,8 +19,6 @@ from understudy.ledger.accounts import WrongKey
 from understudy.ledger.chain import BrokenLedger
 from understudy.ledger.ledger import OverBudget, StillAnswering
 from understudy.verify.answer import AnswerFailed
-from understudy.verify.mistakes import InvalidQuery
-from understudy.verify.query import read_query
 from understudy.verify.service import NotFound
 from understudy.web.limits import TooMany
 
@@ -86,26 +84,15 @@ def on_http(request: Request, error: Exception) -> Response:
 
 
 def on_invalid(request: Request, error: Exception) -> Response:
-    """A body or a parameter of the wrong form, in our words where it was a query."""
+    """A body or a parameter of the wrong form."""
     if not isinstance(error, RequestValidationError):
         return failure(request, 500, _SENTENCES[500], {})
-    found = error.errors()
+    mistakes = error.errors()
     sentence = _SENTENCES[422]
-    if isinstance(error.body, dict) and "estimator" in _wanted(request):
-        try:
-            read_query(error.body)
-        except InvalidQuery as refusal:
-            sentence = str(refusal)
-    elif found and found[0]["type"] == "json_invalid":
+    if mistakes and mistakes[0]["type"] == "json_invalid":
         sentence = _SENTENCES[400]
-    elif found:
-        place = ".".join(str(part) for part in found[0]["loc"][1:]) or "the body"
-        message = found[0]["msg"].rstrip(".")
-        sentence = f"`{place}`: {message[0].lower()}{message[1:]}."
+    elif mistakes:
+        location = ".".join(str(part) for part in mistakes[0]["loc"][1:]) or "the body"
+        message = mistakes[0]["msg"].rstrip(".")
+        sentence = f"`{location}`: {message[0].lower()}{message[1:]}."
     return failure(request, 422, sentence, {})
-
-
-def _wanted(request: Request) -> tuple[str, ...]:
-    """The fields that tell a query from the other bodies."""
-    last = request.url.path.rsplit("/", 1)[-1]
-    return ("estimator",) if last in ("verify", "price", "plan") else ()

@@ -7,12 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from understudy.survey.codebook import Codebook, Column
-from understudy.verify.answer import Answer
 from understudy.verify.planner import Plan
-from understudy.verify.posterior import DiscrepancyPosterior
-from understudy.verify.query import Level, Query
-from understudy.verify.service import Quote
-from understudy.verify.words import CANNOT
+from understudy.verify.question_fields import Level
 
 Epsilon = Annotated[str, Field(min_length=1, max_length=12, examples=["0.25"])]
 
@@ -69,22 +65,6 @@ class DatasetFacts(Body):
     columns: list[ColumnFacts]
 
 
-class SyntheticResult(Body):
-    estimate: float
-    se: float | None
-
-
-class PriceReply(Body):
-    epsilon: str
-    left: str
-    left_for_dataset: str
-    affordable: bool
-    free: bool
-    seconds: float
-    synthetic: SyntheticResult
-    tolerance: float
-
-
 class PlanRow(Body):
     """An assumed confidential result, and what would be reported (see the planner)."""
 
@@ -106,36 +86,6 @@ class PlanReply(Body):
     se: float
     tolerance: float
     rows: list[PlanRow]
-
-
-class PosteriorReply(Body):
-    """`estimate` and `probability_within` belong to the measure `discrepancy`."""
-
-    median: float
-    mean: float
-    low: float
-    high: float
-    probability: float
-    estimate: float | None = None
-    probability_within: float | None = None
-    near_clip: bool | None = None
-
-
-class AnswerReply(Body):
-    """A receipt: everything that is needed to compute the posterior again."""
-
-    receipt: int
-    at: str
-    query: Query
-    synthetic: SyntheticResult
-    tolerance: float
-    noisy: float
-    relation: str
-    posterior: PosteriorReply
-    sentence: str
-    cannot: str
-    claim: str
-    replayed: bool
 
 
 class AccountRow(Body):
@@ -189,20 +139,6 @@ def _column(column: Column) -> ColumnFacts:
     )
 
 
-def price_reply(quote: Quote) -> PriceReply:
-    found = quote.synthetic
-    return PriceReply(
-        epsilon=quote.epsilon,
-        left=quote.left,
-        left_for_dataset=quote.left_for_dataset,
-        affordable=quote.affordable,
-        free=quote.free,
-        seconds=quote.seconds,
-        synthetic=SyntheticResult(estimate=found.estimate, se=found.se),
-        tolerance=quote.tolerance,
-    )
-
-
 def plan_reply(plan: Plan) -> PlanReply:
     rows = [PlanRow(**row) for row in plan.table.to_dicts()]
     return PlanReply(
@@ -211,35 +147,4 @@ def plan_reply(plan: Plan) -> PlanReply:
         se=plan.se,
         tolerance=plan.tolerance,
         rows=rows,
-    )
-
-
-def answer_reply(answer: Answer) -> AnswerReply:
-    posterior = answer.posterior
-    low, high = posterior.interval(0.9)
-    shown = PosteriorReply(
-        median=posterior.median, mean=posterior.mean, low=low, high=high, probability=0.9
-    )
-    if isinstance(posterior, DiscrepancyPosterior):
-        shown = shown.model_copy(
-            update={
-                "estimate": posterior.estimate,
-                "probability_within": posterior.probability_within(),
-                "near_clip": posterior.near_clip,
-            }
-        )
-    found = answer.synthetic
-    return AnswerReply(
-        receipt=answer.number,
-        at=answer.at.isoformat(),
-        query=answer.query,
-        synthetic=SyntheticResult(estimate=found.estimate, se=found.se),
-        tolerance=answer.tolerance,
-        noisy=float(answer.noisy),
-        relation=answer.relation,
-        posterior=shown,
-        sentence=answer.sentence(),
-        cannot=CANNOT[answer.query.measure],
-        claim=str(answer.claim),
-        replayed=answer.replayed,
     )

@@ -9,13 +9,13 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from understudy.errors import Refused
 from understudy.ledger import accounts
 from understudy.ledger.accounts import User
-from understudy.ledger.csv_export import ledger_csv, totals_csv
 from understudy.ledger.epsilon import parse_epsilon
 from understudy.ledger.views import accounts as account_list
 from understudy.ledger.views import caps, latest, totals
 from understudy.verify.service import NotFound
 from understudy.web.access import steward
 from understudy.web.api import VERSION, failures, service
+from understudy.web.ledger_csv import ledger_csv, totals_csv
 from understudy.web.schemas import (
     AccountRow,
     Activity,

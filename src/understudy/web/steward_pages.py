@@ -11,10 +11,10 @@ from starlette.concurrency import run_in_threadpool
 from understudy.errors import Refused
 from understudy.ledger import accounts
 from understudy.ledger import views as ledger_views
-from understudy.ledger.csv_export import ledger_csv, totals_csv
 from understudy.ledger.epsilon import parse_epsilon
 from understudy.web.access import steward_session
 from understudy.web.api import service
+from understudy.web.ledger_csv import ledger_csv, totals_csv
 from understudy.web.pages import checked_form, render
 from understudy.web.refusals import status_of
 from understudy.web.sessions import Session

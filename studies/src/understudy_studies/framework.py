@@ -33,6 +33,10 @@ Result = dict[str, Any]
 Compute = Callable[[int], Result]
 
 FEWEST = 10  # replicates below which a Monte Carlo error says nothing, and is left out
+SMALL = (
+    "This run is small: it shows all parts of the study, and its figures are for a look, not for a "
+    "comparison with the published ones."
+)
 
 
 def open_study(name: str, out: Path, seed: int, settings: Mapping[str, Any]) -> Path:
@@ -210,8 +214,12 @@ def write_study(
     tables: Mapping[str, pl.DataFrame],
     figures: Mapping[str, Figure],
     context: Mapping[str, Any],
+    small: bool = False,
 ) -> Path:
-    """Tables as CSV, figures as SVG and PNG, and study.html from the study's page.md.j2."""
+    """Tables as CSV, figures as SVG and PNG, and study.html from the study's page.md.j2.
+
+    The page of a `small` study says so first.
+    """
     for name, table in tables.items():
         table.write_csv(out / f"{name}.csv")
     for name, figure in figures.items():
@@ -220,8 +228,10 @@ def write_study(
     def picture(name: str, caption: str, alt: str = "") -> us.Picture:
         return us.Picture(out / f"{name}.svg", alt or caption, caption)
 
-    known = {"tables": tables, "picture": picture, "grid": grid, "version": us.__version__}
-    return render_page(_folder(study) / "page.md.j2", out / "study.html", {**known, **context})
+    known = {"tables": tables, "picture": picture, "grid": grid, "version": us.__version__,
+             "small": small}  # fmt: skip
+    template = _folder(study) / "page.md.j2"
+    return render_page(template, out / "study.html", {**known, **context}, SMALL if small else "")
 
 
 def with_error(value: float, error: float | None, replicates: int, digits: int = 3) -> str:

@@ -25,8 +25,11 @@ Cell = str | Callable[[dict[str, Any]], str]
 FOLD = ":::"
 
 
-def render_page(template: Path, path: Path, context: Mapping[str, Any]) -> Path:
-    """Write the page of the template's words and the context's numbers, grids and pictures."""
+def render_page(template: Path, path: Path, context: Mapping[str, Any], note: str = "") -> Path:
+    """Write the page of the template's words and the context's numbers, grids and pictures.
+
+    A `note` stands above all else.
+    """
     parts = _Parts()
     environment = Environment(
         loader=FileSystemLoader(template.parent),
@@ -39,11 +42,13 @@ def render_page(template: Path, path: Path, context: Mapping[str, Any]) -> Path:
     environment.filters |= {"points": lambda texts: us.Points(tuple(texts)), "paragraphs": _apart}
     text = environment.get_template(template.name).render(**context)
     body, _, footer = text.rpartition("\n---\n")
-    blocks = parts.blocks(body)
-    title = blocks.pop(0).text
+    title, *blocks = parts.blocks(body)
+    if not isinstance(title, us.Heading):
+        raise ValueError("a page begins with its title")
     start = next(k for k, block in enumerate(blocks) if isinstance(block, us.Heading))
-    summary = [block.text for block in blocks[:start]]
-    return us.write_page(path, title, summary, blocks[start:], " ".join(footer.split()))
+    summary = [block.text for block in blocks[:start] if isinstance(block, us.Words)]
+    summary = [note, *summary] if note else summary
+    return us.write_page(path, title.text, summary, blocks[start:], " ".join(footer.split()))
 
 
 def grid(

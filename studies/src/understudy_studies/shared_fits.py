@@ -40,7 +40,7 @@ class SharedFits(us.ModelFitter):
 
 
 def shared_fits(
-    survey: us.Survey, model: us.Model, settings: us.SamplerSettings, seed: int
+    survey: us.Survey, model: us.OutcomeModel, settings: us.SamplerSettings, seed: int
 ) -> SharedFits:
     """For a survey without missing values; `mechanism.release(fitter, 1)` as often as you like."""
     model = model.for_survey(survey)

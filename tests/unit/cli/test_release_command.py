@@ -12,7 +12,7 @@ import pytest
 
 import understudy as us
 from understudy.release.forecast import forecast
-from understudy.release.prepare import prepare
+from understudy.release.inside import prepare
 from understudy.release.recipe import read_recipe
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"

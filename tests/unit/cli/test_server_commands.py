@@ -19,9 +19,9 @@ from understudy.cli.main import app
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.codebook_text import write_codebook
+from understudy.verify.catalogue import packaged
 from understudy.verify.client import Client
 from understudy.verify.config import read_config
-from understudy.verify.query import Query
 from understudy.verify.service import open_service
 
 pytestmark = pytest.mark.any_noise
@@ -187,7 +187,7 @@ WRONG: dict[str, object] = {
 
 def test_every_field_of_a_question_is_refused_by_its_name(folder: Path) -> None:
     """Before anything is sent: port 9 answers nobody."""
-    assert set(WRONG) == set(Query.model_fields)
+    assert set(WRONG) == set(packaged().query_type.model_fields)
     path = folder / "wrong.json"
     for field, value in WRONG.items():
         path.write_text(json.dumps(QUESTION | {field: value}))

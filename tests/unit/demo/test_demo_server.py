@@ -9,8 +9,8 @@ import pytest
 from understudy.demo.server import confidential, demonstration
 from understudy.errors import Refused
 from understudy.ledger.accounts import authenticate
+from understudy.verify.catalogue import read_query
 from understudy.verify.config import read_config
-from understudy.verify.query import read_query
 from understudy.verify.service import open_service
 
 
@@ -46,9 +46,10 @@ def test_the_whole_demonstration_answers_a_question(tmp_path: Path) -> None:
                 "epsilon": "1",
             }
         )
-        quote = service.quote("analyst", query)
+        asked = service.check(query)
+        quote = service.quote("analyst", asked)
         assert 90_000 < quote.synthetic.estimate < 140_000
-        answer = service.verify("analyst", query)
+        answer = service.verify("analyst", asked)
         assert answer.relation == "add-remove"
         assert service.left("analyst") == "4"
     finally:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from understudy.dp.calibrate import calibrate
+from understudy.dp.calibrate import _next, calibrate
 from understudy.errors import Refused
 
 
@@ -49,6 +49,20 @@ def test_saturated_weights_stop_early_below_the_target() -> None:
     found = calibrate(fit_at, 20.0)
     assert found.bound == 5.0
     assert len(seen) <= 4
+    for target in (10.2, 20.0):  # steps of 0.7 and of 1.4 on the log scale
+        seen, fit_at = counting(lambda _: 5.0)
+        assert calibrate(fit_at, target).fits == len(seen) == 2
+
+
+def test_a_small_step_without_effect_is_not_saturation() -> None:
+    _, fit_at = counting(lambda c: 0.97 * max(c / 1.1, 1.0))
+    assert 0.98 <= calibrate(fit_at, 1.0).bound <= 1.0
+
+
+def test_a_bound_of_nothing_asks_for_a_larger_scale() -> None:
+    seen, fit_at = counting(lambda c: 0.0 if c < 2 else 0.5 * c)
+    assert 9.8 <= calibrate(fit_at, 10.0).bound <= 10.0
+    assert seen[1] > seen[0]
 
 
 def test_a_jump_gives_the_best_below_the_target() -> None:
@@ -77,3 +91,27 @@ def test_an_unreachable_target_is_refused() -> None:
     _, fit_at = counting(lambda c: 2.0 + c)
     with pytest.raises(Refused, match="larger epsilon"):
         calibrate(fit_at, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("tried", "step"),
+    [
+        ([(0.0, 0.7)], -0.7),  # a slope of 1, as long as nothing else is known
+        ([(0.0, 0.7), (0.0, 0.7)], -0.7),
+        ([(0.0, 2.0), (-1.0, 1.0)], -2.0),
+        ([(0.0, 2.0), (-1.0, 0.5)], -1.0 - 0.5 / 1.5),
+        ([(3.0, 5.0), (1.0, 0.5), (0.0, -0.5)], 0.5),  # a secant with the nearest to the aim
+        ([(3.0, 0.5), (1.0, 5.0), (0.0, -0.5)], 0.5),
+        ([(0.0, 1.1), (-1.0, 1.0)], -6.0),  # slopes are kept between 0.2 and 3
+        ([(0.0, 9.0), (-1.0, 1.5)], -1.5),
+        ([(0.0, 0.5), (-1.0, -3.0)], -0.5),  # a step to what is known halves the bracket instead
+        ([(2.0, 2.0), (1.0, 0.5), (-1.0, -6.0)], 0.0),
+        ([(-2.0, -2.0), (-1.0, -0.5), (1.0, 6.0)], 0.0),
+        ([(-1.0, 0.5), (1.0, 0.4), (0.0, -0.1)], 0.2),  # jumps: no bracket
+        ([(0.0, 50.0)], -9.210340371976184),  # log(1e-4)
+        ([(0.0, -50.0)], 9.210340371976184),
+    ],
+)
+def test_steps_by_hand(tried: list[tuple[float, float]], step: float) -> None:
+    """On (log c, log bound) with the aim at 0."""
+    assert _next(tried, 0.0) == pytest.approx(step, rel=1e-12, abs=1e-12)

@@ -12,7 +12,7 @@ from jax import Array
 
 import understudy.models.contract  # noqa: F401 (turns on double precision)
 from understudy.dp import record_bounds as module
-from understudy.dp.record_bounds import record_bounds
+from understudy.dp.record_bounds import Vector, record_bounds
 
 
 def normal_loglik(position: Array, arrays: Any) -> Array:
@@ -53,3 +53,23 @@ def test_a_million_records_and_a_thousand_draws_fit_into_two_gigabytes() -> None
     memory = compiled.memory_analysis()
     used = memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes
     assert 0 < used < 0.5e9  # the matrix of all draws would take 8 GB
+
+
+@pytest.mark.parametrize(
+    ("draws", "n", "block"),
+    [(1000, 7, 64), (3, 7, 3), (65, 4, 64), (1000, 100, 10), (1000, 101, 9), (8, 1001, 1)],
+)
+def test_blocks_are_as_large_as_memory_draws_and_records_allow(
+    draws: int, n: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for a thousand numbers, and at most 64 draws at a time."""
+    blocks: list[int] = []
+
+    def maxima(_: object, size: int, *__: object) -> tuple[Vector, Vector, Vector]:
+        blocks.append(size)
+        return np.zeros(n), np.zeros(n), np.zeros(n)
+
+    monkeypatch.setattr(module, "BLOCK_NUMBERS", 1000)
+    monkeypatch.setattr(module, "_maxima", maxima)
+    record_bounds(normal_loglik, np.zeros((draws, 1)), {}, np.ones(n), np.zeros(n))
+    assert blocks == [block]

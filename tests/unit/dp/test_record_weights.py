@@ -68,6 +68,7 @@ def test_weighted_e_drops_what_exceeds_the_limit():
     alpha = np.array([1.0, 0.6, 0.5, 0.2, 0.1])
     found = truncate_weights(alpha, [2.5, 2.5000001, 1.0, np.inf, np.nan], 2.5)
     assert found.tolist() == [1.0, 0.0, 0.5, 0.0, 0.0]
+    assert truncate_weights([1.0, 0.5], [0.1, 0.3], 0.2).tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(

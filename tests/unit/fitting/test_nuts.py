@@ -16,8 +16,8 @@ from understudy.errors import Refused
 from understudy.fitting.compilation import cache_folder, compilations
 from understudy.fitting.diagnostics import ess_bulk
 from understudy.fitting.nuts import Settings, sample
-from understudy.models.contract import from_numpyro
 from understudy.models.density import Density, density_of
+from understudy.models.from_numpyro import from_numpyro
 
 
 def normal(n: int, y: Any = None) -> None:

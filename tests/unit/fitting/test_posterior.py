@@ -15,8 +15,8 @@ from understudy.errors import Refused
 from understudy.fitting.diagnostics import diagnose
 from understudy.fitting.posterior import Posterior
 from understudy.mechanisms.contract import Terms
-from understudy.models.contract import from_numpyro
 from understudy.models.density import density_of
+from understudy.models.from_numpyro import from_numpyro
 
 
 def normal(n: int, y: Any = None) -> None:

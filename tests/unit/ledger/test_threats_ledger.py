@@ -377,7 +377,7 @@ def test_keys_are_stored_hashed_and_checked(ledger: Ledger) -> None:
     assert secret not in stored
     flipped = key[:-1] + ("A" if key[-1] != "A" else "B")
     for wrong in (flipped, key[:-1], key + "x", "", "us_", "\udcff", key.replace("us_", "su_")):
-        with pytest.raises(WrongKey):
+        with pytest.raises(WrongKey, match="This key is not known; check it, or ask the steward"):
             authenticate(ledger, wrong)
 
 

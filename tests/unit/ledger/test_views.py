@@ -16,7 +16,6 @@ from verification_samples import make_query
 from understudy.errors import Refused, UnknownName
 from understudy.ledger import journal
 from understudy.ledger.accounts import add_user, list_users, set_active
-from understudy.ledger.csv_export import ledger_csv, totals_csv
 from understudy.ledger.ledger import Ledger, Reservation
 from understudy.ledger.views import (
     Account,
@@ -30,6 +29,7 @@ from understudy.ledger.views import (
     lines,
     totals,
 )
+from understudy.web.ledger_csv import ledger_csv, totals_csv
 
 FIRST, SECOND = "ab" * 32, "cd" * 32
 
@@ -179,3 +179,15 @@ def _parts(response) -> list[str]:  # type: ignore[no-untyped-def]
 
 def _read(response) -> str:  # type: ignore[no-untyped-def]
     return "".join(_parts(response))
+
+
+def test_totals_come_by_user_and_name_and_not_by_fingerprint(history: Ledger) -> None:
+    history.record_spending(SECOND, "0.1", "a release")
+    history.reserve("ann", SECOND, make_query(epsilon="0.125"))
+    assert FIRST < SECOND  # and so `survey` would come before `census`
+    assert [(total.user, total.dataset) for total in totals(history)] == [
+        (None, "census"),
+        (None, "survey"),
+        ("ann", "census"),
+        ("ann", "survey"),
+    ]

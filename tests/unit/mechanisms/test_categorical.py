@@ -1,4 +1,4 @@
-"""synthesize_categorical: microdata, claims, limits, and inference for cell proportions."""
+"""Whole rows from counts: microdata, claims, limits, and inference for cell proportions."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from scipy import stats
 
 import chance
 from understudy.errors import Refused
-from understudy.mechanisms import categorical
-from understudy.mechanisms.categorical import synthesize_categorical, tabulated
+from understudy.mechanisms import modips as modips_file
+from understudy.mechanisms import row_counts
 from understudy.mechanisms.marginals import Marginals
 from understudy.mechanisms.modips import Modips
+from understudy.mechanisms.row_counts import RowCounts
 from understudy.mechanisms.unweighted import Unweighted
+from understudy.mechanisms.weighted import Weighted
 from understudy.models.multinomial import Multinomial, synthetic_counts
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
+from understudy.synthesis import synthesize
 from understudy.tables.tabulate import tabulate
 
 MODEL = Multinomial(["region", "sex", "rank"])
@@ -58,7 +61,7 @@ def survey(n=4000, rules=(), seed=1) -> Survey:
 @pytest.mark.parametrize("mechanism", EVERY, ids=lambda m: type(m).__name__ + str(m)[-20:])
 def test_output_is_microdata_with_columns_types_labels_and_size(mechanism):
     confidential = survey()
-    result = synthesize_categorical(confidential, MODEL, mechanism, datasets=2, seed=3)
+    result = synthesize(confidential, MODEL, mechanism, datasets=2, seed=3)
     assert len(result.datasets) == 2
     for one in result.datasets:
         frame = one.frame()
@@ -75,34 +78,34 @@ def test_output_is_microdata_with_columns_types_labels_and_size(mechanism):
 @pytest.mark.any_noise
 def test_another_size_is_kept_and_needs_no_public_number():
     model = Multinomial(MODEL.columns, size=777)
-    result = synthesize_categorical(survey(), model, Modips(8.0, "public"), 3)
+    result = synthesize(survey(), model, Modips(8.0, "public"), 3)
     assert [one.n for one in result.datasets] == [777] * 3
     assert not any("number of records" in text for text in result.claim.conditions)
 
 
 @pytest.mark.usefixtures("stand_in_noise")
 def test_claims_by_mechanism():
-    kinds = [synthesize_categorical(survey(), MODEL, one).claim.kind for one in EVERY]
+    kinds = [synthesize(survey(), MODEL, one).claim.kind for one in EVERY]
     assert kinds == ["risk", "local", "formal", "formal", "formal"]
-    result = synthesize_categorical(survey(), MODEL, Modips(8.0, "threshold", delta=1e-4), 2)
+    result = synthesize(survey(), MODEL, Modips(8.0, "threshold", delta=1e-4), 2)
     assert (result.claim.epsilon, result.claim.delta) == (8.0, 1e-4)
     assert all(draw["noisy_counts"].min() > 0 for draw in result.draws)
     for inside in (Unweighted(), Modips(8.0)):
-        assert synthesize_categorical(survey(), MODEL, inside).draws == []
+        assert synthesize(survey(), MODEL, inside).draws == []
 
 
 @pytest.mark.chance(chance.same_noise(24, 1 / 0.9), "the same noise in 24 cells twice")
 def test_the_same_seed_gives_the_same_ms_and_noise_has_no_seed():
-    tables = [synthesize_categorical(survey(), MODEL, Unweighted(), 1, seed) for seed in (1, 1, 2)]
+    tables = [synthesize(survey(), MODEL, Unweighted(), 1, seed) for seed in (1, 1, 2)]
     counts = [one.tables[0].counts.tolist() for one in tables]
     assert counts[0] == counts[1] != counts[2]
     # each data set has its own generator, whatever the number of data sets and of cores
-    together = synthesize_categorical(survey(), MODEL, Unweighted(), 3, 1).tables
-    exact = tabulated(survey(), MODEL, Unweighted()).counts
+    together = synthesize(survey(), MODEL, Unweighted(), 3, 1).tables
+    exact = Unweighted().cells(RowCounts(MODEL, survey())).counts
     for number, one in enumerate(together):
         alone = synthetic_counts(exact, 4000, 0.5, np.random.default_rng([1, number]))
         assert one.counts.tolist() == alone.tolist()
-    private = [synthesize_categorical(survey(), MODEL, Modips(0.9, "public"), 1, 1).draws[0]
+    private = [synthesize(survey(), MODEL, Modips(0.9, "public"), 1, 1).draws[0]
                for _ in range(2)]  # fmt: skip
     assert private[0]["noisy_counts"].tolist() != private[1]["noisy_counts"].tolist()
 
@@ -115,8 +118,8 @@ def test_a_release_has_fresh_noise_of_its_share_of_epsilon_in_each_data_set():
     """40 data sets at epsilon 20: scale 2 in each, where the whole epsilon would have .05."""
     confidential = survey()
     mechanism = Modips(20.0, "public")
-    exact = tabulated(confidential, MODEL, mechanism).counts
-    result = synthesize_categorical(confidential, MODEL, mechanism, 40)
+    exact = mechanism.cells(RowCounts(MODEL, confidential)).counts
+    result = synthesize(confidential, MODEL, mechanism, 40)
     noise = np.array([draw["noisy_counts"] for draw in result.draws]) - exact
     assert noise.shape == (40, 24)
     assert len({tuple(row) for row in noise}) == 40
@@ -127,9 +130,9 @@ def test_a_release_has_fresh_noise_of_its_share_of_epsilon_in_each_data_set():
 def test_sanitised_counts_are_rescaled_to_the_size_before_the_prior():
     """(size n_k/n + prior)/(size + prior K), with a prior that shows and no noise left."""
     confidential = survey()
-    counts = tabulated(confidential, MODEL, Modips(1e4)).counts
+    counts = Modips(1e4).cells(RowCounts(MODEL, confidential)).counts
     model = Multinomial(MODEL.columns, prior=50.0, size=400)
-    made = synthesize_categorical(confidential, model, Modips(1e4), 60).tables
+    made = synthesize(confidential, model, Modips(1e4), 60).tables
     found = np.mean([one.counts for one in made], axis=0)
     expected = 400 * (400 * counts / 4000 + 50) / (400 + 50 * counts.size)
     spread = np.std([one.counts for one in made], axis=0) / math.sqrt(60)
@@ -139,9 +142,9 @@ def test_sanitised_counts_are_rescaled_to_the_size_before_the_prior():
 @pytest.mark.usefixtures("stand_in_noise")
 def test_empty_cells_stay_empty_or_not_by_support():
     confidential = survey()
-    observed = synthesize_categorical(confidential, MODEL, Modips(8.0), 4)
+    observed = synthesize(confidential, MODEL, Modips(8.0), 4)
     assert all("E" not in set(one.frame()["region"]) for one in observed.datasets)
-    public = synthesize_categorical(confidential, MODEL, Modips(8.0, "public"), 4)
+    public = synthesize(confidential, MODEL, Modips(8.0, "public"), 4)
     assert any("E" in set(one.frame()["region"]) for one in public.datasets)
 
 
@@ -151,7 +154,7 @@ def test_empty_cells_stay_empty_or_not_by_support():
 )
 def test_impossible_combinations_never_appear(mechanism, datasets):
     rules = ['region == "E" and sex == 1', 'region == "E" and rank > 10']
-    result = synthesize_categorical(survey(rules=rules), MODEL, mechanism, datasets)
+    result = synthesize(survey(rules=rules), MODEL, mechanism, datasets)
     for one in result.datasets:
         eastern = one.frame().filter(pl.col("region") == "E")
         assert eastern.filter((pl.col("sex") == 1) | (pl.col("rank") > 10)).height == 0
@@ -163,8 +166,8 @@ def test_impossible_combinations_never_appear(mechanism, datasets):
 @pytest.mark.chance(chance.any_noise_at_all(2 * 18, 2 / 2000), "a cell with noise")
 def test_large_epsilon_is_ms_in_distribution():
     """With epsilon so large that all noise is 0, MODIPS and MS are one draw from one seed."""
-    ms = synthesize_categorical(survey(), MODEL, Unweighted(), 2, 5)
-    modips = synthesize_categorical(survey(), MODEL, Modips(2000.0), 2, 5)
+    ms = synthesize(survey(), MODEL, Unweighted(), 2, 5)
+    modips = synthesize(survey(), MODEL, Modips(2000.0), 2, 5)
     for one, other in zip(ms.tables, modips.tables, strict=True):
         assert one.counts.tolist() == other.counts.tolist()
 
@@ -172,14 +175,15 @@ def test_large_epsilon_is_ms_in_distribution():
 @pytest.mark.usefixtures("stand_in_noise")
 def test_cell_proportions_are_combined_as_in_the_report():
     """M eq. 3.1-3.3 written out, against tabulate(..., combine="partial")."""
-    result = synthesize_categorical(survey(), MODEL, Modips(8.0), 5)
+    result = synthesize(survey(), MODEL, Modips(8.0), 5)
     found = tabulate(result.datasets, 'proportion(region == "N")', combine="partial")
     shares = [float((one.frame()["region"] == "N").mean()) for one in result.datasets]
     n, m = 4000, 5
     mean, between = np.mean(shares), np.var(shares, ddof=1)
     within = np.mean([p * (1 - p) / (n - 1) for p in shares])  # Taylor divides by n - 1, M by n
     total = between / m + within
-    degrees = (m - 1) * (1 + m * within / between) ** 2
+    # M's degrees of freedom, with those of the sampling variance itself (docs/decisions/014)
+    degrees = total**2 / ((between / m) ** 2 / (m - 1) + within**2 / (n - 1))
     assert found["estimate"][0] == pytest.approx(mean)
     assert found["se"][0] == pytest.approx(math.sqrt(total))
     assert found["df"][0] == pytest.approx(degrees)
@@ -192,18 +196,18 @@ def test_coverage_of_a_proportion_under_repeated_sampling():
     """95 % intervals from MODIPS data hold the true share about as often as they should."""
     held, trials = 0, 40
     for number in range(trials):
-        result = synthesize_categorical(survey(800, seed=number), MODEL, Modips(12.0), 3, number)
+        result = synthesize(survey(800, seed=number), MODEL, Modips(12.0), 3, number)
         found = tabulate(result.datasets, 'proportion(region == "N")', combine="partial")
         held += found["lower"][0] <= 0.5 <= found["upper"][0]
     assert stats.binomtest(held, trials, 0.95).pvalue > 1e-3
 
 
 def test_large_results_lie_on_disk(monkeypatch):
-    monkeypatch.setattr(categorical, "IN_MEMORY", 100)
-    result = synthesize_categorical(survey(), MODEL, Unweighted(), 1, 5)
+    monkeypatch.setattr(row_counts, "IN_MEMORY", 100)
+    result = synthesize(survey(), MODEL, Unweighted(), 1, 5)
     in_memory = result.tables[0].records()
     assert result.datasets[0].frame().equals(in_memory)
-    assert "parquet" in str(result.datasets[0].raw.get_name()).lower()
+    assert "read_parquet" in repr(result.datasets[0].raw)
 
 
 @pytest.mark.usefixtures("stand_in_noise")
@@ -211,15 +215,15 @@ def test_drafted_levels_are_refused_or_left_out():
     drafted = Survey(survey().frame(list(MODEL.columns)))
     for formal in (Modips(1.0, "public"), Marginals(1.0)):
         with pytest.raises(Refused, match="not declared"):
-            tabulated(drafted, MODEL, formal)
-    result = synthesize_categorical(drafted, MODEL, Modips(8.0, "threshold", delta=1e-4))
+            formal.cells(RowCounts(MODEL, drafted))
+    result = synthesize(drafted, MODEL, Modips(8.0, "threshold", delta=1e-4))
     assert all(column.levels is None for column in result.datasets[0].codebook)
 
 
 def test_a_hopeless_domain_is_named(monkeypatch):
-    monkeypatch.setattr(categorical, "MOST_CELLS", 23)
+    monkeypatch.setattr(modips_file, "MOST_CELLS", 23)
     with pytest.raises(Refused, match=r"24 cells.*`region` alone has 4 levels.*Marginals"):
-        synthesize_categorical(survey(), MODEL, Modips(1.0, "public"))
+        synthesize(survey(), MODEL, Modips(1.0, "public"))
 
 
 @pytest.mark.any_noise
@@ -235,7 +239,7 @@ def test_a_hopeless_domain_is_named(monkeypatch):
 )
 def test_a_useless_epsilon_warns_with_the_expected_error(mechanism, text):
     with pytest.warns(UserWarning, match=re.escape(text)) as caught:
-        synthesize_categorical(survey(), MODEL, mechanism, 5)
+        synthesize(survey(), MODEL, mechanism, 5)
     assert len(caught) == 1
 
 
@@ -244,7 +248,7 @@ def test_a_useless_epsilon_warns_with_the_expected_error(mechanism, text):
 def test_an_epsilon_that_says_something_does_not_warn(mechanism):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = synthesize_categorical(survey(), MODEL, mechanism, 5)
+        result = synthesize(survey(), MODEL, mechanism, 5)
     assert [one.n for one in result.datasets] == [4000] * 5
 
 
@@ -254,7 +258,7 @@ def test_nothing_above_the_threshold_is_refused():
         pytest.warns(UserWarning, match="expected error"),
         pytest.raises(Refused, match="reaches the threshold"),
     ):
-        synthesize_categorical(survey(40), MODEL, Modips(0.05, "threshold", delta=1e-12))
+        synthesize(survey(40), MODEL, Modips(0.05, "threshold", delta=1e-12))
 
 
 @pytest.mark.usefixtures("stand_in_noise")
@@ -266,9 +270,9 @@ def test_missing_values_as_a_level_come_back_missing():
     )
     lacking = Survey(frame, codebook=survey().codebook)
     with pytest.raises(Refused, match=r"missing values.*missing=\"level\""):
-        synthesize_categorical(lacking, MODEL, Unweighted())
+        synthesize(lacking, MODEL, Unweighted())
     model = Multinomial(MODEL.columns, missing="level")
-    result = synthesize_categorical(lacking, model, Modips(8.0, "public"))
+    result = synthesize(lacking, model, Modips(8.0, "public"))
     assert 1000 < result.datasets[0].frame()["sex"].null_count() < 1700
     assert any("missing value is a level" in text for text in result.claim.conditions)
 
@@ -277,8 +281,9 @@ def test_missing_values_as_a_level_come_back_missing():
     ("arguments", "text"),
     [
         ((pl.DataFrame(), MODEL, Unweighted()), "must be a Survey"),
-        ((survey(9), "region", Unweighted()), "Multinomial"),
-        ((survey(9), MODEL, "modips"), "goes with Modips"),
+        ((survey(9), "region", Unweighted()), "must be a model"),
+        ((survey(9), MODEL, "modips"), "must be a mechanism"),
+        ((survey(9), MODEL, Weighted()), "goes with .*Modips"),
         ((survey(9), MODEL, Unweighted(), 0), "datasets"),
         ((survey(9), MODEL, Unweighted(), 1, -1), "seed"),
         ((survey(9), Multinomial(["regio"]), Unweighted()), "did you mean `region`"),
@@ -287,7 +292,7 @@ def test_missing_values_as_a_level_come_back_missing():
 )
 def test_refusals(arguments, text):
     with pytest.raises(Refused, match=text):
-        synthesize_categorical(*arguments)
+        synthesize(*arguments)
 
 
 @pytest.mark.any_noise

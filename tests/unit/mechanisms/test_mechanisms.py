@@ -11,16 +11,13 @@ import pytest
 
 from understudy.dp.record_bounds import RecordBounds
 from understudy.errors import Refused
+from understudy.mechanisms.censored import Censored
 from understudy.mechanisms.contract import FixedWeights, Terms
-from understudy.mechanisms.reference_censored import reference_scale
-from understudy.mechanisms.unweighted import (
-    Censored,
-    PerturbedHistogram,
-    ReferenceCensored,
-    Unweighted,
-    Weighted,
-    WeightedE,
-)
+from understudy.mechanisms.perturbed_histogram import PerturbedHistogram
+from understudy.mechanisms.reference_censored import ReferenceCensored, reference_scale
+from understudy.mechanisms.unweighted import Unweighted
+from understudy.mechanisms.weighted import Weighted
+from understudy.mechanisms.weighted_e import WeightedE
 
 NOT_AN_EPSILON = [0.0, -1.0, float("nan"), float("inf"), "3", None, True]
 

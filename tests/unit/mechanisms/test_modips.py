@@ -110,9 +110,9 @@ def test_bias_is_the_closed_form(scale):
 
 
 def test_claims_differ_by_support_and_relation():
-    observed = Modips(2.0).claim(5, True)
-    public = Modips(2.0, "public").claim(5, True)
-    threshold = Modips(2.0, "threshold", "replace", 1e-9).claim(5, False)
+    observed = Modips(2.0).promise(5, True)
+    public = Modips(2.0, "public").promise(5, True)
+    threshold = Modips(2.0, "threshold", "replace", 1e-9).promise(5, False)
     assert (observed.kind, public.kind, threshold.kind) == ("local", "formal", "formal")
     assert (observed.relation, threshold.relation) == ("add-remove", "replace")
     assert (public.delta, threshold.delta) == (0.0, 1e-9)

@@ -9,7 +9,9 @@ import pytest
 import understudy as us
 from understudy.demo.doctorates import codebook, doctorates
 from understudy.errors import Refused
-from understudy.mechanisms.unweighted import Censored, ReferenceCensored, Weighted
+from understudy.mechanisms.censored import Censored
+from understudy.mechanisms.reference_censored import ReferenceCensored
+from understudy.mechanisms.weighted import Weighted
 from understudy.models.normal_population import FBP
 from understudy.models.normal_sample import FBS
 from understudy.models.survey_normal import SurveyNormal

@@ -11,15 +11,16 @@ import polars as pl
 import pytest
 
 from understudy.errors import Refused
-from understudy.mechanisms.risk_weights import OTHER_FILE, SAME_DATABASE
-from understudy.mechanisms.unweighted import (
-    Censored,
-    ConstantWeight,
+from understudy.mechanisms.censored import Censored
+from understudy.mechanisms.constant_weight import ConstantWeight
+from understudy.mechanisms.risk_weights import (
+    OTHER_FILE,
+    SAME_DATABASE,
     MarginalRisk,
     PairwiseRisk,
     QWayRisk,
-    Unweighted,
 )
+from understudy.mechanisms.unweighted import Unweighted
 from understudy.models.mixture.mixture import Mixture
 from understudy.models.negative_binomial import NegativeBinomial
 from understudy.risk.reference_weights import reference_risk_weights
@@ -154,4 +155,4 @@ def test_components_by_record_carry_no_epsilon() -> None:
     model = Mixture("y", "region", 3)
     with pytest.raises(Refused, match="assignments='prior'"):
         synthesize(survey, model, Censored(2.0))
-    assert not Unweighted.has_epsilon
+    assert Unweighted.claims == "risk"

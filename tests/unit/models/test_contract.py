@@ -16,8 +16,8 @@ import scipy.stats
 from numpyro.infer.util import log_density
 
 from understudy.errors import Refused
-from understudy.models.contract import from_numpyro
 from understudy.models.density import density_of
+from understudy.models.from_numpyro import from_numpyro
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 

@@ -8,8 +8,9 @@ import pytest
 
 import chance
 from understudy.errors import Refused
+from understudy.mechanisms.censored import Censored
 from understudy.mechanisms.modips import Modips
-from understudy.mechanisms.unweighted import Censored, Unweighted
+from understudy.mechanisms.unweighted import Unweighted
 from understudy.models.beta_regression import BetaRegression
 from understudy.models.multinomial import Multinomial
 from understudy.release.mixed import Given, synthesize_mixed

@@ -21,10 +21,10 @@ import chance
 import understudy as us
 from understudy.errors import Refused
 from understudy.ledger.ledger import Ledger
-from understudy.release import checkpoints
 from understudy.release import publish as publishing
+from understudy.release import stages
 from understudy.release.forecast import forecast
-from understudy.release.prepare import prepare
+from understudy.release.inside import prepare
 from understudy.release.recipe import parse_recipe, read_recipe
 
 RECIPE = """\
@@ -232,7 +232,7 @@ def test_killed_anywhere_it_goes_on_to_the_same_bytes(
     class Killed(BaseException):
         """Like a signal: nothing on the way catches it."""
 
-    stage = checkpoints.Workspace.stage
+    stage = stages.Workspace.stage
     for last in ("1-synthesis", "2-tables", "3-evidence", "4-bundle"):
 
         def dying(self: Any, name: str, words: str, make: Any, last: str = last) -> Path:
@@ -242,11 +242,11 @@ def test_killed_anywhere_it_goes_on_to_the_same_bytes(
 
             return stage(self, name, words, half if name == last else make)
 
-        monkeypatch.setattr(checkpoints.Workspace, "stage", dying)
+        monkeypatch.setattr(stages.Workspace, "stage", dying)
         with pytest.raises(Killed):
             us.publish(recipe, out, say=lambda _: None, progress=False)
         assert not out.exists()
-    monkeypatch.setattr(checkpoints.Workspace, "stage", stage)
+    monkeypatch.setattr(stages.Workspace, "stage", stage)
     told: list[str] = []
     us.publish(recipe, out, say=told.append, progress=False)
     assert told[0].startswith("Going on")
@@ -371,12 +371,14 @@ def incomes(sex, income=None):
 def test_a_model_of_ones_own(tmp_path: Path) -> None:
     text = RECIPE.replace('model = "FBS"', 'model = "own.py:incomes"')
     recipe = write_inputs(tmp_path / "in", text)
+    own = tmp_path / "in" / "own.py"
+    own.write_text(OWN)
     with pytest.raises(Refused, match=r"own.py:incomes takes no predictors"):
         read_recipe(recipe)
+    own.unlink()
     recipe.write_text(text.replace('predictors = "area + sex"\n', ""))
-    with pytest.raises(Refused, match=r"no model file `own.py`"):
+    with pytest.raises(Refused, match=r"no file `own.py` with the model"):
         prepare(read_recipe(recipe))
-    own = tmp_path / "in" / "own.py"
     own.write_text("def other(): pass\n")
     with pytest.raises(Refused, match=r"function in `own.py`"):
         prepare(read_recipe(recipe))

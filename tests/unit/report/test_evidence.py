@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,12 @@ from understudy.report.curves import (
     weights_by_outcome,
 )
 from understudy.report.evidence import gather
+from understudy.report.internal import internal_page
+from understudy.report.material import RiskSettings
 from understudy.report.numbers import digits, limits, percent, shown
 from understudy.report.plain import plain
 from understudy.report.sentences import claimed
+from understudy.risk.measure import measure_of
 from understudy.survey.codebook import Codebook
 
 
@@ -145,6 +149,41 @@ def test_full_synthesis_shows_the_confidential_risk_only_and_says_why() -> None:
     assert releases == ["confidential"]
     assert "do not correspond" in found["risk"]["why"]
     assert "correspond to nobody" in " ".join(found["summary"])
+
+
+OWN = """
+import polars as pl
+
+from understudy.risk.measure import RiskMeasure
+
+
+class Alone(RiskMeasure):
+    name = "alone"
+    title = "Uniqueness"
+    phrase = "a uniqueness"
+    meaning = "A record is at risk when it is alone with its known columns."
+    of_release = False
+    of_topcoding = False
+
+    def risks(self, confidential, released, intruder):
+        frame = confidential.frame()
+        return {
+            known: 1.0 / frame.select(pl.len().over(list(known))).to_series().to_numpy()
+            for known in intruder.known
+        }
+"""
+
+
+def test_a_risk_measure_of_ones_own_in_the_report(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")
+    mine = measure_of("mine.py:Alone", tmp_path)
+    settings = RiskSettings((("field", "gender"),), ("salary",), measure=mine)
+    found = gather(material(n=60, risk=settings))
+    assert [one["release"] for one in found["risk"]["panels"][0]["releases"]] == ["confidential"]
+    assert found["risk"]["profile"][0]["mean"] == pytest.approx(6 / 60)  # six cells, 60 records
+    page = internal_page(found)
+    for said in ("<h2>Uniqueness</h2>", mine.meaning, "with a uniqueness above 0.5", "alone"):
+        assert said in page
 
 
 def test_refusals_become_words() -> None:

@@ -204,7 +204,7 @@ def test_a_statistic_of_ones_own_in_a_table(
     assert ours.equals(theirs)
     with pytest.raises(Refused, match=r"Unknown statistic in `mine.py` `Abov`"):
         us.tabulate(survey, "mine.py:Abov(sex, 1)")
-    with pytest.raises(SyntaxRefused, match=r"`,` \(the form is Above\(x, 1\)\)"):
+    with pytest.raises(SyntaxRefused, match=r"`,` here \(the form is Above\(x, 1\)\)"):
         us.tabulate(survey, "mine.py:Above(sex)")
     with pytest.raises(Refused, match=r"There is no file `other.py` with the statistic"):
         us.tabulate(survey, "other.py:Above(sex, 1)")

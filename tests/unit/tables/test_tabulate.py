@@ -143,7 +143,7 @@ def test_a_cell_that_is_absent_from_one_data_set() -> None:
         (lambda: us.Survey(FRAME, us.Design("wt")), "Unknown design column"),
         (lambda: us.Survey(FRAME, us.Design("a")), "not numeric"),
         (lambda: us.Survey(FRAME, us.Design("y")), "missing or not finite"),
-        (lambda: us.Survey(FRAME.with_columns(w=0.0), us.Design("w")), "is zero"),
+        (lambda: us.Survey(FRAME.with_columns(w=0.0), us.Design("w")), "is 0 for every record"),
         (lambda: us.Survey(FRAME.with_columns(w=-1.0), us.Design("w")), "is negative"),
         (lambda: us.Survey(FRAME.head(0), us.Design("w")), "no records"),
         (lambda: us.Survey({"w": [1]}), "Arrow table"),

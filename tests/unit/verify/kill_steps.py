@@ -58,8 +58,7 @@ def instrument(kill_at: int) -> list[str]:
         (Journal, ("append", "_head")),
         (HeadFile, ("advance",)),
         (chain.os, ("fsync",)),
-        (answer, ("assign_partitions", "partition_estimates", "discrepancy_steps")),
-        (answer, ("geometric_sum",)),
+        (answer, ("assign_partitions", "partition_estimates", "bounded_numbers", "noisy_sum")),
     ):
         for name in names:
             wrap(owner, name)

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import minimize
 from verification_samples import BOOK, make_frame, make_query, make_survey
 
-from understudy.verify import estimators
+from understudy.verify import partition_pass
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.partitions import PARTITION, new_key, with_partition
 
@@ -23,8 +23,8 @@ Parts = list[dict[str, np.ndarray]]
 def both(data: ConfidentialData, frame: pl.DataFrame, **changes: Any) -> tuple[np.ndarray, Parts]:
     """Our estimates, and the same partitions as plain arrays."""
     query = make_query(**changes)
-    table, factor = estimators.assign_partitions(data, query)
-    ours = estimators.partition_estimates(data, query, table, factor, 120.0)
+    table, factor = partition_pass.assign_partitions(data, query)
+    ours = partition_pass.partition_estimates(data, query, table, factor, 120.0)
     keyed = table.select("__unit_number", PARTITION).to_polars().unique()
     numbered = frame.with_columns(row=pl.lit(1)).select(frame.columns)
     order = data.records.select("__unit_number", "income", "w").to_polars()
@@ -166,8 +166,8 @@ def test_partitions_without_an_estimate_are_nan(frame: pl.DataFrame) -> None:
             },
         ):
             query = make_query(**changes)
-            table, factor = estimators.assign_partitions(data, query)
-            found = estimators.partition_estimates(data, query, table, factor, 120.0)
+            table, factor = partition_pass.assign_partitions(data, query)
+            found = partition_pass.partition_estimates(data, query, table, factor, 120.0)
             assert np.isnan(found).sum() >= 6
             assert found.shape == (10,)
 
@@ -183,8 +183,8 @@ def test_missing_values_leave_their_record_out_and_nothing_else(frame: pl.DataFr
     )
     query = make_query(domain={"region": ["North"]}, partitions=2)
     with ConfidentialData("survey", make_survey(holed)) as data:
-        table, factor = estimators.assign_partitions(data, query)
-        found = estimators.partition_estimates(data, query, table, factor, 120.0)
+        table, factor = partition_pass.assign_partitions(data, query)
+        found = partition_pass.partition_estimates(data, query, table, factor, 120.0)
         keyed = table.select("income", "w", "region", PARTITION).to_polars()
     for k in range(2):
         part = keyed.filter(
@@ -203,8 +203,8 @@ def test_a_ratio_leaves_out_records_without_either_value(frame: pl.DataFrame) ->
     )
     query = make_query(estimator="ratio", denominator="hours", partitions=2)
     with ConfidentialData("survey", make_survey(holed)) as data:
-        table, factor = estimators.assign_partitions(data, query)
-        found = estimators.partition_estimates(data, query, table, factor, 3.0)
+        table, factor = partition_pass.assign_partitions(data, query)
+        found = partition_pass.partition_estimates(data, query, table, factor, 3.0)
         keyed = table.select("income", "hours", "w", PARTITION).to_polars().drop_nulls()
     for k in range(2):
         part = keyed.filter(pl.col(PARTITION) == k)
@@ -221,7 +221,7 @@ def test_sums_do_not_depend_on_the_order_of_rows_to_the_last_bit() -> None:
         with ConfidentialData("survey", make_survey(shuffled)) as data:
             query = make_query(estimate=1.2e9, se=1e6)
             table = with_partition(data.records, key, 10)
-            found.append(estimators.partition_estimates(data, query, table, np.ones(10), 1.2e9))
+            found.append(partition_pass.partition_estimates(data, query, table, np.ones(10), 1.2e9))
     assert np.array_equal(found[0], found[1])
 
 
@@ -230,7 +230,7 @@ def test_households_stay_together() -> None:
     with ConfidentialData("survey", make_survey(frame)) as data:
         for partitioning in ("hash", "equal-size"):
             query = make_query(partitioning=partitioning)
-            table, _ = estimators.assign_partitions(data, query)
+            table, _ = partition_pass.assign_partitions(data, query)
             pairs = table.select("__unit_number", PARTITION).to_polars().unique()
             assert len(pairs) == data.units == 150
 
@@ -240,7 +240,7 @@ def test_one_code_for_data_left_in_place(frame: pl.DataFrame, data: Confidential
     query = make_query()
     with ConfidentialData("survey", make_survey(frame), in_memory=False) as other:
         found = [
-            estimators.partition_estimates(
+            partition_pass.partition_estimates(
                 d, query, with_partition(d.records, key, 10), np.ones(10), 120.0
             )
             for d in (data, other)

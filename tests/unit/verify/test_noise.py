@@ -14,7 +14,27 @@ from scipy.stats import laplace
 
 import chance
 from understudy.ledger.epsilon import LARGEST, exact_epsilon
-from understudy.verify.noise import exact_scale, geometric_count, geometric_sum, laplace_count
+from understudy.verify import noise
+from understudy.verify.measures.agreement import Agreement
+from understudy.verify.measures.discrepancy import Discrepancy
+from understudy.verify.noise import exact_scale
+
+
+def geometric_count(count: int, partitions: int, micro: int) -> float:
+    return noise.geometric(Agreement.sensitivity(), micro, (0, partitions))([count])[0]
+
+
+def laplace_count(count: int, micro: int) -> float:
+    return noise.laplace(Agreement.sensitivity(), micro)([count])[0]
+
+
+def geometric_sum(steps: int, micro: int) -> float:
+    return noise.geometric(Discrepancy.sensitivity(), micro)([steps])[0]
+
+
+def test_sensitivities_are_the_length_of_the_range() -> None:
+    assert Agreement.sensitivity() == 1
+    assert Discrepancy.sensitivity() == 2000
 
 
 @given(st.integers(1, LARGEST), st.sampled_from([1, 2000]))

@@ -12,9 +12,11 @@ import pytest
 from scipy.stats import binom, norm
 
 from understudy.errors import Refused
-from understudy.verify import planner
+from understudy.verify import discrepancy_law
+from understudy.verify.measures import agreement
+from understudy.verify.measures.agreement import agreement_posterior, beta_medians
+from understudy.verify.measures.discrepancy import discrepancy_posterior
 from understudy.verify.planner import plan
-from understudy.verify.posterior import agreement_posterior, discrepancy_posterior
 
 RUNS = 4000
 
@@ -101,7 +103,7 @@ def test_agreement_is_the_convolution_written_out() -> None:
 def test_the_coarse_grid_costs_nothing_visible(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = {"estimates": [96.0, 101.0, 120.0], "ses": [1.0, 4.0]}
     coarse = plan(100.0, 2.0, **arguments).table  # type: ignore[arg-type]
-    monkeypatch.setattr(planner, "PLAN_GRID", 1000)
+    monkeypatch.setattr(discrepancy_law, "PLAN_GRID", 1000)
     fine = plan(100.0, 2.0, **arguments).table  # type: ignore[arg-type]
     for name in ("median_low", "median_mid", "median_high", "noisy_mean", "noisy_sd"):
         np.testing.assert_allclose(coarse[name], fine[name], atol=0.02)
@@ -109,12 +111,12 @@ def test_the_coarse_grid_costs_nothing_visible(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_medians_are_those_of_the_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "PLAN_GRID", 1000)
+    monkeypatch.setattr(discrepancy_law, "PLAN_GRID", 1000)
     answers = np.array([-20_000, -19_999, -15_000, -1, 0, 777, 18_500, 20_000])
-    ours = planner._laplace_medians(answers, 20_000, math.exp(-1 / 2000)) / 20_000 * 7.0
+    ours = discrepancy_law.laplace_medians(answers, 20_000, math.exp(-1 / 2000)) / 20_000 * 7.0
     theirs = [discrepancy_posterior(int(y), 20, 1.0, 7.0).median for y in answers]
     np.testing.assert_allclose(ours, theirs, atol=7.0 / 20_000 * 1.01)
-    beta = planner._beta_medians(np.arange(26.0), 25, 1.0, "geometric")
+    beta = beta_medians(np.arange(26.0), 25, 1.0, "geometric")
     exact = [agreement_posterior(y, 25, 1.0).median for y in range(26)]
     np.testing.assert_allclose(beta, exact, atol=1e-5)
 
@@ -138,21 +140,23 @@ def test_the_work_of_a_plan_hardly_grows_with_its_grid(
     Seconds are in `bench/verification_speed.py`.
     """
     calls: Counter[str] = Counter()
-    for name in ("_beta_medians", "_laplace_medians", "_mass", "log_likelihood", "_noisy_sum"):
-        function = getattr(planner, name)
+    counts = [(agreement, name) for name in ("beta_medians", "log_likelihood")]
+    counts += [(discrepancy_law, name) for name in ("laplace_medians", "mass", "noisy_sum")]
+    for module, name in counts:
+        function = getattr(module, name)
 
         def counted(*arguments: Any, name: str = name, function: Any = function) -> Any:
             calls[name] += 1
             return function(*arguments)
 
-        monkeypatch.setattr(planner, name, counted)
+        monkeypatch.setattr(module, name, counted)
     plan(50.0, 1.0, measure=measure)
     once = {
-        "agreement": {"_beta_medians": 1, "log_likelihood": 2},
-        "discrepancy": {"_laplace_medians": 1, "_mass": 4, "_noisy_sum": calls["_noisy_sum"]},
+        "agreement": {"beta_medians": 1, "log_likelihood": 2},
+        "discrepancy": {"laplace_medians": 1, "mass": 4, "noisy_sum": calls["noisy_sum"]},
     }
     assert calls == once[measure]
-    assert calls["_noisy_sum"] <= 20  # blocks of at least twenty of the 400
+    assert calls["noisy_sum"] <= 20  # blocks of at least twenty of the 400
 
 
 def test_the_figure_is_the_same_svg_every_time() -> None:
@@ -191,14 +195,14 @@ def test_noise_beyond_an_end_is_counted_at_the_end() -> None:
         for e in range(-200, 201):
             chance = (1 - a) / (1 + a) * a ** abs(e)
             direct[:, min(max(s + e, 0), 3)] += sums[:, s] * chance
-    np.testing.assert_allclose(planner._noisy_sum(sums, a), direct, atol=1e-12)
+    np.testing.assert_allclose(discrepancy_law.noisy_sum(sums, a), direct, atol=1e-12)
 
 
 @pytest.mark.parametrize(("low", "high"), [(-5, 5), (-2, 3), (4, 5)])
 def test_the_geometric_series_is_the_sum(low: int, high: int) -> None:
     answers = np.arange(-8, 9)
     direct = [sum(0.7 ** abs(y - s) for s in range(low, high + 1)) for y in answers]
-    np.testing.assert_allclose(planner._mass(answers, low, high, 0.7), direct, rtol=1e-12)
+    np.testing.assert_allclose(discrepancy_law.mass(answers, low, high, 0.7), direct, rtol=1e-12)
 
 
 def test_a_tiny_budget_leaves_the_prior() -> None:

@@ -10,7 +10,8 @@ from scipy.integrate import quad
 from scipy.stats import beta, binom, kstest, norm
 
 from understudy.errors import Refused
-from understudy.verify.posterior import agreement_posterior, discrepancy_posterior
+from understudy.verify.measures.agreement import agreement_posterior
+from understudy.verify.measures.discrepancy import discrepancy_posterior
 
 CASES = [
     (18, 25, 1.0, "geometric"),

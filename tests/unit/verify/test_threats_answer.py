@@ -34,9 +34,11 @@ from understudy.errors import Refused
 from understudy.ledger.accounts import add_user
 from understudy.ledger.ledger import Ledger, OverBudget
 from understudy.verify import answer as answer_module
-from understudy.verify.answer import Answer, AnswerFailed, answer_query, stored_answer
+from understudy.verify.answer import AnswerFailed, answer_query
+from understudy.verify.catalogue import packaged
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.partitions import new_key
+from understudy.verify.receipt import Receipt
 
 EVERY: list[dict[str, Any]] = [
     {"estimator": "mean", "domain": {"region": ["East"]}},
@@ -88,16 +90,19 @@ def test_every_estimator_with_every_measure_is_answered_and_paid(
     query = make_query(**(changes | measure))
     found = answer_query(query, data, rich, "ann")
     assert rich.budget("user", "ann").spent == query.micro
-    low, high = found.posterior.interval(0.9)
-    assert low <= found.posterior.median <= high
-    assert found.claim.relation == "add-remove"
-    assert found.claim.epsilon == 1.0
+    low, high = found.belief.interval(0.9)
+    assert low <= found.belief.median <= high
+    assert found.promise.relation == "add-remove"
+    assert found.promise.epsilon == 1.0
     again = answer_query(query, data, rich, "ann")
     assert again.replayed
-    assert again.to_dict() == found.to_dict() | {"replayed": True}
-    assert json.loads(json.dumps(found.to_dict()))["receipt"] == found.number
-    assert stored_answer(rich.answers("ann")[0]).noisy == found.noisy
-    assert found.sentence()
+    document = found.model_dump(mode="json")
+    assert again.model_dump(mode="json") == document | {"replayed": True}
+    assert json.loads(found.model_dump_json()) == document
+    assert document["receipt"] == found.number
+    stored = Receipt.from_ledger(rich.answers("ann")[0], packaged())
+    assert stored == found
+    assert found.sentence
 
 
 CLIP = 6.0
@@ -119,7 +124,7 @@ def test_a_true_answer_comes_out_at_a_large_epsilon(rich: Ledger, data: Confiden
     for offset in (-2.0, 0.0, 3.0):
         query = make_query(epsilon="300", estimate=mean - offset, se=1.0, clip=CLIP)
         found = answer_query(query, data, rich, "ann")
-        assert found.posterior.median == pytest.approx(offset, abs=0.5)
+        assert found.belief.median == pytest.approx(offset, abs=0.5)
     sure = make_query(measure="agreement", epsilon="60", estimate=mean, se=2.0)
     assert answer_query(sure, data, rich, "ann").noisy >= 9
     never = make_query(measure="agreement", epsilon="60", estimate=mean + 100, se=2.0)
@@ -198,7 +203,7 @@ def test_no_content_of_the_file_changes_what_is_accepted_or_the_shape_of_the_rep
                 for turn, changes in enumerate(EVERY):
                     measure = MEASURES[(number + turn) % 2]
                     query = make_query(**(changes | measure))
-                    reply = answer_query(query, data, ledger, "ann").to_dict()
+                    reply = answer_query(query, data, ledger, "ann").model_dump(mode="json")
                     shapes.add((query.estimator, query.measure, _shape(reply)))
                 # 14: the price is the request's, whatever the file holds.
                 assert ledger.budget("user", "ann").spent - before == 8_000_000
@@ -311,7 +316,7 @@ def test_one_unit_changes_at_most_one_fitted_partition() -> None:
 
 @pytest.mark.any_noise
 def test_the_promise_names_the_weights(rich: Ledger, data: ConfidentialData) -> None:
-    text = str(answer_query(make_query(), data, rich, "ann").claim)
+    text = answer_query(make_query(), data, rich, "ann").claim
     assert "weights calibrated over the whole file break this" in text
 
 
@@ -360,7 +365,7 @@ def test_no_record_value_reaches_logs_database_or_replies(
         for changes in EVERY:
             for measure in MEASURES:
                 query = make_query(**(changes | measure))
-                replies.append(json.dumps(answer_query(query, data, ledger, "ann").to_dict()))
+                replies.append(answer_query(query, data, ledger, "ann").model_dump_json())
         bodies = [e.content() for e in ledger.entries() if e.kind == "release"]
     assert all(set(body) == {"noisy", "relation", "synthetic"} for body in bodies)
     kept = b"".join(p.read_bytes() for p in tmp_path.iterdir()).decode("latin-1")
@@ -388,8 +393,8 @@ def test_identical_questions_of_two_users_get_their_own_noise(
 
 def test_no_generator_but_opendp_and_the_systems_own() -> None:
     folder = Path(understudy.verify.__file__).parent
-    files = sorted(folder.glob("*.py"))
-    assert len(files) > 15
+    files = sorted(folder.rglob("*.py"))
+    assert len(files) > 30
     for file in files:
         for node in ast.walk(ast.parse(file.read_text())):
             names = []
@@ -417,6 +422,6 @@ def test_the_core_loads_without_jax() -> None:
 
 @pytest.mark.any_noise
 def test_an_answer_is_frozen(rich: Ledger, data: ConfidentialData) -> None:
-    found: Answer = answer_query(make_query(), data, rich, "ann")
-    with pytest.raises(AttributeError):
+    found: Receipt = answer_query(make_query(), data, rich, "ann")
+    with pytest.raises(ValueError, match="frozen"):
         found.noisy = 0  # type: ignore[misc]

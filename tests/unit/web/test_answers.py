@@ -22,8 +22,8 @@ from web_samples import Site, make_site, question, running
 import chance
 from understudy.errors import Refused
 from understudy.verify import answer as answer_module
+from understudy.verify.catalogue import read_query
 from understudy.verify.client import Client
-from understudy.verify.query import read_query
 
 pytestmark = pytest.mark.any_noise
 

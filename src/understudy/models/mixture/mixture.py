@@ -28,13 +28,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, log
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import polars as pl
+from annotated_types import Interval
 from jax import Array
 from numpy.typing import NDArray
 from numpyro.distributions.transforms import LowerCholeskyAffine
@@ -75,18 +76,17 @@ class Mixture(GibbsModel):
     and `"prior"` refuses, because a claim must not rest on the records.
     """
 
-    outcome: str
-    predictors: str
-    components: int = 10
-    assignments: Assignments = "posterior"
-    zero: Zero = "hurdle"
-    zero_by: tuple[str, ...] = ()
-    typical: float | None = None
+    outcome: Annotated[str, "The column that is synthesized."]
+    predictors: Annotated[str, "A formula over public columns."]
+    components: Annotated[int, "Largest number of components.", Interval(ge=1, le=1_000)] = 10
+    assignments: Annotated[Assignments, "posterior (kind risk only) or prior."] = "posterior"
+    zero: Annotated[Zero, "How zero and negative values are modelled."] = "hurdle"
+    zero_by: Annotated[tuple[str, ...], "Columns that the hurdle depends on."] = ()
+    typical: Annotated[float | None, "A public typical value of the outcome."] = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.zero_by, str):
-            object.__setattr__(self, "zero_by", (self.zero_by,))
-        object.__setattr__(self, "zero_by", tuple(self.zero_by))
+        by = (self.zero_by,) if isinstance(self.zero_by, str) else tuple(self.zero_by)
+        object.__setattr__(self, "zero_by", by)
         count = self.components
         if isinstance(count, bool) or not isinstance(count, int) or count < 2:
             raise Refused("`components` must be a whole number of at least 2; R's is 10.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,19 +45,20 @@ class Parquet(Format):
             in_file = list(metadata.schema.to_arrow_schema().names)
             stored = (metadata.metadata or {}).get(CODEBOOK_KEY)
             table = parquet_table(path)
-            if path.stat().st_size <= WHOLE_CHECK:
-                # Damage inside a column shows only when it is read: better here than in a table.
-                _read_through(path)
+            small = path.stat().st_size <= WHOLE_CHECK
         except Exception:  # a damaged file can break any step of two libraries
             raise damaged(path) from None
         names = naming(in_file)
         if names != list(table.columns):
             columns = [table[column] for column in table.columns]
             table = table.select(**dict(zip(names, columns, strict=True)))
+        # Damage inside a column shows only when it is read: better at once than in a table.
+        read_through = partial(_read_through, path) if small else None
         if stored is None:
-            return Opened(table)
+            return Opened(table, None, read_through)
         try:
-            return Opened(table, codebook_from_dict(tomllib.loads(stored.decode())))
+            codebook = codebook_from_dict(tomllib.loads(stored.decode()))
+            return Opened(table, codebook, read_through)
         except (UnicodeDecodeError, tomllib.TOMLDecodeError):
             raise Refused(
                 f"The codebook inside `{path.name}` is damaged; write the file again."
@@ -76,6 +78,11 @@ class Parquet(Format):
 
 def _read_through(path: Path) -> None:
     from understudy.survey.engine import connection, literal_path, quoted
+    from understudy.survey.read import damaged
 
     file = f"read_parquet({quoted(literal_path(path))}, hive_partitioning=false)"
-    connection().con.cursor().execute(f"SELECT bit_xor(hash(COLUMNS(*))) FROM {file}").fetchall()
+    query = f"SELECT bit_xor(hash(COLUMNS(*))) FROM {file}"
+    try:
+        connection().con.cursor().execute(query).fetchall()
+    except Exception:
+        raise damaged(path) from None

@@ -41,9 +41,7 @@ class Proportion(LinearStatistic):
         x, level = table[self.x], self.level
         text = x.type().is_string()
         if text != isinstance(level, str):
-            kind = (
-                'a text, so its level stands in quotes: "..."' if text else "not a text: no quotes"
-            )
+            kind = 'a text, so its level goes in quotes: "..."' if text else "not a text: no quotes"
             raise Refused(f"In {self.text}, column `{self.x}` is {kind}.")
         known = as_float(x).notnull() if x.type().is_floating() else x.notnull()
         if x.type().is_boolean():

@@ -60,12 +60,12 @@ def pums_tables(
     table = us.cross_tabulate(survey, us.categories_of(survey, columns))
     sizes = table.categories.sizes
     pairs = list(combinations(range(len(sizes)), 2))
-    found = []
+    shares = []
     for a, b in pairs:
         places = table.codes[:, a].astype(np.int64) * sizes[b] + table.codes[:, b]
         counts = np.bincount(places, table.counts, minlength=sizes[a] * sizes[b])
-        found.append(counts.reshape(sizes[a], sizes[b]) / table.n)
-    return found, pairs
+        shares.append(counts.reshape(sizes[a], sizes[b]) / table.n)
+    return shares, pairs
 
 
 def invented_tables(sizes: Sequence[int], seed: int = 1) -> tuple[list[Vector], list[Pair]]:

@@ -131,15 +131,15 @@ def one_replicate(
     """Sums by class of cells, (methods, SUMS, classes): M §2.2.6 steps 2 to 4."""
     size = int(counts.sum())
     original = rng.multinomial(size, counts / size)
-    found = np.empty((len(every), len(SUMS), int(place.max()) + 1))
+    sums = np.empty((len(every), len(SUMS), int(place.max()) + 1))
     for row, method in enumerate(every):
         if method.name == "ORI":
             sets = original[None, :].astype(np.float64)
         else:
             sets = synthetic_sets(original, method.scale, rng)
         for column, values in enumerate(cell_figures(sets, counts, size)):
-            found[row, column] = np.bincount(place, values, minlength=found.shape[2])
-    return found
+            sums[row, column] = np.bincount(place, values, minlength=sums.shape[2])
+    return sums
 
 
 def synthetic_sets(original: Counts, scale: float, rng: np.random.Generator) -> Vector:

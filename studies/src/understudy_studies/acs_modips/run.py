@@ -76,6 +76,7 @@ def run_study(
         if pums
         else "invented tables",
         "replicates": replicates,
+        "whole": design.records == RECORDS,
         "datasets": DATASETS,
         "first": summaries[0],
         "ms": summaries[1],
@@ -93,7 +94,8 @@ def run_study(
         "pair_epsilon": EPSILON,
         "pair_grid": pair_grid([PairDistance(**one) for one in pairs]),
     }
-    write_study("acs-modips", out, {"study": study_table(summaries)}, figures, fields)
+    tables, small = {"study": study_table(summaries)}, design != ModipsDesign()
+    write_study("acs-modips", out, tables, figures, fields, small)
     return summaries
 
 

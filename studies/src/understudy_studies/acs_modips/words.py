@@ -92,12 +92,12 @@ def _coverage(private: Sequence[Summary], ori: Summary, ms: Summary) -> str:
 
 def _other_prior(private: Sequence[Summary], ms: Summary) -> str:
     one = nearest(private, 2.0)
-    found = []
+    biases = []
     for method in (ms, one):
         bias = class_bias(method.true, method.cells, SMALL_PRIOR, method.method.scale)
-        found.append(float(np.average(np.abs(bias), weights=method.cells)))
+        biases.append(float(np.average(np.abs(bias), weights=method.cells)))
     return (
-        f"Prior {SMALL_PRIOR:g} in place of {PRIOR:g}: |bias| of MS {found[0]:.2f} (was "
-        f"{ms.closed_form:.2f}), at epsilon {one.method.epsilon:.1f} {found[1]:.2f} (was "
+        f"Prior {SMALL_PRIOR:g} in place of {PRIOR:g}: |bias| of MS {biases[0]:.2f} (was "
+        f"{ms.closed_form:.2f}), at epsilon {one.method.epsilon:.1f} {biases[1]:.2f} (was "
         f"{one.closed_form:.2f}), by the closed form. Continuous variables: the mixed recipe."
     )

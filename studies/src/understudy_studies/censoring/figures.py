@@ -85,7 +85,7 @@ def draw_figures(
     for name, (column, comparison) in VIOLINS.items():
         chosen = [key for key in _ordered(rows) if _belongs(key, column, comparison)]
         violins = [(label_of(key), key[0], values(rows, key, column)) for key in chosen]
-        kept = [number for number, (_, _, found) in enumerate(violins) if len(found)]
+        kept = [number for number, (_, _, shown) in enumerate(violins) if len(shown)]
         line = None
         if column not in MEASURES:
             line = (true_statistics()[column], "Beta(0.5, 3) itself")

@@ -63,12 +63,12 @@ class Entry:
 
 def entries(reference: us.Survey, epsilons: tuple[float, ...], downscaled: bool) -> list[Entry]:
     """Every mechanism of the comparison, in the order of the paper's figures."""
-    found = [
+    listed = [
         Entry("Unweighted", None, 1.0, us.Unweighted()),
         Entry("Weighted", None, 1.0, us.Weighted()),
     ]
     for epsilon in epsilons:
-        found += [
+        listed += [
             Entry("Weighted-e", epsilon, 1.0, us.WeightedE(epsilon)),
             Entry("Censor_w", epsilon, 1.0, us.Censored(epsilon)),
             Entry("Censor_uw", epsilon, 1.0, us.Censored(epsilon, weighted=False)),
@@ -76,17 +76,17 @@ def entries(reference: us.Survey, epsilons: tuple[float, ...], downscaled: bool)
             Entry("PH ln n", epsilon, 1.0, us.PerturbedHistogram(epsilon, "log")),
         ]
     for epsilon in REFERENCE_EPSILONS:
-        found.append(
+        listed.append(
             Entry("ReferenceCensored", epsilon, 1.0, us.ReferenceCensored(epsilon, reference))
         )
     if downscaled:
         epsilon, c1 = DOWNSCALED
-        found += [
+        listed += [
             Entry("Weighted", None, c1, us.Weighted(c1=c1)),
             Entry("Weighted-e", epsilon, c1, us.WeightedE(epsilon, c1=c1)),
             Entry("Censor_w", epsilon, c1, us.Censored(epsilon, c1=c1)),
         ]
-    return found
+    return listed
 
 
 def simulated(shapes: tuple[float, float], n: int, rng: np.random.Generator) -> us.Survey:

@@ -61,4 +61,5 @@ def run_study(
     salaries = pl.DataFrame(applied["salaries"])
     tables = study_tables(rows, table_2, draws)
     figures = draw_figures(rows, table_2, salaries, draws, design.n)
-    return write_study("censoring", out, tables, figures, fields(tables, rows, design))
+    known, small = fields(tables, rows, design), design != CensoringDesign()
+    return write_study("censoring", out, tables, figures, known, small)

@@ -62,8 +62,8 @@ def study_tables(
 
 def keys(rows: pl.DataFrame) -> list[Key]:
     """Every mechanism of the study, in the order of the computation."""
-    found = rows.select("mechanism", "epsilon", "c1").unique(maintain_order=True)
-    return [(str(m), e, float(c)) for m, e, c in found.iter_rows()]
+    methods = rows.select("mechanism", "epsilon", "c1").unique(maintain_order=True)
+    return [(str(m), e, float(c)) for m, e, c in methods.iter_rows()]
 
 
 def values(rows: pl.DataFrame, key: Key, column: str) -> Vector:
@@ -126,10 +126,10 @@ def bounds_table(rows: pl.DataFrame) -> pl.DataFrame:
     """Smallest, mean and largest record bound over replicates (Figures 2, 6 and 10)."""
     lines = []
     for key in keys(rows):
-        found = values(rows, key, "bound")
-        if len(found):
+        numbers = values(rows, key, "bound")
+        if len(numbers):
             low, high = BOUND_RANGES.get(key[0], (None, None)) if key[2] == 1 else (None, None)
-            ours = (float(found.min()), float(found.mean()), float(found.max()))
+            ours = (float(numbers.min()), float(numbers.mean()), float(numbers.max()))
             lines += _lines(key, ("min", "mean", "max"), (low, None, high), ours)
     return _frame(lines)
 
@@ -139,9 +139,9 @@ def utility_table(rows: pl.DataFrame) -> pl.DataFrame:
     lines = []
     for key in keys(rows):
         for column, name in (("u_m", "U_m"), ("u_a", "U_a")):
-            found = values(rows, key, column)
-            if len(found):
-                ours = (float(found.mean()), float(found.std()))
+            numbers = values(rows, key, column)
+            if len(numbers):
+                ours = (float(numbers.mean()), float(numbers.std()))
                 lines += _lines(key, (f"mean {name}", f"sd {name}"), (None, None), ours)
     return _frame(lines)
 
@@ -151,9 +151,9 @@ def statistics_table(rows: pl.DataFrame) -> pl.DataFrame:
     truth = true_statistics()
     lines = []
     for key in keys(rows):
-        found = {name: values(rows, key, name) for name in STATISTICS}
-        if len(found["mean"]):
-            ours = tuple(float(found[name].mean()) for name in STATISTICS)
+        numbers = {name: values(rows, key, name) for name in STATISTICS}
+        if len(numbers["mean"]):
+            ours = tuple(float(numbers[name].mean()) for name in STATISTICS)
             lines += _lines(key, STATISTICS, tuple(truth[name] for name in STATISTICS), ours)
     return _frame(lines)
 
@@ -208,10 +208,10 @@ def _frame(lines: list[dict[str, Any]]) -> pl.DataFrame:
 
 def by_mechanism(table: pl.DataFrame) -> list[tuple[str, dict[str, tuple[Any, Any]]]]:
     """(row label, {statistic: (ours, published)}) for a page."""
-    found: dict[str, dict[str, tuple[Any, Any]]] = {}
+    by_label: dict[str, dict[str, tuple[Any, Any]]] = {}
     for line in table.iter_rows(named=True):
-        found.setdefault(label(line), {})[line["statistic"]] = (line["ours"], line["published"])
-    return list(found.items())
+        by_label.setdefault(label(line), {})[line["statistic"]] = (line["ours"], line["published"])
+    return list(by_label.items())
 
 
 def grid(caption: str, table: pl.DataFrame, file: str, style: Mapping[str, str]) -> us.Grid:

@@ -87,11 +87,11 @@ def _by_the_paper(
                 "field": [f for f, _ in CELLS],
                 "gender": [g for _, g in CELLS],
                 "statistic": [statistic] * len(CELLS),
-                "estimate": found.value,
-                "se": found.se,
+                "estimate": intervals.value,
+                "se": intervals.se,
             }
         )
-        for *_, statistic, found in released_rows(key, CellTable(survey.frame()), files)
+        for *_, statistic, intervals in released_rows(key, CellTable(survey.frame()), files)
     )
 
 

@@ -85,12 +85,16 @@ class CellTable:
 
 def combined(parts: list[CellEstimates], df: float, normal: bool = False) -> Intervals:
     """m tables by the rules of partial synthesis; 95 % limits by t, or by 1.96 if `normal`."""
-    found = us.combine_estimates(
+    combination = us.combine_estimates(
         [p.value for p in parts], [p.variance for p in parts], df, "partial"
     )
-    se = np.sqrt(found.variance)
-    quantile = np.full(len(se), stats.norm.ppf(0.975)) if normal else stats.t.ppf(0.975, found.df)
-    return Intervals(found.value, se, found.value - quantile * se, found.value + quantile * se)
+    se = np.sqrt(combination.variance)
+    quantile = (
+        np.full(len(se), stats.norm.ppf(0.975)) if normal else stats.t.ppf(0.975, combination.df)
+    )
+    return Intervals(
+        combination.value, se, combination.value - quantile * se, combination.value + quantile * se
+    )
 
 
 def population_truth(persons: pl.DataFrame) -> dict[str, Floats]:

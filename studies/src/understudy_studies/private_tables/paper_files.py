@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 def paper_files(
-    result: us.Synthesis, model: us.Model, survey: us.Survey, count: int, seed: int
+    result: us.Synthesis, model: Any, survey: us.Survey, count: int, seed: int
 ) -> list[dict[str, Floats]]:
     """y* and smoothed weights scaled to N, of `count` spaced draws (`tables="paper"`)."""
     if result.posterior is None:
@@ -42,7 +42,7 @@ def _generate(density: us.Density, key: Array, position: Array, arrays: Any) -> 
 
 
 def weight_pictures(
-    model: us.Model, result: us.Synthesis, smoothed: dict[str, Floats], survey: us.Survey
+    model: us.OutcomeModel, result: us.Synthesis, smoothed: dict[str, Floats], survey: us.Survey
 ) -> dict[str, Floats]:
     """What T's Figures 4, 8 and 9 show: salaries with confidential, synthesized and smoothed
     weights, all scaled to the same total."""
@@ -60,7 +60,7 @@ def weight_pictures(
 
 
 def synthesized_weights(
-    model: us.Model, draw: dict[str, Any], smoothed: dict[str, Floats], survey: us.Survey
+    model: us.OutcomeModel, draw: dict[str, Any], smoothed: dict[str, Floats], survey: us.Survey
 ) -> Floats:
     """Weights drawn given the synthetic salaries: T eq. 5 for FBP, and eq. 2 for FBS, whose
     smoothed weights are the mean of that distribution of log w."""

@@ -124,8 +124,8 @@ def _plain_rows(
         "count": combined([table.counts(own["w"])], df),
         "mean(salary)": combined([table.means(own["y"], own["w"])], df),
     }
-    for statistic, found in tables.items():
-        yield ("Sample", "none", 0.0, 1, "recommended", statistic, found)
+    for statistic, intervals in tables.items():
+        yield ("Sample", "none", 0.0, 1, "recommended", statistic, intervals)
     noisy = us.laplace_table(
         survey, STATISTICS, ["field", "gender"], plan.epsilon, seed=number
     ).table
@@ -136,8 +136,8 @@ def _plain_rows(
         value = part["estimate"].to_numpy()
         for formulas, column in (("paper", "replicate_se"), ("recommended", "se")):
             se = part[column].to_numpy()
-            found = Intervals(value, se, value - 1.96 * se, value + 1.96 * se)
-            yield ("Laplace", "Laplace", plan.epsilon, 1, formulas, statistic, found)
+            intervals = Intervals(value, se, value - 1.96 * se, value + 1.96 * se)
+            yield ("Laplace", "Laplace", plan.epsilon, 1, formulas, statistic, intervals)
 
 
 def released_rows(
@@ -235,14 +235,14 @@ def unweighted_bounds(result: us.Synthesis) -> Floats:
 
     posterior = result.posterior
     n = posterior.density.n
-    found = us.record_bounds(
+    bounds = us.record_bounds(
         posterior.density.record_loglik,
         weights.positions,
         posterior.arrays,
         np.ones(n),
         np.zeros(n),
     )
-    return found.loglik
+    return bounds.loglik
 
 
 def _survey(frame: pl.DataFrame) -> us.Survey:
@@ -257,16 +257,16 @@ def _columns(survey: us.Survey) -> dict[str, Floats]:
 def _frame(rows: list[tuple[Any, ...]], number: int) -> pl.DataFrame:
     """One row per method, statistic and cell."""
     parts = []
-    for model, mechanism, epsilon, m, formulas, statistic, found in rows:
+    for model, mechanism, epsilon, m, formulas, statistic, intervals in rows:
         parts.append(
             pl.DataFrame(
                 {
                     "field": [f for f, _ in CELLS],
                     "gender": [g for _, g in CELLS],
-                    "estimate": found.value,
-                    "se": found.se,
-                    "lower": found.lower,
-                    "upper": found.upper,
+                    "estimate": intervals.value,
+                    "se": intervals.se,
+                    "lower": intervals.lower,
+                    "upper": intervals.upper,
                 }
             ).select(
                 pl.lit(number, pl.Int64).alias("replicate"),

@@ -45,6 +45,7 @@ def run_study(
     pictures = {name: np.array(values) for name, values in results[0]["pictures"].items()}
     random_order = ~pl.col("mechanism").str.ends_with(FILE_ORDER)
     drawn = draw_figures(rows.filter(random_order), cells.filter(random_order), pictures, applied)
-    known = fields(tables, {name: text for name, (_, text) in drawn.items()}, results)
+    captions = {name: text for name, (_, text) in drawn.items()}
+    known = fields(tables, captions, results, plan.n)
     figures = {name: figure for name, (figure, _) in drawn.items()}
-    return write_study("private-tables", out, tables, figures, known)
+    return write_study("private-tables", out, tables, figures, known, plan != Plan())

@@ -18,10 +18,10 @@ NAMES = {"count": "counts", "mean(salary)": "mean salaries"}
 METHOD = ["model", "mechanism", "epsilon", "m", "formulas"]
 
 
-def fields(tables: Tables, captions: dict[str, str], results: Sequence[Row]) -> Row:
+def fields(tables: Tables, captions: dict[str, str], results: Sequence[Row], n: int) -> Row:
     """Everything the template asks for; `captions` are those of the figures that were drawn."""
     return {
-        "summary": summary(tables, len(results)),
+        "summary": summary(tables, len(results), n),
         "captions": captions,
         "summary_grids": summary_grids(tables["summary"]),
         "cells": lambda name, caption: cell_grid(tables[name], name, caption),
@@ -30,11 +30,11 @@ def fields(tables: Tables, captions: dict[str, str], results: Sequence[Row]) -> 
     }
 
 
-def summary(tables: Tables, replicates: int) -> tuple[str, ...]:
+def summary(tables: Tables, replicates: int, n: int) -> tuple[str, ...]:
     """What came out, first and plainly."""
     table = tables["summary"]
     texts = [
-        f"{replicates} samples of about 1,000 persons from one simulated population of 100,000. "
+        f"{replicates} samples of about {n:,} persons from one simulated population of 100,000. "
         "All data are invented; published figures are T's."
     ]
     three = {
@@ -69,7 +69,7 @@ def summary(tables: Tables, replicates: int) -> tuple[str, ...]:
     if ours and beside:
         texts.append(
             "A formal promise at epsilon 3 (ReferenceCensored, blank) costs "
-            f"{100 * (ours['rmse_ratio_16'] / beside['rmse_ratio_16'] - 1):.0f} % more error in "
+            f"{round(100 * (ours['rmse_ratio_16'] / beside['rmse_ratio_16'] - 1))} % more error in "
             "mean salaries than the asymptotic one at 10.8, with FBS."
         )
     return tuple(texts)

@@ -85,12 +85,12 @@ def application(design: ApplicationDesign, survey: us.Survey, seed: int, folder:
         MARGINAL: us.MarginalRisk(**risk).settle(fitter)[0],
         PAIRWISE: us.PairwiseRisk(**risk).settle(fitter)[0],
     }
-    found = [stored(folder / "data.json", lambda: _baseline(survey, seed))]
+    results = [stored(folder / "data.json", lambda: _baseline(survey, seed))]
     for number, (name, mechanism) in enumerate(synthesizers(alpha).items()):
         path = folder / f"{name.lower().replace(' ', '-').replace(',', '')}.json"
         run = _Run(design, model, survey, seed + APART * number, name, mechanism)
-        found.append(stored(path, run.compute))
-    return found
+        results.append(stored(path, run.compute))
+    return results
 
 
 @dataclass(frozen=True)
@@ -141,18 +141,18 @@ def shown(fitted: us.Posterior) -> ShownPosterior:
 def convergence(fitted: us.Posterior) -> Row:
     """R-hat and bulk ESS of the predictive quantities, by how much the means of the chains
     differ, and what stands against the fit."""
-    found = fitted.diagnostics
+    checks = fitted.diagnostics
     by_chain = fitted.density.judged(fitted.chains, fitted.arrays)[1].mean(axis=1)
     apart = np.ptp(by_chain, axis=0)
-    numbers = zip(found.coordinates, apart, found.rhat, found.ess_bulk, strict=True)
+    numbers = zip(checks.coordinates, apart, checks.rhat, checks.ess_bulk, strict=True)
     quantities = [
         {"quantity": name, "chains apart": round(float(a), 5), "R-hat": round(float(r), 4),
          "bulk ESS": round(float(e), 1)}
         for name, a, r, e in numbers
     ]  # fmt: skip
-    return {"quantities": quantities, "failures": found.failures, "chains": found.chains,
-            "draws": found.draws, "thinning": found.thinning,
-            "divergences": found.divergences}  # fmt: skip
+    return {"quantities": quantities, "failures": checks.failures, "chains": checks.chains,
+            "draws": checks.draws, "thinning": checks.thinning,
+            "divergences": checks.divergences}  # fmt: skip
 
 
 def measured(survey: us.Survey, sets: list[Vector], seed: int) -> Row:
@@ -198,8 +198,10 @@ def _intervals(sets: list[Vector], surveys: list[us.Survey], rng: np.random.Gene
         for i in us.bootstrap_intervals(sets, STATISTICS, rng=rng, replicates=200)
     ]
     combine = "partial" if len(surveys) > 1 else None
-    found = us.regress(surveys if len(surveys) > 1 else surveys[0], REGRESSION, combine=combine)
-    line = found.filter(pl.col("term").str.starts_with("earner")).row(0, named=True)
+    coefficients = us.regress(
+        surveys if len(surveys) > 1 else surveys[0], REGRESSION, combine=combine
+    )
+    line = coefficients.filter(pl.col("term").str.starts_with("earner")).row(0, named=True)
     rows.append({"statistic": "earner 2"} | {k: line[k] for k in ("estimate", "lower", "upper")})
     return rows
 

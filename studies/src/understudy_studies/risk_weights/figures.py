@@ -55,8 +55,8 @@ def simulation_figures(
         }  # fmt: skip
 
     def scatter(name: str) -> Callable[[], Figure]:
-        found = us.whack_a_mole(before, at(name), nb.RISE)
-        return lambda: us.whack_a_mole_figure(before, at(name), found, (nb.SYNTHESIZER, name))
+        rises = us.whack_a_mole(before, at(name), nb.RISE)
+        return lambda: us.whack_a_mole_figure(before, at(name), rises, (nb.SYNTHESIZER, name))
 
     def violins(*names: str) -> Callable[[], Figure]:
         shown = {SHORT.get(name, name): at(name) for name in names}
@@ -83,13 +83,13 @@ def simulation_figures(
 
 
 def application_figures(
-    found: Sequence[Row], intervals: pl.DataFrame
+    results: Sequence[Row], intervals: pl.DataFrame
 ) -> dict[str, Callable[[], Figure]]:
     """R Figures 2, 3, 8 to 10 and supplement Figures 5 to 7."""
-    risk = {one["name"]: np.asarray(one["risk"]) for one in found}
-    risk["Topcoding"] = np.asarray(found[0]["topcoded"]["risk"])
-    weights = {one["name"]: np.asarray(one["weights"]) for one in found[1:]}
-    income = np.asarray(found[0]["income"])
+    risk = {one["name"]: np.asarray(one["risk"]) for one in results}
+    risk["Topcoding"] = np.asarray(results[0]["topcoded"]["risk"])
+    weights = {one["name"]: np.asarray(one["weights"]) for one in results[1:]}
+    income = np.asarray(results[0]["income"])
     before = risk[ce.SYNTHESIZER]
     adjusted = ("Pairwise c=1.5", "Pairwise g=0.1")
 

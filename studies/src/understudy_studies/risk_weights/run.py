@@ -56,7 +56,8 @@ def run_study(
     tables = study_tables(rows, simulated, applied)
     figures = draw_figures(simulated, rows, applied, tables["application-table-4"])
     known = fields(tables, len(simulated), applied, source, data is not None)
-    return write_study("risk-weights", out, tables, figures, known)
+    small = (counts, incomes) != (SimulationDesign(), ApplicationDesign())
+    return write_study("risk-weights", out, tables, figures, known, small)
 
 
 def _survey(data: Path | None, design: ApplicationDesign, seed: int) -> tuple[us.Survey, str]:

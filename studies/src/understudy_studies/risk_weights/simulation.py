@@ -78,8 +78,8 @@ def replicate(design: SimulationDesign, seed: int, number: int) -> Row:
             row |= {"riskiest": risk[riskiest].mean()}
             hard = radius == HARD and name != SYNTHESIZER
             row |= {"rising": us.whack_a_mole(before, risk, RISE).count if hard else None}
-            for found in intervals:
-                row |= _interval(found)
+            for interval in intervals:
+                row |= _interval(interval)
             rows.append(row)
     data = _risks(y, None, RADII)
     rows += [
@@ -91,7 +91,7 @@ def replicate(design: SimulationDesign, seed: int, number: int) -> Row:
     if number == 0:
         result["y"] = y.tolist()
         by_radius = {f"Data|{r}": v for r, v in data.items()}
-        by_radius |= {f"{name}|{r}": v for name, found in risks.items() for r, v in found.items()}
+        by_radius |= {f"{name}|{r}": v for name, own in risks.items() for r, v in own.items()}
         result["risks"] = {name: np.round(v, 6).tolist() for name, v in by_radius.items()}
     return result
 
@@ -137,23 +137,23 @@ def _risks(y: Vector, sets: list[Vector] | None, radii: tuple[float, ...]) -> di
 
 def _table_6(y: Vector, made: dict[str, list[Vector]], rng: np.random.Generator) -> list[Row]:
     rows = []
-    for found in us.bootstrap_intervals(y, rng=rng, replicates=500):
-        rows.append({"name": "Data", "L": 0, "statistic": found.statistic, **_limits(found)})
+    for interval in us.bootstrap_intervals(y, rng=rng, replicates=500):
+        rows.append({"name": "Data", "L": 0, "statistic": interval.statistic, **_limits(interval)})
     for name in (SYNTHESIZER, marginal(0.20)):
         for count in DATASETS:
-            for found in us.bootstrap_intervals(made[name][:count], rng=rng, replicates=200):
-                row = {"name": name, "L": count, "statistic": found.statistic}
-                rows.append({**row, **_limits(found)})
+            for interval in us.bootstrap_intervals(made[name][:count], rng=rng, replicates=200):
+                row = {"name": name, "L": count, "statistic": interval.statistic}
+                rows.append({**row, **_limits(interval)})
     return rows
 
 
-def _limits(found: Any) -> Row:
-    return {"estimate": found.estimate, "lower": found.lower, "upper": found.upper,
-            "length": found.length}  # fmt: skip
+def _limits(interval: Any) -> Row:
+    return {"estimate": interval.estimate, "lower": interval.lower, "upper": interval.upper,
+            "length": interval.length}  # fmt: skip
 
 
-def _interval(found: Any) -> Row:
-    return {f"{found.statistic} {part}": value for part, value in _limits(found).items()}
+def _interval(interval: Any) -> Row:
+    return {f"{interval.statistic} {part}": value for part, value in _limits(interval).items()}
 
 
 def _plain(rows: list[Row]) -> list[Row]:

@@ -45,9 +45,9 @@ def study_tables(
     }
 
 
-def simulation_rows(found: Sequence[Row]) -> pl.DataFrame:
+def simulation_rows(results: Sequence[Row]) -> pl.DataFrame:
     """One row per replicate, synthesizer and radius."""
-    rows = [{"replicate": one["replicate"], **row} for one in found for row in one["rows"]]
+    rows = [{"replicate": one["replicate"], **row} for one in results for row in one["rows"]]
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -80,9 +80,9 @@ def simulation_risk(rows: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(out, infer_schema_length=None)
 
 
-def table_6(found: Sequence[Row]) -> pl.DataFrame:
+def table_6(results: Sequence[Row]) -> pl.DataFrame:
     """R Table 6: estimate and interval length of mean and median by L."""
-    rows = pl.DataFrame([row for one in found for row in one["table 6"]])
+    rows = pl.DataFrame([row for one in results for row in one["table 6"]])
     out = []
     for (name, count, statistic), part in rows.group_by(
         ["name", "L", "statistic"], maintain_order=True
@@ -95,25 +95,25 @@ def table_6(found: Sequence[Row]) -> pl.DataFrame:
     return pl.DataFrame(out)
 
 
-def application_ecdf(found: Sequence[Row]) -> pl.DataFrame:
+def application_ecdf(results: Sequence[Row]) -> pl.DataFrame:
     """R Table 7, supplement Tables 1 and 3, with the controls and topcoding."""
     rows = []
-    coded = found[0]["topcoded"]
-    for one in [{"name": "Topcoding", **coded}, *found[1:]]:
+    coded = results[0]["topcoded"]
+    for one in [{"name": "Topcoding", **coded}, *results[1:]]:
         published = APPLICATION_ECDF.get(one["name"], (None, None))
         rows.append({"synthesizer": one["name"], "U_m": one["U_m"], "U_m published": published[0],
                      "U_a": one["U_a"], "U_a published": published[1]})  # fmt: skip
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def application_risk(found: Sequence[Row]) -> pl.DataFrame:
+def application_risk(results: Sequence[Row]) -> pl.DataFrame:
     """Mean, IQR, maximum, riskiest percent, share above .5, and records that rise by .25."""
-    data = np.asarray(found[0]["risk"])
+    data = np.asarray(results[0]["risk"])
     riskiest = np.argsort(-data, kind="stable")[: max(1, len(data) // 100)]
-    before = np.asarray(found[1]["risk"])
+    before = np.asarray(results[1]["risk"])
     rows = []
-    coded = {"name": "Topcoding", "risk": found[0]["topcoded"]["risk"]}
-    for one in [found[0], coded, *found[1:]]:
+    coded = {"name": "Topcoding", "risk": results[0]["topcoded"]["risk"]}
+    for one in [results[0], coded, *results[1:]]:
         risk = np.asarray(one["risk"])
         compared = one["name"] not in ("Data", "Topcoding", ce.SYNTHESIZER)
         rows.append(
@@ -127,10 +127,10 @@ def application_risk(found: Sequence[Row]) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def application_intervals(found: Sequence[Row]) -> pl.DataFrame:
+def application_intervals(results: Sequence[Row]) -> pl.DataFrame:
     """R Table 4 and Figure 10: estimates and intervals."""
     rows = []
-    for one in found:
+    for one in results:
         for line in one["intervals"]:
             published = TABLE_4.get((one["name"], line["statistic"]), (None, None, None))
             names = ("published", "published lower", "published upper")
@@ -139,11 +139,11 @@ def application_intervals(found: Sequence[Row]) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def top_ten(found: Sequence[Row], largest: bool) -> pl.DataFrame:
+def top_ten(results: Sequence[Row], largest: bool) -> pl.DataFrame:
     """R Table 2 (riskiest records) or Table 3 (largest incomes); ours, then the published."""
-    columns = {one["name"]: np.asarray(one["risk"]) for one in found}
-    columns["Topcoding"] = np.asarray(found[0]["topcoded"]["risk"])
-    by = np.asarray(found[0]["income"]) if largest else columns["Data"]
+    columns = {one["name"]: np.asarray(one["risk"]) for one in results}
+    columns["Topcoding"] = np.asarray(results[0]["topcoded"]["risk"])
+    by = np.asarray(results[0]["income"]) if largest else columns["Data"]
     order = np.argsort(-by, kind="stable")[:10]
     printed = published("risk-weights", "table-3" if largest else "table-2")
     ours = {name: columns[name][order] for name in (*printed.columns, ce.PAIRWISE)}
@@ -151,12 +151,12 @@ def top_ten(found: Sequence[Row], largest: bool) -> pl.DataFrame:
     return pl.DataFrame({"place": np.arange(1, len(order) + 1), **ours, **theirs})
 
 
-def convergence_table(found: Sequence[Row]) -> pl.DataFrame:
+def convergence_table(results: Sequence[Row]) -> pl.DataFrame:
     """R-hat and bulk ESS of every predictive quantity of every fit."""
     return pl.DataFrame(
         [
             {"synthesizer": one["name"], **line}
-            for one in found[1:]
+            for one in results[1:]
             for line in one["convergence"]["quantities"]
         ]
     )

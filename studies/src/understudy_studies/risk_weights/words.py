@@ -176,8 +176,8 @@ def _listed(names: list[str]) -> str:
 
 
 def _row(table: pl.DataFrame, name: str, measure: str) -> dict[str, float]:
-    found = table.filter((pl.col("synthesizer") == name) & (pl.col("measure") == measure))
-    return found.row(0, named=True)
+    rows = table.filter((pl.col("synthesizer") == name) & (pl.col("measure") == measure))
+    return rows.row(0, named=True)
 
 
 def _median(table: pl.DataFrame, name: str, measure: str) -> float:
@@ -185,17 +185,17 @@ def _median(table: pl.DataFrame, name: str, measure: str) -> float:
 
 
 def verdict(one: Row) -> str:
-    found = one["convergence"]
-    lines = found["quantities"]
+    fit = one["convergence"]
+    lines = fit["quantities"]
     worst = max(lines, key=lambda line: float(line["R-hat"]))
     least = min(lines, key=lambda line: float(line["bulk ESS"]))
     near = sum(float(line["R-hat"]) < NEAR for line in lines)
     return (
-        f"{one['name']} {'does not pass' if found['failures'] else 'passes'}: {found['chains']} "
-        f"chains, {found['draws']} kept draws; R-hat below {NEAR} for {near} of {len(lines)} "
+        f"{one['name']} {'does not pass' if fit['failures'] else 'passes'}: {fit['chains']} "
+        f"chains, {fit['draws']} kept draws; R-hat below {NEAR} for {near} of {len(lines)} "
         f"quantities, largest {worst['R-hat']:.3f} ({worst['quantity']}); least bulk ESS "
         f"{least['bulk ESS']:.0f} ({least['quantity']}); means of the chains at most "
-        f"{_apart(one):.4f} apart in F; divergent transitions: {found['divergences']}; "
+        f"{_apart(one):.4f} apart in F; divergent transitions: {fit['divergences']}; "
         f"{_time(one)}."
     )
 

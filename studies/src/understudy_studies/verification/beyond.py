@@ -33,14 +33,14 @@ def median_and_slope(
         "slope": _slope(units.x[public], units.z[public], rest),
     }
     tasks = {"median": (2, "quantile", ()), "slope": (3, "linear", (0,))}
-    found = {}
+    numbers = {}
     for name, (used, kind, levels) in tasks.items():
         full, *parts = (
-            us.estimate_partition(us.PartitionTask(kind, columns[:used, kept], levels=levels))  # type: ignore[arg-type]
+            us.estimate_partition(us.PartitionTask(kind, columns[:used, kept], levels=levels))
             for kept in [np.full(len(x), True), *(label == k for k in range(m))]
         )
-        found[name] = (*centres[name], full, np.array(parts))
-    return found
+        numbers[name] = (*centres[name], full, np.array(parts))
+    return numbers
 
 
 def _median(x: Floats, rest: float) -> tuple[float, float]:

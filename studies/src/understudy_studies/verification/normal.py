@@ -50,13 +50,14 @@ def normal_table(
     `clipped` the share of parts that the clip cuts.
     """
     micro, rng = us.parse_epsilon(epsilon), np.random.default_rng(seed)
-    found: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     for m in partitions:
         for ratio in ratios:
             whole, parts = normal_pairs(m, ratio, pairs, rng)
             bound = CLIP * sqrt(m)
             steps = us.discrepancy_steps(parts, 0.0, bound).sum(axis=1)
-            near = -np.abs(np.array(us.geometric_noise(micro)(steps.tolist()), dtype=float))
+            drawn = us.geometric_noise(2 * us.DISCREPANCY_GRID, micro)(steps)
+            near = -np.abs(np.array(drawn, dtype=np.float64))
             about: dict[str, Any] = {
                 "M": m,
                 "ratio": ratio,
@@ -66,14 +67,14 @@ def normal_table(
             for alpha in ALPHAS:
                 inside = np.abs(whole) <= alpha
                 counts = us.agreement_flags(parts, 0.0, sqrt(m) * alpha).sum(axis=1)
-                noisy = np.array(us.bounded_geometric_noise(micro, m)(counts.tolist()), dtype=float)
+                noisy = np.array(us.geometric_noise(1, micro, (0, m))(counts), dtype=np.float64)
                 row = about | {"alpha": alpha, "inside": float(inside.mean())}
                 for name, score in (("discrepancy", near), ("agreement", noisy)):
                     area = auc(score, inside)
                     row[name] = area
                     row[f"{name}_se"] = None if area is None else auc_se(area, inside)
-                found.append(row)
-    return pl.DataFrame(found, infer_schema_length=None)
+                lines.append(row)
+    return pl.DataFrame(lines, infer_schema_length=None)
 
 
 def conditions(
@@ -82,9 +83,9 @@ def conditions(
     populations: Mapping[str, tuple[pl.DataFrame, pl.DataFrame]],
 ) -> pl.DataFrame:
     """What the areas depend on: the normal setting beside populations (rows, their AUC table)."""
-    found: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     for (ratio,), part in normal.filter(M=partitions).group_by("ratio", maintain_order=True):
-        found.append(
+        lines.append(
             {
                 "setting": "normal errors",
                 "estimand": "any",
@@ -98,7 +99,7 @@ def conditions(
         for (estimand,), part in chosen.group_by("estimand", maintain_order=True):
             one = part.filter(alpha=part["alpha"][0])  # the rest repeats the same pairs
             distance, steps = one["distance"].to_numpy(), one["steps"].to_numpy()
-            found.append(
+            lines.append(
                 {
                     "setting": name,
                     "estimand": estimand,
@@ -108,7 +109,7 @@ def conditions(
                     **_areas(areas.filter(partitioning="equal", estimand=estimand)),
                 }
             )
-    return pl.DataFrame(found, infer_schema_length=None)
+    return pl.DataFrame(lines, infer_schema_length=None)
 
 
 def _areas(part: pl.DataFrame) -> dict[str, Any]:

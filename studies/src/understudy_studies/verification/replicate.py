@@ -123,7 +123,9 @@ def answers(
     rows: list[dict[str, Any]] = []
     for pair in pairs:
         sums = [_steps(pair, clip) for clip in (CLIP, *clips)]
-        noisy, *others = (int(number) for number in us.geometric_noise(micro)(sums))
+        noisy, *others = (
+            int(number) for number in us.geometric_noise(2 * us.DISCREPANCY_GRID, micro)(sums)
+        )
         for interval in INTERVALS:
             gamma = sqrt(pair.partitions) if interval == "adjusted" else 1.0
             for alpha in design.alphas:
@@ -156,11 +158,11 @@ def _steps(pair: Pair, clip: float) -> int:
 
 def _with_noise(columns: Columns, micro: int) -> Columns:
     """Laplace noise (V) and bounded geometric noise (ours) on every count."""
-    columns["laplace"] = list(us.laplace_noise(micro)([float(count) for count in columns["count"]]))
+    columns["laplace"] = list(us.laplace_noise(1, micro)(columns["count"]))
     counts, sizes = np.array(columns["count"]), np.array(columns["M"])
     noisy = np.empty(len(counts), dtype=np.int64)
     for m in np.unique(sizes):
-        noisy[sizes == m] = us.bounded_geometric_noise(micro, int(m))(counts[sizes == m].tolist())
+        noisy[sizes == m] = us.geometric_noise(1, micro, (0, int(m)))(counts[sizes == m])
     columns["geometric"] = noisy.tolist()
     return columns
 
@@ -190,14 +192,14 @@ def pairs_of(
         top = np.bincount(label, weighted, m)
         bottom = np.bincount(label, weight, m)
         factor = n / np.bincount(label, minlength=m) if partitioning == "equal" else float(m)
-        found = {
+        estimators = {
             "total": (units.n, top.sum(), factor * top),
             "mean": (1, top.sum() / bottom.sum(), top / bottom),
         }
         for synthesis, file in syntheses.items():
             # The variance of the synthetic mean; V prints (1 - n0)/N for (1 - n0/N).
             se = sqrt((1 - n / units.n) * file.variance / n)
-            for estimand, (scale, full, estimates) in found.items():
+            for estimand, (scale, full, estimates) in estimators.items():
                 centre, tau = (scale * file.mean, scale * se), np.asarray(estimates, dtype=float)
                 names = (estimand, synthesis, partitioning)
                 pairs.append(Pair(n_k, m, *names, *centre, float(full), tau))

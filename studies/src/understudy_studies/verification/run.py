@@ -42,4 +42,5 @@ def run_study(
     tables = study_tables(rows, design, len(results))
     biased = rows["answers"].filter(partitioning="equal", estimand="total", synthesis="biased")
     known = words.fields(tables, design, results, biased["centre"].to_numpy())
-    return write_study("verification", out, tables, draw_figures(rows, design), known)
+    figures, small = draw_figures(rows, design), design != VerificationDesign()
+    return write_study("verification", out, tables, figures, known, small)

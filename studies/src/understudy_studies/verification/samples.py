@@ -92,15 +92,15 @@ def by_search(units: Population, rate: float, shift: Floats, start: float) -> Pl
     block = np.repeat(np.arange(BLOCKS), counts)
     within = np.arange(len(block)) - np.repeat(np.cumsum(counts) - counts, counts)
     points = (first[block] + within + start) / rate - shift[block]
-    found: Places = np.minimum(np.searchsorted(units.reached, points), units.n - 1)
-    return found
+    selected: Places = np.minimum(np.searchsorted(units.reached, points), units.n - 1)
+    return selected
 
 
 def by_pass(units: Population, rate: float, shift: Floats, start: float) -> Places:
     """Mark the units in whose stretch a point falls: where the count of points changes."""
     length = units.n // BLOCKS
     reached = units.reached.reshape(BLOCKS, length)
-    found = []
+    selected = []
     for block in range(0, BLOCKS, AT_ONCE):
         some = slice(block, block + AT_ONCE)
         offset = (shift[some] * rate + (1.0 - start))[:, None]  # above 0: casting rounds down
@@ -109,8 +109,8 @@ def by_pass(units: Population, rate: float, shift: Floats, start: float) -> Plac
         counts[:, :1] = before * rate + offset
         counts[:, 1:] = reached[some] * rate + offset
         chosen = counts[:, 1:] != counts[:, :-1]
-        found.append(np.flatnonzero(chosen) + block * length)
-    return np.concatenate(found)
+        selected.append(np.flatnonzero(chosen) + block * length)
+    return np.concatenate(selected)
 
 
 def simple_moments(units: Population, sizes: list[int], rng: np.random.Generator) -> list[Moments]:

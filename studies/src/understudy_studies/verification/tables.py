@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -16,6 +16,7 @@ from understudy_studies.verification.replicate import VerificationDesign
 from understudy_studies.verification.roc import FEWEST, auc, auc_se, scores_of
 
 Floats = NDArray[np.float64]
+Noise = Literal["geometric", "laplace"]
 
 KEYS = ["estimand", "synthesis", "partitioning", "interval", "alpha", "n_k", "M"]
 NORMAL = 4  # times as many pairs as the ROC of a population has: they cost less
@@ -54,12 +55,12 @@ def study_tables(
     return tables
 
 
-def rows_of(found: Sequence[dict[str, Any]], part: str, epsilon: float) -> pl.DataFrame:
+def rows_of(results: Sequence[dict[str, Any]], part: str, epsilon: float) -> pl.DataFrame:
     """All repeats' answers with `inside` (Q of V §4) and posterior medians under both noises."""
     rows = pl.concat(
-        pl.DataFrame(one[part]).with_columns(replicate=pl.lit(one["replicate"])) for one in found
+        pl.DataFrame(one[part]).with_columns(replicate=pl.lit(one["replicate"])) for one in results
     ).with_columns(inside=pl.col("distance").abs() <= pl.col("alpha"))
-    noises: tuple[tuple[str, str], ...] = (("median", "laplace"), ("own_median", "geometric"))
+    noises: tuple[tuple[str, Noise], ...] = (("median", "laplace"), ("own_median", "geometric"))
     for column, noise in noises:
         medians = np.empty(len(rows))
         for (m,), places in rows.with_row_index().group_by("M"):
@@ -70,7 +71,7 @@ def rows_of(found: Sequence[dict[str, Any]], part: str, epsilon: float) -> pl.Da
     return rows
 
 
-def posterior_medians(noisy: Floats, partitions: int, epsilon: float, noise: str) -> Floats:
+def posterior_medians(noisy: Floats, partitions: int, epsilon: float, noise: Noise) -> Floats:
     """Medians of r given S^R (V eq. 4), many at once: the exact mixture of Betas on a grid of r,
     its distribution function crossed by a straight line between two points."""
     grid = np.linspace(0.0, 1.0, POINTS)
@@ -111,7 +112,7 @@ def auc_table(rows: pl.DataFrame) -> pl.DataFrame:
     posterior median and of the probability to be inside. With hardly any pair inside, or outside,
     there is nothing to tell, and no AUC.
     """
-    found = []
+    lines = []
     for key, part in rows.filter(interval="adjusted").group_by(KEYS, maintain_order=True):
         inside = part["inside"].to_numpy()
         scores = scores_of(part)
@@ -122,5 +123,5 @@ def auc_table(rows: pl.DataFrame) -> pl.DataFrame:
             numbers[name] = area
             numbers[f"{name}_se"] = None if area is None else auc_se(area, inside)
         chance = {"pairs": len(part), "inside": float(inside.mean())}
-        found.append(dict(zip(KEYS, key, strict=True)) | chance | numbers)
-    return pl.DataFrame(found, infer_schema_length=None)
+        lines.append(dict(zip(KEYS, key, strict=True)) | chance | numbers)
+    return pl.DataFrame(lines, infer_schema_length=None)

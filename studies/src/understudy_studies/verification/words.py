@@ -184,7 +184,7 @@ def _beside(part: pl.DataFrame, design: VerificationDesign) -> us.Grid:
 
 def _conditions_grid(table: pl.DataFrame) -> us.Grid:
     def name(row: Row) -> str:
-        return row["setting"] + ("" if row["estimand"] == "any" else f", {row['estimand']}")
+        return f"{row['setting']}" + ("" if row["estimand"] == "any" else f", {row['estimand']}")
 
     return grid(
         "What the areas depend on: range over the tolerances, equal blocks",

@@ -14,12 +14,14 @@ from typing import Any, get_args, overload
 
 from understudy.claim import Claim
 from understudy.errors import Refused
-from understudy.release.synthesize import design_from
+from understudy.release.envelope import design_from
 from understudy.report.material import Kind
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
+
+__public__ = ("open_release",)
 
 SCHEMA = "understudy-release-1"
 FACTS = "release.json"

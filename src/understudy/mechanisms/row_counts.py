@@ -1,0 +1,104 @@
+"""One model of whole rows on one database, ready to be counted: what mechanisms on counts ask for.
+
+survey -> cross_tabulate -> (noise of the mechanism) -> draws of the model -> records
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from understudy.errors import Refused
+from understudy.survey.engine import new_scratch_file, parquet_table
+from understudy.survey.survey import Survey
+from understudy.tables.cross_table import (
+    Categories,
+    CrossTable,
+    categories_of,
+    cross_tabulate,
+    full_domain,
+    possible_cells,
+    without_impossible,
+)
+
+if TYPE_CHECKING:
+    from understudy.models.contract import RowsModel
+
+__public__ = ("side_by_side",)
+
+Drawn = TypeVar("Drawn")
+IN_MEMORY = 5_000_000  # values of one data set; larger ones are written to the scratch folder
+
+
+@dataclass(frozen=True, eq=False)
+class RowCounts:
+    """`conditions` are those of every claim about this database."""
+
+    model: RowsModel
+    survey: Survey
+    seed: int = field(default=0, repr=False)
+    conditions: tuple[str, ...] = ()
+
+    @cached_property
+    def categories(self) -> Categories:
+        """The levels of the model's columns."""
+        return categories_of(self.survey, self.model.columns, self.model.missing)
+
+    @cached_property
+    def occupied(self) -> CrossTable:
+        """The confidential counts of the cells that some record is in."""
+        table = without_impossible(cross_tabulate(self.survey, self.categories), self.survey)
+        if table.n == 0:
+            raise Refused("The survey has no records; check the file or the filter that made it.")
+        return table
+
+    @cached_property
+    def all_declared(self) -> CrossTable:
+        """The confidential counts of all cells that the codebook allows."""
+        return full_domain(self.occupied, self.survey)
+
+    def check_declared(self) -> None:
+        """Refused where a level was only drafted from the records: a formal claim needs more."""
+        drafted = self.survey.codebook.not_declared(dict.fromkeys(self.model.columns, "levels"))
+        if drafted:
+            raise Refused(
+                f"A formal claim rests on `{drafted[0]}`, which is not declared; declare it in the "
+                "codebook from what is public."
+            )
+
+    def possible(self, cells: CrossTable) -> Any:
+        """Which cells the codebook's edit rules allow, (cells,)."""
+        codebook = self.survey.codebook
+        return possible_cells(cells.categories, cells.codes, codebook.impossible, codebook.columns)
+
+    def rng(self, dataset: int) -> np.random.Generator:
+        """Each data set has its own generator, whatever the number of data sets and of cores."""
+        return np.random.default_rng([self.seed, dataset])
+
+    def each(self, draw: Callable[[np.random.Generator], Drawn], datasets: int) -> list[Drawn]:
+        """One draw for each data set, on all cores."""
+        return side_by_side(draw, [self.rng(number) for number in range(datasets)])
+
+
+def side_by_side(
+    draw: Callable[[np.random.Generator], Drawn], rngs: Sequence[np.random.Generator]
+) -> list[Drawn]:
+    """One draw from each generator, on all cores: NumPy and OpenDP draw outside Python's lock."""
+    with ThreadPoolExecutor(min(len(rngs), len(os.sched_getaffinity(0)))) as pool:
+        return list(pool.map(draw, rngs))
+
+
+def stored_records(table: CrossTable) -> Any:
+    """The records as a frame, or as a Parquet file on disk when they are many."""
+    frame = table.records()
+    if frame.height * frame.width <= IN_MEMORY:
+        return frame
+    path = new_scratch_file(".parquet")
+    frame.write_parquet(path, compression="zstd", compression_level=1, statistics=False)
+    return parquet_table(path)

@@ -1,0 +1,104 @@
+"""How synthetic records are published: what every claim must say of it, and their codebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from understudy.models.contract import OutcomeModel, RowsModel
+from understudy.survey.codebook import Codebook
+from understudy.survey.survey import Survey
+from understudy.tables.cross_table import Categories
+
+IN_ORDER = (
+    "Records stand in the order of the confidential file, and that order is not covered: publish "
+    "them in another one, unless it says nothing"
+)
+WITHOUT_WEIGHTS = (
+    "Design weights were not used: the synthetic records stand for the file's records, each once"
+)
+MISSING_LEVEL = "A missing value is a level of its own, and is synthesized like the others"
+
+
+@dataclass(frozen=True)
+class Publication:
+    """How the records will be published, as far as the claim must speak of it.
+
+    `in_order`: in the order of the confidential file. `where`: only these records were used.
+    `given_drawn`: the columns that the model is given are themselves drawn before publication.
+    """
+
+    in_order: bool = True
+    where: str | None = None
+    given_drawn: bool = False
+
+
+def outcome_conditions(
+    survey: Survey, model: OutcomeModel, missing: str, publication: Publication
+) -> tuple[str, ...]:
+    kept = [name for name in survey.columns if name not in model.sensitive]
+    conditions = [model.units(survey.codebook)]
+    if publication.in_order:
+        conditions.append(IN_ORDER)
+    if kept and not publication.given_drawn:
+        conditions.append(
+            f"The number of records and the columns {', '.join(kept)} are public: published as "
+            "they are, and not covered"
+        )
+    else:
+        conditions.append("The number of records is public")
+    if missing == "drop":
+        conditions.append(
+            "Records without a sensitive value were left out first; which and how many they were "
+            "is not covered"
+        )
+    if missing == "model":
+        conditions.append(
+            "A missing sensitive value counts as blank, and is synthesized like any other"
+        )
+    return (*conditions, *_restriction(publication))
+
+
+def rows_conditions(survey: Survey, model: RowsModel, publication: Publication) -> tuple[str, ...]:
+    conditions = []
+    if survey.design.weight is not None:
+        conditions.append(WITHOUT_WEIGHTS)
+    if model.missing == "level":
+        conditions.append(MISSING_LEVEL)
+    return (*conditions, *_restriction(publication))
+
+
+def _restriction(publication: Publication) -> tuple[str, ...]:
+    if publication.where is None:
+        return ()
+    return (
+        f"Only records with `{publication.where}` were used; which and how many they were is not "
+        "covered",
+    )
+
+
+def without_drafted(codebook: Codebook, columns: Iterable[str]) -> Codebook:
+    """The codebook without levels and bounds that were drafted from the records' values."""
+    for name in columns:
+        if name not in codebook:
+            continue
+        column = codebook[name]
+        codebook = codebook.with_column(
+            replace(
+                column,
+                bounds=None if "bounds" in column.drafted else column.bounds,
+                levels=None if "levels" in column.drafted else column.levels,
+            )
+        )
+    return codebook
+
+
+def rows_codebook(codebook: Codebook, categories: Categories) -> Codebook:
+    """The codebook of the synthetic file: no level that was only drafted from the records."""
+    kept = codebook.only(list(categories.columns))
+    for column in list(kept):
+        if column.drafted & {"levels", "bounds"}:
+            levels = None if "levels" in column.drafted else column.levels
+            kept = kept.with_column(replace(column, levels=levels, bounds=None))
+    ordered = {name: kept[name] for name in categories.columns}
+    return replace(kept, columns=ordered, population_by={})

@@ -1,0 +1,285 @@
+"""The inside of a release: the confidential survey, read once, and what will be done with it.
+
+The synthetic files hold only what the recipe names: the sensitive columns, predictors,
+classifying and design columns, and `publish`. A column that nobody named is never published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+from duckdb import Error as DuckDBError
+from ibis.common.exceptions import IbisError
+
+from understudy.errors import Refused, UnknownName
+from understudy.fitting.fitter import without_missing
+from understudy.ledger.fingerprint import fingerprints
+from understudy.mechanisms.contract import Mechanism
+from understudy.models.contract import Model, OutcomeModel, RowsModel, formula_columns
+from understudy.publication import Publication
+from understudy.release.mixed import Given, mixed_for
+from understudy.release.parts import own_files
+from understudy.release.recipe import Recipe
+from understudy.risk.measure import measure_of
+from understudy.survey.codebook_text import codebook_to_toml
+from understudy.survey.file_format import format_of
+from understudy.survey.read import read_survey
+from understudy.survey.survey import Survey
+from understudy.synthesis import Synthesis, synthesize_for
+from understudy.tables.domain import as_condition
+from understudy.tables.statistic import Statistic, parse_statistic
+from understudy.version import __version__
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """Everything that `synthesize` needs, and the identity of the release. Confidential."""
+
+    recipe: Recipe
+    whole: Survey = field(repr=False)  # all columns, the steward's design
+    narrowed: Survey = field(repr=False)  # what is published, with the published design
+    model: Model
+    mechanism: Mechanism
+    given: tuple[Given, ...]
+    synthesized: tuple[str, ...]  # every column that is drawn, also a weight
+    fingerprint: str  # of the confidential records, as the ledger knows them
+    identity: str  # of the release: same identity, same bytes (but for OpenDP's noise)
+
+    @property
+    def title(self) -> str:
+        return self.recipe.output.title or self.whole.codebook.title or self.recipe.name
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """All that spend: the mechanism and those of the regressions."""
+        return (self.mechanism, *(step.mechanism for step in self.given))
+
+    @property
+    def unseeded(self) -> list[str]:
+        """The mechanisms whose noise has no seed: made again, they give other bytes."""
+        return [type(one).__name__ for one in self.mechanisms if not one.seeded]
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        """The columns that the recipe calls sensitive."""
+        steps = (name for step in self.recipe.given for name in step.model.sensitive)
+        return (*self.recipe.model.sensitive, *steps)
+
+    @cached_property
+    def confidential(self) -> Survey:
+        """The records that the synthetic files stand for, with the steward's whole design."""
+        return self._kept(self.whole)
+
+    @cached_property
+    def comparable(self) -> Survey:
+        """The same records with the published columns and design."""
+        return self._kept(self.narrowed)
+
+    @cached_property
+    def numeric(self) -> tuple[str, ...]:
+        """The sensitive columns that hold numbers."""
+        raw = self.narrowed.raw
+        return tuple(name for name in self.sensitive if raw[name].type().is_numeric())
+
+    @cached_property
+    def statistics(self) -> tuple[Statistic, ...]:
+        """The statistics that were asked for, or means of what was synthesized."""
+        means = (f"mean(`{name}`)" for name in self.numeric)
+        asked = self.recipe.tables.statistics or ("count", *means)
+        columns, folder = self.narrowed.columns, self.recipe.folder
+        return tuple(parse_statistic(text, columns, folder) for text in asked)
+
+    def synthesize(self, seed: int, progress: bool | None) -> Synthesis:
+        """Fit and draw; refused when the sampler's diagnostics fail."""
+        recipe = self.recipe
+        # the files are sorted by content before they are published
+        publication = Publication(in_order=False, where=recipe.data.where)
+        fit, datasets = recipe.fit_settings(progress), recipe.synthesis.datasets
+        if self.given and isinstance(self.model, RowsModel):
+            return mixed_for(
+                publication, self.narrowed, self.model, self.mechanism, self.given, datasets,
+                seed, fit,
+            )  # fmt: skip
+        return synthesize_for(
+            publication, self.narrowed, self.model, self.mechanism, datasets, seed, fit
+        )
+
+    def _kept(self, survey: Survey) -> Survey:
+        if self.recipe.synthesis.missing == "drop":
+            return without_missing(survey, self.recipe.model.sensitive)[0]
+        return survey
+
+
+def prepare(recipe: Recipe) -> Inside:
+    """Read the file, once, and check everything; nothing is spent and nothing is written."""
+    read = _read(recipe)
+    records, ordered = _fingerprints(read)
+    whole = _restricted(recipe, read)
+    model = recipe.model.build(recipe.synthesis.missing)
+    narrowed = _narrowed(recipe, whole, model)
+    drawn = [name for step in recipe.given for name in step.model.sensitive]
+    drawn += model.for_survey(narrowed).sensitive
+    _check_columns(recipe, narrowed)
+    references: list[str] = []
+
+    def reference(path: Path) -> Survey:
+        past, digest = _reference(recipe, path, narrowed)
+        references.append(digest)
+        return past
+
+    mechanism = recipe.mechanism.build(reference)
+    given = tuple(
+        Given(_outcome(step.model.build()), step.mechanism.build(reference))
+        for step in recipe.given
+    )
+    parts = [
+        recipe.canonical(),
+        ordered,  # the order of the records too
+        codebook_to_toml(whole.codebook),
+        *references,
+        *_own_files(recipe),
+        __version__,
+    ]
+    identity = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return Inside(recipe, whole, narrowed, model, mechanism, given, tuple(drawn), records, identity)
+
+
+def _read(recipe: Recipe) -> Survey:
+    format = None
+    if recipe.data.format is not None:
+        format = format_of(recipe.path, recipe.data.format, folder=recipe.folder)
+    return read_survey(recipe.path, recipe.design, recipe.codebook, format, in_memory=True)
+
+
+def _outcome(model: Model) -> OutcomeModel:
+    if not isinstance(model, OutcomeModel):
+        raise Refused("A model of [[given]] synthesizes numbers given categories, not whole rows.")
+    return model
+
+
+def _restricted(recipe: Recipe, read: Survey) -> Survey:
+    """The records that the recipe asks for, with whole numbers as decimals where it says so."""
+    for name in recipe.data.floats:
+        if name not in read.columns:
+            raise UnknownName("column in `floats`", name, read.columns)
+        if not read.raw[name].type().is_numeric():
+            raise Refused(f"`{name}` does not hold numbers; leave it out of `floats`.")
+    if recipe.data.where is None and not recipe.data.floats:
+        return read
+    # in memory, in the file's order: rows of synthetic files correspond to these
+    frame = read.raw.to_polars().with_columns(pl.col(list(recipe.data.floats)).cast(pl.Float64))
+    if recipe.data.where is not None:
+        frame = frame.filter(_inside(recipe.data.where, read))
+        if frame.is_empty():
+            raise Refused(f"No record meets `where = {recipe.data.where}`.")
+    codebook = read.codebook
+    for column in list(codebook):  # drafted levels are those of the records that are left
+        if "levels" in column.drafted:
+            seen = set(frame[column.name].unique())
+            left = tuple(level for level in column.levels or () if level in seen)
+            codebook = codebook.with_column(replace(column, levels=left or None))
+    return Survey(frame, read.design, codebook)
+
+
+def _inside(where: str, read: Survey) -> pl.Series:
+    """Which records a condition holds for; a missing code meets none."""
+    try:
+        condition = as_condition(where, read.table)
+        return pl.Series(read.table.select(inside=condition).to_polars()["inside"])
+    except (IbisError, DuckDBError, TypeError):
+        raise Refused(
+            f"The condition `{where}` does not fit its columns; compare numbers with numbers and "
+            "texts with texts."
+        ) from None
+
+
+def _reference(recipe: Recipe, path: Path, like: Survey) -> tuple[Survey, str]:
+    """A historical survey with the columns, design and codebook of the confidential one, and the
+    digest of its records."""
+    past = read_survey(path)
+    digest = _fingerprints(past)[1]
+    past = _restricted(recipe, past)
+    for name in like.columns:
+        if name not in past.columns:
+            raise UnknownName(f"column of `{path.name}`", name, past.columns)
+    table = past.raw.select(list(like.columns)).cast(dict(like.raw.schema().items()))
+    return Survey(table, like.design, like.codebook), digest
+
+
+def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:
+    for what, columns in (
+        ("sensitive column", recipe.model.sensitive),
+        ("classifying column", recipe.tables.by),
+        ("column in `publish`", recipe.synthesis.publish),
+        ("known column", tuple(name for names in recipe.known for name in names)),
+    ):
+        for name in columns:
+            if name not in whole.columns:
+                raise UnknownName(what, name, whole.columns)
+    predictors = model.given_columns()
+    if recipe.model.predictors is not None and not predictors:
+        raise Refused("The predictors name no column; name at least one public column.")
+    design = model.published_design(whole.design)
+    names = [*recipe.model.sensitive, *(n for step in recipe.given for n in step.model.sensitive)]
+    if model.synthesizes == "outcome":
+        names += [*predictors, *recipe.tables.by, *recipe.synthesis.publish]
+        names += design.columns(whole.columns)
+    for name in names:
+        if name not in whole.columns:
+            raise UnknownName("column", name, whole.columns)
+        if recipe.codebook is not None and name not in whole.codebook:
+            raise Refused(
+                f"`{name}` would be published, and the codebook does not know it; declare it there."
+            )
+        kind = whole.raw[name].type()
+        if not (kind.is_numeric() or kind.is_string() or kind.is_boolean() or kind.is_date()):
+            raise Refused(f"`{name}` is not a number, text, date or true/false; convert it first.")
+        if name in whole.codebook and whole.codebook[name].role == "unit":
+            raise Refused(f"`{name}` identifies units and cannot be published; leave it out.")
+    kept = [name for name in whole.columns if name in names]
+    codebook = whole.codebook.only(kept)
+    by = {name: totals for name, totals in codebook.population_by.items() if name in kept}
+    codebook = replace(codebook, population_by=by)
+    return Survey(whole.raw.select(kept), design, codebook)
+
+
+def _check_columns(recipe: Recipe, narrowed: Survey) -> None:
+    """Statistics and formulas must be possible with the published columns alone."""
+    for text in recipe.tables.statistics:
+        parse_statistic(text, narrowed.columns, recipe.folder)
+    if recipe.risk is not None:
+        measure_of(recipe.risk.measure, recipe.folder)
+    for name in (*recipe.tables.by, *(n for names in recipe.known for n in names)):
+        if name not in narrowed.columns:
+            raise UnknownName("published column", name, narrowed.columns)
+        if name in recipe.model.sensitive and name in [n for k in recipe.known for n in k]:
+            raise Refused(f"`{name}` is synthesized; an intruder knows public columns, not this.")
+    for name in formula_columns(recipe.utility.regression):
+        if name not in narrowed.columns:
+            raise UnknownName("column of the regression", name, narrowed.columns)
+
+
+def _fingerprints(read: Survey) -> tuple[str, str]:
+    try:
+        return fingerprints(read.raw)
+    except (pa.ArrowException, DuckDBError, IbisError):
+        raise Refused(
+            "The file has columns that are not numbers, texts or dates (lists, bytes); leave them "
+            "out of it."
+        ) from None
+
+
+def _own_files(recipe: Recipe) -> list[str]:
+    """The steward's own files decide the bytes too."""
+    named = [recipe.model.name, recipe.mechanism.name]
+    named += [recipe.data.format or "", *recipe.output.formats, *recipe.tables.statistics]
+    named += [recipe.risk.measure] if recipe.risk is not None else []
+    for step in recipe.given:
+        named += [step.model.name, step.mechanism.name]
+    files = [recipe.folder / file for name in named for file in own_files(name)]
+    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]

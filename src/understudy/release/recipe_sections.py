@@ -1,0 +1,175 @@
+"""The sections of a recipe: every key with its type and meaning.
+
+The reference of release.toml (docs/recipe.md) and the checks of a recipe are read off these
+classes, and off those of the models and mechanisms, which have further keys of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from annotated_types import Interval
+
+from understudy.survey.file_format import endings_read, formats, listed
+
+# Formats that a release may be written in, beside parquet.
+RELEASED = [one.written[0] for one in formats() if one.written and one.name != "Parquet"]
+
+
+@dataclass(frozen=True)
+class Data:
+    """[data]"""
+
+    path: Annotated[Path, f"The confidential file: {listed(endings_read())}."]
+    format: Annotated[str | None, "Its format, if the ending does not tell: `mine.py:Mine`."] = None
+    codebook: Annotated[Path | None, "The codebook; drafted from the file when it is left out."] = (
+        None
+    )
+    where: Annotated[str | None, "Only these records, such as `PINCP > 0`; the claim says so."] = (
+        None
+    )
+    floats: Annotated[
+        tuple[str, ...], "Whole-number columns to store as decimals, such as a weight."
+    ] = ()
+
+
+@dataclass(frozen=True)
+class DesignKeys:
+    """[design]"""
+
+    weight: Annotated[str | None, "Column of the design weight."] = None
+    strata: Annotated[str | None, "Column of the strata."] = None
+    psu: Annotated[str | None, "Column of the primary sampling units."] = None
+    fpc: Annotated[
+        str | None, "Column with the stratum's number of PSUs, or the sampled fraction."
+    ] = None
+    lonely_psu: Annotated[
+        Literal["fail", "certainty", "adjust", "average"], "fail, certainty, adjust or average."
+    ] = "fail"
+    nest: Annotated[bool, "Whether PSU numbers start again in every stratum."] = False
+    replicates: Annotated[
+        Mapping[str, Any] | None, "prefix or columns, kind, fay, coefficients, centre."
+    ] = None
+
+
+@dataclass(frozen=True)
+class SynthesisKeys:
+    """[synthesis]; the model's own keys stand beside these."""
+
+    model: Annotated[str, "Name of a model, or `file.py:function` for your own."]
+    sensitive: Annotated[tuple[str, ...], "The columns that are synthesized."]
+    predictors: Annotated[
+        str | None, "A formula over public columns, such as `field + gender`."
+    ] = None
+    datasets: Annotated[int, "Number of synthetic data sets.", Interval(ge=1, le=1_000)] = 1
+    seed: Annotated[int | None, "Seed of the model, to be kept secret; drawn when left out."] = None
+    publish: Annotated[
+        tuple[str, ...], "Further public columns that the synthetic files shall hold."
+    ] = ()
+    missing: Annotated[
+        Literal["refuse", "drop", "model", "level"],
+        "Sensitive values that are missing: refuse, drop or model; level for whole rows.",
+    ] = "refuse"
+    diagnostics: Annotated[
+        Literal["refuse", "report"], "Chains that do not agree: refuse, or report (kind risk only)."
+    ] = "refuse"
+    draws: Annotated[int, "Posterior draws over all chains.", Interval(ge=1, le=10_000_000)] = 2000
+    chains: Annotated[int, "Chains of the sampler.", Interval(ge=1, le=1_000)] = 4
+    warmup: Annotated[int, "Warm-up iterations of each chain.", Interval(ge=1, le=1_000_000)] = 500
+    target_acceptance: Annotated[float, "Acceptance rate the sampler aims at."] = 0.8
+
+
+@dataclass(frozen=True)
+class PrivacyKeys:
+    """[privacy]; the mechanism's own keys stand beside it."""
+
+    mechanism: Annotated[str, "Name of a mechanism, or `file.py:Class` for your own."]
+
+
+@dataclass(frozen=True)
+class GivenKeys:
+    """[[given]]; the model's own keys stand beside these."""
+
+    model: Annotated[str, "Name of a model, or `file.py:function` for your own."]
+    sensitive: Annotated[tuple[str, ...], "The columns that are synthesized."]
+    privacy: Annotated[Mapping[str, Any], "The regression's own mechanism."]
+    predictors: Annotated[
+        str | None, "A formula over public columns, such as `field + gender`."
+    ] = None
+
+
+@dataclass(frozen=True)
+class Tables:
+    """[tables]"""
+
+    statistics: Annotated[tuple[str, ...], 'Such as "count", "mean(salary)".']
+    by: Annotated[tuple[str, ...], "Classifying columns."] = ()
+    margins: Annotated[bool, "Whether margins are shown."] = True
+
+
+@dataclass(frozen=True)
+class Risk:
+    """[risk]"""
+
+    known: Annotated[
+        tuple[str, ...] | tuple[tuple[str, ...], ...],
+        "Columns that an intruder knows: a list, or several lists.",
+    ]
+    radius: Annotated[float, "Values within this relative distance are as good."] = 0.2
+    threshold: Annotated[float, "Risks above it are counted."] = 0.5
+    measure: Annotated[str, "Name of a risk measure, or `mine.py:Mine`."] = "identification"
+
+    @property
+    def known_sets(self) -> tuple[tuple[str, ...], ...]:
+        """Several sets of known columns, whichever way they were written."""
+        sets = [(names,) if isinstance(names, str) else names for names in self.known]
+        several = all(not isinstance(names, str) for names in self.known)
+        return tuple(sets) if several else (tuple(name for names in sets for name in names),)
+
+
+@dataclass(frozen=True)
+class Utility:
+    """[utility]"""
+
+    regression: Annotated[str | None, "A formula to compare, such as `log(salary) ~ gender`."] = (
+        None
+    )
+
+
+@dataclass(frozen=True)
+class Output:
+    """[output]"""
+
+    folder: Annotated[
+        Path | None, "Where the bundle goes; the recipe's own name when left out."
+    ] = None
+    title: Annotated[str, "Title of the release; the codebook's when left out."] = ""
+    formats: Annotated[
+        tuple[str, ...], f"{listed(RELEASED)} beside parquet, or `mine.py:Mine`."
+    ] = ()
+
+
+@dataclass(frozen=True)
+class LedgerKeys:
+    """[ledger]"""
+
+    place: Annotated[str, "The ledger's file, or a postgresql:// address."]
+    cap: Annotated[str, 'Epsilon ever to be spent on these records, such as "10".']
+    head: Annotated[Path | None, "The file with the head of its chain, kept elsewhere."] = None
+
+
+SECTIONS: dict[str, type] = {
+    "data": Data,
+    "design": DesignKeys,
+    "synthesis": SynthesisKeys,
+    "privacy": PrivacyKeys,
+    "tables": Tables,
+    "risk": Risk,
+    "utility": Utility,
+    "output": Output,
+    "ledger": LedgerKeys,
+}
+REQUIRED = ("data", "synthesis", "privacy")

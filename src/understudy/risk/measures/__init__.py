@@ -1,0 +1,1 @@
+"""One file per risk measure; `risk/measure.py` says what each declares."""

@@ -1,0 +1,39 @@
+"""A coefficient of a logistic regression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from understudy.verify.estimator import Floats
+from understudy.verify.partition_pass import PartitionPass
+from understudy.verify.question_fields import Level, LevelColumn, LevelOf, Name
+from understudy.verify.regression_fields import Regression
+from understudy.verify.released import ReleasedPass
+
+
+@dataclass(frozen=True)
+class Logistic(Regression):
+    """Weighted maximum likelihood; the outcome is whether the variable has the level."""
+
+    name = "logistic"
+    title = "Coefficient of a logistic regression"
+    rank = 8
+    fitted = True
+
+    variable: Annotated[Name, LevelColumn("Outcome", level="level")]
+    level: Annotated[Level, LevelOf("variable")] = field(kw_only=True)
+
+    def in_words(self, where: str) -> str:
+        return self.coefficient_in_words("Logistic", f"{self.variable} = {self.level}", where)
+
+    def partition_estimates(self, records: PartitionPass) -> Floats:
+        wanted = records.coefficient(self.predictors, self.coefficient, self.coefficient_level)
+        outcome = records.has_level(self.variable, self.level)
+        return records.fit("logistic", outcome, self.predictors, **wanted)
+
+    def released_estimate(self, release: ReleasedPass) -> dict[str, Any]:
+        def outcome(table: Any) -> Any:
+            return table[self.variable] == self.level
+
+        return self.released_coefficient(release, "binomial", outcome)

@@ -1,0 +1,39 @@
+"""A quantile, such as the median."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from understudy.verify.estimator import Estimator, Floats, restricted
+from understudy.verify.partition_pass import PartitionPass
+from understudy.verify.question_fields import Name, NumberBox, NumberColumn
+from understudy.verify.released import ReleasedPass
+
+
+@dataclass(frozen=True)
+class Quantile(Estimator):
+    """The smallest value at which the weighted distribution reaches the probability."""
+
+    name = "quantile"
+    title = "Quantile (such as the median)"
+    rank = 6
+    fitted = True
+
+    variable: Annotated[Name, NumberColumn("Variable")]
+    probability: Annotated[
+        float, Field(gt=0, lt=1), NumberBox("Which quantile", "0.5 is the median.", "0.5")
+    ]
+
+    def in_words(self, where: str) -> str:
+        return restricted(f"{self.probability * 100:g} % quantile of {self.variable}", where)
+
+    def partition_estimates(self, records: PartitionPass) -> Floats:
+        outcome = records.number(self.variable)
+        return records.fit("quantile", outcome, probability=self.probability)
+
+    def released_estimate(self, release: ReleasedPass) -> dict[str, Any]:
+        statistic = f"quantile(y, {self.probability!r})"
+        return release.statistic(statistic, lambda t, _: {"y": t[self.variable]})

@@ -1,0 +1,1 @@
+"""What an answer measures: one file each (see `understudy.verify.measure`)."""

@@ -1,0 +1,138 @@
+"""Tables brought to agree: against brute force, constrained least squares and odds ratios."""
+
+from __future__ import annotations
+
+from itertools import chain, combinations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from understudy.dp.consistent import consistent, on_simplex, rake
+
+Vector = NDArray[np.float64]
+
+
+def nearest_by_brute_force(values: Vector) -> Vector:
+    """The nearest point of each face of the simplex; of those inside, the nearest of all."""
+    places = range(values.size)
+    faces = chain.from_iterable(combinations(places, k) for k in range(1, values.size + 1))
+    points = []
+    for face in map(list, faces):
+        point = np.zeros_like(values)
+        point[face] = values[face] - (values[face].sum() - 1) / len(face)
+        if (point >= 0).all():
+            points.append(point)
+    return min(points, key=lambda point: float(((point - values) ** 2).sum()))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_nearest_shares_are_those_of_brute_force(seed: int) -> None:
+    values = np.random.default_rng(seed).normal(0.2, 0.6, size=6)
+    assert np.allclose(on_simplex(values), nearest_by_brute_force(values), atol=1e-12)
+    assert np.allclose(on_simplex(values.reshape(2, 3)), on_simplex(values).reshape(2, 3))
+
+
+def test_shares_stay_as_they_are() -> None:
+    assert on_simplex([0.0, 0.25, 0.75]) == pytest.approx([0.0, 0.25, 0.75])
+    assert on_simplex([3.0, 3.0]) == pytest.approx([0.5, 0.5])
+    assert on_simplex([-1.0, 5.0]) == pytest.approx([0.0, 1.0])
+
+
+def test_raking_meets_the_margins_and_keeps_odds_ratios() -> None:
+    rng = np.random.default_rng(2)
+    table = rng.uniform(0.5, 2.0, size=(3, 4))
+    rows, across = np.array([0.2, 0.3, 0.5]), np.array([0.1, 0.2, 0.3, 0.4])
+    raked = rake(table, [rows, across])
+    assert np.allclose(raked.sum(axis=1), rows, atol=1e-12)
+    assert np.allclose(raked.sum(axis=0), across, atol=1e-12)
+
+    def odds(t: Vector) -> Vector:
+        return t[:-1, :-1] * t[1:, 1:] / (t[:-1, 1:] * t[1:, :-1])
+
+    assert np.allclose(odds(raked), odds(table))
+
+
+def test_raking_leaves_empty_levels_empty() -> None:
+    table = np.array([[0.0, 0.0], [1.0, 3.0]])
+    raked = rake(table, [np.array([0.0, 1.0]), np.array([0.4, 0.6])])
+    assert np.allclose(raked, [[0.0, 0.0], [0.4, 0.6]], atol=1e-15)
+
+
+SHAPE = (2, 3, 4)
+COLUMNS = [(0, 1), (1, 2), (0, 1, 2)]
+
+
+def noisy_tables(seed: int, size: float) -> list[Vector]:
+    """Margins of one table of counts with noise, all cells well above 0 where `size` is small."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(400, 600, size=SHAPE).astype(float)
+    tables = [counts.sum(axis=2), counts.sum(axis=0), counts]
+    return [table + rng.normal(0, size, size=table.shape) for table in tables]
+
+
+def margin_by_least_squares(tables: list[Vector], column: int) -> Vector:
+    """Shares of a column's levels, from noisy sums whose variance is their number of cells."""
+    total = sum(float(table.sum()) for table in tables) / len(tables)
+    sums, precisions = [], []
+    for table, names in zip(tables, COLUMNS, strict=True):
+        if column in names:
+            by_level = np.moveaxis(table, names.index(column), 0).reshape(SHAPE[column], -1)
+            sums.append(by_level.sum(axis=1) / total)
+            precisions.append(1 / by_level.shape[1])
+    mean = np.average(sums, axis=0, weights=precisions)
+    return np.asarray(mean - (mean.sum() - 1) / mean.size)  # the nearest that adds up to 1
+
+
+def moved_by_least_squares(table: Vector, names: tuple[int, ...], margins: list[Vector]) -> Vector:
+    """The nearest table with these margins: a least-squares step of smallest length."""
+    sums, aims = [], []
+    for axis in range(len(names)):
+        for level in range(table.shape[axis]):
+            indicator = np.zeros(table.shape)
+            indicator[(slice(None),) * axis + (level,)] = 1
+            sums.append(indicator.ravel())
+            aims.append(margins[axis][level])
+    matrix = np.array(sums)
+    step = np.linalg.lstsq(matrix, np.array(aims) - matrix @ table.ravel(), rcond=None)[0]
+    return table + step.reshape(table.shape)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_full_tables_are_moved_by_weighted_least_squares(seed: int) -> None:
+    tables = noisy_tables(seed, size=20.0)
+    total = sum(float(table.sum()) for table in tables) / len(tables)
+    margins = [margin_by_least_squares(tables, column) for column in range(3)]
+    for table, names, settled in zip(tables, COLUMNS, consistent(tables, COLUMNS), strict=True):
+        expected = moved_by_least_squares(table / total, names, [margins[name] for name in names])
+        assert (expected > 0).all()
+        assert np.allclose(settled, expected, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sparse_tables_agree_and_have_no_negative_share(seed: int) -> None:
+    settled = consistent(noisy_tables(seed, size=800.0), COLUMNS)
+    for column in range(3):
+        margins = [
+            np.moveaxis(table, names.index(column), 0).reshape(SHAPE[column], -1).sum(axis=1)
+            for table, names in zip(settled, COLUMNS, strict=True)
+            if column in names
+        ]
+        for margin in margins[1:]:
+            assert np.allclose(margin, margins[0], rtol=0, atol=1e-6)
+    for table in settled:
+        assert (table >= 0).all()
+        assert table.sum() == pytest.approx(1, abs=1e-9)
+
+
+def test_a_level_that_noise_erased_from_one_table_is_reached_again() -> None:
+    rows, pair = np.array([60.0, 40.0]), np.array([[50.0, 50.0], [-3.0, -1.0]])
+    one_way, two_way = consistent([rows, pair], [(0,), (0, 1)])
+    assert one_way[1] > 0.2
+    assert np.allclose(two_way.sum(axis=1), one_way, atol=1e-9)
+
+
+@pytest.mark.parametrize("noisy", [[2.0, -7.0, 1.0], [1.5, -0.5, -1.0]])
+def test_where_noise_leaves_no_total_counts_are_taken_as_shares(noisy: list[float]) -> None:
+    (settled,) = consistent([noisy], [(0,)])
+    assert settled == pytest.approx(nearest_by_brute_force(np.array(noisy)), abs=1e-8)

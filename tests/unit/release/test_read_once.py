@@ -1,0 +1,113 @@
+"""The confidential file is read once, and each table is computed once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import understudy as us
+from understudy.ledger import fingerprint
+from understudy.release import inside, outside, publish
+from understudy.release.recipe import read_recipe
+
+RECIPE = """\
+[data]
+path = "file.parquet"
+codebook = "codebook.toml"
+
+[design]
+weight = "w"
+
+[synthesis]
+model = "Multinomial"
+sensitive = ["sex", "region"]
+seed = 5
+
+[privacy]
+mechanism = "Unweighted"
+
+[tables]
+statistics = ["count"]
+by = ["sex"]
+"""
+CODEBOOK = """\
+[columns.sex]
+role = "sensitive"
+type = "categorical"
+levels = ["f", "m"]
+
+[columns.region]
+role = "sensitive"
+type = "categorical"
+levels = ["north", "south"]
+
+[columns.w]
+role = "weight"
+type = "continuous"
+bounds = [1.0, 3.0]
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(1)
+    sex, region = rng.choice(["f", "m"], 200), rng.choice(["north", "south"], 200)
+    frame = pl.DataFrame({"sex": sex, "region": region, "w": rng.uniform(1, 2, 200)})
+    frame.write_parquet(tmp_path / "file.parquet")
+    (tmp_path / "codebook.toml").write_text(CODEBOOK)
+    (tmp_path / "release.toml").write_text(RECIPE)
+    return tmp_path / "release.toml"
+
+
+def test_after_it_was_read_the_file_is_not_needed(recipe: Path, tmp_path: Path) -> None:
+    held = inside.prepare(read_recipe(recipe))
+    (tmp_path / "file.parquet").unlink()
+    (tmp_path / "codebook.toml").unlink()
+    table = publish.confidential_table(held)
+    weights = held.whole.frame(["w"])["w"].sum()
+    assert table["estimate"].to_list()[-1] == pytest.approx(weights)
+    assert held.synthesize(1, False).datasets[0].n == 200
+
+
+def test_one_release_reads_digests_and_tabulates_once(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def count(module: Any, name: str, what: Any) -> None:
+        original = getattr(module, name)
+
+        def counted(*arguments: Any, **named: Any) -> Any:
+            calls.append(what(*arguments))
+            return original(*arguments, **named)
+
+        monkeypatch.setattr(module, name, counted)
+
+    count(inside, "read_survey", lambda path, *_: f"read {Path(path).name}")
+    count(inside, "fingerprints", lambda *_: "digest")
+    count(publish, "tabulate", lambda survey, *_: f"table by {survey.design.weight}")
+    count(outside, "tabulate", lambda *_: "released table")
+    us.publish(recipe, tmp_path / "out", say=lambda _: None)
+    assert calls == [
+        "read file.parquet",
+        "digest",
+        "table by None",  # the published design differs from the steward's: tried before payment
+        "table by w",
+        "released table",
+    ]
+
+
+def test_the_two_digests_are_of_records_and_of_the_file() -> None:
+    first = us.Survey(pl.DataFrame({"a": [1, 2], "b": ["x", "y"]}))
+    turned = us.Survey(pl.DataFrame({"a": [2, 1], "b": ["y", "x"]}))
+    decimals = us.Survey(pl.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}))
+    records, ordered = fingerprint.fingerprints(first.raw)
+    assert records == fingerprint.fingerprint(first.raw)
+    assert fingerprint.fingerprints(turned.raw)[0] == records
+    assert fingerprint.fingerprints(turned.raw)[1] != ordered
+    assert fingerprint.fingerprints(decimals.raw)[0] == records
+    assert fingerprint.fingerprints(decimals.raw)[1] != ordered

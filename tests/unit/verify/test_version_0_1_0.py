@@ -1,0 +1,73 @@
+"""A ledger that version 0.1.0 wrote: it opens, its keys work, its answers read as they did.
+
+`answers.json` holds the keys of its users (made for this test), and for each answer the digest
+of its question, the question in words, and the API's reply, all as 0.1.0 gave them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy.ledger.accounts import WrongKey, authenticate
+from understudy.ledger.ledger import Ledger, StoredAnswer
+from understudy.verify.catalogue import packaged, read_query
+from understudy.verify.receipt import Receipt
+
+FOLDER = Path(__file__).parents[1] / "ledger" / "version_0_1_0"
+KNOWN: dict[str, Any] = json.loads((FOLDER / "answers.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def old_ledger(tmp_path: Path) -> Any:
+    for name in ("ledger.db", "ledger.db.head"):
+        shutil.copy(FOLDER / name, tmp_path / name)
+    with Ledger(tmp_path / "ledger.db") as opened:
+        yield opened
+
+
+def test_it_opens_with_its_budgets_and_users(old_ledger: Ledger) -> None:
+    kinds = {entry.kind for entry in old_ledger.entries()}
+    assert kinds >= {"open", "user", "key", "grant", "dataset", "cap", "reserve", "release"}
+    assert kinds >= {"fail", "spend", "disable"}
+    assert old_ledger.budget("user", "ann").spent == 9_250_000
+    assert old_ledger.budget("dataset", KNOWN["fingerprint"]).spent == 12_250_000
+    assert authenticate(old_ledger, KNOWN["keys"]["ann"]).role == "analyst"
+    assert authenticate(old_ledger, KNOWN["keys"]["stella"]).role == "steward"
+    with pytest.raises(WrongKey):
+        authenticate(old_ledger, KNOWN["keys"]["bob"])  # shut out
+
+
+def test_its_answers_read_as_they_did(old_ledger: Ledger) -> None:
+    stored = old_ledger.answers("ann")
+    assert len(stored) == len(KNOWN["answers"]) == 10
+    for answer, known in zip(stored, KNOWN["answers"], strict=True):
+        receipt = Receipt.from_ledger(answer, packaged())
+        written, expected = receipt.model_dump(mode="json"), dict(known["reply"])
+        # The ledger has the question in its canonical form, with M written out.
+        asked = read_query(expected.pop("query"))
+        assert asked.in_words() == known["words"]
+        assert asked.digest() == receipt.query.digest() == known["digest"]
+        assert written.pop("query") == json.loads(receipt.query.canonical())
+        shown, was = written.pop("posterior"), expected.pop("posterior")
+        assert written == expected
+        assert set(shown) == set(was)
+        for name, value in was.items():
+            if value is None or isinstance(value, bool):
+                assert shown[name] is value
+            else:  # special functions may differ in the last digits from one SciPy to the next
+                assert shown[name] == pytest.approx(value, rel=1e-9)
+
+
+def test_the_same_question_is_still_free(old_ledger: Ledger) -> None:
+    spent = old_ledger.budget("user", "ann").spent
+    for known in KNOWN["answers"]:
+        query = read_query(known["reply"]["query"])
+        again = old_ledger.reserve("ann", KNOWN["fingerprint"], query)
+        assert isinstance(again, StoredAnswer)
+        assert again.number == known["reply"]["receipt"]
+    assert old_ledger.budget("user", "ann").spent == spent

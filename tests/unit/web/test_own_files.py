@@ -1,0 +1,337 @@
+"""A measure and an estimator in a file of one's own: nothing else has to know of them.
+
+Each is written to a folder, named in the server's configuration, and asked through the service,
+the API and the pages; the ledger has the entry and gives the answer again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from verification_samples import BOOK, make_frame
+from web_samples import running
+
+from understudy.errors import Refused
+from understudy.ledger.accounts import add_user
+from understudy.survey.codebook_text import write_codebook
+from understudy.verify.client import Client
+from understudy.verify.config import read_config
+from understudy.verify.partition_pass import assign_partitions, partition_estimates
+from understudy.verify.service import Service, open_service
+from understudy.web.app import create_app
+
+pytestmark = pytest.mark.any_noise
+
+ABOVE = '''
+"""How many parts lie above the synthetic estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from understudy.verify.measure import Measure, Picture, report_quantiles, zero_width
+from understudy.verify.measures.agreement import agreement_posterior, beta_medians
+from understudy.verify.question_fields import NumberBox
+
+
+@dataclass(frozen=True)
+class Above(Measure):
+    """One for a part whose estimate is above the synthetic one by more than the margin."""
+
+    name = "above"
+    title = "Above: how many parts lie higher?"
+    rank = 3
+    tells = "The share of parts above your estimate."
+    cannot = "It says nothing about how far above they are."
+    partitions = 15
+    bounds = (0, 1)
+    noises = ("geometric",)
+    held = True
+    needs_se = True
+    uses_interval = False
+    reports = "reported share"
+    report_reach = (0.0, 1.0)
+    reports_difference = False
+
+    margin: Annotated[
+        float, Field(ge=0, le=9), NumberBox("Margin", "In standard errors.", "0")
+    ] = 0.0
+
+    def refusal(self, terms):
+        return zero_width(terms)
+
+    def numbers(self, terms, estimates):
+        return (estimates > terms.estimate + self.margin * terms.se).astype(np.int64)
+
+    def posterior(self, terms, noisy):
+        return agreement_posterior(noisy, terms.partitions, terms.epsilon)
+
+    def facts(self, posterior):
+        return {"share": posterior.median}
+
+    def sentence(self, terms, posterior):
+        return f"About {posterior.median:.2f} of the parts lie above {terms.estimate:g}."
+
+    def headline(self, posterior):
+        return f"Share above {posterior.median:.2f}"
+
+    def picture(self, terms, posterior):
+        return Picture("share above", (0.0, 1.0), None, "The share of parts.", "The share.")
+
+    def law(self, terms, offset, sigma):
+        answers = np.arange(terms.partitions + 1.0)
+        medians = beta_medians(answers, terms.partitions, terms.epsilon, "geometric")
+        flat = np.full((len(offset), len(answers)), 1 / len(answers))
+        return {
+            **report_quantiles(np.cumsum(flat, axis=1), medians),
+            "noisy_mean": np.full(len(offset), 0.5),
+            "noisy_sd": np.full(len(offset), 0.3),
+            "says_inside": np.full(len(offset), 0.5),
+        }
+'''
+
+MEAN_SQUARE = '''
+"""The mean square about an origin: by sums, or by a fit of its own in every partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from understudy.verify.estimator import Estimator, restricted
+from understudy.verify.partition_pass import divide
+from understudy.verify.question_fields import Name, NumberBox, NumberColumn
+
+
+@dataclass(frozen=True)
+class MeanSquare(Estimator):
+    name = "mean_square"
+    title = "Mean square of a number"
+    rank = 20
+    fitted = False
+
+    variable: Annotated[Name, NumberColumn("Number to square")]
+    origin: Annotated[float, Field(ge=-1e6, le=1e6), NumberBox("About", "0 as it is.", "0")]
+
+    def in_words(self, where):
+        return restricted(f"Mean square of {self.variable} about {self.origin:g}", where)
+
+    def partition_estimates(self, records):
+        value = records.number(self.variable)
+        top = records.weight * (value - self.origin) ** 2 / records.size
+        sums = records.sums(
+            records.inside() & value.notnull(), top=top, bottom=records.exact_weight
+        )
+        return records.size * divide(sums["top"], sums["bottom"])
+
+    def released_estimate(self, release):
+        def columns(table, inside):
+            return {"y": (table[self.variable].cast("float64") - self.origin) ** 2}
+
+        return release.statistic("mean(y)", columns)
+
+
+def largest(task):
+    return task.columns[0].max()
+
+
+@dataclass(frozen=True)
+class Largest(Estimator):
+    name = "largest"
+    title = "Largest value"
+    rank = 21
+    fitted = True
+
+    variable: Annotated[Name, NumberColumn("Number")]
+
+    def in_words(self, where):
+        return restricted(f"Largest {self.variable}", where)
+
+    def partition_estimates(self, records):
+        return records.fit(f"{__file__}:largest", records.number(self.variable))
+
+    def released_estimate(self, release):
+        return release.statistic("quantile(y, 0.99)", lambda t, _: {"y": t[self.variable]})
+'''
+
+CONFIG = """
+ledger = "ledger.db"
+slot_seconds = 0.3
+{own}
+[datasets.survey]
+path = "confidential.parquet"
+codebook = "codebook.toml"
+design = {{ weight = "w" }}
+released = ["synthetic.parquet"]
+cap = "100"
+"""
+
+
+def write_server(folder: Path, own: str) -> None:
+    make_frame(400).write_parquet(folder / "confidential.parquet")
+    make_frame(400, seed=21).drop("person").write_parquet(folder / "synthetic.parquet")
+    write_codebook(BOOK, folder / "codebook.toml")
+    (folder / "server.toml").write_text(CONFIG.format(own=own))
+
+
+@contextmanager
+def served(folder: Path, own: str) -> Iterator[tuple[Service, str, str]]:
+    """A running server of a configuration, its address, and an analyst's key."""
+    write_server(folder, own)
+    service = open_service(read_config(folder / "server.toml"))
+    key = add_user(service.ledger, "ann")
+    service.ledger.grant("ann", "50")
+    with running(create_app(service)) as url:
+        yield service, url, key
+
+
+def signed_in(url: str, key: str) -> httpx.Client:
+    reply = httpx.post(f"{url}/sign-in", data={"key": key}, trust_env=False, timeout=60)
+    client = httpx.Client(base_url=url, trust_env=False, timeout=60)
+    client.cookies.update(reply.cookies)
+    return client
+
+
+def ask_by_page(url: str, key: str, estimator: str, **fields: str) -> httpx.Response:
+    """Details, price, and the question itself, as a person goes; the answer's page."""
+    with signed_in(url, key) as page:
+        choices = page.get("/ask").text
+        assert f'value="{estimator}"' in choices
+        details = page.get("/ask/details", params={"dataset": "survey", "estimator": estimator})
+        for name in fields:
+            assert f'name="{name}"' in details.text, name
+        csrf = re.search(r'name="csrf" value="([^"]+)"', details.text)
+        assert csrf
+        sent = {"csrf": csrf[1], "dataset": "survey", "estimator": estimator, **fields}
+        priced = page.post("/ask/price", data=sent)
+        assert priced.status_code == 200, priced.text
+        assert "Ask and spend epsilon 2" in priced.text
+        asked = page.post("/ask", data=sent)
+        assert asked.status_code == 303, asked.text
+        answer = page.get(asked.headers["location"])
+        assert answer.status_code == 200
+        assert answer.text.count("<svg") == 1
+        assert "<svg" in priced.text
+        listed = page.get("/history")
+        assert asked.headers["location"] in listed.text
+        return answer
+
+
+def test_a_measure_is_one_file(tmp_path: Path) -> None:
+    (tmp_path / "above.py").write_text(ABOVE)
+    with served(tmp_path, 'measures = ["above.py:Above"]') as (service, url, key):
+        client = Client(url, key)
+        question: dict[str, Any] = {
+            "dataset": "survey", "estimator": "mean", "variable": "income", "measure": "above",
+            "margin": 0.5, "tolerance": {"value": 2.0}, "epsilon": "1",
+        }  # fmt: skip
+        assert client.price(question)["epsilon"] == "1"
+        assert len(client.plan(question)["rows"]) == 400
+        reply = client.verify(question)
+        assert reply["query"]["margin"] == 0.5
+        assert 0 <= reply["noisy"] <= 15
+        assert reply["posterior"]["share"] == reply["posterior"]["median"]
+        assert "of the parts lie above" in reply["sentence"]
+        assert reply["cannot"] == "It says nothing about how far above they are."
+        assert "verification by above, 15 partitions" in reply["claim"]
+        again = client.verify(question)
+        assert again | {"query": reply["query"]} == reply | {"replayed": True}
+        answer = ask_by_page(
+            url, key, "mean", variable="income", measure="above", margin="1", tolerance="2",
+            epsilon="2",
+        )  # fmt: skip
+        assert "Share above" in answer.text
+        reserved = [e for e in service.ledger.entries() if e.kind == "reserve"]
+        assert [e.micro for e in reserved] == [1_000_000, 2_000_000]
+        assert reserved[0].content()["query"]["margin"] == 0.5
+        released = [e for e in service.ledger.entries() if e.kind == "release"]
+        assert released[0].content()["noisy"] == reply["noisy"]
+        with pytest.raises(Refused, match="Laplace noise goes with the measure `agreement` only"):
+            client.price(question | {"noise": "laplace"})
+        with pytest.raises(Refused, match="margin"):
+            client.price(question | {"margin": 10.0})
+        schema = httpx.get(f"{url}/openapi.json", trust_env=False).json()
+        assert "margin" in schema["components"]["schemas"]["Query"]["properties"]
+
+
+def test_an_estimator_is_one_file(tmp_path: Path) -> None:
+    (tmp_path / "squares.py").write_text(MEAN_SQUARE)
+    own = 'estimators = ["squares.py:MeanSquare", "squares.py:Largest"]'
+    with served(tmp_path, own) as (service, url, key):
+        client = Client(url, key)
+        question: dict[str, Any] = {
+            "dataset": "survey", "estimator": "mean_square", "variable": "income",
+            "origin": 100.0, "tolerance": {"value": 2.0}, "epsilon": "1",
+            "domain": {"sex": [1]},
+        }  # fmt: skip
+        synthetic = client.price(question)["synthetic"]
+        frame = make_frame(400, seed=21)
+        women = frame.filter(frame["sex"] == 1)
+        squares = (women["income"] - 100.0) ** 2
+        expected = (squares * women["w"]).sum() / women["w"].sum()
+        assert synthetic["estimate"] == pytest.approx(expected)
+        reply = client.verify(question)
+        assert reply["query"]["origin"] == 100.0
+        answer = ask_by_page(
+            url, key, "mean_square", variable="income", origin="100", tolerance="2", epsilon="2"
+        )
+        assert "Mean square of income about 100" in answer.text
+        # By workers, in a file that the worker's process has to find as well.
+        truth = float(make_frame(400)["income"].max())
+        near = {
+            "dataset": "survey", "estimator": "largest", "variable": "income", "epsilon": "20",
+            "estimate": truth, "se": 20.0, "tolerance": {"value": 2.0}, "partitions": 2,
+        }  # fmt: skip
+        assert client.verify(near)["query"]["estimator"] == "largest"
+        query, data = service.catalogue.read(near), service.dataset("survey").data
+        parts = partition_estimates(data, query, *assign_partitions(data, query), 100.0)
+        assert parts.max() == truth > parts.min()
+        reserved = [e.content()["query"] for e in service.ledger.entries() if e.kind == "reserve"]
+        assert [q["estimator"] for q in reserved] == ["mean_square", "mean_square", "largest"]
+        with pytest.raises(Refused, match="The estimator `mean` has no `origin`; leave it out"):
+            client.price(question | {"estimator": "mean"})
+        with pytest.raises(Refused, match="The estimator `mean_square` needs `origin`"):
+            client.price({name: v for name, v in question.items() if name != "origin"})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("    cannot =", "    unsaid =", "cannot"),
+        ("    def law(", "    def lore(", "law"),
+        ("    bounds = (0, 1)\n", "", "bounds"),
+    ],
+)
+def test_a_measure_that_leaves_a_fact_out_is_refused_when_the_server_starts(
+    tmp_path: Path, old: str, new: str, sentence: str
+) -> None:
+    assert old in ABOVE
+    (tmp_path / "above.py").write_text(ABOVE.replace(old, new))
+    write_server(tmp_path, 'measures = ["above.py:Above"]')
+    with pytest.raises(Refused, match=sentence):
+        open_service(read_config(tmp_path / "server.toml"))
+
+
+def test_names_and_types_of_fields_are_not_taken_twice(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(ABOVE.replace('name = "above"', 'name = "agreement"'))
+    write_server(tmp_path, 'measures = ["mine.py:Above"]')
+    with pytest.raises(Refused, match="Two classes are called `agreement`"):
+        open_service(read_config(tmp_path / "server.toml"))
+    (tmp_path / "mine.py").write_text(ABOVE.replace("margin", "epsilon"))
+    with pytest.raises(Refused, match="`epsilon`, which every question has"):
+        open_service(read_config(tmp_path / "server.toml"))
+    (tmp_path / "mine.py").write_text(ABOVE.replace("margin", "clip"))
+    with pytest.raises(Refused, match="declares `clip` with another type"):
+        open_service(read_config(tmp_path / "server.toml"))
