@@ -29,9 +29,9 @@ from understudy.ledger.accounts import add_user
 from understudy.ledger.ledger import Ledger
 from understudy.survey.codebook import Codebook, Column
 from understudy.verify.answer import answer_query
+from understudy.verify.catalogue import read_query
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.planner import plan
-from understudy.verify.query import read_query
 from understudy.verify.service import Served, Service
 from understudy.web.app import create_app
 from understudy.web.slots import outlasted
