@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,9 @@ def _parts(response) -> list[str]:  # type: ignore[no-untyped-def]
     async def collect() -> list[str]:
         return [part async for part in response.body_iterator]
 
-    return asyncio.run(collect())
+    # in a thread of its own: a browser's tests may leave a loop running in this one
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(collect())).result()
 
 
 def _read(response) -> str:  # type: ignore[no-untyped-def]
