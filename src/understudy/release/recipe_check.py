@@ -22,7 +22,6 @@ from understudy.release.parts import (
     predictors_of,
     takes_several,
 )
-from understudy.release.recipe_lines import Place
 from understudy.release.recipe_sections import RELEASED, REQUIRED, SECTIONS, GivenKeys, PrivacyKeys
 from understudy.release.recipe_values import (
     MISSING,
@@ -32,19 +31,14 @@ from understudy.release.recipe_values import (
     plain,
     problems_in,
 )
-
-
-@dataclass(frozen=True)
-class Mistake:
-    line: int
-    message: str
+from understudy.toml_mistakes import Location, Mistake, line_at
 
 
 @dataclass
 class Checked:
     """The sections of a recipe as plain, checked values, its parts, and what is wrong with it."""
 
-    lines: dict[Place, int]
+    lines: dict[Location, int]
     folder: Path
     sections: dict[str, dict[str, Any]] = field(default_factory=dict)
     model: ModelPart | None = None
@@ -53,11 +47,11 @@ class Checked:
     mistakes: list[Mistake] = field(default_factory=list)
 
     def add(self, section: str, key: str | None, message: str) -> None:
-        line = self.lines.get((section, key)) or self.lines.get((section, None)) or 1
-        self.mistakes.append(Mistake(line, message))
+        location = tuple(name for name in (section, key) if name)
+        self.mistakes.append(Mistake(line_at(self.lines, location), message))
 
 
-def checked_recipe(written: Mapping[str, Any], lines: dict[Place, int], folder: Path) -> Checked:
+def checked_recipe(written: Mapping[str, Any], lines: dict[Location, int], folder: Path) -> Checked:
     checked = Checked(lines, folder)
     for section, keys in written.items():
         if section == "given":

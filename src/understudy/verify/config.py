@@ -14,7 +14,6 @@ Paths are relative to the file. Every mistake is one sentence that names its pla
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -38,6 +37,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.epsilon import parse_epsilon
 from understudy.survey.design import Design, Replicates
+from understudy.toml_mistakes import parse_toml, read_toml_text
 
 Combine = Literal["partial", "full"]
 
@@ -130,14 +130,7 @@ class ServerConfig:
 def read_config(path: str | Path) -> ServerConfig:
     """The configuration in a TOML file, checked whole before anything is opened."""
     path = Path(path)
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise Refused(f"There is no configuration at `{path}`; check the path.") from None
-    except (OSError, UnicodeDecodeError):
-        raise Refused(f"The configuration `{path.name}` cannot be read as text.") from None
-    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
-        raise Refused(f"The configuration `{path.name}` is not valid TOML: {error}.") from None
+    document = parse_toml(read_toml_text(path, "configuration"), path.name)
     return config_from_dict(document, path.parent)
 
 
