@@ -1,4 +1,4 @@
-"""TOML that a person wrote: read as text, and every mistake in it told at once by its line."""
+"""TOML that a person wrote: read as text, and every mistake in it named at once by its line."""
 
 from __future__ import annotations
 

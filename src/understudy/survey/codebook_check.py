@@ -164,7 +164,7 @@ def _totals(
 
 
 def _inner(written: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """A table inside another; one that is none has been noted by the check of the outer one."""
+    """A table inside another; if it is not a table, the check of the outer one has noted that."""
     table = written.get(key, {})
     return table if isinstance(table, Mapping) else {}
 
