@@ -81,8 +81,8 @@ class Recipe:
         """The ledger's file or address."""
         if self.ledger is None:
             return None
-        place = self.ledger.place
-        return place if place.startswith(SERVER) else str(self.folder / place)
+        address = self.ledger.place
+        return address if address.startswith(SERVER) else str(self.folder / address)
 
     @property
     def ledger_head(self) -> Path | None:
@@ -108,7 +108,7 @@ class Recipe:
 
 
 class RecipeRefused(Refused):
-    """All mistakes of a recipe, one a line."""
+    """All mistakes of a recipe, one per line."""
 
     def __init__(self, name: str, mistakes: list[Mistake]) -> None:
         self.mistakes = mistakes

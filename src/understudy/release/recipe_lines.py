@@ -17,33 +17,33 @@ def lines_of(text: str) -> dict[Place, int]:
 
     [[given]] sections are numbered: given 1, given 2, ...
     """
-    found: dict[Place, int] = {}
-    section, given = "", 0
+    lines: dict[Place, int] = {}
+    section, repeated = "", 0
     for number, line in enumerate(text.splitlines(), start=1):
         heading = _HEADING.match(line)
         if heading:
             section, _, inner = heading[1].partition(".")
             section = _plain(section)
             if line.lstrip().startswith("[["):
-                given += 1
-                section = f"{section} {given}"
-            found.setdefault((section, None), number)
+                repeated += 1
+                section = f"{section} {repeated}"
+            lines.setdefault((section, None), number)
             if inner:  # [design.replicates]
-                found.setdefault((section, _plain(inner)), number)
+                lines.setdefault((section, _plain(inner)), number)
                 section = f"{section}.{_plain(inner)}"
             continue
         key = _KEY.match(line)
         if key:
-            found.setdefault((section, _plain(key[1].split(".")[0])), number)
-    return found
+            lines.setdefault((section, _plain(key[1].split(".")[0])), number)
+    return lines
 
 
 def line_of_error(error: tomllib.TOMLDecodeError) -> tuple[int, str]:
     """The line of a mistake in the TOML itself, and what is wrong there."""
-    told = _AT.match(str(error))
-    if told is None:
+    match = _AT.match(str(error))
+    if match is None:
         return 1, str(error).rstrip(".")
-    return int(told[2] or 1), told[1][:1].lower() + told[1][1:]
+    return int(match[2] or 1), match[1][:1].lower() + match[1][1:]
 
 
 def _plain(name: str) -> str:
