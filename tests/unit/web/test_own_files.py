@@ -254,7 +254,9 @@ def test_a_plan_takes_a_measure_in_a_file(
     assert set(pl.read_csv(table)["noisy_sd"]) == {0.3}  # as the file says
     made = plan(100.0, 2.0, measure="above.py:Above", margin=0.5, estimates=[100.0], ses=[2.0])
     assert made.measured_by.margin == 0.5  # type: ignore[attr-defined]
-    with pytest.raises(Refused, match=r"Unknown measure in `above.py` `Abov`.*did you mean `Above`"):
+    with pytest.raises(
+        Refused, match=r"Unknown measure in `above.py` `Abov`.*did you mean `Above`"
+    ):
         app([*words, "--measure", "above.py:Abov"], standalone_mode=False)
     with pytest.raises(Refused, match=r"There is no file `mine.py` with the measure"):
         app([*words, "--measure", "mine.py:Mine"], standalone_mode=False)
