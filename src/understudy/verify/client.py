@@ -115,7 +115,7 @@ def _encoded(question: Mapping[str, Any]) -> bytes:
 
 def _sentence(error: urllib.error.HTTPError) -> str:
     try:
-        told = json.load(error)["error"]
+        sentence = json.load(error)["error"]
     except (ValueError, KeyError, TypeError, OSError):
         return f"The server replied with status {error.code}; is it a verification server?"
-    return str(told)
+    return str(sentence)

@@ -9,7 +9,7 @@
     released = ["synthetic/1.parquet", "synthetic/2.parquet"]
     cap = "10"                        # epsilon that may ever be spent on these records
 
-Paths are relative to the file. Every mistake is one sentence that names its place.
+Paths are relative to the file. Every mistake is one sentence that names the setting.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _order(mistake: ErrorDetails) -> int:
 
 
 def _in_our_words(mistake: ErrorDetails) -> Refused:
-    """One of pydantic's mistakes in one sentence that names the setting."""
+    """One of pydantic's mistakes in a sentence that names the setting."""
     location = [str(part) for part in mistake["loc"] if not isinstance(part, int)]
     kind, setting = mistake["type"], ".".join(location)
     inside = location[:2] if location[:1] == ["datasets"] and len(location) > 1 else []
