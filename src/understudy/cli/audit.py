@@ -74,8 +74,9 @@ def audit(
         elif first.mechanism in LEAKING:
             what = "did not show its leak"
         typer.echo(
-            f"The audit of {first.mechanism} under `{first.relation}` {what} (verdict: {first.verdict}); "
-            "try more --trials if it is asleep, and do not publish with a broken mechanism.",
+            f"The audit of {first.mechanism} under `{first.relation}` {what} (verdict: "
+            f"{first.verdict}); try more --trials if it is asleep, and do not publish with a "
+            "broken mechanism.",
             err=True,
         )
         raise typer.Exit(2)

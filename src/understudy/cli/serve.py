@@ -36,7 +36,7 @@ def serve(
     from understudy.web.run import run_server
 
     if demo == (config is not None):
-        raise Refused("Name a configuration, or say --demo; one of the two.")
+        raise Refused("Name a configuration or use --demo, one of the two.")
     console = Console(stderr=True)
     notice = ""
     if demo:

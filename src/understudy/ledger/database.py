@@ -96,8 +96,8 @@ class SqliteDatabase:
             connection.execute("PRAGMA synchronous=FULL")
         except sqlite3.Error:
             raise Refused(
-                f"The ledger `{self.path.name}` cannot be opened; check the path, the rights, and "
-                "that it is an SQLite file."
+                f"The ledger `{self.path.name}` cannot be opened; check the path, the permissions, "
+                "and that it is an SQLite file."
             ) from None
         return connection
 

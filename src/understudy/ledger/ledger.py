@@ -131,7 +131,7 @@ class Ledger:
                 return int(known[0][0])
             if known:
                 raise Refused(
-                    f"The reference `{reference}` is in the ledger with another amount or data "
+                    f"The reference `{reference}` is in the ledger with a different amount or data "
                     "set; choose a new one."
                 )
             self._spend(run, micro, dataset, None)

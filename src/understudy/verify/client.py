@@ -110,7 +110,7 @@ def _encoded(question: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(dict(question), allow_nan=False).encode()
     except (TypeError, ValueError):
-        raise Refused("A question holds texts, finite numbers, lists and mappings only.") from None
+        raise Refused("A question holds only text, finite numbers, lists and mappings.") from None
 
 
 def _sentence(error: urllib.error.HTTPError) -> str:

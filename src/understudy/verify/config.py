@@ -42,7 +42,7 @@ from understudy.survey.design import Design, Replicates
 Combine = Literal["partial", "full"]
 
 _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
-_HERE = "{here}"  # in a sentence: the setting that it is about
+_SETTING = "{setting}"  # in a sentence: the setting that it is about
 
 
 def _in_folder(path: Any, info: ValidationInfo) -> Any:
@@ -73,13 +73,13 @@ def _design(table: Any) -> Design:
     if isinstance(table, Design):
         return table
     if not isinstance(table, dict):
-        raise Refused(f'`{_HERE}` must be a table, such as {{ weight = "w" }}.')
+        raise Refused(f'`{_SETTING}` must be a table, such as {{ weight = "w" }}.')
     _known(table, Design, "")
     settings = dict(table)
     replicates = settings.pop("replicates", None)
     if replicates is not None:
         if not isinstance(replicates, dict):
-            raise Refused(f"`{_HERE}.replicates` must be a table.")
+            raise Refused(f"`{_SETTING}.replicates` must be a table.")
         _known(replicates, Replicates, ".replicates")
         settings["replicates"] = Replicates(**replicates)
     return Design(**settings)
@@ -193,13 +193,13 @@ def _wanted(name: str, mistake: ErrorDetails) -> str:
         schemas = [TypeAdapter(owner).json_schema()["properties"] for owner in owners]
         limits = next(schema[name] for schema in schemas if name in schema)
         return f"from {limits['minimum']:g} to {limits['maximum']:g}"
-    return {"string_type": "a text in quotes", "bool_type": "true or false"}.get(kind, "a number")
+    return {"string_type": "text in quotes", "bool_type": "true or false"}.get(kind, "a number")
 
 
 def _at(error: Exception, setting: str) -> Refused:
     if isinstance(error, UnknownName):
         return error
-    return Refused(str(error).replace(_HERE, setting))
+    return Refused(str(error).replace(_SETTING, setting))
 
 
 def _known(table: Mapping[str, Any], holder: type, inside: str) -> None:

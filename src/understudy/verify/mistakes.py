@@ -13,7 +13,7 @@ _KINDS = ("str", "constrained-str", "int", "float", "bool")  # pydantic's names 
 _WANTED = {  # by pydantic's name of the mistake
     "float_type": "must be a number, such as 2",
     "int_type": "must be a whole number, such as 2",
-    "string_type": "must be a text",
+    "string_type": "must be text",
     "string_too_short": "must not be empty",
     "tuple_type": 'must be a list, such as ["region"]',
     "model_type": 'must be written with its parts, such as {"value": 2}',
@@ -53,7 +53,7 @@ def in_our_words(
     if kind == "value_error":
         return say(field, str(error["ctx"]["error"]))
     if any(part in _KINDS for part in location):
-        return say(field, f"`{field}` must be a text, a number, or true or false.")
+        return say(field, f"`{field}` must be text, a number, or true or false.")
     if kind == "tuple_type" and field in ("domain", "versus"):
         return say(field, f"`{field}` {_DOMAIN}.")
     if kind in _WANTED:

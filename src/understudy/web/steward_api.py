@@ -45,7 +45,7 @@ def users(request: Request, _by: Steward) -> list[AccountRow]:
 
 @router.post("/users", status_code=201, responses=failures())
 def add(request: Request, new: NewUser, by: Steward) -> NewKey:
-    """Add a user, with a first grant if you give one; the key comes back this once."""
+    """Add a user, with a first grant if you give one; the key comes back only this once."""
     ledger = service(request).ledger
     if new.epsilon is not None:
         parse_epsilon(new.epsilon)  # refuse before the user exists

@@ -93,7 +93,7 @@ def _change(request: Request, by: str, fields: dict[str, str]) -> Response:
                     raise Refused("You cannot shut yourself out; ask another steward.")
                 accounts.set_active(ledger, name, wanted == "enable", by)
             case _:
-                raise Refused("This form is not known; load the page again.")
+                raise Refused("This form is not recognised; reload the page.")
     except Refused as refusal:
         return _users(request, status_of(refusal), mistake=str(refusal), fields=fields)
     return RedirectResponse("/steward/users", 303)

@@ -371,5 +371,5 @@ def test_names_and_types_of_fields_are_not_taken_twice(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="`epsilon`, which every question has"):
         open_service(read_config(tmp_path / "server.toml"))
     (tmp_path / "mine.py").write_text(ABOVE.replace("margin", "clip"))
-    with pytest.raises(Refused, match="declares `clip` with another type"):
+    with pytest.raises(Refused, match="declares `clip` with a different type"):
         open_service(read_config(tmp_path / "server.toml"))
