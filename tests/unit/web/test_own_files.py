@@ -299,7 +299,7 @@ def test_a_measure_is_one_file(tmp_path: Path) -> None:
             client.price(question | {"noise": "laplace"})
         with pytest.raises(Refused, match="margin"):
             client.price(question | {"margin": 10.0})
-        schema = httpx.get(f"{url}/openapi.json", trust_env=False).json()
+        schema = httpx.get(f"{url}/openapi.json", trust_env=False, timeout=60).json()
         assert "margin" in schema["components"]["schemas"]["Query"]["properties"]
 
 
