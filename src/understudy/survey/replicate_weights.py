@@ -125,7 +125,7 @@ def balanced_factors(
         )
     row = np.zeros(len(counts), dtype=np.int64)
     row[paired] = np.arange(1, needed)
-    side = np.where(_place_in_stratum(stratum) == 0, 1.0, -1.0)
+    side = np.where(_position_in_stratum(stratum) == 0, 1.0, -1.0)
     size = np.where(paired, (1 - fay) * np.sqrt(1 - fraction), 0.0)
     return np.asarray(1 + (size[stratum] * side)[:, None] * signs[row[stratum]])
 
@@ -244,14 +244,14 @@ def _stratum_by_stratum(
     return out
 
 
-def _place_in_stratum(stratum: Ints) -> Ints:
+def _position_in_stratum(stratum: Ints) -> Ints:
     """0 for the first PSU of its stratum, 1 for the second, and so on."""
     order = np.argsort(stratum, kind="stable")
     counts = np.bincount(stratum)
     starts = np.repeat(np.cumsum(counts) - counts, counts)
-    place = np.empty(len(stratum), dtype=np.int64)
-    place[order] = np.arange(len(stratum)) - starts
-    return place
+    position = np.empty(len(stratum), dtype=np.int64)
+    position[order] = np.arange(len(stratum)) - starts
+    return position
 
 
 def _numbered(frame: pl.DataFrame, names: list[str]) -> Ints:

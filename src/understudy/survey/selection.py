@@ -175,10 +175,10 @@ def proportional_allocation(strata: ArrayLike, n: int, *, minimum: int = 2) -> d
         quota[raised] = floor[raised]
         share = counts[~raised] / max(counts[~raised].sum(), 1)
         quota[~raised] = (n - floor[raised].sum()) * share
-    given = np.floor(quota).astype(int)
-    largest = np.argsort(given - quota, kind="stable")[: n - int(given.sum())]
-    given[largest] += 1
-    return {label.item(): int(count) for label, count in zip(labels, given, strict=True)}
+    sizes = np.floor(quota).astype(int)
+    largest = np.argsort(sizes - quota, kind="stable")[: n - int(sizes.sum())]
+    sizes[largest] += 1
+    return {label.item(): int(count) for label, count in zip(labels, sizes, strict=True)}
 
 
 def _by_stratum(
