@@ -238,9 +238,9 @@ def _pivots(
     if not columns:
         return (0.0,) * len(statistics)
     first = table.select(**columns).limit(10_000)
-    found = first.aggregate(**{n: first[n].sum() for n in columns}).to_polars().row(0, named=True)
+    totals = first.aggregate(**{n: first[n].sum() for n in columns}).to_polars().row(0, named=True)
     return tuple(
-        found[f"a{j}"] / found[f"x{j}"] if found.get(f"x{j}") else 0.0
+        totals[f"a{j}"] / totals[f"x{j}"] if totals.get(f"x{j}") else 0.0
         for j in range(len(statistics))
     )
 
