@@ -180,7 +180,7 @@ def _label(facts: PublicFacts, name: str) -> str:
 
 
 def _files(facts: PublicFacts) -> tuple[str, ...]:
-    others = [f"`{one.written[0]}`" for one in facts.formats[1:]]
+    others = [f"`{file_format.written[0]}`" for file_format in facts.formats[1:]]
     beside = f", and the same as {listed(others)}" if others else ""
     first, last = facts.files[0], facts.files[-1]
     span = f"`{first}`" if first == last else f"`{first}` to `{last}`"
