@@ -42,8 +42,8 @@ class Format(Declared, abstract=True):
     name: ClassVar[str]  # as people call it: Stata
     endings: ClassVar[tuple[str, ...]]  # that are read, such as .dta
     written: ClassVar[tuple[str, ...]]  # endings that are written too; the first is a release's
-    # codebook: the whole of it lies in the file; labels: labels, value labels and missing codes
-    # do; nothing: the codebook lies beside the file.
+    # codebook: the whole of it is in the file; labels: labels, value labels and missing codes
+    # do; nothing: the codebook is beside the file.
     carries: ClassVar[Carries]
     r_reads: ClassVar[str]  # the R expression that reads `file` as a data frame; "" if none does
     r_package: ClassVar[str]  # the R package that it needs, "" for none

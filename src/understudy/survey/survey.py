@@ -150,7 +150,7 @@ class Survey:
         if wrong:
             names = ", ".join(f"`{name}`" for name in wrong)
             raise Refused(
-                f"{names} has values that are not among the codebook's levels; add the levels, "
+                f"Some values of {names} are not among the codebook's levels; add the levels, "
                 "declare them as missing codes, or correct the file."
             )
 

@@ -303,14 +303,14 @@ def _explained(path: Path, error: duckdb.Error) -> Refused:
     if "unicode" in message.lower() or "utf-8" in message.lower():
         return _not_utf8(path)
     if "unterminated quote" in message:
-        return Refused(f"In `{path.name}` {line} has a quote that is not closed; correct it.")
+        return Refused(f"In `{path.name}`, {line} has a quote that is not closed; correct it.")
     if "Expected Number of Columns" in message:
         return Refused(
-            f"In `{path.name}` {line} has another number of fields than the header; correct it, "
-            "or quote the field that contains the delimiter."
+            f"In `{path.name}`, {line} has a different number of fields from the header; correct "
+            "it, or quote the field that contains the delimiter."
         )
     if isinstance(error, duckdb.OutOfMemoryException):
-        return Refused(f"Memory is too small to convert `{path.name}`; write it as Parquet.")
+        return Refused(f"There is too little memory to convert `{path.name}`; write it as Parquet.")
     return Refused(
-        f"`{path.name}` cannot be read as CSV; it may be damaged or mix different line ends."
+        f"`{path.name}` cannot be read as CSV; it may be damaged or mix different line endings."
     )

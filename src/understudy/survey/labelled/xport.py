@@ -28,12 +28,12 @@ for _byte in _TAG_BYTES:
 
 @dataclass(frozen=True)
 class XportLayout:
-    """Where the observations of a transport file lie, and its numeric variables."""
+    """Where the observations of a transport file are, and its numeric variables."""
 
     path: Path
     start: int
     row_length: int
-    numeric: dict[int, tuple[int, int]]  # place among the variables: (offset, length)
+    numeric: dict[int, tuple[int, int]]  # number of the variable: (offset, length)
 
     def tags(self, first: int, count: int) -> dict[int, npt.NDArray[np.int64]]:
         """For each numeric variable with special missing values in these rows: their codes.
