@@ -121,7 +121,7 @@ def categories_of(
     for name, column_levels in zip(columns, levels, strict=True):
         if len(column_levels) > MANY_LEVELS:
             raise Refused(
-                f"Column `{name}` has {len(column_levels):,} levels, and all columns together "
+                f"Column `{name}` has {len(column_levels):,} levels, and all columns together make "
                 f"{math.prod(map(len, levels)):,} cells; group its levels into fewer (at most "
                 f"{MANY_LEVELS:,}) or leave the column out."
             )

@@ -108,7 +108,7 @@ class Statistic(Declared, abstract=True):
 
     @property
     def is_own(self) -> bool:
-        """Whether it lies in a file that readers of a release do not have."""
+        """Whether it is in a file that readers of a release do not have."""
         return not type(self).__module__.startswith("understudy.")
 
 
@@ -245,7 +245,7 @@ class Reader:
         start = self.peek()[2]
         value = float(self.take("number", "a probability between 0 and 1"))
         if not 0 < value < 1:
-            raise SyntaxRefused("A quantile's probability lies between 0 and 1:", self.text, start)
+            raise SyntaxRefused("A quantile's probability is between 0 and 1:", self.text, start)
         return value
 
     def end(self) -> None:

@@ -52,7 +52,7 @@ def tabulate(
     [2.6]
     """
     if not 0 < level < 1:
-        raise Refused("The confidence `level` lies between 0 and 1.")
+        raise Refused("The confidence `level` must be between 0 and 1.")
     if isinstance(survey, Survey):
         if combine not in (None, "none"):
             raise Refused("`combine` is for a list of surveys; this is one survey.")
