@@ -44,7 +44,7 @@ def sensitive_values(frame: pl.DataFrame, targets: Sequence[str], whose: str) ->
         if not column.dtype.is_numeric():
             raise Refused(
                 f"The target `{name}` of {whose} is not numeric; a ball needs numbers, so name "
-                "a numeric column (a categorical one belongs to `known`)."
+                "a numeric column (a categorical one belongs in `known`)."
             )
         values = column.cast(pl.Float64)
         if values.null_count() or not values.is_finite().all():
@@ -164,8 +164,8 @@ def _same_types(
             lossless = False
         if not lossless:
             raise Refused(
-                f"The column `{name}` of {whose} is of another type than in the confidential "
-                "data; write both files with the same types."
+                f"The column `{name}` has different types in {whose} and in the confidential data; "
+                "write both files with the same types."
             )
         out = out.with_columns(converted)
     return out

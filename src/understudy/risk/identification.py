@@ -230,7 +230,7 @@ def columns_needed(
         for name in targets:
             if name in names:
                 raise Refused(
-                    f"`{name}` is both known and target; the intruder's pattern is made of the "
+                    f"`{name}` is both known and a target; the intruder's pattern is made of the "
                     "other variables, so remove it from `known`."
                 )
     known = [name for names in sets for name in names]
