@@ -57,7 +57,7 @@ class Claim:
             raise UnknownName("relation", str(self.relation), RELATIONS)
         _set(self, "conditions", _checked_conditions(self.conditions))
         if not isinstance(self.mechanism, str):
-            raise Refused("The mechanism of a claim is a text.")
+            raise Refused("The mechanism of a claim must be a text.")
         _set(self, "delta", _checked_delta(self.delta))
         if self.kind == "risk":
             if (self.epsilon, self.delta, self.epsilon_replace) != (None, 0.0, None):
@@ -84,7 +84,7 @@ class Claim:
         epsilon_replace = checked_epsilon(epsilon_replace)
         if epsilon_replace > twice:
             raise Refused(
-                "`epsilon_replace` is at most twice epsilon; give a proved figure or none."
+                "`epsilon_replace` must be at most twice epsilon; give a proved figure or none."
             )
         return epsilon_replace
 
@@ -166,9 +166,9 @@ class Claim:
                 raise UnknownName("field of a claim", name, known)
         missing = [name for name in known if name not in values]
         if missing:
-            raise Refused(f"The claim lacks the field `{missing[0]}`; it was not written whole.")
+            raise Refused(f"The claim lacks the field `{missing[0]}`; it is not complete.")
         if not isinstance(values["conditions"], list):
-            raise Refused("The conditions of a claim are a list of texts.")
+            raise Refused("The conditions of a claim must be a list of texts.")
         values["conditions"] = tuple(values["conditions"])
         return Claim(**values)
 
@@ -198,9 +198,9 @@ def _checked_delta(delta: Any) -> float:
 
 def _checked_conditions(conditions: Any) -> tuple[str, ...]:
     if isinstance(conditions, str) or not isinstance(conditions, Sequence):
-        raise Refused("The conditions of a claim are a tuple of sentences, not one text.")
+        raise Refused("The conditions of a claim must be a tuple of sentences, not one text.")
     if not all(isinstance(condition, str) and condition.strip() for condition in conditions):
-        raise Refused("Each condition of a claim is a sentence.")
+        raise Refused("Each condition of a claim must be a sentence.")
     return tuple(conditions)
 
 
@@ -241,7 +241,7 @@ def _json_object(text: str) -> dict[str, Any]:
         return dict(pairs)
 
     def no_constant(name: str) -> Any:
-        raise Refused(f"A claim has no number `{name}`.")
+        raise Refused(f"A claim cannot hold the number `{name}`.")
 
     try:
         document = json.loads(text, object_pairs_hook=once, parse_constant=no_constant)

@@ -1,6 +1,6 @@
 """report.html: the internal report, for those who may see the confidential data.
 
-The words stand in `templates/internal.html.j2`; here are the rows and figures that they go with,
+The words are in `templates/internal.html.j2`; here are the rows and figures that they go with,
 made from the evidence document and from nothing else.
 """
 
@@ -16,7 +16,7 @@ from understudy.report.numbers import digits, fixed, limits, percent, shown
 from understudy.report.templates import rendered
 
 FOOTER = (
-    "Every number on this page lies in the evidence document of the release. The page is computed "
+    "Every number on this page is in the evidence document of the release. The page is computed "
     "from confidential data and is not part of what is published; for that, see `public.html`."
 )
 

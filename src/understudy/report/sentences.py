@@ -27,7 +27,7 @@ def summary(evidence: dict[str, Any]) -> list[str]:
 
 
 def protection(claim: dict[str, Any], mechanism: str) -> str:
-    """The claim in one sentence; the whole of it stands in the page."""
+    """The claim in one sentence; the whole of it is on the page."""
     if claim["kind"] == "risk":
         return (
             f"What protects it: {mechanism}. There is no epsilon; protection is measured as "
@@ -83,12 +83,12 @@ def _table(table: dict[str, Any]) -> str:
         f"differ do so by less than {digits(apart[len(apart) // 2], 2)}."
     )
     if same:
-        text += f" Equal on both sides: {same:,} further."
+        text += f" A further {same:,} are equal on both sides."
     return text
 
 
 def _distributions(utility: dict[str, Any], datasets: int) -> list[str]:
-    average = ", in the mean over the files" if datasets > 1 else ""
+    average = ", on average over the files" if datasets > 1 else ""
     sentences = []
     for column in utility["columns"]:
         sentences.append(
