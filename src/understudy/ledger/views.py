@@ -50,7 +50,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Total:
+class SpendingTotal:
     """What a user (None: a release or a table) spent on a data set."""
 
     user: str | None
@@ -129,7 +129,7 @@ def latest(ledger: Ledger, before: int | None = None, count: int = 100) -> list[
     return found[::-1]
 
 
-def totals(ledger: Ledger) -> list[Total]:
+def totals(ledger: Ledger) -> list[SpendingTotal]:
     """Spending per user and data set."""
     names = dataset_names(ledger)
     with ledger.journal.database.reading() as run:
@@ -138,7 +138,7 @@ def totals(ledger: Ledger) -> list[Total]:
             "WHERE kind IN ('reserve', 'spend') GROUP BY holder, dataset"
         )
     found = [
-        Total(user, names.get(dataset, str(dataset)), show_epsilon(int(micro)), int(count))
+        SpendingTotal(user, names.get(dataset, str(dataset)), show_epsilon(int(micro)), int(count))
         for user, dataset, micro, count in rows
     ]
     return sorted(found, key=lambda total: (total.user or "", total.dataset))

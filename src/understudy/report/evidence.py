@@ -25,7 +25,7 @@ from understudy.report.curves import (
     weights_by_outcome,
 )
 from understudy.report.intruder import risk_evidence
-from understudy.report.material import Chains, Material, Records
+from understudy.report.material import ChainQuality, Material, Records
 from understudy.report.plain import plain
 from understudy.report.sentences import summary
 from understudy.survey.codebook import Codebook, Column
@@ -95,7 +95,7 @@ def label_of(name: str, codebook: Codebook) -> str:
     return (codebook[name].label if name in codebook else "") or name
 
 
-def chain_evidence(chains: Chains) -> dict[str, Any]:
+def chain_evidence(chains: ChainQuality) -> dict[str, Any]:
     """R-hat and ESS: the worst over all coordinates, and each (the worst 200 if there are more)."""
     rhat, bulk, tail = (
         np.asarray(values, dtype=np.float64)

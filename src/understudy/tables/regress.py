@@ -36,7 +36,7 @@ Family = Literal["gaussian", "binomial"]
 
 
 @dataclass(frozen=True)
-class Fit:
+class RegressionFit:
     """Coefficients, their covariance, and residual degrees of freedom."""
 
     names: tuple[str, ...]
@@ -90,7 +90,7 @@ def regress(
     return table.with_columns(pl.Series("note", combined.note))
 
 
-def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) -> Fit:
+def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) -> RegressionFit:
     """The regression of one survey."""
     design = survey.design
     names = _variables(formula, survey.columns)
@@ -130,7 +130,7 @@ def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) 
         influence[used] = _influence(y, X, weight[used], beta, family)
         covariance = stratified_covariance(*_psu_totals(influence, frame, design), strata)
         df = strata.df
-    return Fit(terms, beta, covariance, df + 1 - X.shape[1])
+    return RegressionFit(terms, beta, covariance, df + 1 - X.shape[1])
 
 
 def solve(y: Floats, X: Floats, w: Floats, family: Family, start: Floats | None = None) -> Floats:

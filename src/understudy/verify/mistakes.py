@@ -21,7 +21,7 @@ _WANTED = {  # by pydantic's name of the mistake
 _DOMAIN = 'must name columns and their levels, such as {"region": ["North"]}'
 
 
-class Mistake(BaseModel):
+class QuestionMistake(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
     field: str
@@ -31,16 +31,18 @@ class Mistake(BaseModel):
 class InvalidQuery(Refused):
     """All mistakes of a query at once; nothing was spent."""
 
-    def __init__(self, mistakes: list[Mistake]) -> None:
+    def __init__(self, mistakes: list[QuestionMistake]) -> None:
         self.mistakes = tuple(mistakes)
         super().__init__(" ".join(mistake.message for mistake in mistakes))
 
 
-def say(field: str, message: str) -> Mistake:
-    return Mistake(field=field, message=message)
+def say(field: str, message: str) -> QuestionMistake:
+    return QuestionMistake(field=field, message=message)
 
 
-def in_our_words(found: Any, fields_at: Callable[[Sequence[int | str]], Iterable[str]]) -> Mistake:
+def in_our_words(
+    found: Any, fields_at: Callable[[Sequence[int | str]], Iterable[str]]
+) -> QuestionMistake:
     """One of pydantic's errors; `fields_at` names the fields that a place has."""
     where, kind = found["loc"], found["type"]
     place = ".".join(str(part) for part in where if part not in _KINDS) or "query"

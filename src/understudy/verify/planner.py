@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.epsilon import exact_epsilon, parse_epsilon
 from understudy.verify.catalogue import packaged
-from understudy.verify.measure import Interval, Measure, Terms
+from understudy.verify.measure import Interval, Measure, QuestionTerms
 from understudy.verify.query import FEWEST_PARTITIONS, MOST_PARTITIONS
 from understudy.verify.question_fields import question_fields
 
@@ -90,13 +90,13 @@ def plan(
     if noise is not None and noise not in by.noises:
         raise UnknownName(f"noise of the measure `{by.name}`", noise, by.noises)
     width = tolerance * se if tolerance_kind == "se" else tolerance / 100 * abs(estimate)
-    terms = Terms(estimate, se, width, count, spend, interval, noise or by.noises[0])
+    terms = QuestionTerms(estimate, se, width, count, spend, interval, noise or by.noises[0])
     return plan_of(by, terms, estimates, ses)
 
 
 def plan_of(
     by: Measure,
-    terms: Terms,
+    terms: QuestionTerms,
     estimates: Sequence[float] | None = None,
     ses: Sequence[float] | None = None,
 ) -> Plan:

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from understudy.errors import Refused
 from understudy.ledger.accounts import WrongKey
-from understudy.verify.mistakes import InvalidQuery, Mistake, say
+from understudy.verify.mistakes import InvalidQuery, QuestionMistake, say
 from understudy.verify.numbers import short
 from understudy.verify.query import Query
 from understudy.web.access import address, analyst_session, check_form, from_here, page_session
@@ -200,7 +200,7 @@ def _details(
         return _choose(request, session, "Choose one of the estimators.")
     served = serving.dataset(dataset)
     kind = catalogue.estimators[estimator]
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: tuple[QuestionMistake, ...] = ()
     if refusal is not None:
         plain = (say("question", str(refusal)),)
         mistakes = refusal.mistakes if isinstance(refusal, InvalidQuery) else plain

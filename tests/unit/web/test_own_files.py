@@ -39,7 +39,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from understudy.verify.measure import Measure, Picture, report_quantiles, zero_width
+from understudy.verify.measure import Measure, PosteriorPicture, report_quantiles, zero_width
 from understudy.verify.measures.agreement import agreement_posterior, beta_medians
 from understudy.verify.question_fields import NumberBox
 
@@ -86,7 +86,7 @@ class Above(Measure):
         return f"Share above {posterior.median:.2f}"
 
     def picture(self, terms, posterior):
-        return Picture("share above", (0.0, 1.0), None, "The share of parts.", "The share.")
+        return PosteriorPicture("above", (0.0, 1.0), None, "The share of parts.", "Its share.")
 
     def law(self, terms, offset, sigma):
         answers = np.arange(terms.partitions + 1.0)

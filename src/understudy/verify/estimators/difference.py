@@ -16,7 +16,7 @@ from understudy.verify.released import ReleasedPass
 
 
 @dataclass(frozen=True)
-class Difference(Estimator):
+class DifferenceEstimator(Estimator):
     """The mean (or proportion) of the question's domain minus that of `versus`."""
 
     name = "difference"
