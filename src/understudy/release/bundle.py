@@ -18,7 +18,7 @@ from understudy.errors import Refused
 from understudy.release.inside import Inside
 from understudy.release.open import checksum
 from understudy.release.outside import files_in, write_json
-from understudy.report.material import Chains
+from understudy.report.material import ChainQuality
 from understudy.version import __version__
 
 INTERNAL = ("report.html", "evidence.json", "manifest.json")
@@ -37,7 +37,7 @@ LIBRARIES = (
 
 
 def write_manifest(
-    folder: Path, inside: Inside, seed: int, chains: Chains | None, public: list[str]
+    folder: Path, inside: Inside, seed: int, chains: ChainQuality | None, public: list[str]
 ) -> None:
     """manifest.json: everything needed to make or check the release again."""
     recipe = {part: keys for part, keys in inside.recipe.written.items() if part != "ledger"}

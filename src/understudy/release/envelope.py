@@ -20,7 +20,7 @@ import numpy as np
 from understudy.claim import Claim
 from understudy.errors import Refused
 from understudy.publication import without_drafted
-from understudy.report.material import Chains, Records
+from understudy.report.material import ChainQuality, Records
 from understudy.survey.design import Design, Replicates
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
@@ -80,7 +80,7 @@ def kept_inside(folder: Path) -> dict[str, Any]:
             fit["censored"],
         )
     if "rhat" in arrays:
-        chains = Chains(
+        chains = ChainQuality(
             tuple(fit["coordinates"]),
             arrays["rhat"],
             arrays["ess_bulk"],
