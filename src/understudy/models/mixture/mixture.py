@@ -220,18 +220,16 @@ class Mixture(GibbsModel):
             )
         size = np.log(y[positive]) - float(arrays["centre"])
         Q, L = np.asarray(arrays["Q"]), np.asarray(arrays["L"])
-        components = em_start(
-            Q[positive], size, alpha[positive], self.components, SIGMA_FLOOR, chain
-        )
-        beta = np.linalg.solve(L, components.theta.T).T
+        mode = em_start(Q[positive], size, alpha[positive], self.components, SIGMA_FLOOR, chain)
+        beta = np.linalg.solve(L, mode.theta.T).T
         groups = np.asarray(arrays["groups"])
         zero = (groups.T @ (y == 0) + 0.5) / (groups.sum(axis=0) + 1.0)
         return {
             "gamma": np.asarray(1.0),
-            "share": components.share,
-            "sigma": components.sigma,
+            "share": mode.share,
+            "sigma": mode.sigma,
             "spread": np.maximum(np.sqrt((beta**2).mean(axis=0)), 2 * SPREAD_FLOOR),
-            "theta": components.theta,
+            "theta": mode.theta,
             "zero": zero,
             "negative": np.asarray(((y < 0).sum() + 0.5) / (len(y) + 1.0)),
             "loss_mean": np.asarray(-1.0),
