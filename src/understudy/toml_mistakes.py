@@ -27,7 +27,7 @@ class Mistake:
 
 
 class TomlRefused(Refused):
-    """All mistakes of a file, one a line."""
+    """All mistakes of a file, one per line."""
 
     def __init__(self, name: str, mistakes: Iterable[Mistake]) -> None:
         self.mistakes = list(mistakes)

@@ -80,8 +80,8 @@ class Recipe:
         """The ledger's file or address."""
         if self.ledger is None:
             return None
-        place = self.ledger.place
-        return place if place.startswith(SERVER) else str(self.folder / place)
+        address = self.ledger.place
+        return address if address.startswith(SERVER) else str(self.folder / address)
 
     @property
     def ledger_head(self) -> Path | None:

@@ -174,7 +174,9 @@ def _mechanism(
         _values(checked, section, written, general)  # missing, or not a text
         return None
     if not issubclass(cls, contract):
-        known = [own for own, one in all_mechanisms().items() if issubclass(one, contract)]
+        known = [
+            own for own, candidate in all_mechanisms().items() if issubclass(candidate, contract)
+        ]
         checked.add(section, key, f"`{key}` names one of {', '.join(known)}.")
         return None
     own = settings_of(cls)
@@ -212,11 +214,11 @@ def _unread(path: Path) -> Any:
     raise Refused(f"`{path.name}` is read later.")
 
 
-def _check_given(checked: Checked, given: Any) -> None:
-    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+def _check_given(checked: Checked, sections: Any) -> None:
+    if not isinstance(sections, list) or not all(isinstance(entry, dict) for entry in sections):
         checked.add("given", None, "`given` is a list of sections: write [[given]] with keys.")
         return
-    for number, values in enumerate(given, start=1):
+    for number, values in enumerate(sections, start=1):
         section = f"given {number}"
         model = _model(checked, section, values, GivenKeys)
         privacy = checked.sections.pop(section, {}).get("privacy")
@@ -269,7 +271,7 @@ def _check_price(checked: Checked, part: MechanismPart) -> None:
         checked.add(
             "privacy",
             "support" if "support" in part.options else "mechanism",
-            "A ledger counts guarantees, and a claim of kind `local` is none; use public or "
+            "A ledger counts guarantees, and a claim of kind `local` is not one; use public or "
             "threshold as `support`, or leave out [ledger].",
         )
     elif facts.price() is None:

@@ -25,7 +25,7 @@ from understudy.report.curves import (
     weights_by_outcome,
 )
 from understudy.report.intruder import risk_evidence
-from understudy.report.material import Chains, Material, Records
+from understudy.report.material import ChainQuality, Material, Records
 from understudy.report.plain import plain
 from understudy.report.sentences import summary
 from understudy.survey.codebook import Codebook, Column
@@ -39,7 +39,7 @@ def gather(material: Material) -> dict[str, Any]:
     names = list(material.sensitive)
     codebook = material.confidential.codebook
     ours = material.confidential.frame(names)
-    theirs = [one.frame(names) for one in material.datasets]
+    theirs = [dataset.frame(names) for dataset in material.datasets]
     numeric = [name for name in names if is_amount(ours[name], codebook)]
     cells = compared_cells(
         material.confidential_table, material.released_table, material.by, codebook
@@ -69,8 +69,8 @@ def gather(material: Material) -> dict[str, Any]:
             if name not in numeric
         ],
         "table": {
-            "statistics": [one.text for one in material.statistics],
-            "sums": [one.text for one in material.statistics if one.adds_up],
+            "statistics": [statistic.text for statistic in material.statistics],
+            "sums": [statistic.text for statistic in material.statistics if statistic.adds_up],
             "by": [label_of(name, codebook) for name in material.by],
             "cells": cells,
             "summary": cell_summary(cells),
@@ -95,7 +95,7 @@ def label_of(name: str, codebook: Codebook) -> str:
     return (codebook[name].label if name in codebook else "") or name
 
 
-def chain_evidence(chains: Chains) -> dict[str, Any]:
+def chain_evidence(chains: ChainQuality) -> dict[str, Any]:
     """R-hat and ESS: the worst over all coordinates, and each (the worst 200 if there are more)."""
     rhat, bulk, tail = (
         np.asarray(values, dtype=np.float64)

@@ -26,7 +26,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Chains:
+class ChainQuality:
     """How well the sampler did: one entry per coordinate in the first four."""
 
     coordinates: tuple[str, ...]
@@ -85,7 +85,7 @@ class Material:
     confidential_table: pl.DataFrame = field(repr=False)
     released_table: pl.DataFrame = field(repr=False)
     records: Records | None = None
-    chains: Chains | None = None
+    chains: ChainQuality | None = None
     risk: RiskSettings | None = None
     regression: str | None = None  # a formula for `regress`
     dropped: int = 0

@@ -19,7 +19,7 @@ import numpy as np
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.ledger import Ledger, Reservation, StoredAnswer
 from understudy.verify.confidential import ConfidentialData
-from understudy.verify.measure import Floats, Steps, Terms
+from understudy.verify.measure import Floats, QuestionTerms, Steps
 from understudy.verify.mistakes import InvalidQuery
 from understudy.verify.noise import SAMPLERS
 from understudy.verify.partition_pass import assign_partitions, partition_estimates
@@ -47,7 +47,7 @@ class CheckedQuery:
     synthetic: Synthetic
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> QuestionTerms:
         return self.query.terms(self.synthetic.estimate, self.synthetic.se)
 
 

@@ -15,12 +15,14 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.signal import lfilter
 from scipy.special import ndtr
 
-from understudy.verify.measure import Floats, Terms, report_quantiles
+from understudy.verify.measure import Floats, QuestionTerms, report_quantiles
 
 PLAN_GRID = 100
 
 
-def noisy_steps(terms: Terms, bound: float, offset: Floats, sigma: Floats) -> dict[str, Floats]:
+def noisy_steps(
+    terms: QuestionTerms, bound: float, offset: Floats, sigma: Floats
+) -> dict[str, Floats]:
     """What is reported, for assumed confidential results; `bound` is the range of a step."""
     count = terms.partitions
     most = PLAN_GRID * count

@@ -1,7 +1,7 @@
 """The contract of an estimator: one class in one file says everything about it.
 
     @dataclass(frozen=True)
-    class Mean(Estimator):
+    class MeanEstimator(Estimator):
         name = "mean"
         ...
         variable: Annotated[str, NumberColumn("Variable")]

@@ -26,7 +26,7 @@ QUANTILES = (0.05, 0.5, 0.95)
 
 
 @dataclass(frozen=True)
-class Terms:
+class QuestionTerms:
     """A question in numbers: all of them public, and all that a measure needs to know."""
 
     estimate: float  # the synthetic one
@@ -38,7 +38,7 @@ class Terms:
     noise: str
 
 
-class Posterior(Protocol):
+class AnswerPosterior(Protocol):
     """What is known after the answer."""
 
     @property
@@ -50,7 +50,7 @@ class Posterior(Protocol):
 
 
 @dataclass(frozen=True)
-class Picture:
+class PosteriorPicture:
     """How a posterior is drawn: the axis, and what can be seen, in words."""
 
     across: str
@@ -80,15 +80,15 @@ class Measure(Declared, abstract=True):
     reports_difference: ClassVar[bool]  # whether the number reported is on the estimate's scale
 
     @abstractmethod
-    def refusal(self, terms: Terms) -> str:
+    def refusal(self, terms: QuestionTerms) -> str:
         """Why these terms cannot be answered; empty when they can."""
 
     @abstractmethod
-    def numbers(self, terms: Terms, estimates: Floats) -> Steps:
+    def numbers(self, terms: QuestionTerms, estimates: Floats) -> Steps:
         """One whole number within `bounds` per partition; NaN is a missing estimate."""
 
     @abstractmethod
-    def posterior(self, terms: Terms, noisy: float) -> Posterior:
+    def posterior(self, terms: QuestionTerms, noisy: float) -> AnswerPosterior:
         """What the noisy sum says."""
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Measure(Declared, abstract=True):
         """Numbers on the receipt beside the median, the mean and the interval."""
 
     @abstractmethod
-    def sentence(self, terms: Terms, posterior: Any) -> str:
+    def sentence(self, terms: QuestionTerms, posterior: Any) -> str:
         """The answer in words, with what it cannot say."""
 
     @abstractmethod
@@ -104,11 +104,11 @@ class Measure(Declared, abstract=True):
         """The answer in a few words."""
 
     @abstractmethod
-    def picture(self, terms: Terms, posterior: Any) -> Picture:
+    def picture(self, terms: QuestionTerms, posterior: Any) -> PosteriorPicture:
         """How the page draws the posterior."""
 
     @abstractmethod
-    def law(self, terms: Terms, offset: Floats, sigma: Floats) -> dict[str, Floats]:
+    def law(self, terms: QuestionTerms, offset: Floats, sigma: Floats) -> dict[str, Floats]:
         """The exact distribution of what is reported (V §5), for assumed confidential results:
         `offset` from the synthetic estimate, standard error `sigma`. See `planner.Plan`."""
 
@@ -119,11 +119,11 @@ class Measure(Declared, abstract=True):
         return high - low
 
 
-def zero_width(terms: Terms) -> str:
+def zero_width(terms: QuestionTerms) -> str:
     """The refusal of a tolerance without a width; empty where there is one."""
     if math.isfinite(terms.tolerance) and terms.tolerance > 0:
         return ""
-    return "The tolerance is zero wide here; give it in standard errors instead."
+    return "This tolerance has zero width; give it in standard errors instead."
 
 
 def report_quantiles(reached: Floats, medians: Floats) -> dict[str, Floats]:

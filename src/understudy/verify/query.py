@@ -17,8 +17,8 @@ from pydantic import Field, field_validator
 
 from understudy.ledger.epsilon import exact_epsilon, parse_epsilon, show_epsilon
 from understudy.survey.codebook import Codebook
-from understudy.verify.measure import Interval, Terms
-from understudy.verify.mistakes import InvalidQuery, Mistake, say
+from understudy.verify.measure import Interval, QuestionTerms
+from understudy.verify.mistakes import InvalidQuery, QuestionMistake, say
 from understudy.verify.question_fields import (
     Condition,
     Domain,
@@ -128,9 +128,9 @@ class Query(Strict):
         """The number of partitions M."""
         return self.partitions or self.measured_by.partitions
 
-    def terms(self, estimate: float, se: float | None) -> Terms:
+    def terms(self, estimate: float, se: float | None) -> QuestionTerms:
         """The question in numbers, about a synthetic estimate."""
-        return Terms(
+        return QuestionTerms(
             estimate=estimate,
             se=se,
             tolerance=self.tolerance.width(estimate, se),
@@ -173,7 +173,7 @@ def check_query(query: Query, codebook: Codebook) -> None:
         raise InvalidQuery(mistakes)
 
 
-def scale_mistakes(query: Query, estimate: float, se: float | None) -> list[Mistake]:
+def scale_mistakes(query: Query, estimate: float, se: float | None) -> list[QuestionMistake]:
     """What can be wrong with a tolerance once the (public) synthetic estimate is known."""
     measure = query.measured_by
     if se is None and (measure.needs_se or query.tolerance.kind == "se"):
@@ -191,7 +191,7 @@ def domain_in_words(domain: tuple[Condition, ...]) -> str:
     return " and ".join(parts)
 
 
-def _misfits(query: Query) -> list[Mistake]:
+def _misfits(query: Query) -> list[QuestionMistake]:
     """Fields that the estimator needs and lacks, or has and does not use."""
     mistakes = []
     estimator = query.catalogue.estimators[query.estimator]
@@ -213,7 +213,7 @@ def _misfits(query: Query) -> list[Mistake]:
     return mistakes
 
 
-def _column_mistakes(query: Query, codebook: Codebook) -> list[Mistake]:
+def _column_mistakes(query: Query, codebook: Codebook) -> list[QuestionMistake]:
     estimator = query.catalogue.estimators[query.estimator]
     parts = {**question_fields(estimator), "domain": DOMAIN}
     mistakes = [m for name, part in parts.items() for m in part.mistakes(name, query, codebook)]

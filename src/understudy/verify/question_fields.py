@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from understudy.errors import UnknownName
 from understudy.survey.codebook import Codebook
-from understudy.verify.mistakes import Mistake, say
+from understudy.verify.mistakes import QuestionMistake, say
 
 Level = str | int | float | bool
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -47,7 +47,7 @@ Domain = Annotated[tuple[Condition, ...], Field(strict=False, max_length=20)]
 class QuestionField:
     """What the codebook must hold for a field; `query` has the field's value."""
 
-    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[Mistake]:  # noqa: ARG002
+    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[QuestionMistake]:  # noqa: ARG002
         return []
 
     def columns(self, value: Any) -> list[str]:  # noqa: ARG002
@@ -62,7 +62,7 @@ class NumberColumn(QuestionField):
     label: str
     or_level: str = ""
 
-    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[Mistake]:
+    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[QuestionMistake]:
         name = getattr(query, field)
         level = getattr(query, self.or_level) if self.or_level else None
         if level is not None:
@@ -80,7 +80,7 @@ class LevelColumn(QuestionField):
     label: str
     level: str
 
-    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[Mistake]:
+    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[QuestionMistake]:
         name, level = getattr(query, field), getattr(query, self.level)
         return level_mistakes(field, self.level, name, level, codebook)
 
@@ -101,7 +101,7 @@ class Predictors(QuestionField):
 
     label: str
 
-    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[Mistake]:
+    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[QuestionMistake]:
         names = getattr(query, field)
         mistakes = [m for name in names for m in self._mistakes_of(field, name, codebook)]
         used = [*names, query.variable] if names else []
@@ -109,7 +109,7 @@ class Predictors(QuestionField):
             mistakes.append(say(field, "The outcome and the predictors must all differ."))
         return mistakes
 
-    def _mistakes_of(self, field: str, name: str, codebook: Codebook) -> list[Mistake]:
+    def _mistakes_of(self, field: str, name: str, codebook: Codebook) -> list[QuestionMistake]:
         if name in codebook and codebook[name].type == "categorical":
             return level_mistakes(field, field, name, None, codebook)
         return number_mistakes(field, name, codebook)
@@ -127,7 +127,7 @@ class CoefficientOf(QuestionField):
     level: str
     hint: str = ""
 
-    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[Mistake]:
+    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[QuestionMistake]:
         name, predictors = getattr(query, field), getattr(query, self.predictors)
         if name is None or not predictors:
             return []
@@ -154,7 +154,7 @@ class Group(QuestionField):
     label: str
     hint: str
 
-    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[Mistake]:
+    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[QuestionMistake]:
         conditions: tuple[Condition, ...] = getattr(query, field)
         mistakes = []
         columns = [condition.column for condition in conditions]
@@ -206,7 +206,7 @@ def _annotated(owner: type) -> Mapping[str, tuple[Any, QuestionField]]:
     return annotated
 
 
-def number_mistakes(field: str, name: str, codebook: Codebook) -> list[Mistake]:
+def number_mistakes(field: str, name: str, codebook: Codebook) -> list[QuestionMistake]:
     if name not in codebook:
         return [_unknown(field, name, codebook)]
     column = codebook[name]
@@ -223,7 +223,7 @@ def number_mistakes(field: str, name: str, codebook: Codebook) -> list[Mistake]:
 
 def level_mistakes(
     field: str, level_field: str, name: str, level: Level | None, codebook: Codebook
-) -> list[Mistake]:
+) -> list[QuestionMistake]:
     if name not in codebook:
         return [_unknown(field, name, codebook)]
     column = codebook[name]
@@ -241,5 +241,5 @@ def level_mistakes(
     return []
 
 
-def _unknown(field: str, name: str, codebook: Codebook) -> Mistake:
+def _unknown(field: str, name: str, codebook: Codebook) -> QuestionMistake:
     return say(field, str(UnknownName("column", name, codebook.columns)))

@@ -25,7 +25,7 @@ from understudy.ledger.epsilon import exact_epsilon
 from understudy.ledger.ledger import StoredAnswer
 from understudy.verify.catalogue import Catalogue
 from understudy.verify.confidential import Relation
-from understudy.verify.measure import Posterior, Terms
+from understudy.verify.measure import AnswerPosterior, QuestionTerms
 from understudy.verify.query import Query
 from understudy.verify.released import Synthetic
 
@@ -89,11 +89,11 @@ class Receipt(BaseModel):
         return {name: whole[name] for name in ("noisy", "relation", "synthetic")}
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> QuestionTerms:
         return self.query.terms(self.synthetic.estimate, self.synthetic.se)
 
     @cached_property
-    def belief(self) -> Posterior:
+    def belief(self) -> AnswerPosterior:
         """The posterior of what the measure is about."""
         return self.query.measured_by.posterior(self.terms, self.noisy)
 

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from understudy.errors import Refused
 from understudy.ledger.accounts import WrongKey
-from understudy.verify.mistakes import InvalidQuery, Mistake, say
+from understudy.verify.mistakes import InvalidQuery, QuestionMistake, say
 from understudy.verify.numbers import short
 from understudy.verify.query import Query
 from understudy.web.access import address, analyst_session, check_form, from_here, page_session
@@ -163,7 +163,7 @@ def history(request: Request, session: AnalystSession) -> Response:
 
 
 async def form_of(request: Request) -> dict[str, list[str]]:
-    """The fields of a form by name, in order; files are no part of any form here."""
+    """The fields of a form by name, in order; no form here takes files."""
     sent: dict[str, list[str]] = {}
     async with request.form(max_files=0, max_fields=2000) as form:
         for name, value in form.multi_items():
@@ -200,7 +200,7 @@ def _details(
         return _choose(request, session, "Choose one of the estimators.")
     served = serving.dataset(dataset)
     kind = catalogue.estimators[estimator]
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: tuple[QuestionMistake, ...] = ()
     if refusal is not None:
         plain = (say("question", str(refusal)),)
         mistakes = refusal.mistakes if isinstance(refusal, InvalidQuery) else plain

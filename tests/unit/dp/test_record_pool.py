@@ -138,6 +138,7 @@ def test_distinct_cells_are_those_of_numpy(levels: tuple[int, ...]) -> None:
     rng = np.random.default_rng(8)
     few = np.stack([rng.integers(0, level, size=40) for level in levels], axis=1)
     few[0], few[1] = np.array(levels) - 1, 0
+    few[20:, :-1] = few[:20, :-1]  # apart in the last column only
     codes = few[rng.integers(0, 40, size=300)].astype(np.int32)
     codes[:2] = few[:2]
     cells, counts = distinct_cells(codes)
@@ -181,7 +182,9 @@ def test_a_table_erases_no_record_at_once() -> None:
     pool = Pool(np.array([[0], [1]], dtype=np.int32), np.array([0.5, 0.5]))
     weights, distance = rake_pool(pool, pool.weights, [np.array([0.0, 1.0])], [(0,)], 1, 0.0)
     assert weights == pytest.approx(np.array([0.5 / 20, 1.0]) / (1.0 + 0.5 / 20))
-    assert distance == pytest.approx(0.5)
+    assert distance == 0.5
+    _, left = rake_pool(pool, pool.weights, [np.array([0.0, 1.0])], [(0,)], 2, 0.5)
+    assert left == pytest.approx(weights[0])  # 0.5 was not below 0.5
     rare = np.array([1e-6, 1 - 1e-6])
     weights, _ = rake_pool(pool, rare, [np.array([0.5, 0.5])], [(0,)], 1, 0.0)
     risen = np.array([20e-6, 0.5])

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import csv
 import hashlib
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ledger_samples import FIRST, SECOND, write_history
 from verification_samples import make_query
 
 from understudy.errors import Refused, UnknownName
 from understudy.ledger import journal
-from understudy.ledger.accounts import add_user, list_users, set_active
-from understudy.ledger.ledger import Ledger, Reservation
+from understudy.ledger.accounts import list_users, set_active
+from understudy.ledger.ledger import Ledger
 from understudy.ledger.views import (
     Account,
     Cap,
-    Total,
+    SpendingTotal,
     accounts,
     caps,
     dataset_fingerprint,
@@ -29,27 +27,12 @@ from understudy.ledger.views import (
     lines,
     totals,
 )
-from understudy.web.ledger_csv import ledger_csv, totals_csv
-
-FIRST, SECOND = "ab" * 32, "cd" * 32
 
 
 @pytest.fixture
 def history(tmp_path: Path) -> Iterator[Ledger]:
-    """Entries 1 to 12: open, two users, a grant, two data sets, three payments, an answer, ..."""
     with Ledger(tmp_path / "ledger.db") as ledger:
-        add_user(ledger, "ann")
-        add_user(ledger, "bob", role="steward")
-        ledger.grant("ann", "2")
-        ledger.add_dataset(FIRST, "survey", "5")
-        ledger.add_dataset(SECOND, "census", "1.5")
-        paid = ledger.reserve("ann", FIRST, make_query(epsilon="0.25"))
-        assert isinstance(paid, Reservation)
-        ledger.release(paid, {"count": 3})
-        ledger.reserve("ann", FIRST, make_query(epsilon="0.5"))
-        ledger.record_spending(FIRST, "1.1", "a release")
-        ledger.raise_cap(SECOND, "0.5", by="bob")
-        set_active(ledger, "bob", False, by="ann")
+        write_history(ledger)
         yield ledger
 
 
@@ -90,7 +73,10 @@ def test_the_newest_come_first_and_in_pages(history: Ledger) -> None:
 
 
 def test_totals_accounts_and_caps_add_up(history: Ledger) -> None:
-    assert totals(history) == [Total(None, "survey", "1.1", 1), Total("ann", "survey", "0.75", 2)]
+    assert totals(history) == [
+        SpendingTotal(None, "survey", "1.1", 1),
+        SpendingTotal("ann", "survey", "0.75", 2),
+    ]
     assert accounts(history) == [
         Account("ann", "analyst", True, "2", "0.75", "1.25"),
         Account("bob", "steward", False, "0", "0", "0"),
@@ -132,31 +118,6 @@ def test_entries_come_in_pages(history: Ledger, monkeypatch: pytest.MonkeyPatch)
         assert [e.number for e in history.entries(after=7)] == [8, 9, 10, 11, 12]
 
 
-def test_exports_are_csv_and_run_no_formulas(history: Ledger) -> None:
-    history.add_dataset("ef" * 32, "=1+1", "1")
-    rows = list(csv.reader(io.StringIO(_read(ledger_csv(history)))))
-    assert rows[0] == ["number", "at", "kind", "user", "dataset", "epsilon", "refers"]
-    assert len(rows) == 14
-    assert rows[8][:1] + rows[8][2:] == ["8", "release", "ann", "survey", "0", "7"]
-    assert rows[13][4] == "'=1+1"
-    assert list(csv.reader(io.StringIO(_read(totals_csv(history))))) == [
-        ["user", "dataset", "epsilon", "entries"],
-        ["", "survey", "1.1", "1"],
-        ["ann", "survey", "0.75", "2"],
-    ]
-
-
-def test_a_long_export_comes_in_parts_and_lacks_no_line(history: Ledger) -> None:
-    for number in range(600):
-        set_active(history, "bob", bool(number % 2))
-    response = ledger_csv(history)
-    parts = _parts(response)
-    assert len(parts) > 1
-    assert all(len(part) < 40_000 for part in parts)
-    rows = list(csv.reader(io.StringIO("".join(parts))))
-    assert [int(row[0]) for row in rows[1:]] == list(range(1, 613))
-
-
 def test_the_chain_is_sha256_over_the_entry_and_the_hash_before_it(history: Ledger) -> None:
     """Written out: a ledger of an earlier version must open with every later one."""
     before = "0" * 64
@@ -168,17 +129,6 @@ def test_the_chain_is_sha256_over_the_entry_and_the_hash_before_it(history: Ledg
     assert len(json.loads(next(iter(history.entries())).body)["id"]) == 32
     heads = Path(f"{history.journal.database.path}.head").read_text().splitlines()
     assert heads[-1] == f"12 {before}"
-
-
-def _parts(response) -> list[str]:  # type: ignore[no-untyped-def]
-    async def collect() -> list[str]:
-        return [part async for part in response.body_iterator]
-
-    return asyncio.run(collect())
-
-
-def _read(response) -> str:  # type: ignore[no-untyped-def]
-    return "".join(_parts(response))
 
 
 def test_totals_come_by_user_and_name_and_not_by_fingerprint(history: Ledger) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 
 from understudy.claim import Claim
 from understudy.report.material import (
-    Chains,
+    ChainQuality,
     Kind,
     Material,
     PublicFacts,
@@ -89,7 +89,7 @@ def material(n: int = 400, m: int = 3, kind: Kind = "partial", **changes: Any) -
             0.5,
             int((loglik > 0.5).sum()),
         ),
-        chains=Chains(
+        chains=ChainQuality(
             ("a", "b", "c"),
             np.array([1.001, 1.004, 1.002]),
             np.array([900.0, 700.0, 1200.0]),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from understudy.verify.catalogue import packaged
 from understudy.verify.estimator import Estimator
-from understudy.verify.measure import Measure, Terms
+from understudy.verify.measure import Measure, QuestionTerms
 from understudy.verify.noise import SAMPLERS
 from understudy.verify.question_fields import question_fields
 
@@ -21,8 +21,8 @@ ESTIMATORS = packaged().estimators
 ANY = st.floats(allow_nan=True, allow_infinity=True)
 
 
-def terms(measure: type[Measure], count: int) -> Terms:
-    return Terms(10.0, 2.0, 3.0, count, 1.0, "adjusted", measure.noises[0])
+def terms(measure: type[Measure], count: int) -> QuestionTerms:
+    return QuestionTerms(10.0, 2.0, 3.0, count, 1.0, "adjusted", measure.noises[0])
 
 
 @pytest.mark.parametrize("name", MEASURES)

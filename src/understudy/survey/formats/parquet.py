@@ -1,4 +1,4 @@
-"""Parquet: read where it lies, with the whole codebook in the file's metadata."""
+"""Parquet: read where it is, with the whole codebook in the file's metadata."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from understudy.verify.released import ReleasedPass
 
 
 @dataclass(frozen=True)
-class Linear(Regression):
+class LinearEstimator(Regression):
     """Weighted least squares."""
 
     name = "linear"

@@ -13,7 +13,7 @@ from understudy.verify.released import ReleasedPass
 
 
 @dataclass(frozen=True)
-class Logistic(Regression):
+class LogisticEstimator(Regression):
     """Weighted maximum likelihood; the outcome is whether the variable has the level."""
 
     name = "logistic"

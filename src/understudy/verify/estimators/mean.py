@@ -12,7 +12,7 @@ from understudy.verify.released import ReleasedPass
 
 
 @dataclass(frozen=True)
-class Mean(Estimator):
+class MeanEstimator(Estimator):
     """sum(wx)/sum(w) (V eq. 8)."""
 
     name = "mean"

@@ -12,7 +12,7 @@ from understudy.verify.released import ReleasedPass
 
 
 @dataclass(frozen=True)
-class Proportion(Estimator):
+class ProportionEstimator(Estimator):
     """sum(w [x = level])/sum(w)."""
 
     name = "proportion"

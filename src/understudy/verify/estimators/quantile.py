@@ -14,7 +14,7 @@ from understudy.verify.released import ReleasedPass
 
 
 @dataclass(frozen=True)
-class Quantile(Estimator):
+class QuantileEstimator(Estimator):
     """The smallest value at which the weighted distribution reaches the probability."""
 
     name = "quantile"

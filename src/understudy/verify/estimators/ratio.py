@@ -12,7 +12,7 @@ from understudy.verify.released import ReleasedPass
 
 
 @dataclass(frozen=True)
-class Ratio(Estimator):
+class RatioEstimator(Estimator):
     """sum(wx)/sum(wy)."""
 
     name = "ratio"

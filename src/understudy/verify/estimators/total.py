@@ -15,7 +15,7 @@ from understudy.verify.released import ReleasedPass
 
 
 @dataclass(frozen=True)
-class Total(Estimator):
+class TotalEstimator(Estimator):
     """N sum(wx)/sum(w) where the population size N is public, else sum(wx) times a factor."""
 
     name = "total"

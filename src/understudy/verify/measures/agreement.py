@@ -23,9 +23,9 @@ from understudy.verify.intervals import check_noise_level, tail_of
 from understudy.verify.measure import (
     Floats,
     Measure,
-    Picture,
+    PosteriorPicture,
+    QuestionTerms,
     Steps,
-    Terms,
     report_quantiles,
     zero_width,
 )
@@ -68,20 +68,20 @@ class Agreement(Measure):
     report_reach = (0.0, 1.0)
     reports_difference = False
 
-    def refusal(self, terms: Terms) -> str:
+    def refusal(self, terms: QuestionTerms) -> str:
         return zero_width(terms)
 
-    def numbers(self, terms: Terms, estimates: Floats) -> Steps:
+    def numbers(self, terms: QuestionTerms, estimates: Floats) -> Steps:
         return agreement_flags(estimates, terms.estimate, half_width(terms))
 
-    def posterior(self, terms: Terms, noisy: float) -> AgreementPosterior:
+    def posterior(self, terms: QuestionTerms, noisy: float) -> AgreementPosterior:
         noise: Noise = "laplace" if terms.noise == "laplace" else "geometric"
         return agreement_posterior(noisy, terms.partitions, terms.epsilon, noise)
 
     def facts(self, _posterior: AgreementPosterior) -> dict[str, float | bool]:
         return {}
 
-    def sentence(self, _terms: Terms, posterior: AgreementPosterior) -> str:
+    def sentence(self, _terms: QuestionTerms, posterior: AgreementPosterior) -> str:
         low, high = posterior.interval(0.9)
         return (
             f"The chance that a part of the confidential file gives an estimate inside the "
@@ -93,9 +93,9 @@ class Agreement(Measure):
     def headline(self, posterior: AgreementPosterior) -> str:
         return f"A part agrees with chance {posterior.median:.2f}"
 
-    def picture(self, _terms: Terms, posterior: AgreementPosterior) -> Picture:
+    def picture(self, _terms: QuestionTerms, posterior: AgreementPosterior) -> PosteriorPicture:
         low, high = posterior.interval(0.9)
-        return Picture(
+        return PosteriorPicture(
             across="chance that a part is inside",
             reach=(0.0, 1.0),
             tolerance=None,
@@ -106,7 +106,7 @@ class Agreement(Measure):
             caption="Where the chance plausibly is, given the noisy answer.",
         )
 
-    def law(self, terms: Terms, offset: Floats, sigma: Floats) -> dict[str, Floats]:
+    def law(self, terms: QuestionTerms, offset: Floats, sigma: Floats) -> dict[str, Floats]:
         """p is a difference of two normal probabilities, S is binomial, and the noisy S is a
         product with the noise's matrix. Exact but for a table of posterior medians (1e-5)."""
         count, epsilon = terms.partitions, terms.epsilon
@@ -136,7 +136,7 @@ class Agreement(Measure):
         }
 
 
-def half_width(terms: Terms) -> float:
+def half_width(terms: QuestionTerms) -> float:
     """Of the interval for a partition: gamma = sqrt(M) where it is adjusted (V §3.3)."""
     gamma = math.sqrt(terms.partitions) if terms.interval == "adjusted" else 1.0
     return gamma * terms.tolerance

@@ -26,7 +26,14 @@ from scipy.special import ndtr
 from understudy.errors import Refused
 from understudy.verify.discrepancy_law import noisy_steps
 from understudy.verify.intervals import check_noise_level, tail_of
-from understudy.verify.measure import Floats, Measure, Picture, Steps, Terms, zero_width
+from understudy.verify.measure import (
+    Floats,
+    Measure,
+    PosteriorPicture,
+    QuestionTerms,
+    Steps,
+    zero_width,
+)
 from understudy.verify.numbers import chance, percent, short
 from understudy.verify.question_fields import NumberBox
 
@@ -74,11 +81,11 @@ class Discrepancy(Measure):
         ),
     ] = 2.0
 
-    def step_range(self, terms: Terms) -> float:
+    def step_range(self, terms: QuestionTerms) -> float:
         """c sqrt(M) se_0: the discrepancy that counts as one (methods §7)."""
         return self.clip * math.sqrt(terms.partitions) * (terms.se or 0.0)
 
-    def refusal(self, terms: Terms) -> str:
+    def refusal(self, terms: QuestionTerms) -> str:
         if message := zero_width(terms):
             return message
         if terms.tolerance <= self.step_range(terms):
@@ -88,10 +95,10 @@ class Discrepancy(Measure):
             "raise `clip`."
         )
 
-    def numbers(self, terms: Terms, estimates: Floats) -> Steps:
+    def numbers(self, terms: QuestionTerms, estimates: Floats) -> Steps:
         return discrepancy_steps(estimates, terms.estimate, self.step_range(terms))
 
-    def posterior(self, terms: Terms, noisy: float) -> DiscrepancyPosterior:
+    def posterior(self, terms: QuestionTerms, noisy: float) -> DiscrepancyPosterior:
         return discrepancy_posterior(
             int(noisy), terms.partitions, terms.epsilon, self.step_range(terms), terms.tolerance
         )
@@ -103,7 +110,7 @@ class Discrepancy(Measure):
             "near_clip": posterior.near_clip,
         }
 
-    def sentence(self, terms: Terms, posterior: DiscrepancyPosterior) -> str:
+    def sentence(self, terms: QuestionTerms, posterior: DiscrepancyPosterior) -> str:
         low, high = posterior.interval(0.9)
         text = (
             f"The confidential estimate differs from the synthetic one by about "
@@ -118,11 +125,11 @@ class Discrepancy(Measure):
     def headline(self, posterior: DiscrepancyPosterior) -> str:
         return f"{percent(posterior.probability_within())} likely within your tolerance"
 
-    def picture(self, terms: Terms, posterior: DiscrepancyPosterior) -> Picture:
+    def picture(self, terms: QuestionTerms, posterior: DiscrepancyPosterior) -> PosteriorPicture:
         low, high = posterior.interval(0.9)
         x, _ = posterior.density(241)
         width = terms.tolerance
-        return Picture(
+        return PosteriorPicture(
             across="confidential minus synthetic estimate",
             reach=(min(float(x[0]), -1.25 * width), max(float(x[-1]), 1.25 * width)),
             tolerance=width,
@@ -134,7 +141,7 @@ class Discrepancy(Measure):
             caption="Where the difference plausibly is, given the noisy answer.",
         )
 
-    def law(self, terms: Terms, offset: Floats, sigma: Floats) -> dict[str, Floats]:
+    def law(self, terms: QuestionTerms, offset: Floats, sigma: Floats) -> dict[str, Floats]:
         return noisy_steps(terms, self.step_range(terms), offset, sigma)
 
 
@@ -256,5 +263,5 @@ def discrepancy_posterior(
     if not (math.isfinite(sampling_se) and sampling_se >= 0):
         raise Refused("The assumed standard error must be a number, 0 or more.")
     if isinstance(noisy_sum, bool) or not float(noisy_sum).is_integer():
-        raise Refused("The noisy sum of grid steps is a whole number.")
+        raise Refused("The noisy sum of grid steps must be a whole number.")
     return DiscrepancyPosterior(int(noisy_sum), partitions, epsilon, bound, tolerance, sampling_se)
