@@ -13,6 +13,7 @@ from typing import Any
 import typer.main
 
 from understudy.cli.main import app
+from understudy.cli.plan import PlanCommand
 from understudy.declarations import Setting, settings_of
 from understudy.release.parts import all_mechanisms, all_models, model_settings
 from understudy.release.recipe_sections import REQUIRED, SECTIONS
@@ -63,6 +64,8 @@ def commands_page() -> str:
     ]
     group: Any = typer.main.get_command(app)
     for name, command in _commands("understudy", group):
+        if isinstance(command, PlanCommand):
+            command.fill_in_help()
         lines += [f"## {name}", "", *_paragraphs(command.help or ""), ""]
         rows = [_parameter(one) for one in command.params if one.name != "help"]
         if rows:

@@ -57,7 +57,7 @@ class Claim:
             raise UnknownName("relation", str(self.relation), RELATIONS)
         _set(self, "conditions", _checked_conditions(self.conditions))
         if not isinstance(self.mechanism, str):
-            raise Refused("The mechanism of a claim is a text.")
+            raise Refused("The mechanism of a claim must be a text.")
         _set(self, "delta", _checked_delta(self.delta))
         if self.kind == "risk":
             if (self.epsilon, self.delta, self.epsilon_replace) != (None, 0.0, None):
@@ -69,24 +69,24 @@ class Claim:
         _set(self, "epsilon_replace", self._checked_replace())
 
     def _checked_replace(self) -> float | None:
-        given = self.epsilon_replace
+        epsilon_replace = self.epsilon_replace
         proved = self.relation == "blank" and self.delta == 0 and self.kind != "local"
         if not proved:
-            if given is not None:
+            if epsilon_replace is not None:
                 raise Refused(
                     "`epsilon_replace` stands beside a formal or asymptotic claim with relation "
                     "`blank` and delta 0; for others state the claim with relation `replace`."
                 )
             return None
         twice = float(_EXACT.multiply(2, _decimal(_number(self.epsilon))))
-        if given is None:
+        if epsilon_replace is None:
             return checked_epsilon(twice)
-        given = checked_epsilon(given)
-        if given > twice:
+        epsilon_replace = checked_epsilon(epsilon_replace)
+        if epsilon_replace > twice:
             raise Refused(
-                "`epsilon_replace` is at most twice epsilon; give a proved figure or none."
+                "`epsilon_replace` must be at most twice epsilon; give a proved figure or none."
             )
-        return given
+        return epsilon_replace
 
     def scaled(self, m: int) -> Claim:
         """The claim of m independent releases by this mechanism: epsilon and delta times m."""
@@ -155,22 +155,22 @@ class Claim:
     @staticmethod
     def from_json(text: str) -> Claim:
         """The claim that `to_json` wrote; unknown, missing or repeated fields are refused."""
-        found = _json_object(text)
-        if found.pop("schema", None) != SCHEMA:
+        values = _json_object(text)
+        if values.pop("schema", None) != SCHEMA:
             raise Refused(
                 f"This is not a claim of schema `{SCHEMA}`; use the version that wrote it."
             )
         known = [field.name for field in fields(Claim)]
-        for name in found:
+        for name in values:
             if name not in known:
                 raise UnknownName("field of a claim", name, known)
-        missing = [name for name in known if name not in found]
+        missing = [name for name in known if name not in values]
         if missing:
-            raise Refused(f"The claim lacks the field `{missing[0]}`; it was not written whole.")
-        if not isinstance(found["conditions"], list):
-            raise Refused("The conditions of a claim are a list of texts.")
-        found["conditions"] = tuple(found["conditions"])
-        return Claim(**found)
+            raise Refused(f"The claim lacks the field `{missing[0]}`; it is not complete.")
+        if not isinstance(values["conditions"], list):
+            raise Refused("The conditions of a claim must be a list of texts.")
+        values["conditions"] = tuple(values["conditions"])
+        return Claim(**values)
 
     def __str__(self) -> str:
         return claim_text(self)
@@ -198,9 +198,9 @@ def _checked_delta(delta: Any) -> float:
 
 def _checked_conditions(conditions: Any) -> tuple[str, ...]:
     if isinstance(conditions, str) or not isinstance(conditions, Sequence):
-        raise Refused("The conditions of a claim are a tuple of sentences, not one text.")
+        raise Refused("The conditions of a claim must be a tuple of sentences, not one text.")
     if not all(isinstance(condition, str) and condition.strip() for condition in conditions):
-        raise Refused("Each condition of a claim is a sentence.")
+        raise Refused("Each condition of a claim must be a sentence.")
     return tuple(conditions)
 
 
@@ -241,12 +241,12 @@ def _json_object(text: str) -> dict[str, Any]:
         return dict(pairs)
 
     def no_constant(name: str) -> Any:
-        raise Refused(f"A claim has no number `{name}`.")
+        raise Refused(f"A claim cannot hold the number `{name}`.")
 
     try:
-        found = json.loads(text, object_pairs_hook=once, parse_constant=no_constant)
+        document = json.loads(text, object_pairs_hook=once, parse_constant=no_constant)
     except json.JSONDecodeError:
         raise Refused("This is not a claim: the text is not JSON.") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise Refused("This is not a claim: a JSON object is expected.")
-    return found
+    return document

@@ -43,7 +43,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from understudy.errors import Refused, UnknownName
 
-OWN = ".py:"  # in the name of something that lies in a file of the user's own
+OWN = ".py:"  # in the name of something in a file of the user's own
 _FACTS = "_facts"  # {name: abstract property} of a kind or family
 
 

@@ -70,7 +70,7 @@ class Synthesis:
     def record_bounds(self) -> NDArray[np.float64]:
         """Each record's largest |contribution| over the draws of the released fit, (n,)."""
         if self.bounds is None:
-            raise Refused("Records have bounds where a posterior or a histogram was released.")
+            raise Refused("Record bounds exist only where a posterior or a histogram was released.")
         return self.bounds.contribution
 
     @property
@@ -102,7 +102,7 @@ class FitSettings:
             (self.diagnostics, "failed diagnostics", get_args(Failed)),
         ):
             if value not in choices:
-                raise UnknownName(f"way with {name}", str(value), choices)
+                raise UnknownName(f"way to treat {name}", str(value), choices)
 
     @property
     def sampler(self) -> Settings:
@@ -163,7 +163,7 @@ def synthesize_for(
     elif isinstance(model, OutcomeModel):
         result = _synthesize_outcome(publication, survey, model, mechanism, datasets, seed, fit)
     else:
-        raise Refused("A model is one of an outcome (OutcomeModel) or of whole rows (RowsModel).")
+        raise Refused("A model must describe an outcome (OutcomeModel) or whole rows (RowsModel).")
     _check_claim(mechanism, result.claim)
     return result
 

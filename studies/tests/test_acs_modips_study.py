@@ -72,37 +72,37 @@ def test_simulated_noise_has_the_law_of_opendps(scale):
     support = np.arange(-edge, edge + 1)
     share = stats.dlaplace(1 / scale).pmf(support)
     share[[0, -1]] = stats.dlaplace(1 / scale).cdf(-edge)
-    found = np.bincount(np.clip(drawn, -edge, edge) + edge, minlength=support.size)
+    observed = np.bincount(np.clip(drawn, -edge, edge) + edge, minlength=support.size)
     keep = share * drawn.size > 5
-    expected = share[keep] / share[keep].sum() * found[keep].sum()
-    assert stats.chisquare(found[keep], expected).pvalue > 1e-6
+    expected = share[keep] / share[keep].sum() * observed[keep].sum()
+    assert stats.chisquare(observed[keep], expected).pvalue > 1e-6
 
 
 def test_bias_is_the_closed_form(summaries):
     """Within Monte Carlo error for the whole (`away`), and for every class of cells by itself."""
     true, cells = np.unique(COUNTS, return_counts=True)
-    for one in summaries:
-        assert abs(one.away) < 4
+    for summary in summaries:
+        assert abs(summary.away) < 4
         expected = np.zeros(true.size)
-        if one.method.name != "ORI":
-            expected = class_bias(true, cells, 0.5, one.method.scale)
-        error = np.sqrt((one.rmse**2 - one.bias**2) / (30 * cells))
-        assert np.abs((one.bias - expected) / error).max() < 5
-        assert one.closed_form == pytest.approx(np.average(np.abs(expected), weights=cells))
+        if summary.method.name != "ORI":
+            expected = class_bias(true, cells, 0.5, summary.method.scale)
+        error = np.sqrt((summary.rmse**2 - summary.bias**2) / (30 * cells))
+        assert np.abs((summary.bias - expected) / error).max() < 5
+        assert summary.closed_form == pytest.approx(np.average(np.abs(expected), weights=cells))
     # the bound is not idle: another prior or another budget would be seen
     ms, private = summaries[1], summaries[3]
-    for one, wrong in ((ms, (0.4, 0.0)), (private, (0.5, private.method.scale / 1.5))):
-        shift = class_bias(true, cells, *wrong) - class_bias(true, cells, 0.5, one.method.scale)
-        error = np.sqrt((one.rmse**2 - one.bias**2) / (30 * cells))
+    for summary, wrong in ((ms, (0.4, 0.0)), (private, (0.5, private.method.scale / 1.5))):
+        shift = class_bias(true, cells, *wrong) - class_bias(true, cells, 0.5, summary.method.scale)
+        error = np.sqrt((summary.rmse**2 - summary.bias**2) / (30 * cells))
         assert np.abs(shift / error).max() > 10
 
 
 def test_modips_approaches_ms(summaries):
     ms = summaries[1]
     for relation in ("add-remove", "replace"):
-        found = [one for one in summaries if one.method.relation == relation]
+        chosen = [summary for summary in summaries if summary.method.relation == relation]
         for what in ("bias", "rmse"):
-            away = [abs(one.mean(what) - ms.mean(what)) for one in found]
+            away = [abs(summary.mean(what) - ms.mean(what)) for summary in chosen]
             assert away[0] > away[1] > away[2]
             assert away[2] < 0.1 * ms.mean(what)
 
@@ -118,7 +118,7 @@ def test_original_tables_are_multinomial(summaries):
 
 def test_replace_doubles_the_scale():
     every = methods(FEW)
-    scales = {(one.relation, one.epsilon): one.scale for one in every}
+    scales = {(method.relation, method.epsilon): method.scale for method in every}
     for epsilon in FEW:
         assert scales["replace", epsilon] == pytest.approx(2 * scales["add-remove", epsilon])
     assert scales["add-remove", 5.0] == pytest.approx(5 / 5.0)
@@ -126,10 +126,10 @@ def test_replace_doubles_the_scale():
 
 
 def test_quantiles_over_cells(summaries):
-    one = summaries[1]
-    per_cell = np.repeat(one.rmse, one.cells.astype(int))
+    summary = summaries[1]
+    per_cell = np.repeat(summary.rmse, summary.cells.astype(int))
     lower = np.quantile(per_cell, [0.1, 0.25, 0.5, 0.75, 0.9], method="inverted_cdf")
-    assert one.quantiles("rmse") == pytest.approx(lower)
+    assert summary.quantiles("rmse") == pytest.approx(lower)
 
 
 def test_a_stopped_run_goes_on_to_the_same_figures(tmp_path):
@@ -137,8 +137,8 @@ def test_a_stopped_run_goes_on_to_the_same_figures(tmp_path):
     whole = run(small, 4, tmp_path / "a.npz", (1.0,))
     run(small, 1, tmp_path / "b.npz", (1.0,))
     again = run(small, 4, tmp_path / "b.npz", (1.0,))
-    for one, other in zip(whole, again, strict=True):
-        assert one.bias.tolist() == other.bias.tolist()
+    for first, other in zip(whole, again, strict=True):
+        assert first.bias.tolist() == other.bias.tolist()
     with pytest.raises(us.Refused, match="at least 1"):
         run(small, 0, tmp_path / "c.npz")
 
@@ -203,18 +203,18 @@ def test_a_killed_run_of_500_goes_on_to_the_same_figures(tmp_path):
     counts = np.repeat([1, 30], [40_000, 2000])
     again = run(counts, done + 2, state, (1.0,))
     whole = run(counts, done + 2, tmp_path / "whole.npz", (1.0,))
-    for one, other in zip(again, whole, strict=True):
-        assert one.bias.tolist() == other.bias.tolist()
-        assert one.coverage.tolist() == other.coverage.tolist()
+    for first, other in zip(again, whole, strict=True):
+        assert first.bias.tolist() == other.bias.tolist()
+        assert first.coverage.tolist() == other.coverage.tolist()
 
 
 @pytest.mark.usefixtures("stand_in_noise")
 def test_the_page_says_what_was_found(tmp_path):
     small = ModipsDesign(20_000, 4000, (1.0, math.e, math.e**2))
-    found = run_study(2, tmp_path, design=small)
+    summaries = run_study(2, tmp_path, design=small)
     page = (tmp_path / "study.html").read_text(encoding="utf-8")
     assert "invented tables" in page
-    assert f"{found[0].empty:.1%}" in page
+    assert f"{summaries[0].empty:.1%}" in page
     assert "sensitivity 1" in page
     # conclusions; each relation's three epsilons with ORI and MS; two-way tables
     assert page.count("<tr>") == 1 + 6 + 2 * 2 * (1 + 2 + 3) + 1 + 3
@@ -222,12 +222,14 @@ def test_the_page_says_what_was_found(tmp_path):
         assert f"<li>{name}. " in page
     for relation in ("add-remove", "replace"):
         assert f"Here, {relation}" in page
-        one = next(x for x in found if x.method.relation == relation)
-        assert f"<td>{one.closed_form:.3f}</td><td>{round(one.away, 1) + 0.0:.1f}</td>" in page
+        summary = next(x for x in summaries if x.method.relation == relation)
+        assert (
+            f"<td>{summary.closed_form:.3f}</td><td>{round(summary.away, 1) + 0.0:.1f}</td>" in page
+        )
     assert "Marginals of order 2" in page
     assert (tmp_path / "figure-3-2.svg").stat().st_size > 1000
     rows = (tmp_path / "study.csv").read_text(encoding="utf-8").splitlines()
-    assert len(rows) == 1 + len(found)
+    assert len(rows) == 1 + len(summaries)
     with pytest.raises(us.Refused, match="another `seed`"):
         run_study(2, tmp_path, seed=2, design=small)
     with pytest.raises(us.Refused, match="another `epsilons`"):

@@ -113,11 +113,11 @@ def test_every_figure_is_there_twice(stopped_and_finished: tuple[Path, list[int]
 class Tags(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
+        self.tags.append((tag, dict(attrs)))
 
 
 @pytest.mark.any_noise
@@ -126,13 +126,13 @@ def test_the_page_is_self_contained_and_described(
 ) -> None:
     out, _ = stopped_and_finished
     text = (out / "study.html").read_text(encoding="utf-8")
-    tags = Tags(text).found
-    images = [given for tag, given in tags if tag == "img"]
+    tags = Tags(text).tags
+    images = [attributes for tag, attributes in tags if tag == "img"]
     assert len(images) >= 15
-    assert all((given["src"] or "").startswith("data:image/svg+xml") for given in images)
-    assert all(len(given["alt"] or "") > 30 for given in images)
+    assert all((attributes["src"] or "").startswith("data:image/svg+xml") for attributes in images)
+    assert all(len(attributes["alt"] or "") > 30 for attributes in images)
     assert not [tag for tag, _ in tags if tag in ("script", "link", "iframe")]
-    files = [given["href"] for tag, given in tags if tag == "a"]
+    files = [attributes["href"] for tag, attributes in tags if tag == "a"]
     assert files
     assert all(href and (out / href).exists() for href in files)
     assert "prefers-color-scheme:dark" in text
@@ -162,8 +162,8 @@ def test_summaries_against_independent_ones() -> None:
     assert truth["mean"] == pytest.approx(0.5 / 3.5)
     for name, share in (("q15", 0.15), ("median", 0.5), ("q90", 0.9)):
         assert truth[name] == pytest.approx(betaincinv(0.5, 3.0, share))
-    found = statistics(np.arange(101.0))
-    assert found == pytest.approx({"mean": 50.0, "median": 50.0, "q15": 15.0, "q90": 90.0})
+    computed = statistics(np.arange(101.0))
+    assert computed == pytest.approx({"mean": 50.0, "median": 50.0, "q15": 15.0, "q90": 90.0})
 
 
 @pytest.mark.slow

@@ -25,21 +25,23 @@ STATISTICS = ["count", "mean(salary)"]
 def test_cell_tables_are_tabulates() -> None:
     surveys = [us.doctorates(300, seed=k) for k in range(3)]
     same = [
-        us.Survey(one.frame().with_columns(surveys[0].frame()["field"]), one.design, one.codebook)
-        for one in surveys
+        us.Survey(
+            survey.frame().with_columns(surveys[0].frame()["field"]), survey.design, survey.codebook
+        )
+        for survey in surveys
     ]
     expected = us.tabulate(
         same, STATISTICS, by=["field", "gender"], margins=True, combine="partial"
     )
-    tables = [CellTable(one.frame()) for one in same]
-    frames = [one.frame() for one in same]
+    tables = [CellTable(survey.frame()) for survey in same]
+    frames = [survey.frame() for survey in same]
     weights = [f["weight"].to_numpy() for f in frames]
     counts = [t.counts(w) for t, w in zip(tables, weights, strict=True)]
     means = [
         t.means(f["salary"].to_numpy(), w) for t, f, w in zip(tables, frames, weights, strict=True)
     ]
     for statistic, parts in (("count", counts), ("mean(salary)", means)):
-        found = combined(parts, 292.0)
+        estimates = combined(parts, 292.0)
         keys = pl.DataFrame({"field": [f for f, _ in CELLS], "gender": [g for _, g in CELLS]})
         rows = keys.join(
             expected.filter(pl.col("statistic") == statistic),
@@ -47,9 +49,9 @@ def test_cell_tables_are_tabulates() -> None:
             how="left",
             maintain_order="left",
         )
-        np.testing.assert_allclose(found.value, rows["estimate"].to_numpy(), rtol=1e-9)
-        np.testing.assert_allclose(found.se, rows["se"].to_numpy(), rtol=1e-7, atol=1e-6)
-        np.testing.assert_allclose(found.lower, rows["lower"].to_numpy(), rtol=1e-6, atol=1e-4)
+        np.testing.assert_allclose(estimates.value, rows["estimate"].to_numpy(), rtol=1e-9)
+        np.testing.assert_allclose(estimates.se, rows["se"].to_numpy(), rtol=1e-7, atol=1e-6)
+        np.testing.assert_allclose(estimates.lower, rows["lower"].to_numpy(), rtol=1e-6, atol=1e-4)
 
 
 def test_known_stratum_sizes_are_tabulates() -> None:
@@ -61,12 +63,12 @@ def test_known_stratum_sizes_are_tabulates() -> None:
     known = us.Survey(frame, survey.design, survey.codebook)
     expected = us.tabulate(known, STATISTICS, by=["field", "gender"], margins=True)
     table, w, y = CellTable(frame), frame["weight"].to_numpy(), frame["salary"].to_numpy()
-    found = {
+    estimates = {
         "count": table.counts(w, "known sizes"),
         STATISTICS[1]: table.means(y, w, "known sizes"),
     }
     keys = pl.DataFrame({"field": [f for f, _ in CELLS], "gender": [g for _, g in CELLS]})
-    for statistic, ours in found.items():
+    for statistic, ours in estimates.items():
         rows = keys.join(
             expected.filter(pl.col("statistic") == statistic),
             on=["field", "gender"],
@@ -75,7 +77,7 @@ def test_known_stratum_sizes_are_tabulates() -> None:
         )
         np.testing.assert_allclose(ours.value, rows["estimate"].to_numpy(), rtol=1e-9)
         np.testing.assert_allclose(np.sqrt(ours.variance), rows["se"], rtol=1e-7, atol=1e-6)
-    count = found["count"]
+    count = estimates["count"]
     assert np.sqrt(count.variance[TOTALS]).max() < 1e-6
     np.testing.assert_allclose(count.value[TOTALS], count.value[INNER].reshape(8, 2).sum(axis=1))
     assert count.variance[INNER].sum() < table.counts(w).variance[INNER].sum()
@@ -130,11 +132,11 @@ def test_synthesized_weights_follow_the_population_model() -> None:
     salary = survey.frame(["salary"])["salary"].to_numpy()
     made = synthesized_weights(model, draw, {"y": salary, "w": np.ones(len(X))}, survey)
     table = np.column_stack([X, np.log(salary)])
-    found = np.linalg.lstsq(table, -np.log(made), rcond=None)[0]
-    spread = (-np.log(made) - table @ found).std()
+    coefficients = np.linalg.lstsq(table, -np.log(made), rcond=None)[0]
+    spread = (-np.log(made) - table @ coefficients).std()
     assert spread == pytest.approx(0.4, rel=0.05)
     errors = spread * np.sqrt(np.diag(np.linalg.inv(table.T @ table)))
-    assert (np.abs(found - np.append(draw["kappa_x"], 0.8)) < 4 * errors).all()
+    assert (np.abs(coefficients - np.append(draw["kappa_x"], 0.8)) < 4 * errors).all()
 
 
 def test_application_is_nearly_non_informative() -> None:
@@ -194,7 +196,7 @@ def test_rmse_with_and_without_the_standard_error() -> None:
 
     rows = [row("Sample", 13.0, 4.0), row("Sample", 10.0, 5.0)]  # 5 and 5
     rows += [row("FBS", 16.0, 8.0), row("FBS", 10.0, 20.0)]  # 10 and 20
-    found = summary(by_cell(pl.DataFrame(rows)))
-    assert found["model"].to_list() == ["Sample", "FBS"]
-    assert found["median_ratio_with_se_16"].to_list() == pytest.approx([1.0, 3.0])
-    assert found["rmse_ratio_16"].to_list() == pytest.approx([1.0, 2.0])
+    table = summary(by_cell(pl.DataFrame(rows)))
+    assert table["model"].to_list() == ["Sample", "FBS"]
+    assert table["median_ratio_with_se_16"].to_list() == pytest.approx([1.0, 3.0])
+    assert table["rmse_ratio_16"].to_list() == pytest.approx([1.0, 2.0])

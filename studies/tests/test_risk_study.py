@@ -105,11 +105,11 @@ def test_intervals_of_counts_have_the_lines_of_the_data() -> None:
     columns = {f"{name} {part}": values for name in ("mean", "median")
                for part, values in limits.items()}  # fmt: skip
     rows = pl.DataFrame({"name": ["Marginal r=15%"] * 3, "replicate": [0, 1, 2], **columns})
-    found = median_intervals(data, rows, ["Marginal r=15%"])
-    assert found["synthesizer"].to_list() == ["Data"] * 2 + ["Marginal r=15%"] * 2
-    for row in found.iter_rows(named=True):
+    intervals = median_intervals(data, rows, ["Marginal r=15%"])
+    assert intervals["synthesizer"].to_list() == ["Data"] * 2 + ["Marginal r=15%"] * 2
+    for row in intervals.iter_rows(named=True):
         assert (row["estimate"], row["lower"], row["upper"]) == (101.0, 2.0, 8.0)
-    axis = interval_figure(found, 2).axes[0]
+    axis = interval_figure(intervals, 2).axes[0]
     flat = {line.get_ydata()[0] for line in axis.lines if line.get_xdata()[0] == 0
             and len(set(line.get_ydata())) == 1}  # fmt: skip
     assert {101.0, 2.0, 8.0} <= flat
@@ -149,8 +149,8 @@ def test_simulated_counts_are_the_two_component_mixture() -> None:
     pmf = sum(w * scipy.stats.nbinom.pmf(grid, phi, phi / (phi + 100)) for w, phi in
               ((0.7, 20), (0.3, 5)))  # fmt: skip
     cdf = np.cumsum(pmf)
-    found = np.searchsorted(np.sort(y), grid, side="right") / len(y)
-    assert np.abs(found - cdf).max() < 2.7 / np.sqrt(len(y))  # Kolmogorov, 1e-6
+    shares = np.searchsorted(np.sort(y), grid, side="right") / len(y)
+    assert np.abs(shares - cdf).max() < 2.7 / np.sqrt(len(y))  # Kolmogorov, 1e-6
 
 
 def test_generated_incomes_have_the_published_shape() -> None:

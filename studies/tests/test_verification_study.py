@@ -64,13 +64,13 @@ def test_both_ways_to_select_find_the_same_units(units: Any) -> None:
         order = rng.permutation(BLOCKS)
         starts = np.empty(BLOCKS)
         starts[order] = np.cumsum(sizes[order]) - sizes[order]
-        given = (units, n / units.size, starts - (ends - sizes), float(rng.uniform()))
-        np.testing.assert_array_equal(by_search(*given), by_pass(*given))
+        arguments = (units, n / units.size, starts - (ends - sizes), float(rng.uniform()))
+        np.testing.assert_array_equal(by_search(*arguments), by_pass(*arguments))
         # The definition, unit by unit: a point start + j falls into the unit's stretch.
         blocks = np.concatenate([np.arange(b * length, (b + 1) * length) for b in order])
-        edge = np.concatenate([[0.0], np.cumsum(units.z[blocks])]) * given[1] - given[3]
+        edge = np.concatenate([[0.0], np.cumsum(units.z[blocks])]) * arguments[1] - arguments[3]
         slow = np.sort(blocks[np.floor(edge[1:]) > np.floor(edge[:-1])])
-        np.testing.assert_array_equal(np.sort(by_pass(*given)), slow)
+        np.testing.assert_array_equal(np.sort(by_pass(*arguments)), slow)
 
 
 def test_pps_chances_are_proportional_to_size(units: Any) -> None:
@@ -100,10 +100,10 @@ def test_simple_and_biased_moments_have_their_distributions(units: Any) -> None:
         ]
     )
     mean, spread = units.x.mean(), units.x.var(ddof=1)
-    for place, n in enumerate((2000, 8000)):
+    for column, n in enumerate((2000, 8000)):
         se = np.sqrt((1 - n / units.n) * spread / n)
-        assert kstest((drawn[:, place, 0] - mean) / se, "norm").pvalue > 1e-3
-        np.testing.assert_allclose(drawn[:, place, 1].mean(), spread, rtol=0.02)
+        assert kstest((drawn[:, column, 0] - mean) / se, "norm").pvalue > 1e-3
+        np.testing.assert_allclose(drawn[:, column, 1].mean(), spread, rtol=0.02)
     # The whole population is one sample only.
     whole = simple_moments(units, [units.n], rng)[0]
     assert whole.mean == pytest.approx(mean, rel=1e-12)
@@ -111,9 +111,9 @@ def test_simple_and_biased_moments_have_their_distributions(units: Any) -> None:
     made = [biased_moments(Moments(3.0, 4.0), 50, rng) for _ in range(2000)]
     slow = [moments(rng.normal(3.0, 2.0, 50)) for _ in range(2000)]
     for name in ("mean", "variance"):
-        one, two = ([getattr(m, name) for m in some] for some in (made, slow))
-        assert mannwhitneyu(one, two).pvalue > 1e-4
-        assert np.std(one) == pytest.approx(np.std(two), rel=0.1)
+        ours, reference = ([getattr(m, name) for m in some] for some in (made, slow))
+        assert mannwhitneyu(ours, reference).pvalue > 1e-4
+        assert np.std(ours) == pytest.approx(np.std(reference), rel=0.1)
 
 
 def test_pairs_hold_the_papers_estimates_unit_by_unit(units: Any) -> None:
@@ -124,9 +124,9 @@ def test_pairs_hold_the_papers_estimates_unit_by_unit(units: Any) -> None:
     weight = {i: float(units.z.sum()) / (n * float(units.z[i])) for i in chosen}
     total = sum(weight[i] * float(units.x[i]) for i in chosen)
     full = {"total": total, "mean": total / sum(weight.values())}
-    found = pairs_of(units, n_k, m, Moments(9.0, 16.0), np.random.default_rng(7), biased=True)
-    assert len(found) == 8
-    for pair in found:
+    pairs = pairs_of(units, n_k, m, Moments(9.0, 16.0), np.random.default_rng(7), biased=True)
+    assert len(pairs) == 8
+    for pair in pairs:
         scale = N if pair.estimand == "total" else 1
         assert pair.full == pytest.approx(full[pair.estimand], rel=1e-12)
         assert len(pair.estimates) == m
@@ -163,16 +163,18 @@ def test_answers_count_and_clip_as_the_definitions_say() -> None:
         for full in (99.0, 102.0, 106.0, 109.0, 90.0)  # 102 and 106 are on the edge
     ]
     design = VerificationDesign(alphas=(1.0, 3.0, 5.0))
-    found = {"answers": answers(pairs, design), "replicate": 0}
-    rows = rows_of([found], "answers", 1.0)
+    result = {"answers": answers(pairs, design), "replicate": 0}
+    rows = rows_of([result], "answers", 1.0)
     assert len(rows) == 5 * 2 * 3
-    for place, row in enumerate(rows.iter_rows(named=True)):
-        pair = pairs[place // 6]
+    for number, row in enumerate(rows.iter_rows(named=True)):
+        pair = pairs[number // 6]
         reach = row["alpha"] * se
         width = reach * {"fixed": 1, "adjusted": 3}[row["interval"]]  # the root of 9 parts
-        assert row["count"] == sum(abs(one - centre) <= width for one in pair.estimates)
+        assert row["count"] == sum(abs(estimate - centre) <= width for estimate in pair.estimates)
         assert row["inside"] == (abs(pair.full - centre) <= reach)
-        steps = [max(-1.0, min(1.0, (one - centre) / (2 * 3 * se))) for one in pair.estimates]
+        steps = [
+            max(-1.0, min(1.0, (estimate - centre) / (2 * 3 * se))) for estimate in pair.estimates
+        ]
         assert row["steps"] == sum(round(1000 * step) for step in steps)
     shares = {row["alpha"]: row["r_full"] for row in summary(rows).iter_rows(named=True)}
     assert shares == {1.0: 0.4, 3.0: 0.6, 5.0: 1.0}
@@ -210,11 +212,11 @@ def test_areas_of_the_normal_setting() -> None:
     scale = 4 / np.sqrt(m)
     near = laplace.cdf(t[:, None], d, scale) - laplace.cdf(-t[:, None], d, scale)
     for row in sharp.iter_rows(named=True):
-        one, two = (
+        inside, outside = (
             near[:, some] @ density[some] / density[some].sum()
             for some in (np.abs(d) <= row["alpha"], np.abs(d) > row["alpha"])
         )
-        exact = float(np.trapezoid(one, two))
+        exact = float(np.trapezoid(inside, outside))
         # The variance of an area is at most A (1 - A) over the smaller number of pairs.
         fewer = many * min(row["inside"], 1 - row["inside"])
         most = np.sqrt(exact * (1 - exact) / fewer)
@@ -257,9 +259,9 @@ def test_areas_of_answers_and_the_conditions_that_they_depend_on() -> None:
 @pytest.mark.parametrize("m", [25, 90])
 def test_medians_are_those_of_the_exact_posterior(m: int) -> None:
     noisy = np.array([-3.2, 0.0, 0.4, 7.7, m / 2, m - 0.1, m + 4.0])
-    found = posterior_medians(noisy, m, 1.0, "laplace")
+    medians = posterior_medians(noisy, m, 1.0, "laplace")
     exact = [us.agreement_posterior(y, m, 1.0, "laplace").median for y in noisy]
-    np.testing.assert_allclose(found, exact, atol=2e-6)
+    np.testing.assert_allclose(medians, exact, atol=2e-6)
     whole = np.arange(m + 1.0)
     exact = [us.agreement_posterior(y, m, 1.0).median for y in whole]
     np.testing.assert_allclose(posterior_medians(whole, m, 1.0, "geometric"), exact, atol=2e-6)
@@ -269,17 +271,17 @@ def test_the_area_under_the_roc() -> None:
     rng = np.random.default_rng(5)
     score = rng.integers(0, 12, 300).astype(float)
     inside = rng.uniform(size=300) < 0.3 + score / 30
-    found = auc(score, inside)
-    assert found is not None
+    area = auc(score, inside)
+    assert area is not None
     expected = mannwhitneyu(score[inside], score[~inside]).statistic
-    assert found == pytest.approx(expected / (inside.sum() * (~inside).sum()))
-    assert found == pytest.approx(np.trapezoid(*roc(score, inside)[::-1]))
+    assert area == pytest.approx(expected / (inside.sum() * (~inside).sum()))
+    assert area == pytest.approx(np.trapezoid(*roc(score, inside)[::-1]))
     assert auc(score, np.full(300, True)) is None
     areas = []
     for _ in range(300):
         some = rng.integers(0, 300, 300)
         areas.append(auc(score[some], inside[some]))
-    assert auc_se(found, inside) == pytest.approx(np.std(areas), rel=0.25)  # type: ignore[arg-type]
+    assert auc_se(area, inside) == pytest.approx(np.std(areas), rel=0.25)  # type: ignore[arg-type]
 
 
 def test_near_zero_is_the_order_of_the_probability_inside() -> None:
@@ -293,9 +295,9 @@ def test_near_zero_is_the_order_of_the_probability_inside() -> None:
 
 
 def test_estimators_beyond_the_paper_are_near_their_targets(units: Any) -> None:
-    found = median_and_slope(units, 200, 10, np.random.default_rng(6))
+    estimates = median_and_slope(units, 200, 10, np.random.default_rng(6))
     truth = {"median": np.median(units.x), "slope": np.polyfit(units.z, units.x, 1)[0]}
-    for name, (centre, se, full, parts) in found.items():
+    for name, (centre, se, full, parts) in estimates.items():
         assert abs(centre - truth[name]) < 5 * se
         assert abs(full - truth[name]) < 15 * se
         assert len(parts) == 10
@@ -331,7 +333,7 @@ def test_a_stopped_study_goes_on(finished: tuple[Path, list[int]]) -> None:
     text = (out / "study.html").read_text(encoding="utf-8")
     assert text.count("<img") == len(FIGURES) + 2
     assert "99,984,562" in text
-    assert "When the discrepancy tells" in text
+    assert "When the discrepancy is informative" in text
     for name in ("auc-normal.csv", "auc-conditions.csv"):
         assert len(pl.read_csv(out / name)) >= 6
     for number in FIGURES:
@@ -344,12 +346,12 @@ def test_a_stopped_study_goes_on(finished: tuple[Path, list[int]]) -> None:
     3 * (1 / (1 + math.exp(-1))) ** 60, "the same noise in 60 answers, be they at an end of 0..M"
 )
 def test_files_are_seeded_and_noise_is_not() -> None:
-    one, two = (replicate(SMALL, 3, 7)["answers"] for _ in range(2))
+    first, second = (replicate(SMALL, 3, 7)["answers"] for _ in range(2))
     for name in ("centre", "full", "distance", "count", "steps"):
-        assert one[name] == two[name]
-    assert len(one["count"]) >= 60
+        assert first[name] == second[name]
+    assert len(first["count"]) >= 60
     for name in ("laplace", "geometric", "discrepancy"):
-        assert one[name] != two[name]
+        assert first[name] != second[name]
 
 
 def test_the_small_study_shows_what_the_paper_shows(finished: tuple[Path, list[int]]) -> None:

@@ -275,7 +275,7 @@ def test_bad_input_is_refused_in_one_sentence(survey: Survey) -> None:
         (lambda: synthesize(frame, MODEL, Censored(6.0)), "must be a Survey"),
         (lambda: synthesize(survey, wages, Censored(6.0)), "from_numpyro"),
         (lambda: synthesize(survey, MODEL, "Censored"), "must be a mechanism"),
-        (lambda: run(survey, Censored(6.0), missing="impute"), "way with missing values"),
+        (lambda: run(survey, Censored(6.0), missing="impute"), "way to treat missing values"),
         (lambda: run(constant, Unweighted()), "`wage` is constant"),
         (lambda: run(survey, ReferenceCensored(1.0, other_levels)), "the same levels"),
         (lambda: run(survey, ReferenceCensored(1.0, no_column)), "does not fit this one"),

@@ -80,11 +80,11 @@ def audit(
     results = []
     for relation in get_args(AuditRelation):
         if mechanism == "perturbed-histogram":
-            found = _audit_histogram(epsilon, relation, trials, mutant)
+            figures = _audit_histogram(epsilon, relation, trials, mutant)
         else:
-            found = _audit_grid(mechanism, epsilon, relation, trials, mutant, rng)
-        verdict = judge(*found)
-        results.append(AuditResult(mechanism, relation, *found, trials, verdict, mutant))
+            figures = _audit_grid(mechanism, epsilon, relation, trials, mutant, rng)
+        verdict = judge(*figures)
+        results.append(AuditResult(mechanism, relation, *figures, trials, verdict, mutant))
     return results
 
 
@@ -101,16 +101,16 @@ def audit_table(results: Sequence[AuditResult]) -> str:
     head = ("mechanism", "relation", "mutant", "claimed", "shown", "exact", "trials", "verdict")
     rows = [head] + [
         (
-            one.mechanism,
-            one.relation,
-            one.mutant or "-",
-            f"{one.claimed:.4g}",
-            f"{one.lower_bound:.4f}",
-            f"{one.exact:.4f}",
-            f"{one.trials:,}",
-            one.verdict,
+            result.mechanism,
+            result.relation,
+            result.mutant or "-",
+            f"{result.claimed:.4g}",
+            f"{result.lower_bound:.4f}",
+            f"{result.exact:.4f}",
+            f"{result.trials:,}",
+            result.verdict,
         )
-        for one in results
+        for result in results
     ]
     widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
     return "\n".join(

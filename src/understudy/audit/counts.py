@@ -92,11 +92,11 @@ def audit_counts(
     shown, exact = 0.0, 0.0
     for first, second in pairs:
         if mechanism == "marginals":
-            found = _marginals(first, second, asked, epsilon, trials, mutant, alpha)
+            losses = _marginals(first, second, asked, epsilon, trials, mutant, alpha)
         else:
             support = mechanism.removeprefix("modips-")
-            found = _modips(first, second, support, asked, epsilon, trials, mutant, alpha)
-        shown, exact = max(shown, found[0]), max(exact, found[1])
+            losses = _modips(first, second, support, asked, epsilon, trials, mutant, alpha)
+        shown, exact = max(shown, losses[0]), max(exact, losses[1])
     claimed = epsilon / 2 if relation == "blank" else epsilon
     verdict = judge(claimed, shown, exact)
     return AuditResult(
@@ -131,7 +131,7 @@ def _modips(
     mechanism = Modips(epsilon, cast(Any, support), relation, delta)
     used = Modips(2 * epsilon, mechanism.support, relation, delta)
     used = used if mutant == "scale-halved" else mechanism
-    tables = [mechanism.cells(RowCounts(Multinomial(["g", "h"]), one)) for one in (first, second)]
+    tables = [mechanism.cells(RowCounts(Multinomial(["g", "h"]), file)) for file in (first, second)]
     # each file's counts over the full domain; -1 where a cell is not in the file's support
     placed = [np.full(4, -1, dtype=np.int64) for _ in tables]
     for table, counts in zip(tables, placed, strict=True):
@@ -171,7 +171,7 @@ def _marginals(
     columns = mechanism.columns(2)
     sensitivity = mechanism.sensitivity(1 if mutant == "one-table" else len(columns), 1)
     spent = 2 * epsilon if mutant == "scale-halved" else epsilon
-    tables = [mechanism.cells(RowCounts(Multinomial(["g", "h"]), one)) for one in (first, second)]
+    tables = [mechanism.cells(RowCounts(Multinomial(["g", "h"]), file)) for file in (first, second)]
     exact = [np.concatenate(marginal_counts(table, columns)) for table in tables]
     differing = np.flatnonzero(exact[0] != exact[1])
     # One draw of noise serves both files, because it is the dear part: the confidence limits of the

@@ -148,11 +148,11 @@ class Neighbours:
         return cast(GridFitter, fitter).log_posterior(terms)
 
     def _released(self, values: Vector) -> Vector:
-        one = self.one_draw(values)
+        log_probabilities = self.one_draw(values)
         draws = 2 if self.mutant == "two-draws" else self.datasets
-        released = one
+        released = log_probabilities
         for _ in range(draws - 1):
-            released = np.add.outer(released, one).ravel()
+            released = np.add.outer(released, log_probabilities).ravel()
         return released
 
     def _fitter(self, values: Vector) -> Fitter:

@@ -62,20 +62,21 @@ def audit(
         raise typer.Exit(2) from None
     typer.echo(audit_table(results))
     failed = []
-    for one in results:
-        leaks = mutant is not None or one.mechanism in LEAKING
-        if one.verdict != ("broken" if leaks else "holds"):
-            failed.append(one)
+    for result in results:
+        leaks = mutant is not None or result.mechanism in LEAKING
+        if result.verdict != ("broken" if leaks else "holds"):
+            failed.append(result)
     if failed:
-        one = failed[0]
+        first = failed[0]
         what = "does not hold up"
         if mutant is not None:
-            what = f"did not catch the mutant {one.mutant}"
-        elif one.mechanism in LEAKING:
+            what = f"did not catch the mutant {first.mutant}"
+        elif first.mechanism in LEAKING:
             what = "did not show its leak"
         typer.echo(
-            f"The audit of {one.mechanism} under `{one.relation}` {what} (verdict: {one.verdict}); "
-            "try more --trials if it is asleep, and do not publish with a broken mechanism.",
+            f"The audit of {first.mechanism} under `{first.relation}` {what} (verdict: "
+            f"{first.verdict}); try more --trials if it is asleep, and do not publish with a "
+            "broken mechanism.",
             err=True,
         )
         raise typer.Exit(2)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 
 import typer
+from typer.core import TyperCommand
 
 from understudy.cli.audit import audit
 from understudy.cli.codebook import codebook
 from understudy.cli.compare import compare
 from understudy.cli.demo import demo
-from understudy.cli.plan import plan
+from understudy.cli.plan import PlanCommand, plan
 from understudy.cli.release import release
 from understudy.cli.risk import risk
 from understudy.cli.serve import serve
@@ -42,7 +43,8 @@ for command in (
     plan,
     verify,
 ):
-    app.command(no_args_is_help=command is not demo)(command)
+    kind = PlanCommand if command is plan else TyperCommand
+    app.command(cls=kind, no_args_is_help=command is not demo)(command)
 app.add_typer(user, name="user")
 app.add_typer(study, name="study")
 

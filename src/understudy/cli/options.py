@@ -21,7 +21,7 @@ def parse_design(text: str) -> Design:
     """
     from understudy.survey.design import Design
 
-    given: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for part in _split(text, ","):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not value.strip('"'):
@@ -31,15 +31,15 @@ def parse_design(text: str) -> Design:
             )
         if key not in KEYS:
             raise UnknownName("key of the design", key, KEYS)
-        if key in given:
+        if key in settings:
             raise Refused(f"The design names `{key}` twice; keep one of them.")
-        given[key] = value
-    replicates = given.pop("replicates", None)
-    nest = given.pop("nest", "false").lower()
+        settings[key] = value
+    replicates = settings.pop("replicates", None)
+    nest = settings.pop("nest", "false").lower()
     if nest not in _YES_NO:
         raise Refused(f"In the design nest must be true or false, not `{nest}`.")
     return Design(
-        **{key: _unquoted(value) for key, value in given.items()},  # type: ignore[arg-type]
+        **{key: _unquoted(value) for key, value in settings.items()},  # type: ignore[arg-type]
         nest=_YES_NO[nest],
         replicates=None if replicates is None else _replicates(replicates),
     )

@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
+
+
+class PlanCommand(TyperCommand):
+    """Help that says what the measures declare; they are loaded when it is shown, not before."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self.fill_in_help()
+        super().format_help(ctx, formatter)
+
+    def fill_in_help(self) -> None:
+        from understudy.verify.catalogue import packaged
+
+        measures = packaged().measures
+        usual, *others = measures
+        facts = {
+            "measures": ", ".join([f"{usual} (the default)", *others]),
+            "partitions": " or ".join(f"{m.partitions} ({n})" for n, m in measures.items()),
+        }
+        for parameter in self.params:
+            text = getattr(parameter, "help", None)
+            if text:
+                parameter.help = text.format(**facts)  # type: ignore[attr-defined]
 
 
 def plan(
     estimate: Annotated[float, typer.Option(help="The synthetic estimate.")],
     se: Annotated[float, typer.Option(help="Its standard error.")],
     epsilon: Annotated[str, typer.Option(help="Epsilon that you would spend.")] = "1",
-    measure: Annotated[str, typer.Option(help="discrepancy or agreement.")] = "discrepancy",
+    measure: Annotated[
+        str, typer.Option(help="{measures}, or one of your own as mine.py:Mine.")
+    ] = "",
     tolerance: Annotated[float, typer.Option(help="How near is near enough.")] = 2.0,
     unit: Annotated[str, typer.Option(help="Of the tolerance: se or percent.")] = "se",
     partitions: Annotated[
-        int | None, typer.Option(help="Parts of the file; 50 (discrepancy) or 25 (agreement).")
+        int | None, typer.Option(help="Parts of the file; by default {partitions}.")
     ] = None,
     figure: Annotated[Path | None, typer.Option(help="Write the figure here (SVG).")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the whole table (csv, parquet).")] = None,
@@ -30,6 +55,7 @@ def plan(
 
     from understudy.cli.show import show_table, write_table
     from understudy.errors import Refused, UnknownName
+    from understudy.verify.catalogue import packaged
     from understudy.verify.planner import plan as make_plan
 
     if unit not in ("se", "percent"):
@@ -40,7 +66,7 @@ def plan(
         estimate,
         se,
         epsilon=epsilon,
-        measure=measure,
+        measure=measure or next(iter(packaged().measures)),
         tolerance=tolerance,
         tolerance_kind=unit,  # type: ignore[arg-type]
         partitions=partitions,

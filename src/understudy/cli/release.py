@@ -17,7 +17,9 @@ def release(
         bool, typer.Option("--dry-run", help="Say what would be done and claimed, and stop.")
     ] = False,
 ) -> None:
-    """Make a release: synthetic files, table, claim, reports. Killed, it goes on when run again.
+    """Make a release: synthetic files, table, claim, reports.
+
+    If it is killed, running it again resumes it.
 
     Example: understudy release release.toml --dry-run
     """
@@ -37,7 +39,7 @@ def release(
     folder = publish(asked, out, say=typer.echo)
     typer.echo(f"\n{open_release(folder).claim}\n")
     typer.echo(
-        f"{folder}/public.zip: what may be published (public.html tells how to use it).\n"
+        f"{folder}/public.zip: what may be published (public.html says how to use it).\n"
         f"{folder}/report.html: for the review board, not for the public.\n"
         f"{folder}/manifest.json: seed, versions and checksums; keep it secret."
     )

@@ -65,7 +65,7 @@ def risk(
 
     chosen = measure_of(measure)
     with Console(stderr=True).status("Computing risks"):
-        found = assess_risk(
+        assessment = assess_risk(
             read_survey(confidential),
             [read_survey(path) for path in synthetic or []],
             known=[names_in(text) for text in known or [""]],
@@ -81,10 +81,10 @@ def risk(
         )
     size = f"{radius:g}" if absolute else f"{100 * radius:g} %"
     close = f"values within {size} of the true {target} are close"
-    _show(found, chosen.title, close, threshold, out)
+    _show(assessment, chosen.title, close, threshold, out)
 
 
-def _show(found: RiskAssessment, title: str, ball: str, threshold: float, out: Path) -> None:
+def _show(assessment: RiskAssessment, title: str, ball: str, threshold: float, out: Path) -> None:
     import polars as pl
 
     from understudy.cli.internal_output import show_internal, write_internal
@@ -95,19 +95,21 @@ def _show(found: RiskAssessment, title: str, ball: str, threshold: float, out: P
 
     panels = {
         f"Known: {named(known)}" if known else "No variable known": files
-        for known, files in found.risks.items()
+        for known, files in assessment.risks.items()
     }
     figures: dict[str, Any] = {"risk": distribution_figure(panels, ball)}
-    tables = {"profile": found.profile, "top10": found.top10}
-    if found.contributions is not None:
-        tables["contributions"] = found.contributions
-    if found.moles is not None:
-        tables["whack_a_mole"] = found.moles.records
-        pair = found.main["Baseline"], found.main["Synthetic"]
-        figures["whack_a_mole"] = whack_a_mole_figure(*pair, found.moles, ("baseline", "synthetic"))
+    tables = {"profile": assessment.profile, "top10": assessment.top10}
+    if assessment.contributions is not None:
+        tables["contributions"] = assessment.contributions
+    if assessment.moles is not None:
+        tables["whack_a_mole"] = assessment.moles.records
+        pair = assessment.main["Baseline"], assessment.main["Synthetic"]
+        figures["whack_a_mole"] = whack_a_mole_figure(
+            *pair, assessment.moles, ("baseline", "synthetic")
+        )
     by_record = {
         f"{release}, known {named(known)}": values
-        for known, files in found.risks.items()
+        for known, files in assessment.risks.items()
         for release, values in files.items()
     }
     tables["records"] = pl.DataFrame(by_record).with_row_index("record")
@@ -115,11 +117,11 @@ def _show(found: RiskAssessment, title: str, ball: str, threshold: float, out: P
 
     show_internal(
         f"{title}; {ball}",
-        found.profile.rename({"share_above": f"above {threshold:g}"}),
+        assessment.profile.rename({"share_above": f"above {threshold:g}"}),
     )
-    show_internal("The ten riskiest confidential records", found.top10)
-    if found.contributions is not None:
-        show_internal("What each known variable adds to the mean risk", found.contributions)
-    for note in found.notes:
+    show_internal("The ten riskiest confidential records", assessment.top10)
+    if assessment.contributions is not None:
+        show_internal("What each known variable adds to the mean risk", assessment.contributions)
+    for note in assessment.notes:
         typer.echo(note)
     typer.echo(f"Written to {out}: {', '.join(path.name for path in written)}")

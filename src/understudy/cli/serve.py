@@ -36,7 +36,7 @@ def serve(
     from understudy.web.run import run_server
 
     if demo == (config is not None):
-        raise Refused("Name a configuration, or say --demo; one of the two.")
+        raise Refused("Name a configuration or use --demo, one of the two.")
     console = Console(stderr=True)
     notice = ""
     if demo:
@@ -58,11 +58,11 @@ def _demonstration(folder: Path | None) -> tuple[Path, str]:
 
     from understudy.demo.server import NOTICE, demonstration
 
-    place = folder or Path(tempfile.mkdtemp(prefix="understudy-demo-")) / "server"
+    files = folder or Path(tempfile.mkdtemp(prefix="understudy-demo-")) / "server"
     with Console(stderr=True).status("Preparing") as status:
-        made = demonstration(place, say=status.update)
+        made = demonstration(files, say=status.update)
     typer.echo(NOTICE)
-    typer.echo(f"Files:       {place}")
+    typer.echo(f"Files:       {files}")
     typer.echo(f"Analyst key: {made.analyst_key}")
     typer.echo(f"Steward key: {made.steward_key}")
     return made.config, NOTICE

@@ -25,7 +25,7 @@ def add(
     role: Annotated[str, typer.Option(help="analyst or steward.")] = "analyst",
     epsilon: Annotated[str, typer.Option(help='A first grant, such as "2.5".')] = "",
 ) -> None:
-    """Add a user and print the key, which is shown this once.
+    """Add a user and print the key, which is shown only once.
 
     Example: understudy user add server.toml ann --epsilon 2.5
     """

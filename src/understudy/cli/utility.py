@@ -42,7 +42,7 @@ def utility(
         raise Refused("Name the columns to compare with --columns a,b.")
     with Console(stderr=True).status("Comparing"):
         ours, theirs = read_survey(confidential), [read_survey(path) for path in synthetic]
-        found = summarise_utility(
+        summary = summarise_utility(
             ours,
             theirs,
             names,
@@ -50,25 +50,25 @@ def utility(
             replicates=replicates,
             classes=classes,
         )
-        numeric = found.distances["column"].to_list()
+        numeric = summary.distances["column"].to_list()
         figures = {}
         if numeric:
             original, made = ours.frame(numeric), [file.frame(numeric) for file in theirs]
             figures["utility"] = utility_figure(
                 {name: present(original[name]) for name in numeric},
                 {name: [present(frame[name]) for frame in made] for name in numeric},
-                found.intervals,
+                summary.intervals,
             )
     scores = pl.DataFrame(
         [
-            {"data_set": number, "pMSE": one.pmse, "ratio": one.ratio, "terms": one.terms}
-            for number, one in enumerate(found.propensity, start=1)
+            {"data_set": number, "pMSE": score.pmse, "ratio": score.ratio, "terms": score.terms}
+            for number, score in enumerate(summary.propensity, start=1)
         ]
     )
-    tables = {"distances": found.distances, "intervals": found.intervals, "pmse": scores}
+    tables = {"distances": summary.distances, "intervals": summary.intervals, "pmse": scores}
     written = write_internal(out, tables, figures)
-    show_internal("Distance of distribution functions (0 is equal)", found.distances)
-    show_internal("Estimates with 95 % bootstrap intervals", found.intervals)
+    show_internal("Distance of distribution functions (0 is equal)", summary.distances)
+    show_internal("Estimates with 95 % bootstrap intervals", summary.intervals)
     show_internal("pMSE; ratio 1 is a correct synthesis", scores)
-    typer.echo(f"Mean pMSE ratio: {found.mean_pmse_ratio:.3g}")
+    typer.echo(f"Mean pMSE ratio: {summary.mean_pmse_ratio:.3g}")
     typer.echo(f"Written to {out}: {', '.join(path.name for path in written)}")

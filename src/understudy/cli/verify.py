@@ -17,7 +17,7 @@ def verify(
     ],
     server: Annotated[str, typer.Option(help="Address of the server.")] = "http://127.0.0.1:8080",
     key: Annotated[
-        str, typer.Option(envvar=KEY_VARIABLE, help="Your key; better given by the variable.")
+        str, typer.Option(envvar=KEY_VARIABLE, help="Your key; better set as the variable.")
     ] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Spend without asking again.")] = False,
     price_only: Annotated[bool, typer.Option("--price", help="Show the price and stop.")] = False,
@@ -56,11 +56,10 @@ def verify(
 
 
 def read_question(path: Path) -> dict[str, Any]:
-    """The question in a file, checked for its form before anything is sent."""
+    """The question in a file; the server, which knows its estimators and measures, checks it."""
     import sys
 
     from understudy.errors import Refused
-    from understudy.verify.catalogue import read_query
 
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
@@ -68,4 +67,13 @@ def read_question(path: Path) -> dict[str, Any]:
         raise Refused(f"There is no question at `{path}`; check the path.") from None
     except (OSError, UnicodeDecodeError):
         raise Refused(f"The question `{path}` cannot be read as text.") from None
-    return read_query(text).model_dump(mode="json")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise Refused(
+            f"The question `{path}` is not a JSON object; write it in braces, such as "
+            '{"dataset": "doctorates", ...}.'
+        )
+    return document

@@ -67,8 +67,8 @@ def demonstration(
     write_codebook(survey.codebook, folder / "codebook.toml")
     say("Making the release (FBS, three synthetic files)")
     names = []
-    for place, synthetic in enumerate(release(survey, datasets, seed, draws), start=1):
-        names.append(f"synthetic-{place}.parquet")
+    for number, synthetic in enumerate(release(survey, datasets, seed, draws), start=1):
+        names.append(f"synthetic-{number}.parquet")
         write_survey(synthetic, folder / names[-1])
     config = folder / "server.toml"
     listed = ", ".join(f'"{name}"' for name in names)

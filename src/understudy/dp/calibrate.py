@@ -15,28 +15,28 @@ from typing import Generic, TypeVar
 
 from understudy.errors import Refused
 
-Fit = TypeVar("Fit")
+FitT = TypeVar("FitT")
 
 SMALLEST, LARGEST = 1e-4, 1e4  # of c: beyond these the weights are all but 0, or all 1
 
 
 @dataclass(frozen=True)
-class Calibrated(Generic[Fit]):
+class Calibrated(Generic[FitT]):
     """The scale that was found, the bound there (never above the target), and its fit."""
 
     scale: float
     bound: float
-    fit: Fit
+    fit: FitT
     fits: int
 
 
 def calibrate(
-    fit_at: Callable[[float, Fit | None, int], tuple[float, Fit]],
+    fit_at: Callable[[float, FitT | None, int], tuple[float, FitT]],
     target: float,
     tolerance: float = 0.02,
     most_fits: int = 10,
     streams: int = 3,
-) -> Calibrated[Fit]:
+) -> Calibrated[FitT]:
     """Bring the bound to within `tolerance` below `target`.
 
     `fit_at(c, previous, stream)` fits at scale c, started from the previous fit, with the random
@@ -45,7 +45,7 @@ def calibrate(
     largest bound found below the target. A stream takes at most `most_fits`.
     """
     aim = log(target * (1 - tolerance / 2))
-    best: Calibrated[Fit] | None = None
+    best: Calibrated[FitT] | None = None
     at, previous, fits = 0.0, None, 0
     for stream in range(streams):
         tried: list[tuple[float, float]] = []  # (log c, log bound)
@@ -63,7 +63,7 @@ def calibrate(
     if best is None:
         raise Refused(
             "No scale of the record weights brings the bound down to its target; ask for a larger "
-            "epsilon, or use `Censored`, which enforces any."
+            "epsilon, or use `Censored`, which enforces any epsilon."
         )
     return replace(best, fits=fits)
 

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Vector = NDArray[np.float64]
-Columns = tuple[int, ...]
+ColumnNumbers = tuple[int, ...]
 
 RAKINGS = 25  # sweeps over one small table; it settles to rounding in far fewer
 
 
-def consistent(noisy: Sequence[ArrayLike], columns: Sequence[Columns]) -> list[Vector]:
+def consistent(noisy: Sequence[ArrayLike], columns: Sequence[ColumnNumbers]) -> list[Vector]:
     """Tables with common totals, equal one-way margins and no negative share.
 
     `noisy[t]` has one axis for each column in `columns[t]`. The margin of a column is the average
@@ -56,13 +56,13 @@ def rake(table: Vector, margins: Sequence[Vector]) -> Vector:
     fitted = table.copy()
     for _ in range(RAKINGS):
         for axis, margin in enumerate(margins):
-            found = fitted.sum(axis=_others(fitted, axis))
-            factor = np.divide(margin, found, out=np.zeros_like(margin), where=found > 0)
+            sums = fitted.sum(axis=_others(fitted, axis))
+            factor = np.divide(margin, sums, out=np.zeros_like(margin), where=sums > 0)
             fitted *= _along(factor, axis, fitted.ndim)
     return fitted
 
 
-def _margin(tables: Sequence[Vector], columns: Sequence[Columns], column: int) -> Vector:
+def _margin(tables: Sequence[Vector], columns: Sequence[ColumnNumbers], column: int) -> Vector:
     total, weights = np.zeros(1), 0.0
     for table, names in zip(tables, columns, strict=True):
         if column in names:

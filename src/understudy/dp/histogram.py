@@ -80,7 +80,7 @@ def bin_count(bins: Bins, n: int) -> int:
         return max(1, int(math.log(n)))
     if isinstance(bins, (int, np.integer)) and not isinstance(bins, bool) and bins >= 1:
         return int(bins)
-    raise Refused("`bins` is 'sqrt', 'log' or a whole number of at least 1.")
+    raise Refused("`bins` must be 'sqrt', 'log' or a whole number of at least 1.")
 
 
 def histogram_counts(values: ArrayLike, edges: Vector) -> Counts:

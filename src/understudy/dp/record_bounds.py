@@ -68,8 +68,8 @@ def record_bounds(
     weights = jnp.asarray(alpha, dtype=jnp.float64)
     block = min(MOST_DRAWS, max(1, BLOCK_NUMBERS // weights.shape[0]), points.shape[0])
     reference = jnp.asarray(reference_loglik, dtype=jnp.float64)
-    found = _maxima(record_loglik, block, points, arrays, weights, reference, jnp.asarray(limit))
-    loglik, before, after = (np.asarray(part) for part in found)
+    maxima = _maxima(record_loglik, block, points, arrays, weights, reference, jnp.asarray(limit))
+    loglik, before, after = (np.asarray(part) for part in maxima)
     return RecordBounds(loglik, before, after, limit, points.shape[0])
 
 

@@ -22,7 +22,7 @@ __public__ = ("distinct_cells", "draw_pool")
 Vector = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Counts = NDArray[np.int64]
-Columns = tuple[int, ...]
+ColumnNumbers = tuple[int, ...]
 
 LARGEST_STEP = 20.0  # of a weight in one fit: a table that says 0 by noise does not erase records
 INDEPENDENT = 0.05  # share of the pool without dependence, so that rare pairs are in it
@@ -36,7 +36,9 @@ class Pool:
     weights: Vector
 
 
-def tree(tables: Sequence[Vector], columns: Sequence[Columns]) -> list[tuple[int, int | None]]:
+def tree(
+    tables: Sequence[Vector], columns: Sequence[ColumnNumbers]
+) -> list[tuple[int, int | None]]:
     """(column, its parent) in an order in which parents come first."""
     places = sorted({column for names in columns for column in names})
     information = {}
@@ -66,7 +68,7 @@ def mutual_information(pair: Vector) -> float:
     return float((pair[used] * np.log(pair[used] / outer[used])).sum())
 
 
-def pair_table(table: Vector, names: Columns, a: int, b: int) -> Vector:
+def pair_table(table: Vector, names: ColumnNumbers, a: int, b: int) -> Vector:
     """The two-way margin of a table, a's levels in rows."""
     rest = tuple(axis for axis, name in enumerate(names) if name not in (a, b))
     pair = np.asarray(table.sum(axis=rest), dtype=np.float64)
@@ -75,7 +77,7 @@ def pair_table(table: Vector, names: Columns, a: int, b: int) -> Vector:
 
 def draw_pool(
     tables: Sequence[Vector],
-    columns: Sequence[Columns],
+    columns: Sequence[ColumnNumbers],
     size: int,
     rng: np.random.Generator,
     independent: float = INDEPENDENT,
@@ -131,7 +133,7 @@ def rake_pool(
     pool: Pool,
     weights: Vector,
     tables: Sequence[Vector],
-    columns: Sequence[Columns],
+    columns: Sequence[ColumnNumbers],
     sweeps: int,
     tolerance: float,
 ) -> tuple[Vector, float]:
@@ -150,9 +152,9 @@ def rake_pool(
         distance = 0.0
         for table, numbers in zip(tables, cells, strict=True):
             target = table.ravel()
-            found = np.bincount(numbers, fitted, minlength=target.size)
-            distance += 0.5 * float(np.abs(found - target).sum())
-            step = np.divide(target, found, out=np.ones_like(target), where=found > 0)
+            shares = np.bincount(numbers, fitted, minlength=target.size)
+            distance += 0.5 * float(np.abs(shares - target).sum())
+            step = np.divide(target, shares, out=np.ones_like(target), where=shares > 0)
             fitted *= np.clip(step, 1 / LARGEST_STEP, LARGEST_STEP)[numbers]
         fitted /= fitted.sum()
         distance /= len(tables)
@@ -170,14 +172,14 @@ def systematic(weights: Vector, size: int, rng: np.random.Generator) -> Counts:
     return np.asarray(np.diff(reached, prepend=0.0), dtype=np.int64)
 
 
-def _cell_numbers(codes: Codes, names: Columns, shape: tuple[int, ...]) -> NDArray[np.uint32]:
+def _cell_numbers(codes: Codes, names: ColumnNumbers, shape: tuple[int, ...]) -> NDArray[np.uint32]:
     numbers = np.zeros(len(codes), dtype=np.uint32)
     for name, levels in zip(names, shape, strict=True):
         numbers = numbers * np.uint32(levels) + codes[:, name].astype(np.uint32)
     return numbers
 
 
-def _one_way(tables: Sequence[Vector], columns: Sequence[Columns], column: int) -> Vector:
+def _one_way(tables: Sequence[Vector], columns: Sequence[ColumnNumbers], column: int) -> Vector:
     for table, names in zip(tables, columns, strict=True):
         if column in names:
             axis = names.index(column)

@@ -79,7 +79,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def _kept_on_disk() -> Iterator[None]:
-    """Let JAX keep what is compiled here, unless the user has chosen a place and rule already."""
+    """Let JAX keep what is compiled here, unless the user has chosen a folder and rule already."""
     own = str(cache_folder() / "programs")
     if _setting("jax_compilation_cache_dir") not in (None, own):
         yield

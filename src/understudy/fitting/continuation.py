@@ -36,23 +36,23 @@ def run_until_good(
     while True:
         positions, divergences = run(times)
         names, numbers = judged(positions)
-        found = diagnose(numbers, divergences, names, times)
-        if not found.failures or not goes_on(found, times, most):
-            return positions, found
+        diagnostics = diagnose(numbers, divergences, names, times)
+        if not diagnostics.failures or not goes_on(diagnostics, times, most):
+            return positions, diagnostics
         times *= 2
 
 
-def goes_on(found: Diagnostics, times: int, most: int = MOST) -> bool:
+def goes_on(diagnostics: Diagnostics, times: int, most: int = MOST) -> bool:
     """Whether a run that failed, `times` as long as asked, is to be made twice as long.
 
     R-hat - 1 falls and ESS grows in proportion to the length, so a miss is narrow where the
     longest run, `most / times` as long, can be expected to pass.
     """
     left = most / times
-    if left < 2 or found.diverged:
+    if left < 2 or diagnostics.diverged:
         return False
     if times < PATIENCE:
         return True
-    attainable = found.draws > LEAST_ESS  # kept draws are worth about their number at most
-    agree = found.largest_rhat - 1.0 < left * (LARGEST_RHAT - 1.0)
-    return attainable and agree and found.least_ess_bulk > LEAST_ESS / left
+    attainable = diagnostics.draws > LEAST_ESS  # kept draws are worth about their number at most
+    agree = diagnostics.largest_rhat - 1.0 < left * (LARGEST_RHAT - 1.0)
+    return attainable and agree and diagnostics.least_ess_bulk > LEAST_ESS / left

@@ -56,19 +56,21 @@ class Diagnostics:
     @property
     def failures(self) -> list[str]:
         """What stands against a release, in words; empty when all is well."""
-        found = []
+        reasons = []
         if self.largest_rhat >= LARGEST_RHAT:
             worst = self.coordinates[int(np.nanargmax(np.nan_to_num(self.rhat, nan=np.inf)))]
-            found.append(f"R-hat of `{worst}` is {self.largest_rhat:.3f}, not below {LARGEST_RHAT}")
+            reasons.append(
+                f"R-hat of `{worst}` is {self.largest_rhat:.3f}, not below {LARGEST_RHAT}"
+            )
         if self.least_ess_bulk <= LEAST_ESS:
             worst = self.coordinates[int(np.argmin(np.nan_to_num(self.ess_bulk)))]
-            found.append(
+            reasons.append(
                 f"bulk ESS of `{worst}` is {self.least_ess_bulk:.0f}, not above {LEAST_ESS:.0f}"
             )
         if self.diverged:
             transitions = self.draws * self.thinning
-            found.append(f"{self.divergences} of {transitions} transitions diverged")
-        return found
+            reasons.append(f"{self.divergences} of {transitions} transitions diverged")
+        return reasons
 
 
 def diagnose(

@@ -101,9 +101,14 @@ class ModelFitter:
         return safe
 
     def fit(self, terms: Terms, stage: str, start: Matrix | None = None) -> Posterior:
-        found = self._exact(terms, stage) or self._sampled(terms, stage, start)
+        chains = self._exact(terms, stage) or self._sampled(terms, stage, start)
         return Posterior(
-            self.density, self.safe_arrays, terms, self.present, found.positions, found.diagnostics
+            self.density,
+            self.safe_arrays,
+            terms,
+            self.present,
+            chains.positions,
+            chains.diagnostics,
         )
 
     def _exact(self, terms: Terms, stage: str) -> Chains | None:
@@ -121,8 +126,8 @@ class ModelFitter:
         iterations = self.settings.chains * (self.settings.warmup + self.settings.per_chain)
         with fit_progress(stage, iterations, self.show_progress) as tick:
             if start is not None and has_gibbs(self.density, terms):
-                given = self.density, self.safe_arrays, terms.alpha, self.settings
-                return sample_by_gibbs(*given, self._key(stage), start, tick)
+                problem = self.density, self.safe_arrays, terms.alpha, self.settings
+                return sample_by_gibbs(*problem, self._key(stage), start, tick)
             inputs = self._inputs(terms, first, start)
             return sample(self.density, inputs, self.settings, self._key(stage), start, tick)
 
@@ -152,13 +157,16 @@ class ModelFitter:
         return inputs
 
     def _own_starts(self, first: dict[str, Any], terms: Terms) -> Matrix:
-        """A place for each chain, found apart: chains from one place agree too easily."""
+        """A point for each chain, found apart: chains that start together agree too easily."""
         others = [
             self.model.start(self.safe_arrays, terms.alpha, chain) or first
             for chain in range(1, self.settings.chains)
         ]
-        places = [self.density.unconstrain(one, self.safe_arrays) for one in (first, *others)]
-        return np.stack([np.asarray(place) for place in places])
+        points = [
+            self.density.unconstrain(parameters, self.safe_arrays)
+            for parameters in (first, *others)
+        ]
+        return np.stack([np.asarray(point) for point in points])
 
     def record_loglik(self, position: Vector) -> Vector:
         return np.asarray(self.density.evaluate_now(jnp.asarray(position), self.safe_arrays)[1])
@@ -166,11 +174,11 @@ class ModelFitter:
     def bounds_over(self, positions: Matrix) -> Vector:
         if positions.shape[1] != self.density.dimension:
             raise Refused(
-                "The weight function belongs to another model: it has another number of parameters."
+                "The weight function belongs to another model: its number of parameters differs."
             )
         ones, zeros = np.ones(self.n), np.zeros(self.n)
-        found = record_bounds(self.density.record_loglik, positions, self.safe_arrays, ones, zeros)
-        return np.where(self.present, found.loglik, np.inf)
+        bounds = record_bounds(self.density.record_loglik, positions, self.safe_arrays, ones, zeros)
+        return np.where(self.present, bounds.loglik, np.inf)
 
     def on(self, survey: Any, purpose: str) -> ModelFitter:
         """The same model on another survey, coded like this one; never on this one itself."""

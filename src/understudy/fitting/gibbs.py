@@ -48,21 +48,21 @@ def sample_by_gibbs(
     model = density.model
     assert isinstance(model, GibbsModel)  # settled by the caller
     data = {name: jnp.asarray(a) for name, a in model.gibbs_data(arrays, alpha).items()}
-    given = {name: jnp.asarray(a) for name, a in arrays.items()}
+    columns = {name: jnp.asarray(a) for name, a in arrays.items()}
     states = [
-        model.gibbs_state(density.constrain(jnp.asarray(point), given))
+        model.gibbs_state(density.constrain(jnp.asarray(point), columns))
         for point in spread_over(start, settings.chains)
     ]
-    program = _program(density, is_weighted(alpha), states[0], data, given)
+    program = _program(density, is_weighted(alpha), states[0], data, columns)
     keys = jax.random.split(key, settings.chains)
     chains = [
-        _Chain(partial(program, data, given), state, own, settings.warmup, tick)
+        _GibbsChain(partial(program, data, columns), state, own, settings.warmup, tick)
         for state, own in zip(states, keys, strict=True)
     ]
-    return run_on(chains, density, settings, given)
+    return run_on(chains, density, settings, columns)
 
 
-class _Chain:
+class _GibbsChain:
     """A chain of Gibbs sweeps; `advance` runs the next `CHUNK` iterations."""
 
     def __init__(
@@ -81,8 +81,8 @@ class _Chain:
     def run_to(self, length: int) -> None:
         while CHUNK * len(self.positions) < length:
             key = jax.random.fold_in(self.key, self.chunks_done)
-            self.state, found = self.advance(key, self.state)
-            position = np.asarray(found)  # waits for the chunk
+            self.state, chunk = self.advance(key, self.state)
+            position = np.asarray(chunk)  # waits for the chunk
             if self.chunks_done >= self.warmup:
                 self.positions.append(position)
             self.chunks_done += 1
@@ -117,8 +117,8 @@ def _program(density: Density, weighted: bool, state: Any, data: Any, arrays: An
             parameters = model.gibbs_parameters(of_rest, state, data)
             return state, density.unconstrain(parameters, arrays)
 
-        found: tuple[Any, Array] = jax.lax.scan(iterate, state, jax.random.split(key, CHUNK))
-        return found
+        visited: tuple[Any, Array] = jax.lax.scan(iterate, state, jax.random.split(key, CHUNK))
+        return visited
 
     shapes = (weighted, *((name, a.shape) for name, a in sorted(data.items())))
     with _BUILDING:

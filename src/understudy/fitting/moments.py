@@ -92,8 +92,8 @@ def sample_exactly(
     def judged(positions: NDArray[np.float64]) -> tuple[list[str], NDArray[np.float64]]:
         return density.coordinates, positions
 
-    positions, found = run_until_good(run, judged, settings.most_thinning)
-    return Chains(positions, replace(found, thinning=THINNING * found.thinning))
+    positions, diagnostics = run_until_good(run, judged, settings.most_thinning)
+    return Chains(positions, replace(diagnostics, thinning=THINNING * diagnostics.thinning))
 
 
 def _is_proper(moments: Moments) -> bool:
@@ -155,8 +155,8 @@ def propose(key: Array, moments: Moments, count: int) -> tuple[Array, Array]:
 def metropolis_places(log_ratio: Array, levels: Array) -> Array:
     """Which proposal the chain is at after each step; `levels` are logs of uniform numbers."""
 
-    def step(at: Array, this: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-        number, ratio, level = this
+    def step(at: Array, proposal: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        number, ratio, level = proposal
         moved = level < ratio - log_ratio[at]
         at = jnp.where(moved, number, at)
         return at, at

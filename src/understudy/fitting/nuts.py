@@ -138,14 +138,16 @@ def sample(
         if target < settings.target_acceptance:
             continue
         chains = [
-            _Chain(program, jnp.asarray(points[c]), key_c, settings.warmup, target, inputs, tick)
+            _NutsChain(
+                program, jnp.asarray(points[c]), key_c, settings.warmup, target, inputs, tick
+            )
             for c, key_c in enumerate(jax.random.split(key_chains, settings.chains))
         ]
-        found = run_on(chains, density, settings, inputs["arrays"])
-        if not found.diagnostics.diverged:
+        drawn = run_on(chains, density, settings, inputs["arrays"])
+        if not drawn.diagnostics.diverged:
             break
-        points = _unscaled(found.positions[:, -1], inputs)
-    return found
+        points = _unscaled(drawn.positions[:, -1], inputs)
+    return drawn
 
 
 class Chain(Protocol):
@@ -175,7 +177,7 @@ def run_on(chains: Sequence[Chain], density: Density, settings: Settings, arrays
         return Chains(*run_until_good(run, judged, settings.most_thinning))
 
 
-class _Chain:
+class _NutsChain:
     """A chain of NUTS."""
 
     def __init__(
@@ -252,9 +254,9 @@ class _Program:
             def density_at(position: Array) -> Array:
                 return log_density(density, position, inputs)
 
-            def iterate(carry: Any, this: Any) -> Any:
+            def iterate(carry: Any, schedule: Any) -> Any:
                 chain, step, metric = carry
-                key, stage, closes = this
+                key, stage, closes = schedule
                 log_size = jnp.where(stage == SAMPLING, step.log_step_size_avg, step.log_step_size)
                 chain, info = kernel(
                     key,

@@ -52,7 +52,7 @@ class Posterior:
     @cached_property
     def bounds(self) -> RecordBounds:
         """Record bounds over these draws; infinite |f_i| where a record is not present."""
-        found = record_bounds(
+        bounds = record_bounds(
             self.density.record_loglik,
             self.positions,
             self.arrays,
@@ -60,8 +60,10 @@ class Posterior:
             self.terms.reference_loglik,
             self.terms.limit,
         )
-        loglik = np.where(self.present, found.loglik, np.inf)
-        return RecordBounds(loglik, found.weighted, found.contribution, found.limit, found.draws)
+        loglik = np.where(self.present, bounds.loglik, np.inf)
+        return RecordBounds(
+            loglik, bounds.weighted, bounds.contribution, bounds.limit, bounds.draws
+        )
 
     def record_loglik(self) -> Iterator[NDArray[np.float64]]:
         """f_i(theta) in blocks of shape (some draws, n), in the order of `positions`."""
@@ -93,11 +95,11 @@ class Posterior:
 
 @kept(constants=1)
 def _constrained(density: Density, positions: Array, arrays: Any) -> dict[str, Array]:
-    found: dict[str, Array] = jax.lax.map(lambda q: density.constrain(q, arrays), positions)
-    return found
+    parameters: dict[str, Array] = jax.lax.map(lambda q: density.constrain(q, arrays), positions)
+    return parameters
 
 
 @kept(constants=1)
 def _loglik(density: Density, positions: Array, arrays: Any) -> Array:
-    found: Array = jax.lax.map(lambda q: density.record_loglik(q, arrays), positions)
-    return found
+    loglik: Array = jax.lax.map(lambda q: density.record_loglik(q, arrays), positions)
+    return loglik

@@ -38,7 +38,7 @@ class User:
 
 
 def add_user(ledger: Ledger, name: str, role: str = "analyst", by: str = "") -> str:
-    """Add a user; the key, which is shown this once and stored nowhere."""
+    """Add a user; the key, which is shown only once and stored nowhere."""
     if not _NAME.fullmatch(name):
         raise Refused("A user name has up to 64 letters, digits, dots, dashes, underscores or @.")
     if role not in get_args(Role):

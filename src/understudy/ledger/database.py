@@ -96,8 +96,8 @@ class SqliteDatabase:
             connection.execute("PRAGMA synchronous=FULL")
         except sqlite3.Error:
             raise Refused(
-                f"The ledger `{self.path.name}` cannot be opened; check the path, the rights, and "
-                "that it is an SQLite file."
+                f"The ledger `{self.path.name}` cannot be opened; check the path, the permissions, "
+                "and that it is an SQLite file."
             ) from None
         return connection
 
@@ -112,8 +112,8 @@ class SqliteDatabase:
         connection = self._connections.get()
 
         def run(sql: str, *values: Any) -> list[tuple[Any, ...]]:
-            found: list[tuple[Any, ...]] = connection.execute(sql, values).fetchall()
-            return found
+            rows: list[tuple[Any, ...]] = connection.execute(sql, values).fetchall()
+            return rows
 
         connection.execute(statement)
         try:
@@ -176,8 +176,8 @@ class PostgresDatabase:
 
         def run(sql: str, *values: Any) -> list[tuple[Any, ...]]:
             cursor = connection.execute(sql.replace("?", "%s"), values or None)
-            found: list[tuple[Any, ...]] = cursor.fetchall() if cursor.description else []
-            return found
+            rows: list[tuple[Any, ...]] = cursor.fetchall() if cursor.description else []
+            return rows
 
         with connection.transaction():
             yield run
@@ -204,9 +204,9 @@ class PostgresDatabase:
         self._connections.close()
 
 
-def open_database(place: str | Path) -> Database:
+def open_database(location: str | Path) -> Database:
     """SQLite for a path (or sqlite:///path), PostgreSQL for a postgresql:// URL."""
-    text = str(place)
+    text = str(location)
     if text.startswith(("postgresql://", "postgres://")):
         return PostgresDatabase(text)
     if text.startswith("sqlite:///"):

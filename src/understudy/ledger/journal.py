@@ -65,8 +65,8 @@ class Budget:
 class Journal:
     """A database and the file of its chain's head."""
 
-    def __init__(self, place: str | Path, head: str | Path | None, clock: Clock | None) -> None:
-        self.database = open_database(place)
+    def __init__(self, location: str | Path, head: str | Path | None, clock: Clock | None) -> None:
+        self.database = open_database(location)
         if isinstance(self.database, SqliteDatabase):
             path = self.database.path
             head = head or path.with_name(path.name + ".head")

@@ -131,7 +131,7 @@ class Ledger:
                 return int(known[0][0])
             if known:
                 raise Refused(
-                    f"The reference `{reference}` is in the ledger with another amount or data "
+                    f"The reference `{reference}` is in the ledger with a different amount or data "
                     "set; choose a new one."
                 )
             self._spend(run, micro, dataset, None)
@@ -188,7 +188,7 @@ class Ledger:
         with self.journal.database.reading() as run:
             rows = run(_ANSWERS + " ORDER BY r.number", user)
         now = self.journal.clock()
-        return [_told(row) for row in rows if row[3] is not None and _due(row) <= now]
+        return [_stored_answer(row) for row in rows if row[3] is not None and _due(row) <= now]
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """All entries in order, for the steward."""
@@ -247,11 +247,11 @@ def _stored(run: Run, now: datetime, user: str, dataset: str, question: str) -> 
                 f"This question is being answered; ask again in {wait:.1f} seconds, for free."
             )
         if row[3] is not None:
-            return _told(row)
+            return _stored_answer(row)
     return None
 
 
-def _told(row: tuple[Any, ...]) -> StoredAnswer:
+def _stored_answer(row: tuple[Any, ...]) -> StoredAnswer:
     number, at, body, answer = row
     question = json.loads(body)["query"]
     return StoredAnswer(number, datetime.fromisoformat(at), question, json.loads(answer))

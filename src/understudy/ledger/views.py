@@ -97,15 +97,17 @@ def dataset_fingerprint(ledger: Ledger, name: str) -> str:
     with ledger.journal.database.reading() as run:
         rows = run("SELECT dataset, body FROM entries WHERE kind = 'dataset' ORDER BY number")
     known = [(str(fingerprint), str(json.loads(body)["name"])) for fingerprint, body in rows]
-    found = sorted({fingerprint for fingerprint, called in known if name in (fingerprint, called)})
-    if not found:
+    matches = sorted(
+        {fingerprint for fingerprint, called in known if name in (fingerprint, called)}
+    )
+    if not matches:
         raise UnknownName("data set", name, [called for _, called in known])
-    if len(found) > 1:
+    if len(matches) > 1:
         raise Refused(
             f"`{name}` has been the name of several files; give a fingerprint instead: "
-            f"{' or '.join(found)}."
+            f"{' or '.join(matches)}."
         )
-    return found[0]
+    return matches[0]
 
 
 def lines(ledger: Ledger, after: int = 0) -> Iterator[Line]:
@@ -121,12 +123,12 @@ def latest(ledger: Ledger, before: int | None = None, count: int = 100) -> list[
     with ledger.journal.database.reading() as run:
         last = int(run("SELECT max(number) FROM entries")[0][0] or 0)
     top = last + 1 if before is None else min(before, last + 1)
-    found = []
+    newest = []
     for line in lines(ledger, max(0, top - 1 - count)):
         if line.number >= top:
             break
-        found.append(line)
-    return found[::-1]
+        newest.append(line)
+    return newest[::-1]
 
 
 def totals(ledger: Ledger) -> list[SpendingTotal]:
@@ -137,11 +139,11 @@ def totals(ledger: Ledger) -> list[SpendingTotal]:
             "SELECT holder, dataset, sum(micro), count(*) FROM entries "
             "WHERE kind IN ('reserve', 'spend') GROUP BY holder, dataset"
         )
-    found = [
+    spending = [
         SpendingTotal(user, names.get(dataset, str(dataset)), show_epsilon(int(micro)), int(count))
         for user, dataset, micro, count in rows
     ]
-    return sorted(found, key=lambda total: (total.user or "", total.dataset))
+    return sorted(spending, key=lambda total: (total.user or "", total.dataset))
 
 
 def accounts(ledger: Ledger) -> list[Account]:

@@ -41,7 +41,7 @@ __public__ = ("laplace_table",)
 Sensitivity = Literal["observed", "declared"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Entry = tuple[str, ...]
+CellLevels = tuple[str, ...]
 
 ALL = "All"
 GRID = 2**16  # steps of the grid that noise is added on, per unit of sensitivity
@@ -80,8 +80,8 @@ class _Values:
 
     def sensitivity(self, factor: Floats, cell: Ints, cells: int) -> float:
         """The largest over the cells; `factor` multiplies the weights (1, or a replicate's)."""
-        found = [self._of_cell(factor[cell == c], cell == c) for c in range(cells)]
-        return max(found)
+        by_cell = [self._of_cell(factor[cell == c], cell == c) for c in range(cells)]
+        return max(by_cell)
 
     def _of_cell(self, factor: Floats, inside: NDArray[np.bool_]) -> float:
         if self.w_bounds is not None:
@@ -124,7 +124,7 @@ def laplace_table(
     if sensitivity not in get_args(Sensitivity):
         raise UnknownName("kind of sensitivity", str(sensitivity), get_args(Sensitivity))
     if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 2:
-        raise Refused("`replicates` is a whole number of at least 2.")
+        raise Refused("`replicates` must be a whole number of at least 2.")
     names = _by_names(survey, by)
     values = _values(survey, statistics, sensitivity)
     stage = first_stage(survey.frame(), survey.design)
@@ -135,28 +135,30 @@ def laplace_table(
     parts = 2 * len(tables) * len(values)
     budget = _share(epsilon, parts), _share(epsilon, parts * replicates)
     rows = []
-    for one in values:
+    for statistic in values:
         for entries, cell in tables:
-            noisy = _noisy_cells(one, cell, len(entries), factors, *budget)
-            rows += [(e, one.text, *numbers) for e, numbers in zip(entries, noisy, strict=True)]
+            noisy = _noisy_cells(statistic, cell, len(entries), factors, *budget)
+            rows += [
+                (e, statistic.text, *numbers) for e, numbers in zip(entries, noisy, strict=True)
+            ]
     if consistent:
-        rows = _made_consistent(rows, [one.text for one in values])
+        rows = _made_consistent(rows, [statistic.text for statistic in values])
     return LaplaceTable(_frame(rows, names), _claim(epsilon, sensitivity, survey, replicates))
 
 
 def _noisy_cells(
-    one: _Values, cell: Ints, cells: int, factors: Floats, epsilon: float, of_replicate: float
+    values: _Values, cell: Ints, cells: int, factors: Floats, epsilon: float, of_replicate: float
 ) -> list[tuple[float, float, float, float]]:
     """(estimate, se, noise sd, replicate se) of each cell of one table."""
-    width = one.sensitivity(np.ones(len(cell)), cell, cells)
-    estimate, noise_sd = _noisy(one.estimate(one.w, cell, cells), width, epsilon)
+    width = values.sensitivity(np.ones(len(cell)), cell, cells)
+    estimate, noise_sd = _noisy(values.estimate(values.w, cell, cells), width, epsilon)
     squares, used, excess = np.zeros(cells), np.zeros(cells), np.zeros(cells)
     for r in range(factors.shape[1]):
         factor = factors[:, r]
         there = np.bincount(cell, factor, cells) > 0  # public: it depends on the half-sample only
         # T uses the point estimate's sensitivity; a declared one must cover the doubled weights
-        own = one.sensitivity(factor, cell, cells) if one.w_bounds is not None else width
-        exact = np.where(there, one.estimate(factor * one.w, cell, cells), 0.0)
+        own = values.sensitivity(factor, cell, cells) if values.w_bounds is not None else width
+        exact = np.where(there, values.estimate(factor * values.w, cell, cells), 0.0)
         noisy, sd = _noisy(exact, own, of_replicate)
         squares += np.where(there, (noisy - estimate) ** 2, 0.0)
         excess += np.where(there, sd**2, 0.0)
@@ -211,7 +213,7 @@ def _by_names(survey: Survey, by: str | Sequence[str]) -> list[str]:
     return names
 
 
-def _tables(survey: Survey, names: list[str]) -> list[tuple[list[Entry], Ints]]:
+def _tables(survey: Survey, names: list[str]) -> list[tuple[list[CellLevels], Ints]]:
     """For each subset of the by-variables: its entries, and the entry's number of each record."""
     frame = survey.frame(names).select(pl.all().cast(pl.String))
     tables = []
@@ -236,17 +238,19 @@ def _values(
     if weight is None:
         raise Refused("A Laplace table needs the design weight; name it in the Design.")
     parsed = parse_statistics(statistics, survey.columns)
-    return [_value(survey, weight, one, sensitivity == "declared") for one in parsed]
+    return [_value(survey, weight, statistic, sensitivity == "declared") for statistic in parsed]
 
 
-def _value(survey: Survey, weight: str, one: Statistic, declared: bool) -> _Values:
-    if not isinstance(one, (Count, Mean)):
-        raise Refused(f"Laplace tables hold counts and means; `{one.text}` is neither (T §2.4).")
+def _value(survey: Survey, weight: str, statistic: Statistic, declared: bool) -> _Values:
+    if not isinstance(statistic, (Count, Mean)):
+        raise Refused(
+            f"Laplace tables hold counts and means; `{statistic.text}` is neither (T §2.4)."
+        )
     w, w_bounds = _column(survey, weight, declared)
-    if isinstance(one, Count):
-        return _Values(one.text, w, None, w_bounds, None)
-    y, y_bounds = _column(survey, one.x, declared)
-    return _Values(one.text, w, y, w_bounds, y_bounds)
+    if isinstance(statistic, Count):
+        return _Values(statistic.text, w, None, w_bounds, None)
+    y, y_bounds = _column(survey, statistic.x, declared)
+    return _Values(statistic.text, w, y, w_bounds, y_bounds)
 
 
 def _column(survey: Survey, name: str, declared: bool) -> tuple[Floats, tuple[float, float] | None]:
@@ -265,10 +269,10 @@ def _column(survey: Survey, name: str, declared: bool) -> tuple[Floats, tuple[fl
     return np.clip(numbers, *column.bounds), column.bounds
 
 
-Row = tuple[Entry, str, float, float, float, float]
+NoisyRow = tuple[CellLevels, str, float, float, float, float]
 
 
-def _made_consistent(rows: list[Row], texts: list[str]) -> list[Row]:
+def _made_consistent(rows: list[NoisyRow], texts: list[str]) -> list[NoisyRow]:
     """Margins add up and counts are not negative; se's noise part becomes what is left of it."""
     counts = [row for row in rows if row[1] == "count"]
     if not counts or any(row[4] == 0 for row in rows):
@@ -278,23 +282,23 @@ def _made_consistent(rows: list[Row], texts: list[str]) -> list[Row]:
     inside = membership([row[0] for row in counts], ALL)
     innermost = np.array([ALL not in row[0] for row in counts])
     values, variances = _columns(counts)
-    found = consistent_counts(values, variances, inside)
-    made = _updated(counts, found.value, found.noise_variance)
+    agreed = consistent_counts(values, variances, inside)
+    made = _updated(counts, agreed.value, agreed.noise_variance)
     for text in texts:
         if text == "count":
             continue
         means = [row for row in rows if row[1] == text]
         values, variances = _columns(means)
-        fitted = consistent_means(values, variances, inside, found.value[innermost])
+        fitted = consistent_means(values, variances, inside, agreed.value[innermost])
         made += _updated(means, fitted.value, fitted.noise_variance)
     return made
 
 
-def _columns(rows: list[Row]) -> tuple[Floats, Floats]:
+def _columns(rows: list[NoisyRow]) -> tuple[Floats, Floats]:
     return np.array([row[2] for row in rows]), np.array([row[4] for row in rows]) ** 2
 
 
-def _updated(rows: list[Row], values: Floats, noise: Floats) -> list[Row]:
+def _updated(rows: list[NoisyRow], values: Floats, noise: Floats) -> list[NoisyRow]:
     new = []
     for (entry, text, _, se, sd, spread), value, left in zip(rows, values, noise, strict=True):
         sampling = max(se**2 - sd**2, 0.0)
@@ -311,7 +315,7 @@ def _updated(rows: list[Row], values: Floats, noise: Floats) -> list[Row]:
     return new
 
 
-def _frame(rows: list[Row], names: list[str]) -> pl.DataFrame:
+def _frame(rows: list[NoisyRow], names: list[str]) -> pl.DataFrame:
     keys = {name: [row[0][k] for row in rows] for k, name in enumerate(names)}
     numbers = ("estimate", "se", "noise_sd", "replicate_se")
     return pl.DataFrame(

@@ -39,7 +39,7 @@ from understudy.tables.cross_table import CrossTable
 __public__ = ("marginal_counts", "marginal_tables")
 
 Vector = NDArray[np.float64]
-Columns = tuple[int, ...]
+ColumnNumbers = tuple[int, ...]
 
 SMALLEST_POOL, LARGEST_POOL = 200_000, 2_000_000
 SWEEPS = 40
@@ -66,10 +66,10 @@ class Marginals(Mechanism):
         checked_epsilon(self.epsilon)
         checked_relation(self.relation)
         if isinstance(self.order, bool) or self.order not in (1, 2, 3):
-            raise Refused("`order` is the number of columns in each noisy table: 1, 2 or 3.")
+            raise Refused("`order`, the number of columns in each noisy table, must be 1, 2 or 3.")
 
-    def columns(self, count: int) -> list[Columns]:
-        """The columns of each table, by their places."""
+    def columns(self, count: int) -> list[ColumnNumbers]:
+        """The columns of each table, by their positions."""
         return list(combinations(range(count), min(self.order, count)))
 
     def sensitivity(self, tables: int, datasets: int) -> int:
@@ -102,7 +102,7 @@ class Marginals(Mechanism):
 
 
 def noisy_tables(
-    table: CrossTable, mechanism: Marginals, columns: Sequence[Columns], datasets: int
+    table: CrossTable, mechanism: Marginals, columns: Sequence[ColumnNumbers], datasets: int
 ) -> list[Vector]:
     """One data set's tables with noise at epsilon/m: all that touches the records."""
     sizes = table.categories.sizes
@@ -110,22 +110,22 @@ def noisy_tables(
     exact = marginal_counts(table, columns)
     sensitivity = mechanism.sensitivity(len(columns), datasets)
     noisy = integer_laplace(np.concatenate(exact), sensitivity, mechanism.epsilon)
-    cuts = np.cumsum([one.size for one in exact])[:-1]
+    cuts = np.cumsum([counts.size for counts in exact])[:-1]
     return [
-        one.reshape(shape).astype(np.float64)
-        for one, shape in zip(np.split(noisy, cuts), shapes, strict=True)
+        counts.reshape(shape).astype(np.float64)
+        for counts, shape in zip(np.split(noisy, cuts), shapes, strict=True)
     ]
 
 
-def marginal_counts(table: CrossTable, columns: Sequence[Columns]) -> list[NDArray[np.int64]]:
+def marginal_counts(table: CrossTable, columns: Sequence[ColumnNumbers]) -> list[NDArray[np.int64]]:
     """The exact tables, flattened, the last column fastest."""
     sizes = table.categories.sizes
     counted = []
     for names in columns:
         shape = tuple(sizes[column] for column in names)
         cells = np.ravel_multi_index(tuple(table.codes[:, name] for name in names), shape)
-        found = np.bincount(cells, table.counts, minlength=math.prod(shape))
-        counted.append(np.rint(found).astype(np.int64))  # whole numbers below 2^53 are exact
+        sums = np.bincount(cells, table.counts, minlength=math.prod(shape))
+        counted.append(np.rint(sums).astype(np.int64))  # whole numbers below 2^53 are exact
     return counted
 
 
@@ -164,7 +164,7 @@ def marginal_tables(
 def _pool(
     table: CrossTable,
     fitted: Sequence[Vector],
-    columns: Sequence[Columns],
+    columns: Sequence[ColumnNumbers],
     size: int,
     rng: np.random.Generator,
     possible: Callable[[CrossTable], NDArray[np.bool_]],
@@ -177,12 +177,12 @@ def _pool(
     return Pool(drawn.codes[allowed], weights / weights.sum())
 
 
-def _tolerance(columns: Sequence[Columns], size: int) -> float:
+def _tolerance(columns: Sequence[ColumnNumbers], size: int) -> float:
     """A fit closer than a tenth of a record per thousand is lost in the rounding to records."""
     return max(1e-4, len(columns) / (10.0 * size)) if size > 1000 else 1e-3
 
 
-def _refuse_cells(table: CrossTable, columns: Sequence[Columns]) -> None:
+def _refuse_cells(table: CrossTable, columns: Sequence[ColumnNumbers]) -> None:
     sizes = table.categories.sizes
     cells = sum(math.prod(sizes[column] for column in names) for names in columns)
     if cells > MOST_CELLS:
@@ -195,7 +195,7 @@ def _refuse_cells(table: CrossTable, columns: Sequence[Columns]) -> None:
 
 
 def _warn_useless(
-    table: CrossTable, mechanism: Marginals, columns: Sequence[Columns], datasets: int
+    table: CrossTable, mechanism: Marginals, columns: Sequence[ColumnNumbers], datasets: int
 ) -> None:
     """Expected total variation of one noisy table: cells * scale / (2N), on average."""
     scale = exact_scale(mechanism.sensitivity(len(columns), datasets), mechanism.epsilon)
@@ -205,9 +205,9 @@ def _warn_useless(
     if error > USELESS:
         warnings.warn(
             f"At epsilon {mechanism.epsilon:g} for {datasets} data sets the noise alone moves a "
-            f"table by an expected total variation of {min(error, 1):.2g}; epsilon "
+            f"table by an expected total variation of {min(error, 1):.2g}; ask for epsilon "
             f"{mechanism.epsilon * error / USELESS:.3g}, fewer columns or data sets, or a lower "
-            "order would say more.",
+            "order.",
             UserWarning,
             stacklevel=4,
         )

@@ -7,7 +7,7 @@ when a record is added or removed and 2 when it is replaced. m data sets share e
 What differs is which cells get noise, the `support`:
 
 - "observed": the occupied ones (the report's assumption 3). Which cells are occupied is then
-  seen as it is, so the figure is no guarantee unless that is public.
+  seen as it is, so the figure is not a guarantee unless that is public.
 - "public": all cells that the codebook allows.
 - "threshold": the occupied ones, and those that stay below a threshold are dropped: (epsilon,
   delta).
@@ -168,8 +168,8 @@ class Modips(Mechanism):
             warnings.warn(
                 f"At epsilon {self.epsilon:g} for {datasets} data sets the noise has an expected "
                 f"error of about {scale:.3g} per cell, and the mean cell holds {mean:.3g} "
-                f"records; epsilon {needed:.3g}, fewer columns or data sets, or Marginals would "
-                "say more.",
+                f"records; ask for epsilon {needed:.3g}, or fewer columns or data sets, or use "
+                "Marginals.",
                 UserWarning,
                 stacklevel=4,
             )

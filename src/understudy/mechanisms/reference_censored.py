@@ -70,9 +70,9 @@ class ReferenceCensored(Mechanism):
         if self.reference is None or (
             isinstance(self.reference, str) and self.reference != "two-stage"
         ):
-            raise Refused("`reference` is a survey with the same columns, or 'two-stage'.")
+            raise Refused("`reference` must be a survey with the same columns, or 'two-stage'.")
         if self.scale != "auto" and not (_is_positive(self.scale) and float(self.scale) <= 1):
-            raise Refused("`scale` is 'auto' or a number above 0 and at most 1.")
+            raise Refused("`scale` must be 'auto' or a number above 0 and at most 1.")
         if self.prior_scale is not None and not _is_positive(self.prior_scale):
             raise Refused("`prior_scale` must be a finite number above 0.")
 

@@ -93,10 +93,12 @@ class Weighted(Mechanism):
             fitted = fitter.fit(plain_terms(fitter, alpha_at(scale)), stage, start)
             return fitted.bounds.overall, fitted
 
-        found = calibrate(fit_at, target, tolerance=min(0.02, ABSOLUTE_TOLERANCE / target))
-        terms = plain_terms(fitter, alpha_at(found.scale))
-        fixed = weights_from(first, found.scale * self.c1, self.c2)
-        return Prepared(terms, fitted=found.fit, weights=fixed if self.map == "linear" else None)
+        calibrated = calibrate(fit_at, target, tolerance=min(0.02, ABSOLUTE_TOLERANCE / target))
+        terms = plain_terms(fitter, alpha_at(calibrated.scale))
+        fixed = weights_from(first, calibrated.scale * self.c1, self.c2)
+        return Prepared(
+            terms, fitted=calibrated.fit, weights=fixed if self.map == "linear" else None
+        )
 
     def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
         epsilon = 2 * datasets * fitted.bounds.overall

@@ -20,13 +20,13 @@ def balanced_normals(key: Array, cell: Array, columns: int) -> Array:
     n = cell.shape[0]
     size = jax.ops.segment_sum(jnp.ones(n), cell, num_segments=n)[cell]
 
-    def one(key: Array) -> Array:
-        of_order, of_place = jax.random.split(key)
+    def deviates(key: Array) -> Array:
+        of_order, of_offset = jax.random.split(key)
         order = jnp.lexsort((jax.random.uniform(of_order, (n,)), cell))
         sorted_cell = cell[order]
         first = jnp.searchsorted(sorted_cell, sorted_cell, side="left")
         rank = jnp.zeros(n).at[order].set(jnp.arange(n) - first)
-        place = jax.random.uniform(of_place, (n,), minval=1e-12, maxval=1.0)
-        return ndtri((rank + place) / size)
+        offset = jax.random.uniform(of_offset, (n,), minval=1e-12, maxval=1.0)
+        return ndtri((rank + offset) / size)
 
-    return jnp.stack([one(k) for k in jax.random.split(key, columns)], axis=1)
+    return jnp.stack([deviates(k) for k in jax.random.split(key, columns)], axis=1)

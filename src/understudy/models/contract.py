@@ -190,7 +190,7 @@ class OutcomeModel(Model, abstract=True):
 
     @property
     def takes_record_count(self) -> bool:
-        """Whether the function has a parameter `n` that is no column: the number of records."""
+        """Whether the function has a parameter `n` that is not a column: the number of records."""
         return "n" in inspect.signature(self.function).parameters
 
 
@@ -251,12 +251,12 @@ def formula_columns(formula: str | None) -> tuple[str, ...]:
 
 
 def levels_of(survey: Survey, name: str) -> tuple[Value, ...]:
-    """The levels of a column that is no number, in the codebook's order."""
+    """The levels of a column that is not numeric, in the codebook's order."""
     levels = survey.codebook[name].levels if name in survey.codebook else None
     if not levels:
         raise Refused(
             f"Column `{name}` is not numeric; declare its levels in the codebook, and the model "
-            "gets each value's place among them."
+            "gets each value's position among them."
         )
     return levels
 
@@ -272,7 +272,7 @@ def column_array(values: pl.Series, like: Survey) -> NDArray[Any]:
     if values.dtype.is_integer() or values.dtype == pl.Boolean:
         return values.cast(pl.Int64).to_numpy()
     levels = levels_of(like, values.name)
-    code = {str(level): place for place, level in enumerate(levels)}
+    code = {str(level): number for number, level in enumerate(levels)}
     codes = values.cast(pl.String).replace_strict(code, default=None, return_dtype=pl.Int64)
     if codes.null_count():
         raise Refused(

@@ -75,12 +75,12 @@ class Density:
 
     def unconstrain(self, parameters: Mapping[str, Any], arrays: Mapping[str, Any]) -> Array:
         """The position of these parameters; the inverse of `constrain`."""
-        given = {name: jnp.asarray(parameters[name]) for name in self.shapes}
+        values = {name: jnp.asarray(parameters[name]) for name in self.shapes}
         seeded = handlers.seed(self.model.function, jax.random.key(0))
-        trace = handlers.trace(handlers.substitute(seeded, data=given)).get_trace(
+        trace = handlers.trace(handlers.substitute(seeded, data=values)).get_trace(
             **self._arguments(arrays)
         )
-        free = [biject_to(trace[name]["fn"].support).inv(given[name]) for name in self.shapes]
+        free = [biject_to(trace[name]["fn"].support).inv(values[name]) for name in self.shapes]
         return jnp.concatenate([jnp.ravel(part) for part in free])
 
     def free_scale(self, by_site: Mapping[str, Any]) -> NDArray[np.float64]:
@@ -92,11 +92,11 @@ class Density:
         self, positions: NDArray[np.float64], arrays: Mapping[str, Any]
     ) -> tuple[list[str], NDArray[np.float64]]:
         """What chains are judged on: names, and numbers (chains, draws, names)."""
-        found = _predicted(self, positions.reshape(-1, self.dimension), dict(arrays))
-        if found is None:
+        quantities = _predicted(self, positions.reshape(-1, self.dimension), dict(arrays))
+        if quantities is None:
             return self.coordinates, positions
-        values = np.stack([np.asarray(value) for value in found.values()], axis=-1)
-        return list(found), values.reshape(positions.shape[:2] + values.shape[1:])
+        values = np.stack([np.asarray(value) for value in quantities.values()], axis=-1)
+        return list(quantities), values.reshape(positions.shape[:2] + values.shape[1:])
 
     def generate(self, key: Array, position: Array, arrays: Mapping[str, Any]) -> dict[str, Array]:
         """New sensitive arrays for all records, from one parameter draw."""
@@ -107,18 +107,18 @@ class Density:
         return {name: jnp.asarray(trace[name]["value"]) for name in self.model.targets}
 
     def _arguments(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        given = {name: arrays.get(name) for name in self.model.targets}
+        targets = {name: arrays.get(name) for name in self.model.targets}
         count = {"n": self.n} if self.model.takes_record_count else {}
-        return {**count, **arrays, **given}
+        return {**count, **arrays, **targets}
 
     def _latent_shapes(self, arrays: Arrays) -> dict[str, tuple[int, ...]]:
         """Trace the function once, abstractly, and refuse what cannot become a synthesizer."""
         shapes: dict[str, tuple[int, ...]] = {}
 
-        def run(given: dict[str, Any]) -> None:
+        def run(columns: dict[str, Any]) -> None:
             seeded = handlers.seed(self.model.function, jax.random.key(0))
             proper = handlers.substitute(seeded, substitute_fn=_refuse_improper)
-            trace = handlers.trace(proper).get_trace(**self._arguments(given))
+            trace = handlers.trace(proper).get_trace(**self._arguments(columns))
             _refuse_trace(trace, self.n)
             for name, site in trace.items():
                 if site["type"] == "sample" and not site["is_observed"]:
@@ -147,7 +147,7 @@ class Density:
         jacobians: list[Array] = []
         values = self._split(position)
 
-        def place(site: Site) -> Any:
+        def constrained(site: Site) -> Any:
             if site["type"] != "sample" or site["is_observed"] or site["name"] not in values:
                 return None
             transform = biject_to(site["fn"].support)
@@ -157,7 +157,7 @@ class Density:
             return value
 
         seeded = handlers.seed(self.model.function, jax.random.key(0))
-        placed = handlers.substitute(seeded, substitute_fn=place)
+        placed = handlers.substitute(seeded, substitute_fn=constrained)
         trace = handlers.trace(placed).get_trace(**self._arguments(arrays))
         return sum(jacobians, start=0.0), trace
 
@@ -169,8 +169,8 @@ class Density:
         return values
 
     def _refuse_generation(self, arrays: Arrays) -> None:
-        def run(given: dict[str, Any]) -> dict[str, Array]:
-            return self.generate(jax.random.key(0), jnp.zeros(self.dimension), given)
+        def run(columns: dict[str, Any]) -> dict[str, Array]:
+            return self.generate(jax.random.key(0), jnp.zeros(self.dimension), columns)
 
         try:
             generated = jax.eval_shape(run, dict(arrays))
@@ -297,12 +297,12 @@ def _refuse_mixing(density: Density, arrays: Arrays) -> None:
     low, high = int(np.argmin(first)), int(np.argmax(first))
     position = jax.random.uniform(jax.random.key(1), (density.dimension,), minval=-1.0, maxval=1.0)
     log_prior, loglik = map(np.asarray, density.evaluate_now(position, arrays))
-    for there, here in ((low, high), (high, low)):
+    for row, other_row in ((low, high), (high, low)):
         changed = dict(arrays)
         for name in names:
-            changed[name] = _with_row(arrays[name], there, arrays[name][here])
+            changed[name] = _with_row(arrays[name], row, arrays[name][other_row])
         new_prior, new_loglik = map(np.asarray, density.evaluate_now(position, changed))
-        others = np.arange(density.n) != there
+        others = np.arange(density.n) != row
         moved = not _same(loglik[others], new_loglik[others])
         if moved or not _same(log_prior, new_prior):
             what = "another record's log-likelihood" if moved else "the prior"
@@ -329,5 +329,5 @@ def _predicted(density: Density, positions: Array, arrays: Any) -> dict[str, Arr
     def at(position: Array) -> dict[str, Array] | None:
         return density.model.predictive(density.constrain(position, arrays), arrays)
 
-    found: dict[str, Array] | None = jax.lax.map(at, positions)
-    return found
+    quantities: dict[str, Array] | None = jax.lax.map(at, positions)
+    return quantities

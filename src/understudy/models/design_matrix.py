@@ -73,7 +73,9 @@ def _standard(matrix: Matrix) -> tuple[Matrix, Matrix]:
 
 def _formula(predictors: str) -> tuple[Any, list[str]]:
     if not isinstance(predictors, str) or not predictors.strip() or "~" in predictors:
-        raise Refused('`predictors` is the right-hand side of a formula, such as "gender + age".')
+        raise Refused(
+            '`predictors` must be the right-hand side of a formula, such as "gender + age".'
+        )
     try:
         formula = Formula(predictors)
     except (FormulaicError, ValueError) as error:

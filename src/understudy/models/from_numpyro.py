@@ -96,9 +96,9 @@ def from_numpyro(function: Callable[..., Any], sensitive: Sequence[str]) -> NumP
 
     - Parameters are columns of the survey. Public columns are always given; `sensitive` ones
       must default to None and are None when the function generates.
-    - Numeric columns come as they are stored. Others come as integer codes 0, 1, ...: the place
+    - Numeric columns come as they are stored. Others come as integer codes 0, 1, ...: the position
       of the value among the codebook's levels.
-    - A parameter `n` that is no column is the number of records (for a model without public
+    - A parameter `n` that is not a column is the number of records (for a model without public
       columns). Shapes must not depend on values: write the number of groups as a constant.
     - A generated column is the site of its name (a sample or deterministic site); so a model of
       log(salary) ends with `numpyro.deterministic("salary", jnp.exp(log_salary))`.
@@ -107,7 +107,9 @@ def from_numpyro(function: Callable[..., Any], sensitive: Sequence[str]) -> NumP
     if not callable(function):
         raise Refused("`from_numpyro` takes a NumPyro function, not its result.")
     if isinstance(sensitive, str) or not sensitive:
-        raise Refused('`sensitive` is a list of the columns to synthesize, such as ["salary"].')
+        raise Refused(
+            '`sensitive` must be a list of the columns to synthesize, such as ["salary"].'
+        )
     parameters = inspect.signature(function).parameters
     loose = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     if any(parameter.kind in loose for parameter in parameters.values()):

@@ -54,11 +54,13 @@ class Multinomial(RowsModel):
         size: int | None = None,
     ) -> None:
         if isinstance(columns, str) or not columns:
-            raise Refused('`columns` is a list of categorical columns, such as ["sex", "region"].')
+            raise Refused(
+                '`columns` must be a list of categorical columns, such as ["sex", "region"].'
+            )
         if len(set(columns)) < len(columns):
             raise Refused("A column of the multinomial model is named twice; name each once.")
         if missing not in ("refuse", "level"):
-            raise UnknownName("way with missing values", str(missing), ("refuse", "level"))
+            raise UnknownName("way to treat missing values", str(missing), ("refuse", "level"))
         if not _number(prior) or not prior > 0:
             raise Refused("`prior` must be a finite number above 0, such as 0.5.")
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):

@@ -115,7 +115,7 @@ def counts(survey: Survey, outcome: str) -> NDArray[np.float64]:
         raise Refused(f"`{outcome}` has missing values; choose `missing='drop'` or `'model'`.")
     if (numbers < 0).any() or (numbers != np.floor(numbers)).any():
         raise Refused(
-            f"`{outcome}` is no count: some values are negative or not whole; use another model, "
-            "such as Mixture."
+            f"`{outcome}` is not a count: some values are negative or not whole; use another "
+            "model, such as Mixture."
         )
     return numbers

@@ -48,19 +48,19 @@ def public_totals(survey: Survey, population: float | None = None) -> PublicTota
             f"{total:.10g}, and the population has {size:.10g}; correct one of them."
         )
     totals = {str(level): float(count) for level, count in by.items()}
-    found = {str(level) for level in survey.frame([stratum])[stratum].drop_nulls().unique()}
-    _refuse_strata(stratum, set(totals), found)
+    observed = {str(level) for level in survey.frame([stratum])[stratum].drop_nulls().unique()}
+    _refuse_strata(stratum, set(totals), observed)
     return PublicTotals(float(total), stratum, tuple(sorted(totals.items())))
 
 
-def _refuse_strata(stratum: str, declared: set[str], found: set[str]) -> None:
-    without_records = sorted(declared - found)
+def _refuse_strata(stratum: str, declared: set[str], observed: set[str]) -> None:
+    without_records = sorted(declared - observed)
     if without_records:
         raise Refused(
             f"The stratum `{stratum}` = {without_records[0]} has a public total and no records; "
             "merge it with another stratum in the file and in the codebook."
         )
-    without_total = sorted(found - declared)
+    without_total = sorted(observed - declared)
     if without_total:
         raise Refused(
             f"The stratum `{stratum}` = {without_total[0]} has records and no public total; add "

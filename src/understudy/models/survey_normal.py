@@ -32,7 +32,7 @@ from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 
 SMALLEST_EIGENVALUE = 1e-10  # below it the predictors count as collinear
-Tables = Literal["recommended", "paper"]
+TablesKind = Literal["recommended", "paper"]
 Vector = NDArray[np.float64]
 
 
@@ -45,7 +45,7 @@ class SurveyNormal(GaussianModel, abstract=True):
     population: Annotated[
         float | None, "Public size of the population, if not in the codebook."
     ] = None
-    tables: Annotated[Tables, "recommended or paper: for which estimator files are made."] = (
+    tables: Annotated[TablesKind, "recommended or paper: for which estimator files are made."] = (
         "recommended"
     )
     weight: str | None = None
@@ -56,11 +56,13 @@ class SurveyNormal(GaussianModel, abstract=True):
         if not names or len(set(names)) < len(names):
             raise Refused('Name each outcome once, such as "salary" or ["salary", "bonus"].')
         object.__setattr__(self, "outcome", names)
-        if self.tables not in get_args(Tables):
-            raise UnknownName("kind of tables", str(self.tables), get_args(Tables))
+        if self.tables not in get_args(TablesKind):
+            raise UnknownName("kind of tables", str(self.tables), get_args(TablesKind))
         size = self.population
         if size is not None and not (isinstance(size, (int, float)) and 0 < size < np.inf):
-            raise Refused("`population` is the public size of the population, a number above 0.")
+            raise Refused(
+                "`population`, the public size of the population, must be a number above 0."
+            )
 
     @property
     def outcomes(self) -> tuple[str, ...]:
@@ -150,7 +152,9 @@ class SurveyNormal(GaussianModel, abstract=True):
 
     def _bound(self) -> tuple[str, PublicTotals]:
         if self.weight is None or self.totals is None:
-            raise Refused("The model has not met its survey; call `model.for_survey(survey)`.")
+            raise Refused(
+                "The model does not know its survey yet; call `model.for_survey(survey)`."
+            )
         return self.weight, self.totals
 
 

@@ -39,7 +39,7 @@ LIBRARIES = (
 def write_manifest(
     folder: Path, inside: Inside, seed: int, chains: ChainQuality | None, public: list[str]
 ) -> None:
-    """manifest.json: everything that somebody needs to make or check the release again."""
+    """manifest.json: everything needed to make or check the release again."""
     recipe = {part: keys for part, keys in inside.recipe.written.items() if part != "ledger"}
     diagnostics = {}
     if chains is not None:
@@ -87,7 +87,7 @@ def finished(out: Path, identity: str) -> bool:
                     f"`{out}` cannot be used; name a new folder for the release."
                 ) from None
             return False
-        raise Refused(f"`{out}` exists and is no release; name another folder or move it away.")
+        raise Refused(f"`{out}` exists and is not a release; name another folder or move it away.")
     try:
         facts = json.loads(manifest.read_text(encoding="utf-8"))
         same, sums = facts["identity"] == identity, dict(facts["checksums"])

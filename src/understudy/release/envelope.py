@@ -58,16 +58,18 @@ def seal(result: Synthesis, folder: Path) -> None:
 
 def open_envelope(folder: Path) -> Envelope:
     """The envelope of a finished stage."""
-    place = folder / ENVELOPE
-    claim = Claim.from_json((place / "claim.json").read_text(encoding="utf-8"))
-    return Envelope(place, _datasets(place, place), claim, (place / "draws.json").exists())
+    envelope = folder / ENVELOPE
+    claim = Claim.from_json((envelope / "claim.json").read_text(encoding="utf-8"))
+    return Envelope(
+        envelope, _datasets(envelope, envelope), claim, (envelope / "draws.json").exists()
+    )
 
 
 def kept_inside(folder: Path) -> dict[str, Any]:
     """What stays inside, under the names that the internal report's material has for it."""
-    place = folder / KEPT
-    fit = json.loads((place / "fit.json").read_text(encoding="utf-8"))
-    arrays = np.load(place / "records.npz")
+    kept = folder / KEPT
+    fit = json.loads((kept / "fit.json").read_text(encoding="utf-8"))
+    arrays = np.load(kept / "records.npz")
     records = chains = None
     if "loglik" in arrays:
         records = Records(
@@ -88,7 +90,7 @@ def kept_inside(folder: Path) -> dict[str, Any]:
             fit["draws"],
         )
     return {
-        "datasets": _datasets(place, folder / ENVELOPE),
+        "datasets": _datasets(kept, folder / ENVELOPE),
         "records": records,
         "chains": chains,
         "dropped": fit["dropped"],
@@ -101,16 +103,16 @@ def design_to(design: Design) -> dict[str, Any]:
     return {name: value for name, value in asdict(design).items() if value is not None}
 
 
-def design_from(told: dict[str, Any]) -> Design:
+def design_from(values: dict[str, Any]) -> Design:
     """The design that `design_to` wrote."""
-    replicates = told.pop("replicates", None)
-    return Design(**told, replicates=None if replicates is None else Replicates(**replicates))
+    replicates = values.pop("replicates", None)
+    return Design(**values, replicates=None if replicates is None else Replicates(**replicates))
 
 
-def _datasets(place: Path, envelope: Path) -> list[Survey]:
+def _datasets(folder: Path, envelope: Path) -> list[Survey]:
     design = design_from(json.loads((envelope / "design.json").read_text(encoding="utf-8")))
-    names = sorted((path.name for path in place.glob("*.parquet")), key=lambda n: int(n[:-8]))
-    return [read_survey(place / name, design) for name in names]
+    names = sorted((path.name for path in folder.glob("*.parquet")), key=lambda n: int(n[:-8]))
+    return [read_survey(folder / name, design) for name in names]
 
 
 def _published(dataset: Survey) -> Survey:

@@ -109,10 +109,10 @@ def _gradient_seconds(model: OutcomeModel, inside: Inside) -> float:
 
 
 def _between(least: float, most: float) -> str:
-    return f"Between {_told(least)} and {_told(most)}"
+    return f"Between {_duration(least)} and {_duration(most)}"
 
 
-def _told(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.0f} hours"

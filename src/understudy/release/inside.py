@@ -62,7 +62,7 @@ class Inside:
     @property
     def unseeded(self) -> list[str]:
         """The mechanisms whose noise has no seed: made again, they give other bytes."""
-        return [type(one).__name__ for one in self.mechanisms if not one.seeded]
+        return [type(mechanism).__name__ for mechanism in self.mechanisms if not mechanism.seeded]
 
     @property
     def sensitive(self) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ def prepare(recipe: Recipe) -> Inside:
         return past
 
     mechanism = recipe.mechanism.build(reference)
-    given = tuple(
+    regressions = tuple(
         Given(_outcome(step.model.build()), step.mechanism.build(reference))
         for step in recipe.given
     )
@@ -146,7 +146,9 @@ def prepare(recipe: Recipe) -> Inside:
         __version__,
     ]
     identity = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    return Inside(recipe, whole, narrowed, model, mechanism, given, tuple(drawn), records, identity)
+    return Inside(
+        recipe, whole, narrowed, model, mechanism, regressions, tuple(drawn), records, identity
+    )
 
 
 def _read(recipe: Recipe) -> Survey:
@@ -194,7 +196,7 @@ def _inside(where: str, read: Survey) -> pl.Series:
     except (IbisError, DuckDBError, TypeError):
         raise Refused(
             f"The condition `{where}` does not fit its columns; compare numbers with numbers and "
-            "texts with texts."
+            "text with text."
         ) from None
 
 
@@ -258,7 +260,9 @@ def _check_columns(recipe: Recipe, narrowed: Survey) -> None:
         if name not in narrowed.columns:
             raise UnknownName("published column", name, narrowed.columns)
         if name in recipe.model.sensitive and name in [n for k in recipe.known for n in k]:
-            raise Refused(f"`{name}` is synthesized; an intruder knows public columns, not this.")
+            raise Refused(
+                f"`{name}` is synthesized; an intruder knows public columns, not this one."
+            )
     for name in formula_columns(recipe.utility.regression):
         if name not in narrowed.columns:
             raise UnknownName("column of the regression", name, narrowed.columns)

@@ -78,7 +78,7 @@ def mixed_for(
     first = synthesize_for(publication, survey, categories, mechanism, datasets, seed, fit)
     # the regressions' own rows are not published: numbers are drawn anew for synthetic categories
     drawn = Publication(in_order=False, where=publication.where, given_drawn=True)
-    frames = [one.frame() for one in first.datasets]
+    frames = [dataset.frame() for dataset in first.datasets]
     results = []
     for number, step in enumerate(given):
         narrowed = _narrowed(survey, categories, step.model)
@@ -90,8 +90,8 @@ def mixed_for(
         columns = _numbers(narrowed, step.model, result, frames, key)
         frames = [frame.with_columns(new) for frame, new in zip(frames, columns, strict=True)]
     codebook = survey.codebook.only(frames[0].columns)
-    for one in [first.datasets[0], *(result.datasets[0] for result in results)]:
-        for column in one.codebook:  # without facts that were drafted from the records
+    for dataset in [first.datasets[0], *(result.datasets[0] for result in results)]:
+        for column in dataset.codebook:  # without facts that were drafted from the records
             codebook = codebook.with_column(replace(column, role=survey.codebook[column.name].role))
     return Synthesis(
         [Survey(frame, Design(), codebook) for frame in frames],
@@ -150,7 +150,7 @@ def _refuse(survey: Any, categories: Any, given: Any) -> None:
     if not isinstance(categories, RowsModel):
         raise Refused('`categories` must be Multinomial(["column", ...]).')
     if not given or not all(isinstance(step, Given) for step in given):
-        raise Refused("`given` is a list of Given(model, mechanism), one for each regression.")
+        raise Refused("`given` must be a list of Given(model, mechanism), one for each regression.")
     drafted = survey.codebook.not_declared(dict.fromkeys(categories.columns, "levels"))
     drafted += survey.codebook.not_declared(dict.fromkeys(categories.columns, "type"))
     if drafted:

@@ -47,13 +47,13 @@ class Release(Sequence[Survey]):
         return len(self.datasets)
 
     @overload
-    def __getitem__(self, place: int) -> Survey: ...
+    def __getitem__(self, index: int) -> Survey: ...
 
     @overload
-    def __getitem__(self, place: slice) -> list[Survey]: ...
+    def __getitem__(self, index: slice) -> list[Survey]: ...
 
-    def __getitem__(self, place: int | slice) -> Survey | list[Survey]:
-        return self.datasets[place]
+    def __getitem__(self, index: int | slice) -> Survey | list[Survey]:
+        return self.datasets[index]
 
     def __str__(self) -> str:
         n, m = self.datasets[0].n, len(self)
@@ -63,53 +63,54 @@ class Release(Sequence[Survey]):
 def open_release(folder: str | Path) -> Release:
     """Open a release that `understudy release` wrote, or its public part alone.
 
-    Checksums tell a damaged copy; they lie beside the files and prove nothing about who wrote them.
+    Checksums show that a copy is damaged; they lie beside the files and cannot prove who
+    wrote them.
     """
     folder = Path(folder).expanduser()
-    told = public_facts_of(folder)
-    for name, digest in told["checksums"].items():
+    facts = public_facts_of(folder)
+    for name, digest in facts["checksums"].items():
         _check_file(folder, name, digest)
     claim = Claim.from_json((folder / "claim.json").read_text(encoding="utf-8"))
     try:
-        design = design_from(dict(told["design"]))
+        design = design_from(dict(facts["design"]))
     except (TypeError, ValueError):
         raise _damaged(folder) from None
     return Release(
-        told["title"],
-        [read_survey(folder / name, design) for name in told["files"]],
+        facts["title"],
+        [read_survey(folder / name, design) for name in facts["files"]],
         claim,
-        told["kind"],
+        facts["kind"],
         design,
-        tuple(told["statistics"]),
-        tuple(told["by"]),
+        tuple(facts["statistics"]),
+        tuple(facts["by"]),
     )
 
 
 def public_facts_of(folder: Path) -> dict[str, Any]:
     """release.json of a folder, or refused in one sentence."""
-    place = folder / FACTS
+    path = folder / FACTS
     if not folder.is_dir():
         raise Refused(f"There is no folder `{folder}`; name the folder of a release.")
-    if not place.is_file():
-        raise Refused(f"`{folder}` holds no {FACTS}; it is no release, or was not copied whole.")
+    if not path.is_file():
+        raise Refused(f"`{folder}` has no {FACTS}; it is not a release, or was not copied whole.")
     try:
-        told = json.loads(place.read_text(encoding="utf-8"))
+        facts = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError):
         raise _damaged(folder) from None
-    if not isinstance(told, dict) or told.get("schema") != SCHEMA:
+    if not isinstance(facts, dict) or facts.get("schema") != SCHEMA:
         raise Refused(f"{FACTS} is not of schema `{SCHEMA}`; use the version that wrote it.")
-    lists = all(_texts(told.get(name)) for name in ("files", "statistics", "by"))
-    tables = all(isinstance(told.get(name), dict) for name in ("design", "checksums"))
-    plain = isinstance(told.get("title"), str) and told.get("kind") in get_args(Kind)
-    if not (lists and tables and plain and told["files"]):
+    lists = all(_texts(facts.get(name)) for name in ("files", "statistics", "by"))
+    tables = all(isinstance(facts.get(name), dict) for name in ("design", "checksums"))
+    plain = isinstance(facts.get("title"), str) and facts.get("kind") in get_args(Kind)
+    if not (lists and tables and plain and facts["files"]):
         raise _damaged(folder)
-    if not set(told["files"]) | {"claim.json"} <= set(told["checksums"]):
+    if not set(facts["files"]) | {"claim.json"} <= set(facts["checksums"]):
         raise _damaged(folder)
-    return told
+    return facts
 
 
 def _texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def _damaged(folder: Path) -> Refused:

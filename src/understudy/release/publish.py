@@ -42,7 +42,7 @@ def publish(
     say: Say = print,
     progress: bool | None = None,
 ) -> Path:
-    """Make the release that a recipe describes; the folder it lies in.
+    """Make the release that a recipe describes, and return its folder.
 
     The same recipe, file and version give the same bytes, except for noise from OpenDP.
     """

@@ -13,7 +13,6 @@ classes of models and mechanisms, shown in docs/recipe.md.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +20,7 @@ from typing import Any
 
 from understudy.errors import Refused
 from understudy.release.parts import GivenPart, MechanismPart, ModelPart
-from understudy.release.recipe_check import Checked, Mistake, checked_recipe
-from understudy.release.recipe_lines import line_of_error, lines_of
+from understudy.release.recipe_check import Checked, checked_recipe
 from understudy.release.recipe_sections import (
     Data,
     LedgerKeys,
@@ -34,6 +32,7 @@ from understudy.release.recipe_sections import (
 )
 from understudy.survey.design import Design, Replicates
 from understudy.synthesis import FitSettings
+from understudy.toml_mistakes import TomlRefused, lines_of, parse_toml, read_toml_text
 
 SERVER = ("postgresql://", "postgres://")  # a ledger that is not a file
 
@@ -81,8 +80,8 @@ class Recipe:
         """The ledger's file or address."""
         if self.ledger is None:
             return None
-        place = self.ledger.place
-        return place if place.startswith(SERVER) else str(self.folder / place)
+        address = self.ledger.place
+        return address if address.startswith(SERVER) else str(self.folder / address)
 
     @property
     def ledger_head(self) -> Path | None:
@@ -107,42 +106,19 @@ class Recipe:
         return json.dumps({**sections, "given": self.written.get("given", [])}, sort_keys=True)
 
 
-class RecipeRefused(Refused):
-    """All mistakes of a recipe, one a line."""
-
-    def __init__(self, name: str, mistakes: list[Mistake]) -> None:
-        self.mistakes = mistakes
-        lines = sorted({(m.line, f"{name}:{m.line}: {m.message}") for m in mistakes})
-        super().__init__("\n".join(text for _, text in lines))
-
-
 def read_recipe(path: str | Path) -> Recipe:
     """The recipe in a file, checked whole; nothing of the data is read yet."""
     path = Path(path).expanduser()
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise Refused(f"The recipe `{path}` cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise Refused(f"The recipe `{path.name}` is not a text file in UTF-8.") from None
-    return parse_recipe(text, path.parent, path.name)
+    return parse_recipe(read_toml_text(path, "recipe"), path.parent, path.name)
 
 
 def parse_recipe(text: str, folder: Path, name: str = "release.toml") -> Recipe:
     """A recipe from its text; `folder` is what relative paths start from."""
-    try:
-        written = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        line, reason = line_of_error(error)
-        message = f"This is not TOML: {reason}."
-        raise RecipeRefused(name, [Mistake(line, message)]) from None
-    except (ValueError, RecursionError):
-        message = "This is not TOML that can be read; write plain keys and values."
-        raise RecipeRefused(name, [Mistake(1, message)]) from None
+    written = parse_toml(text, name)
     checked = checked_recipe(written, lines_of(text), folder)
     design = _design(checked)
     if checked.mistakes:
-        raise RecipeRefused(name, checked.mistakes)
+        raise TomlRefused(name, checked.mistakes)
     return _recipe(checked, design, written, folder, name)
 
 

@@ -22,7 +22,6 @@ from understudy.release.parts import (
     predictors_of,
     takes_several,
 )
-from understudy.release.recipe_lines import Place
 from understudy.release.recipe_sections import RELEASED, REQUIRED, SECTIONS, GivenKeys, PrivacyKeys
 from understudy.release.recipe_values import (
     MISSING,
@@ -32,19 +31,14 @@ from understudy.release.recipe_values import (
     plain,
     problems_in,
 )
-
-
-@dataclass(frozen=True)
-class Mistake:
-    line: int
-    message: str
+from understudy.toml_mistakes import Location, Mistake, line_at
 
 
 @dataclass
 class Checked:
     """The sections of a recipe as plain, checked values, its parts, and what is wrong with it."""
 
-    lines: dict[Place, int]
+    lines: dict[Location, int]
     folder: Path
     sections: dict[str, dict[str, Any]] = field(default_factory=dict)
     model: ModelPart | None = None
@@ -53,11 +47,11 @@ class Checked:
     mistakes: list[Mistake] = field(default_factory=list)
 
     def add(self, section: str, key: str | None, message: str) -> None:
-        line = self.lines.get((section, key)) or self.lines.get((section, None)) or 1
-        self.mistakes.append(Mistake(line, message))
+        location = tuple(name for name in (section, key) if name)
+        self.mistakes.append(Mistake(line_at(self.lines, location), message))
 
 
-def checked_recipe(written: Mapping[str, Any], lines: dict[Place, int], folder: Path) -> Checked:
+def checked_recipe(written: Mapping[str, Any], lines: dict[Location, int], folder: Path) -> Checked:
     checked = Checked(lines, folder)
     for section, keys in written.items():
         if section == "given":
@@ -180,7 +174,9 @@ def _mechanism(
         _values(checked, section, written, general)  # missing, or not a text
         return None
     if not issubclass(cls, contract):
-        known = [own for own, one in all_mechanisms().items() if issubclass(one, contract)]
+        known = [
+            own for own, candidate in all_mechanisms().items() if issubclass(candidate, contract)
+        ]
         checked.add(section, key, f"`{key}` names one of {', '.join(known)}.")
         return None
     own = settings_of(cls)
@@ -218,11 +214,11 @@ def _unread(path: Path) -> Any:
     raise Refused(f"`{path.name}` is read later.")
 
 
-def _check_given(checked: Checked, given: Any) -> None:
-    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+def _check_given(checked: Checked, sections: Any) -> None:
+    if not isinstance(sections, list) or not all(isinstance(entry, dict) for entry in sections):
         checked.add("given", None, "`given` is a list of sections: write [[given]] with keys.")
         return
-    for number, values in enumerate(given, start=1):
+    for number, values in enumerate(sections, start=1):
         section = f"given {number}"
         model = _model(checked, section, values, GivenKeys)
         privacy = checked.sections.pop(section, {}).get("privacy")
@@ -275,7 +271,7 @@ def _check_price(checked: Checked, part: MechanismPart) -> None:
         checked.add(
             "privacy",
             "support" if "support" in part.options else "mechanism",
-            "A ledger counts guarantees, and a claim of kind `local` is none; use public or "
+            "A ledger counts guarantees, and a claim of kind `local` is not one; use public or "
             "threshold as `support`, or leave out [ledger].",
         )
     elif facts.price() is None:

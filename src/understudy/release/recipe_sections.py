@@ -16,7 +16,7 @@ from annotated_types import Interval
 from understudy.survey.file_format import endings_read, formats, listed
 
 # Formats that a release may be written in, beside parquet.
-RELEASED = [one.written[0] for one in formats() if one.written and one.name != "Parquet"]
+RELEASED = [known.written[0] for known in formats() if known.written and known.name != "Parquet"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,9 @@ class Data:
     """[data]"""
 
     path: Annotated[Path, f"The confidential file: {listed(endings_read())}."]
-    format: Annotated[str | None, "Its format, if the ending does not tell: `mine.py:Mine`."] = None
+    format: Annotated[str | None, "Its format, if the ending does not show it: `mine.py:Mine`."] = (
+        None
+    )
     codebook: Annotated[Path | None, "The codebook; drafted from the file when it is left out."] = (
         None
     )
@@ -66,9 +68,7 @@ class SynthesisKeys:
     ] = None
     datasets: Annotated[int, "Number of synthetic data sets.", Interval(ge=1, le=1_000)] = 1
     seed: Annotated[int | None, "Seed of the model, to be kept secret; drawn when left out."] = None
-    publish: Annotated[
-        tuple[str, ...], "Further public columns that the synthetic files shall hold."
-    ] = ()
+    publish: Annotated[tuple[str, ...], "Further public columns for the synthetic files."] = ()
     missing: Annotated[
         Literal["refuse", "drop", "model", "level"],
         "Sensitive values that are missing: refuse, drop or model; level for whole rows.",
@@ -118,7 +118,7 @@ class Risk:
         tuple[str, ...] | tuple[tuple[str, ...], ...],
         "Columns that an intruder knows: a list, or several lists.",
     ]
-    radius: Annotated[float, "Values within this relative distance are as good."] = 0.2
+    radius: Annotated[float, "Values within this relative distance count as close."] = 0.2
     threshold: Annotated[float, "Risks above it are counted."] = 0.5
     measure: Annotated[str, "Name of a risk measure, or `mine.py:Mine`."] = "identification"
 
@@ -157,7 +157,7 @@ class LedgerKeys:
     """[ledger]"""
 
     place: Annotated[str, "The ledger's file, or a postgresql:// address."]
-    cap: Annotated[str, 'Epsilon ever to be spent on these records, such as "10".']
+    cap: Annotated[str, 'The most epsilon that may ever be spent on these records, such as "10".']
     head: Annotated[Path | None, "The file with the head of its chain, kept elsewhere."] = None
 
 

@@ -144,7 +144,7 @@ def _words(kind: Any, limits: Sequence[Any]) -> str:
     if base is tuple:
         inner = get_args(kind)
         if inner[0] is str:
-            return "a text, or a list of different texts"
+            return "text, or a list of different texts"
         if get_origin(inner[0]) is tuple:
             return SEVERAL
         return "a list of numbers" if inner[-1] is ... else "two numbers, low before high"
@@ -154,8 +154,8 @@ def _words(kind: Any, limits: Sequence[Any]) -> str:
                 return f"a whole number from {limit.ge} to {limit.le:,}"
         return "a whole number from 0"
     words = {
-        str: "a text in quotes",
-        Path: "a text in quotes",
+        str: "text in quotes",
+        Path: "text in quotes",
         Survey: "the path of a file in quotes",
         bool: "true or false",
         float: "a finite number",

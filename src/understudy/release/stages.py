@@ -31,7 +31,7 @@ class Workspace:
             say("Going on where an earlier run stopped.")
             return
         if any(path.name not in ("identity", "lock") for path in folder.iterdir()):
-            say("An unfinished run of another recipe or file lies here; starting again.")
+            say("An unfinished run of another recipe or file was left here; starting again.")
             for path in folder.iterdir():
                 if path.name != "lock":
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -74,7 +74,7 @@ def workspace(out: Path, identity: str, say: Say) -> Iterator[Workspace]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise Refused(
-                f"Another run is making `{out.name}` at this moment; wait for it to end."
+                f"Another run is making `{out.name}` right now; wait for it to finish."
             ) from None
         try:
             yield Workspace(folder, identity, say)

@@ -25,7 +25,7 @@ def python_example(facts: PublicFacts) -> str:
         formula = f"{left} ~ {' + '.join(map(_term, predictors))}"
     return rendered(
         "analysis.py.j2",
-        statistics=[one.text for one in facts.statistics if not one.is_own],
+        statistics=[statistic.text for statistic in facts.statistics if not statistic.is_own],
         by=list(facts.by),
         formula=formula,
     )

@@ -29,9 +29,13 @@ def r_program(facts: PublicFacts, regression: tuple[Column, list[Column]] | None
         replicates=replicates,
         format=format,
         codebook=list(facts.codebook),
-        shares=[(k, one.r_column(k)) for k, one in numbered if one.r_column(k)],
-        calls=[(one.text, one.r_call(k)) for k, one in numbered if one.r_call(k)],
-        sums=[one.text for one in facts.statistics if one.adds_up],
+        shares=[(k, statistic.r_column(k)) for k, statistic in numbered if statistic.r_column(k)],
+        calls=[
+            (statistic.text, statistic.r_call(k))
+            for k, statistic in numbered
+            if statistic.r_call(k)
+        ],
+        sums=[statistic.text for statistic in facts.statistics if statistic.adds_up],
         grouped=bool(facts.by),
         by=list(facts.by) or ["All"],
         kind=facts.kind,
@@ -44,5 +48,7 @@ def r_program(facts: PublicFacts, regression: tuple[Column, list[Column]] | None
 
 def read_in_r(facts: PublicFacts) -> Format:
     """The format that R reads without a package, or the first one that was asked for."""
-    readable = [one for one in (*facts.formats[1:], facts.formats[0]) if one.r_reads]
-    return min(readable, key=lambda one: one.r_package != "")
+    readable = [
+        file_format for file_format in (*facts.formats[1:], facts.formats[0]) if file_format.r_reads
+    ]
+    return min(readable, key=lambda file_format: file_format.r_package != "")

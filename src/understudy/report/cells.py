@@ -29,7 +29,7 @@ def compared_cells(
     every = pl.concat([ours.select(keys), theirs.select(keys)]).unique(maintain_order=True)
     left = every.join(ours, on=keys, how="left", maintain_order="left")
     right = every.join(theirs, on=keys, how="left", maintain_order="left")
-    found = []
+    compared = []
     for key, a, b in zip(
         every.iter_rows(named=True),
         left.iter_rows(named=True),
@@ -38,7 +38,7 @@ def compared_cells(
     ):
         ours_numbers = {name: a[name] for name in NUMBERS}
         their_numbers = {name: b[name] for name in NUMBERS}
-        found.append(
+        compared.append(
             {
                 "cell": cell_label(key, by, codebook),
                 "statistic": key["statistic"],
@@ -49,7 +49,7 @@ def compared_cells(
                 "note": str(b.get("note") or ""),
             }
         )
-    return found
+    return compared
 
 
 def cell_summary(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -77,7 +77,10 @@ def _propensity(material: Material, rng: np.random.Generator) -> dict[str, Any]:
     """pMSE of the sensitive columns together with the table's by-variables."""
     names = list(dict.fromkeys([*material.by, *material.sensitive]))
     ours = _frame(material.confidential.frame(names), material.confidential.codebook)
-    theirs = [_frame(one.frame(names), material.confidential.codebook) for one in material.datasets]
+    theirs = [
+        _frame(dataset.frame(names), material.confidential.codebook)
+        for dataset in material.datasets
+    ]
     # The same rows of every file, for public columns must stay equal where rows correspond.
     height = min(frame.height for frame in (ours, *theirs))
     rows = None
@@ -90,19 +93,19 @@ def _propensity(material: Material, rng: np.random.Generator) -> dict[str, Any]:
         ]
     except Refused as refused:
         return {"refused": str(refused)}
-    found: dict[str, Any] = plain(
+    document: dict[str, Any] = plain(
         {
             "columns": names,
             "classes": PROPENSITY_CLASSES,
             "records": ours.height,
             "whole": rows is None,
-            "pmse": [one.pmse for one in scores],
-            "ratio": [one.ratio for one in scores],
-            "standardised": [one.standardised for one in scores],
+            "pmse": [score.pmse for score in scores],
+            "ratio": [score.ratio for score in scores],
+            "standardised": [score.standardised for score in scores],
             "terms": scores[0].terms,
         }
     )
-    return found
+    return document
 
 
 def coefficients(material: Material) -> dict[str, Any] | None:

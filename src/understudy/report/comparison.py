@@ -49,18 +49,18 @@ def compare_releases(folders: Sequence[str | Path]) -> pl.DataFrame:
     u_m the mean largest distance of distribution functions; pmse_ratio near 1 is good; risk_mean
     and risk_above (the share over the threshold) are identification risks in the release.
     """
-    places = [Path(folder).expanduser() for folder in folders]
-    if len(places) < 2:
+    paths = [Path(folder).expanduser() for folder in folders]
+    if len(paths) < 2:
         raise Refused("Name at least two releases to compare.")
-    told = [_evidence(place) for place in places]
-    counts = {one["records_confidential"] for one in told}
+    documents = [_evidence(path) for path in paths]
+    counts = {document["records_confidential"] for document in documents}
     if len(counts) > 1:
         raise Refused(
             "These releases stand for different numbers of confidential records; compare releases "
             "of one file."
         )
-    names = _short(places)
-    rows = [_row(name, one) for name, one in zip(names, told, strict=True)]
+    names = _short(paths)
+    rows = [_row(name, document) for name, document in zip(names, documents, strict=True)]
     return pl.DataFrame(rows, schema=SCHEMA)
 
 
@@ -73,10 +73,10 @@ def comparison_figure(table: pl.DataFrame) -> Figure:
         left, right = figure.subplots(1, 2, sharey=True)
         finite = table["epsilon"].drop_nulls()
         end = float(finite.max() or 1.0) * 2.0 if len(finite) else 1.0  # type: ignore[arg-type]
-        for place, row in enumerate(table.iter_rows(named=True)):
+        for number, row in enumerate(table.iter_rows(named=True)):
             look: dict[str, Any] = {
-                "marker": MARKS[place % len(MARKS)],
-                "color": COLOURS[1 + place % (len(COLOURS) - 1)],
+                "marker": MARKS[number % len(MARKS)],
+                "color": COLOURS[1 + number % (len(COLOURS) - 1)],
                 "markersize": 9,
                 "linestyle": "none",
             }
@@ -87,10 +87,10 @@ def comparison_figure(table: pl.DataFrame) -> Figure:
         if table["epsilon"].null_count():
             left.axvline(end, color="#bbbbbb", linewidth=0.8, linestyle=":")
         left.set_xscale("log")
-        places = sorted({*finite.to_list(), *([end] if table["epsilon"].null_count() else [])})
-        left.set_xticks(places, [f"{at:g}" if at in set(finite) else "no epsilon" for at in places])
+        ticks = sorted({*finite.to_list(), *([end] if table["epsilon"].null_count() else [])})
+        left.set_xticks(ticks, [f"{at:g}" if at in set(finite) else "no epsilon" for at in ticks])
         left.set_xticks([], minor=True)
-        left.set_xlim(min(places, default=1.0) / 1.5, max(places, default=1.0) * 1.5)
+        left.set_xlim(min(ticks, default=1.0) / 1.5, max(ticks, default=1.0) * 1.5)
         left.set_xlabel("epsilon of the whole release (log scale)")
         left.set_ylabel("table error, in confidential standard errors")
         left.set_ylim(0, 1.15 * (table["error"].max() or 1.0))  # type: ignore[operator]
@@ -125,23 +125,23 @@ def _label(row: dict[str, Any]) -> str:
 
 
 def _evidence(folder: Path) -> dict[str, Any]:
-    place = folder / "evidence.json"
-    if not place.is_file():
+    path = folder / "evidence.json"
+    if not path.is_file():
         raise Refused(
             f"`{folder}` holds no evidence.json; name the folder that `understudy release` wrote, "
             "not its public part."
         )
     try:
-        told: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
-        pl.DataFrame([_row("", told)], schema=SCHEMA)
-        int(told["records_confidential"])
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        pl.DataFrame([_row("", document)], schema=SCHEMA)
+        int(document["records_confidential"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, PolarsError):
         raise Refused(f"evidence.json in `{folder}` is damaged; make the release again.") from None
-    return told
+    return document
 
 
-def _row(name: str, told: dict[str, Any]) -> dict[str, Any]:
-    cells = told["table"]["cells"]
+def _row(name: str, document: dict[str, Any]) -> dict[str, Any]:
+    cells = document["table"]["cells"]
     differences = _numbers(cell["difference"] for cell in cells)
     ratios = _numbers(
         cell["released"]["se"] / cell["confidential"]["se"]
@@ -149,20 +149,20 @@ def _row(name: str, told: dict[str, Any]) -> dict[str, Any]:
         if _is_number(cell["released"]["se"]) and (cell["confidential"]["se"] or 0) > 0
     )
     overlaps = _numbers(cell["overlap"] for cell in cells)
-    propensity = told["utility"].get("propensity") or {}
-    risk = told.get("risk") or {}
+    propensity = document["utility"].get("propensity") or {}
+    risk = document.get("risk") or {}
     profile = {row["release"]: row for row in risk.get("profile", [])[::-1]}
     ours, theirs = profile.get("synthetic", {}), profile.get("confidential", {})
     return {
         "release": name,
-        "mechanism": told["mechanism"],
-        "kind": told["claim"]["kind"],
-        "epsilon": told["claim"]["epsilon"],
-        "datasets": told["datasets"],
+        "mechanism": document["mechanism"],
+        "kind": document["claim"]["kind"],
+        "epsilon": document["claim"]["epsilon"],
+        "datasets": document["datasets"],
         "error": float(np.sqrt(np.mean(np.square(differences)))) if differences else None,
         "se_ratio": float(np.median(ratios)) if ratios else None,
         "overlap": float(np.mean(overlaps)) if overlaps else None,
-        "u_m": _mean(column["U_m"] for column in told["utility"]["columns"]),
+        "u_m": _mean(column["U_m"] for column in document["utility"]["columns"]),
         "pmse_ratio": _mean(propensity.get("ratio", [])),
         "risk_mean": ours.get("mean"),
         "risk_above": ours.get("share_above"),
@@ -175,15 +175,15 @@ def _numbers(values: Any) -> list[float]:
 
 
 def _mean(values: Any) -> float | None:
-    found = _numbers(values)
-    return float(np.mean(found)) if found else None
+    numbers = _numbers(values)
+    return float(np.mean(numbers)) if numbers else None
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
 
 
-def _short(places: list[Path]) -> list[str]:
+def _short(paths: list[Path]) -> list[str]:
     """The folders' own names; whole paths where two are alike."""
-    names = [place.resolve().name for place in places]
-    return names if len(set(names)) == len(names) else [str(place) for place in places]
+    names = [path.resolve().name for path in paths]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]

@@ -117,7 +117,7 @@ def _bandwidth(values: Vector) -> float:
     """Silverman's rule; one grid cell of anything where the values do not spread."""
     quarters = np.quantile(values, [0.25, 0.75])
     spread = [float(np.std(values)), float(quarters[1] - quarters[0]) / 1.349]
-    positive = [one for one in spread if one > 0]
+    positive = [scale for scale in spread if scale > 0]
     return 0.9 * min(positive) * len(values) ** -0.2 if positive else 1e-3
 
 

@@ -39,7 +39,7 @@ def gather(material: Material) -> dict[str, Any]:
     names = list(material.sensitive)
     codebook = material.confidential.codebook
     ours = material.confidential.frame(names)
-    theirs = [one.frame(names) for one in material.datasets]
+    theirs = [dataset.frame(names) for dataset in material.datasets]
     numeric = [name for name in names if is_amount(ours[name], codebook)]
     cells = compared_cells(
         material.confidential_table, material.released_table, material.by, codebook
@@ -69,8 +69,8 @@ def gather(material: Material) -> dict[str, Any]:
             if name not in numeric
         ],
         "table": {
-            "statistics": [one.text for one in material.statistics],
-            "sums": [one.text for one in material.statistics if one.adds_up],
+            "statistics": [statistic.text for statistic in material.statistics],
+            "sums": [statistic.text for statistic in material.statistics if statistic.adds_up],
             "by": [label_of(name, codebook) for name in material.by],
             "cells": cells,
             "summary": cell_summary(cells),

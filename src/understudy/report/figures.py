@@ -41,7 +41,7 @@ def bounds_figure(records: dict[str, Any]) -> str:
         axis = figure.subplots()
         axis.set_yscale("log")
         names = {"before": "before:\n|log-likelihood|", "after": "after:\n|contribution|"}
-        for place, (key, colour) in enumerate((("before", COLOURS[0]), ("after", COLOURS[1]))):
+        for position, (key, colour) in enumerate((("before", COLOURS[0]), ("after", COLOURS[1]))):
             violin = records["bounds"][key]
             share = _smooth(np.array(violin["share"], dtype=np.float64))
             share[grid > 1.05 * (finite(violin["largest"]) or np.inf)] = 0.0  # no record is there
@@ -49,11 +49,19 @@ def bounds_figure(records: dict[str, Any]) -> str:
                 half = 0.4 * share / share.max()
                 seen = half > 0.002
                 axis.fill_betweenx(
-                    grid, place - half, place + half, where=seen, color=colour, alpha=0.6, lw=0
+                    grid,
+                    position - half,
+                    position + half,
+                    where=seen,
+                    color=colour,
+                    alpha=0.6,
+                    lw=0,
                 )
             for level, width in ((violin["median"], 0.25), (violin["largest"], 0.12)):
                 if (finite(level) or 0) > 0:
-                    axis.plot([place - width, place + width], [level] * 2, color="black", lw=1.8)
+                    axis.plot(
+                        [position - width, position + width], [level] * 2, color="black", lw=1.8
+                    )
             if violin["under"]:
                 names[key] += f"\n({percent(violin['under'])} under the axis)"
         limit, per_draw = finite(records["limit"]), finite(records["per_draw"])
@@ -112,14 +120,14 @@ def distribution_figure(column: dict[str, Any]) -> str:
             axis.plot(
                 grid, column["confidential"][key], color=CONFIDENTIAL, lw=4, label="confidential"
             )
-            for place, one in enumerate(made):
+            for number, curves in enumerate(made):
                 axis.plot(
                     grid,
-                    one[key],
+                    curves[key],
                     color=SYNTHETIC,
                     lw=1.2,
                     alpha=max(0.35, 1 / len(made)),
-                    label=_files(len(made)) if place == 0 else None,
+                    label=_files(len(made)) if number == 0 else None,
                 )
             axis.set_ylim(bottom=0)
             axis.grid()
@@ -149,7 +157,7 @@ def levels_figure(column: dict[str, Any]) -> str:
         figure = Figure(figsize=(WIDTH, 1.5 + 0.3 * len(names)), layout="constrained")
         axis = figure.subplots()
         axis.barh(rows, column["confidential"], color=CONFIDENTIAL, alpha=0.5, label="confidential")
-        for place, shares in enumerate(made):
+        for number, shares in enumerate(made):
             axis.plot(
                 shares,
                 rows,
@@ -157,7 +165,7 @@ def levels_figure(column: dict[str, Any]) -> str:
                 color=SYNTHETIC,
                 markersize=5,
                 alpha=0.7,
-                label=_files(len(made)) if place == 0 else None,
+                label=_files(len(made)) if number == 0 else None,
             )
         axis.set_yticks(rows, [_short(name) for name in names])
         axis.set_ylim(len(names) - 0.4, -0.6)
@@ -180,19 +188,21 @@ def risk_figure(risk: dict[str, Any]) -> str:
         axes = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
         for axis, panel in zip(axes, panels, strict=True):
             grid = np.array(panel["grid"])
-            for place, release in enumerate(panel["releases"]):
+            for position, release in enumerate(panel["releases"]):
                 density = np.array(release["density"])
                 half = 0.42 * density / density.max()
                 axis.fill_betweenx(
                     grid,
-                    place - half,
-                    place + half,
+                    position - half,
+                    position + half,
                     where=half > 0.002,
-                    color=COLOURS[place],
+                    color=COLOURS[position],
                     alpha=0.6,
                     lw=0,
                 )
-                axis.plot([place - 0.25, place + 0.25], [release["mean"]] * 2, color="black", lw=2)
+                axis.plot(
+                    [position - 0.25, position + 0.25], [release["mean"]] * 2, color="black", lw=2
+                )
             axis.axhline(risk["threshold"], color=LIMIT, lw=1.2, ls="--")
             ticks = [f"{r['release']}\nmean {r['mean']:.3f}" for r in panel["releases"]]
             axis.set_xticks(range(len(ticks)), ticks)
@@ -215,13 +225,13 @@ def chains_figure(chains: dict[str, Any]) -> str:
         figure = Figure(figsize=(WIDTH, 4.4), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True)
         rows = np.arange(1, len(each) + 1)
-        rhat = [np.nan if finite(one["rhat"]) is None else one["rhat"] for one in each]
+        rhat = [np.nan if finite(entry["rhat"]) is None else entry["rhat"] for entry in each]
         above.plot(rows, rhat, "o", color=SYNTHETIC, markersize=4.5)
         above.axhline(chains["limits"]["rhat"], color=LIMIT, lw=1.4, ls="--", label="limit")
         above.set_ylabel("R-hat")
         above.set_ylim(bottom=min(0.9995, np.nanmin([*rhat, 1.0]) - 0.0005))
         for key, marker, colour in (("ess_bulk", "o", SYNTHETIC), ("ess_tail", "^", COLOURS[2])):
-            values = [np.nan if finite(one[key]) is None else one[key] for one in each]
+            values = [np.nan if finite(entry[key]) is None else entry[key] for entry in each]
             below.plot(rows, values, marker, color=colour, markersize=4.5, label=key.split("_")[1])
         below.axhline(chains["limits"]["ess"], color=LIMIT, lw=1.4, ls="--")
         below.set_ylabel("effective sample size")

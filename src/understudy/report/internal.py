@@ -1,6 +1,6 @@
 """report.html: the internal report, for those who may see the confidential data.
 
-The words stand in `templates/internal.html.j2`; here are the rows and figures that they go with,
+The words are in `templates/internal.html.j2`; here are the rows and figures that they go with,
 made from the evidence document and from nothing else.
 """
 
@@ -16,7 +16,7 @@ from understudy.report.numbers import digits, fixed, limits, percent, shown
 from understudy.report.templates import rendered
 
 FOOTER = (
-    "Every number on this page lies in the evidence document of the release. The page is computed "
+    "Every number on this page is in the evidence document of the release. The page is computed "
     "from confidential data and is not part of what is published; for that, see `public.html`."
 )
 
@@ -105,7 +105,7 @@ def _numbers(side: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _distributions(evidence: dict[str, Any]) -> list[dict[str, Any]]:
-    distances = {one["column"]: one["U_m"] for one in evidence["utility"]["columns"]}
+    distances = {row["column"]: row["U_m"] for row in evidence["utility"]["columns"]}
     return [
         {
             "column": column["column"],
@@ -134,16 +134,18 @@ def _levels(column: dict[str, Any]) -> dict[str, Any]:
 def _utility(utility: dict[str, Any]) -> dict[str, Any]:
     distances = [
         (
-            one["column"],
-            fixed(one["U_m"], 4),
-            fixed(one["U_a"], 6),
-            f"{one['missing_confidential']:,}",
-            f"{one['missing_synthetic']:,}",
+            column["column"],
+            fixed(column["U_m"], 4),
+            fixed(column["U_a"], 6),
+            f"{column['missing_confidential']:,}",
+            f"{column['missing_synthetic']:,}",
         )
-        for one in utility["columns"]
+        for column in utility["columns"]
     ]
     intervals = [
-        _interval(one["column"], row) for one in utility["columns"] for row in one["intervals"]
+        _interval(column["column"], row)
+        for column in utility["columns"]
+        for row in column["intervals"]
     ]
     score, scores = utility["propensity"], []
     if "refused" not in score:

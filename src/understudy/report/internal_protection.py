@@ -19,7 +19,7 @@ def risk_facts(risk: dict[str, Any] | None) -> dict[str, Any] | None:
         "radius_percent": f"{100 * risk['radius']:g}",
         "threshold_shown": f"{risk['threshold']:g}",
         "svg": risk_figure(risk),
-        "means": "; ".join(f"{one['release']}: mean {fixed(one['mean'], 3)}" for one in main),
+        "means": "; ".join(f"{row['release']}: mean {fixed(row['mean'], 3)}" for row in main),
         "files": files,
         "profile_rows": [
             (
@@ -73,11 +73,11 @@ def chain_facts(chains: dict[str, Any] | None) -> dict[str, Any] | None:
         "svg": chains_figure(chains),
         "rows": [
             (
-                f"{place}. {one['coordinate']}",
-                fixed(one["rhat"], 4),
-                fixed(one["ess_bulk"], 0),
-                fixed(one["ess_tail"], 0),
+                f"{number}. {coordinate['coordinate']}",
+                fixed(coordinate["rhat"], 4),
+                fixed(coordinate["ess_bulk"], 0),
+                fixed(coordinate["ess_tail"], 0),
             )
-            for place, one in enumerate(chains["each"], start=1)
+            for number, coordinate in enumerate(chains["each"], start=1)
         ],
     }

@@ -80,15 +80,15 @@ def _figure(rows: list[Row], axis_label: str) -> Figure:
         figure.set_layout_engine("constrained")
         axis = figure.subplots()
         shown = _range(rows)
-        for place, row in enumerate(rows):
-            if place % 2:
-                axis.axhspan(place - 0.5, place + 0.5, color="#f2f2f2", lw=0, zorder=0)
+        for position, row in enumerate(rows):
+            if position % 2:
+                axis.axhspan(position - 0.5, position + 0.5, color="#f2f2f2", lw=0, zorder=0)
             sides = [("confidential", CONFIDENTIAL, "s", -0.17), ("released", SYNTHETIC, "o", 0.17)]
             for key, colour, marker, shift in sides:
                 numbers = row[key]
                 if numbers is None or finite(numbers["estimate"]) is None:
                     continue
-                at = place + (shift if both else 0.0)
+                at = position + (shift if both else 0.0)
                 low, high = finite(numbers["lower"]), finite(numbers["upper"])
                 if low is not None and high is not None:
                     axis.plot([low, high], [at, at], color=colour, lw=2.2, solid_capstyle="butt")

@@ -12,12 +12,12 @@ from understudy.risk.figure import risk_density
 
 WHY_FULL = (
     "Every column of the synthetic files was drawn, so their records do not correspond to "
-    "confidential ones, and the risk of one record in the release is not defined. Shown is the "
-    "risk of the confidential file, had it been published as it is."
+    "confidential ones, and the risk of one record in the release is not defined. The risk "
+    "shown is that of the confidential file, had it been published as it is."
 )
 WHY_DATA = (
-    "This measure is defined for the confidential file alone. Shown is its risk, had it been "
-    "published as it is."
+    "This measure is defined for the confidential file alone. The risk shown is that "
+    "of this file, had it been published as it is."
 )
 
 

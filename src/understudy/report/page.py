@@ -67,7 +67,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of texts; the first column names the row. `file` is where the numbers lie; `words`
+    """A table of texts; the first column names the row. `file` is where the numbers are; `words`
     says that the cells hold words, not numbers."""
 
     caption: str

@@ -27,11 +27,11 @@ def plain(value: Any, digits: int = NUMBER_DIGITS) -> Any:
     if isinstance(value, float):
         return number(value, digits)
     if isinstance(value, np.ndarray):
-        return [plain(one, digits) for one in value.tolist()]
+        return [plain(item, digits) for item in value.tolist()]
     if isinstance(value, Mapping):
-        return {str(key): plain(one, digits) for key, one in value.items()}
+        return {str(key): plain(item, digits) for key, item in value.items()}
     if isinstance(value, Sequence):
-        return [plain(one, digits) for one in value]
+        return [plain(item, digits) for item in value]
     return str(value)  # a date, a decimal
 
 
@@ -47,7 +47,7 @@ def number(value: float, digits: int = NUMBER_DIGITS) -> float | str | None:
 
 def curve(values: Any) -> list[Any]:
     """The points of a curve."""
-    return [plain(float(one), CURVE_DIGITS) for one in np.asarray(values, dtype=np.float64)]
+    return [plain(float(point), CURVE_DIGITS) for point in np.asarray(values, dtype=np.float64)]
 
 
 def finite(value: Any) -> float | None:

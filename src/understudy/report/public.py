@@ -59,10 +59,10 @@ def _use(facts: PublicFacts) -> str:
     if len(facts.files) > 1:
         return (
             "Use the combining rule below; one file alone, or the files stacked on each other, "
-            "gives standard errors that are wrong."
+            "would give wrong standard errors."
         )
     return (
-        "There is one file, so the variance that synthesis adds cannot be estimated: its "
+        "There is only one file, so the variance that synthesis adds cannot be estimated: its "
         "standard errors are too small."
     )
 
@@ -180,8 +180,8 @@ def _label(facts: PublicFacts, name: str) -> str:
 
 
 def _files(facts: PublicFacts) -> tuple[str, ...]:
-    others = [f"`{one.written[0]}`" for one in facts.formats[1:]]
-    beside = f", and the same as {listed(others)}" if others else ""
+    others = [f"`{file_format.written[0]}`" for file_format in facts.formats[1:]]
+    beside = f", also as {listed(others)}" if others else ""
     first, last = facts.files[0], facts.files[-1]
     span = f"`{first}`" if first == last else f"`{first}` to `{last}`"
     files = [f"{span}: the synthetic records{beside}."]

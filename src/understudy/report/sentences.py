@@ -17,14 +17,17 @@ PROMISES = {
 
 def summary(evidence: dict[str, Any]) -> list[str]:
     """Sentences that somebody who reads nothing else should read."""
-    found = [_released(evidence), protection(evidence["claim"], evidence["mechanism"])]
-    found += [_table(evidence["table"]), *_distributions(evidence["utility"], evidence["datasets"])]
-    found += [_risk(evidence["risk"], evidence["kind"]), _chains(evidence["chains"])]
-    return [sentence for sentence in found if sentence]
+    sentences = [_released(evidence), protection(evidence["claim"], evidence["mechanism"])]
+    sentences += [
+        _table(evidence["table"]),
+        *_distributions(evidence["utility"], evidence["datasets"]),
+    ]
+    sentences += [_risk(evidence["risk"], evidence["kind"]), _chains(evidence["chains"])]
+    return [sentence for sentence in sentences if sentence]
 
 
 def protection(claim: dict[str, Any], mechanism: str) -> str:
-    """The claim in one sentence; the whole of it stands in the page."""
+    """The claim in one sentence; the whole of it is on the page."""
     if claim["kind"] == "risk":
         return (
             f"What protects it: {mechanism}. There is no epsilon; protection is measured as "
@@ -80,27 +83,27 @@ def _table(table: dict[str, Any]) -> str:
         f"differ do so by less than {digits(apart[len(apart) // 2], 2)}."
     )
     if same:
-        text += f" Equal on both sides: {same:,} further."
+        text += f" A further {same:,} are equal on both sides."
     return text
 
 
 def _distributions(utility: dict[str, Any], datasets: int) -> list[str]:
-    average = ", in the mean over the files" if datasets > 1 else ""
-    found = []
+    average = ", on average over the files" if datasets > 1 else ""
+    sentences = []
     for column in utility["columns"]:
-        found.append(
+        sentences.append(
             f"The distribution of `{column['column']}`: U_m = {fixed(column['U_m'], 3)}. Whatever "
             "the value, the shares of records at or below it in the confidential and a synthetic "
             f"file differ by at most {percent(round(column['U_m'], 3))} of the records{average}."
         )
-    return found
+    return sentences
 
 
 def _risk(risk: dict[str, Any] | None, kind: str) -> str:
     if risk is None or "refused" in risk:
         return ""
     panel = risk["panels"][0]
-    shares = {one["release"]: one["share_above"] for one in panel["releases"]}
+    shares = {release["release"]: release["share_above"] for release in panel["releases"]}
     knows = listed([f"`{name}`" for name in panel["known"]]) or "nothing about the record"
     who = f"An intruder who knows {knows}"
     above = f"{risk['phrase']} above {digits(risk['threshold'], 1)}"

@@ -53,4 +53,4 @@ def environment() -> Environment:
 def spans(text: str) -> list[tuple[str, bool]]:
     """The pieces of a text, and whether each stood between backticks."""
     pieces = re.split(r"`([^`]+)`", text)
-    return [(piece, place % 2 == 1) for place, piece in enumerate(pieces) if piece]
+    return [(piece, number % 2 == 1) for number, piece in enumerate(pieces) if piece]

@@ -63,12 +63,12 @@ def assess_risk(
     """Risk of the data, of synthetic data sets, of a baseline's and of topcoding."""
     targets, sets = list(target), [tuple(names) for names in known]
     if not targets:
-        raise Refused("Name the sensitive variable as target.")
+        raise Refused("Name the sensitive variable as the target.")
     if topcode is not None and len(targets) > 1:
-        raise Refused("Topcoding is compared for one target; leave out the topcoding or a target.")
+        raise Refused("Topcoding can be compared for one target only; leave it out, or name one.")
     chosen = measure_of(measure)
     if topcode is not None and not chosen.of_topcoding:
-        raise Refused(f"{chosen.title} is not defined for topcoding; leave out the topcoding.")
+        raise Refused(f"{chosen.title} is not defined for topcoding; leave topcoding out.")
     intruder = Intruder(tuple(sets), tuple(targets), radius, kind, by_id)
     by_release: dict[str, dict[KnownSet, Floats]] = {
         "Data": chosen.risks(confidential, None, intruder)

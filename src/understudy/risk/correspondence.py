@@ -44,7 +44,7 @@ def sensitive_values(frame: pl.DataFrame, targets: Sequence[str], whose: str) ->
         if not column.dtype.is_numeric():
             raise Refused(
                 f"The target `{name}` of {whose} is not numeric; a ball needs numbers, so name "
-                "a numeric column (a categorical one belongs to `known`)."
+                "a numeric column (a categorical one belongs in `known`)."
             )
         values = column.cast(pl.Float64)
         if values.null_count() or not values.is_finite().all():
@@ -139,13 +139,13 @@ def _by_id(
             f"{synthetic.height}; by id `{by_id}` each record needs exactly one synthetic row."
         )
     rows = synthetic.select(by_id).with_row_index("__row")
-    found = confidential.select(by_id).join(rows, on=by_id, how="left", maintain_order="left")
-    if found["__row"].null_count():
+    matched = confidential.select(by_id).join(rows, on=by_id, how="left", maintain_order="left")
+    if matched["__row"].null_count():
         raise Refused(
             f"Some records have no row in {whose} by id `{by_id}`; the ids must be the same in "
             "both files."
         )
-    return synthetic[found["__row"].to_numpy()]
+    return synthetic[matched["__row"].to_numpy()]
 
 
 def _same_types(
@@ -154,18 +154,18 @@ def _same_types(
     """Compare like with like: a file may have read whole numbers as another integer type."""
     out = synthetic
     for name in names:
-        given, wanted = synthetic[name], confidential[name].dtype
-        if given.dtype == wanted:
+        column, wanted = synthetic[name], confidential[name].dtype
+        if column.dtype == wanted:
             continue
         try:
-            converted = given.cast(wanted)
-            lossless = converted.cast(given.dtype).equals(given, null_equal=True)
+            converted = column.cast(wanted)
+            lossless = converted.cast(column.dtype).equals(column, null_equal=True)
         except pl.exceptions.PolarsError:
             lossless = False
         if not lossless:
             raise Refused(
-                f"The column `{name}` of {whose} is of another type than in the confidential "
-                "data; write both files with the same types."
+                f"The column `{name}` has different types in {whose} and in the confidential data; "
+                "write both files with the same types."
             )
         out = out.with_columns(converted)
     return out

@@ -47,8 +47,8 @@ def distribution_figure(panels: Mapping[str, Mapping[str, Floats]], subtitle: st
         for unused in axes.flat[len(panels) :]:
             unused.remove()
         for axis, (title, files) in zip(axes.flat, panels.items(), strict=False):
-            for place, risk in enumerate(files.values()):
-                _violin(axis, place, risk, COLOURS[place % len(COLOURS)])
+            for position, risk in enumerate(files.values()):
+                _violin(axis, position, risk, COLOURS[position % len(COLOURS)])
             axis.set_xticks(range(len(files)), list(files))
             axis.set_xlim(-0.6, len(files) - 0.4)
             axis.set_title(title, fontsize=10, pad=24)
@@ -97,15 +97,17 @@ def whack_a_mole_figure(
     return figure
 
 
-def _violin(axis: Any, place: int, risk: Floats, colour: str) -> None:
+def _violin(axis: Any, position: int, risk: Floats, colour: str) -> None:
     grid, density = risk_density(risk)
     half = 0.42 * density / density.max()
     seen = half > 0.002  # no hairline where there are no records
-    axis.fill_betweenx(grid, place - half, place + half, where=seen, color=colour, alpha=0.55, lw=0)
-    axis.plot([place - 0.25, place + 0.25], [risk.mean()] * 2, color="black", linewidth=2)
+    axis.fill_betweenx(
+        grid, position - half, position + half, where=seen, color=colour, alpha=0.55, lw=0
+    )
+    axis.plot([position - 0.25, position + 0.25], [risk.mean()] * 2, color="black", linewidth=2)
     axis.annotate(
         f"mean {risk.mean():.3f}",
-        (place, 1.0),
+        (position, 1.0),
         xytext=(0, 8),
         textcoords="offset points",
         ha="center",

@@ -199,12 +199,16 @@ def risks_and_targets(
             frame, theirs, list(dict.fromkeys(n for s in sets for n in s)), by_id, number
         )
         points = sensitive_values(theirs, targets, f"synthetic data set {number}")
-        found = np.logical_and.reduce((points >= lower) & (points <= upper), axis=0)
-        for one in intruders:
+        in_ball = np.logical_and.reduce((points >= lower) & (points <= upper), axis=0)
+        for intruder in intruders:
             # By order, the known variables were found equal; by id they may be synthesized.
-            shown = (one.code, one.code) if by_id is None else _shown_patterns(one, frame, theirs)
-            records, risk = _synthetic_risk(one.order, *shown, points, found, lower, upper)
-            total[one.known][records] += risk
+            shown = (
+                (intruder.code, intruder.code)
+                if by_id is None
+                else _shown_patterns(intruder, frame, theirs)
+            )
+            records, risk = _synthetic_risk(intruder.order, *shown, points, in_ball, lower, upper)
+            total[intruder.known][records] += risk
     if number == 0:
         raise Refused("The list of synthetic data sets is empty; give at least one, or None.")
     return {known: risk / number for known, risk in total.items()}, values
@@ -226,7 +230,7 @@ def columns_needed(
         for name in targets:
             if name in names:
                 raise Refused(
-                    f"`{name}` is both known and target; the intruder's pattern is made of the "
+                    f"`{name}` is both known and a target; the intruder's pattern is made of the "
                     "other variables, so remove it from `known`."
                 )
     known = [name for names in sets for name in names]
@@ -265,7 +269,7 @@ def _synthetic_risk(
     sought: Integers,
     shown: Integers,
     points: Floats,
-    found: npt.NDArray[np.bool_],
+    in_ball: npt.NDArray[np.bool_],
     lower: Floats,
     upper: Floats,
 ) -> tuple[Integers, Floats]:
@@ -276,8 +280,8 @@ def _synthetic_risk(
     that show i's pattern.
     """
     if shown is not sought:
-        found = found & (shown == sought)
-    records = order[found[order]]
+        in_ball = in_ball & (shown == sought)
+    records = order[in_ball[order]]
     code = sought[records]
     patterns = patterns_of(shown, int(sought.max()) + 1)
     inside = count_inside(points, patterns, lower[:, records], upper[:, records], code)

@@ -66,8 +66,8 @@ class RiskMeasure(Declared, abstract=True):
 @cache
 def measures() -> dict[str, RiskMeasure]:
     """The measures of the package by name."""
-    found = declared_in("understudy.risk.measures", RiskMeasure).values()
-    return {one.name: one() for one in found}
+    classes = declared_in("understudy.risk.measures", RiskMeasure).values()
+    return {measure.name: measure() for measure in classes}
 
 
 def measure_of(named: str | RiskMeasure, folder: Path | None = None) -> RiskMeasure:

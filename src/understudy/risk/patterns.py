@@ -78,17 +78,17 @@ def checked_radius(
     if kind not in ("relative", "absolute"):
         raise UnknownName("kind of radius", kind, ("relative", "absolute"))
     try:
-        given = np.atleast_1d(np.asarray(radius, dtype=np.float64))
+        radii = np.atleast_1d(np.asarray(radius, dtype=np.float64))
     except (TypeError, ValueError):
         raise Refused("The radius must be a number, or one number per target.") from None
-    if given.ndim != 1 or given.size not in (1, len(targets)):
+    if radii.ndim != 1 or radii.size not in (1, len(targets)):
         raise Refused(
-            f"There are {len(targets)} targets but {given.size} radii; give one radius for all "
+            f"There are {len(targets)} targets but {radii.size} radii; give one radius for all "
             "or one for each."
         )
-    if not (np.isfinite(given).all() and (given > 0).all()):
+    if not (np.isfinite(radii).all() and (radii > 0).all()):
         raise Refused("The radius must be above 0; R uses 0.2, a fifth of the value, for income.")
-    return np.broadcast_to(given, (len(targets),)).reshape(-1, 1).astype(np.float64)
+    return np.broadcast_to(radii, (len(targets),)).reshape(-1, 1).astype(np.float64)
 
 
 def keys_of(code: Integers, values: Floats) -> Keys:

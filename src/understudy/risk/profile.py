@@ -99,7 +99,7 @@ def summarise_risk(
     """Mean, quartiles, maximum, share above a threshold and the ten riskiest records."""
     risk = _risks(risk, "risk")
     if not 0 <= threshold <= 1:
-        raise Refused("The threshold is a risk, so it lies between 0 and 1.")
+        raise Refused("The threshold is a risk, so it must be between 0 and 1.")
     low, middle, high = np.quantile(risk, [0.25, 0.5, 0.75])
     return RiskProfile(
         n=len(risk),
@@ -142,7 +142,7 @@ def whack_a_mole(before: Floats, after: Floats, rise: float = 0.25) -> WhackAMol
             "risks of the same confidential records."
         )
     if not 0 < rise <= 1:
-        raise Refused("The rise is a difference of risks, so it lies above 0 and at most at 1.")
+        raise Refused("The rise is a difference of risks, so it must be above 0 and at most 1.")
     difference = second - first
     risen: Integers = np.flatnonzero(difference >= rise - 1e-12)
     risen = risen[np.argsort(-difference[risen], kind="stable")]

@@ -39,7 +39,7 @@ def rectangle_sums(
     sorted_points = sort_points(points[0], patterns)
     first, past = ball_ranges(sorted_points, lower[0], upper[0], code)
     rank, ascending = _ranks(points[1])
-    given = np.ones(len(rank), np.int64) if weights is None else weights
+    point_weights = np.ones(len(rank), np.int64) if weights is None else weights
     bounds = np.concatenate(
         [
             np.searchsorted(ascending, upper[1], "right"),
@@ -48,7 +48,7 @@ def rectangle_sums(
     )
     below = sums_below(
         rank[sorted_points.order],
-        given[sorted_points.order],
+        point_weights[sorted_points.order],
         np.concatenate([first, first]),
         np.concatenate([past, past]),
         bounds,

@@ -70,7 +70,7 @@ def reference_risk_weights(
         both = pl.concat([frame.select(names) for frame in frames]) if names else pl.DataFrame()
     except pl.exceptions.PolarsError:
         raise Refused(
-            "The known variables of the reference are of other types than in the confidential "
+            "The known variables have different types in the reference and in the confidential "
             "data; write both files with the same types."
         ) from None
     code = pattern_codes(both, names) if names else np.zeros(len(own) + len(other), np.int64)

@@ -79,16 +79,16 @@ class PatternReport:
     patterns_used: int
 
     def __str__(self) -> str:
-        found = f"{self.patterns} patterns of {self.smallest} to {self.largest} records"
+        sizes = f"{self.patterns} patterns of {self.smallest} to {self.largest} records"
         if not self.small_patterns:
-            return f"{found}; none below {self.minimum} records."
+            return f"{sizes}; none below {self.minimum} records."
         done = {
             "refuse": "weights are refused",
             "merge": f"they were merged, which leaves {self.patterns_used} patterns",
             "zero": "their records have weight 0",
         }[self.policy]
         return (
-            f"{found}; {self.small_patterns} patterns with {self.small_records} records are "
+            f"{sizes}; {self.small_patterns} patterns with {self.small_records} records are "
             f"below {self.minimum} records: {done}."
         )
 

@@ -26,7 +26,7 @@ _CONFIRMED = "# confirmed from public documents, remove it from `drafted`."
 def write_codebook(codebook: Codebook, path: str | Path) -> None:
     """Write TOML that `read_codebook` reads back to an equal codebook.
 
-    Comments in a file that is there already stay where they are.
+    Comments in a file that already exists stay where they are.
     """
     path = Path(path)
     text = codebook_to_toml(codebook)
@@ -67,21 +67,23 @@ def _update(old: MutableMapping[str, Any], new: Mapping[str, Any]) -> None:
 def _plain(value: Any) -> Any:
     """A value with its types: 1, 1.0 and true are different facts."""
     plain = value.unwrap() if hasattr(value, "unwrap") else value
-    return [(type(one), one) for one in plain] if isinstance(plain, list) else (type(plain), plain)
+    return (
+        [(type(item), item) for item in plain] if isinstance(plain, list) else (type(plain), plain)
+    )
 
 
 def _renew_comment(table: Any, column: Column) -> None:
-    """Our own comment on a column's drafted facts says those that are left."""
+    """Our own comment on a column's drafted facts lists those that are left."""
     if not isinstance(table, Table):
         return
-    for place, (_, item) in enumerate(table.value.body):
+    for position, (_, item) in enumerate(table.value.body):
         if not isinstance(item, Comment):
             continue
-        said = item.trivia.comment
-        if said.startswith(_DRAFTED) and column.drafted:
+        comment = item.trivia.comment
+        if comment.startswith(_DRAFTED) and column.drafted:
             item.trivia.comment = _drafted_comment(column)
-        elif not column.drafted and (said.startswith(_DRAFTED) or said == _CONFIRMED):
-            table.value.body[place] = (None, Null())
+        elif not column.drafted and (comment.startswith(_DRAFTED) or comment == _CONFIRMED):
+            table.value.body[position] = (None, Null())
 
 
 def _drafted_comment(column: Column) -> str:

@@ -55,29 +55,29 @@ class Replicates:
             for name in self.columns:
                 if name not in present:
                     raise UnknownName("replicate weight column", name, present)
-            found = tuple(self.columns)
+            replicates = tuple(self.columns)
         else:
             pattern = re.compile(re.escape(self.prefix or "") + r"(\d+)")
             numbered = [(int(m[1]), name) for name in present if (m := pattern.fullmatch(name))]
-            found = tuple(name for _, name in sorted(numbered))
-            if not found:
+            replicates = tuple(name for _, name in sorted(numbered))
+            if not replicates:
                 raise Refused(
                     f"No column is named `{self.prefix}` followed by digits; "
                     "check the replicate prefix, or list the columns."
                 )
-        if full_weight in found:
+        if full_weight in replicates:
             raise Refused(
                 f"The replicate weights include the full weight `{full_weight}` itself; "
                 "list the replicate columns without it."
             )
-        if len(found) < 2:
+        if len(replicates) < 2:
             raise Refused("A replicate variance needs at least two replicate weights.")
-        if self.coefficients is not None and len(self.coefficients) != len(found):
+        if self.coefficients is not None and len(self.coefficients) != len(replicates):
             raise Refused(
-                f"There are {len(found)} replicate weights but {len(self.coefficients)} "
+                f"There are {len(replicates)} replicate weights but {len(self.coefficients)} "
                 "JKn coefficients; give one for each."
             )
-        return found
+        return replicates
 
 
 @dataclass(frozen=True)

@@ -44,12 +44,12 @@ def draft_codebook(table: ir.Table, design: Design, labels: Codebook | None = No
     columns: dict[str, Column] = {}
     for start in range(0, len(names), BLOCK):
         block = names[start : start + BLOCK]
-        given = {name: known.columns.get(name, Column(name)) for name in block}
-        found = _summaries(table, given)
-        _look_closer(table, given, found)
+        described = {name: known.columns.get(name, Column(name)) for name in block}
+        summaries = _summaries(table, described)
+        _look_closer(table, described, summaries)
         for name in block:
             type_ = table[name].type()
-            columns[name] = _column(given[name], type_, roles.get(name), found[name])
+            columns[name] = _column(described[name], type_, roles.get(name), summaries[name])
     return replace(known, columns=columns)
 
 
@@ -57,10 +57,10 @@ def _roles(design: Design, names: tuple[str, ...]) -> dict[str, Role]:
     roles: dict[str, Role] = {}
     if design.replicates is not None and design.weight is not None:
         try:
-            found = design.replicates.matching(names, design.weight)
+            replicate_weights = design.replicates.matching(names, design.weight)
         except Refused:  # the replicate weights are not among these columns
-            found = ()
-        roles.update(dict.fromkeys(found, "replicate"))
+            replicate_weights = ()
+        roles.update(dict.fromkeys(replicate_weights, "replicate"))
     named: list[tuple[str | None, Role]] = [
         (design.fpc, "fpc"),
         (design.psu, "psu"),
@@ -91,24 +91,24 @@ def _comparable(values: Any, code: Value) -> bool:
     )
 
 
-def _summaries(table: ir.Table, given: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
+def _summaries(table: ir.Table, described: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
     """Known and different values (by a sketch) and the range of the numbers, in one pass."""
     wanted: dict[str, Any] = {"records": table.count()}
-    for place, column in enumerate(given.values()):
+    for number, column in enumerate(described.values()):
         values = _usable(table, column)
-        wanted[f"known_{place}"] = values.count()
+        wanted[f"known_{number}"] = values.count()
         if _may_have_levels(values, column):
-            wanted[f"about_{place}"] = values.approx_nunique()
+            wanted[f"about_{number}"] = values.approx_nunique()
         if values.type().is_numeric():
-            wanted[f"low_{place}"] = values.min()
-            wanted[f"high_{place}"] = values.max()
+            wanted[f"low_{number}"] = values.min()
+            wanted[f"high_{number}"] = values.max()
     row = table.aggregate(**wanted).to_polars().row(0, named=True)
     return {
         name: {
             "records": row["records"],
-            **{fact: row.get(f"{fact}_{place}") for fact in ("known", "about", "low", "high")},
+            **{fact: row.get(f"{fact}_{number}") for fact in ("known", "about", "low", "high")},
         }
-        for place, name in enumerate(given)
+        for number, name in enumerate(described)
     }
 
 
@@ -122,47 +122,47 @@ def _may_have_levels(values: Any, column: Column) -> bool:
 
 
 def _look_closer(
-    table: ir.Table, given: Mapping[str, Column], found: Mapping[str, dict[str, Any]]
+    table: ir.Table, described: Mapping[str, Column], summaries: Mapping[str, dict[str, Any]]
 ) -> None:
     """Add the levels where the sketch says there are not too many, and exact counts where
     every record may have a value of its own."""
     wanted: dict[str, Any] = {}
-    for place, (name, column) in enumerate(given.items()):
-        summary = found[name]
+    for number, (name, column) in enumerate(described.items()):
+        summary = summaries[name]
         about = summary["about"]
         if about is None or summary["known"] == 0:
             continue
         values = _usable(table, column)
         if about <= 1.3 * MANY_TEXTS:  # the sketch errs by a few per cent
-            wanted[f"levels_{place}"] = values.collect(distinct=True)
+            wanted[f"levels_{number}"] = values.collect(distinct=True)
         elif about > 0.8 * summary["records"]:
-            wanted[f"different_{place}"] = values.nunique()
+            wanted[f"different_{number}"] = values.nunique()
     if not wanted:
         return
     row = table.aggregate(**wanted).to_polars().row(0, named=True)
-    for place, name in enumerate(given):
-        levels = row.get(f"levels_{place}")
+    for number, name in enumerate(described):
+        levels = row.get(f"levels_{number}")
         if levels is not None:
-            found[name]["levels"] = sorted(level for level in levels if level is not None)
-            found[name]["different"] = len(found[name]["levels"])
+            summaries[name]["levels"] = sorted(level for level in levels if level is not None)
+            summaries[name]["different"] = len(summaries[name]["levels"])
         else:
-            found[name]["different"] = row.get(f"different_{place}")
+            summaries[name]["different"] = row.get(f"different_{number}")
 
 
-def _column(given: Column, type_: Any, role: Role | None, found: Mapping[str, Any]) -> Column:
+def _column(column: Column, type_: Any, role: Role | None, summary: Mapping[str, Any]) -> Column:
     drafted = {"type"} if role is not None else {"type", "role"}
-    if role is None and _is_unit(given.name, type_, found):
+    if role is None and _is_unit(column.name, type_, summary):
         kind: Type = "text" if type_.is_string() else "integer"
-        return replace(given, role="unit", type=kind, drafted=frozenset(drafted))
-    levels, declared = _levels(given, type_, role, found)
+        return replace(column, role="unit", type=kind, drafted=frozenset(drafted))
+    levels, declared = _levels(column, type_, role, summary)
     if levels is not None:
         kind, bounds = "categorical", None
         drafted |= set() if declared else {"levels"}
     else:
-        kind, bounds = _kind(type_), _bounds(found)
+        kind, bounds = _kind(type_), _bounds(summary)
         drafted |= {"bounds"} if bounds is not None else set()
     return replace(
-        given,
+        column,
         role=role or "sensitive",
         type=kind,
         levels=levels,
@@ -171,32 +171,32 @@ def _column(given: Column, type_: Any, role: Role | None, found: Mapping[str, An
     )
 
 
-def _is_unit(name: str, type_: Any, found: Mapping[str, Any]) -> bool:
+def _is_unit(name: str, type_: Any, summary: Mapping[str, Any]) -> bool:
     """Every record has a value of its own, in a column of texts or with the name of an id."""
-    if found["records"] < 2 or found.get("different") != found["records"]:
+    if summary["records"] < 2 or summary.get("different") != summary["records"]:
         return False
     named = _ID_NAME.fullmatch(name) or _ID_CAMEL.fullmatch(name)
-    return bool(named) or (type_.is_string() and found["records"] > FEW_CODES)
+    return bool(named) or (type_.is_string() and summary["records"] > FEW_CODES)
 
 
 def _levels(
-    given: Column, type_: Any, role: Role | None, found: Mapping[str, Any]
+    column: Column, type_: Any, role: Role | None, summary: Mapping[str, Any]
 ) -> tuple[tuple[Value, ...] | None, bool]:
     """The levels of a categorical column, and whether the file's value labels declare them."""
     if role in ("weight", "fpc", "replicate"):
         return None, False
     if type_.is_boolean():
         return (False, True), False
-    seen = found.get("levels")
+    seen = summary.get("levels")
     if not seen or len(seen) > MANY_TEXTS:
         return None, False
-    labelled = [value for value in given.value_labels if value not in given.missing]
+    labelled = [value for value in column.value_labels if value not in column.missing]
     if set(seen) <= set(labelled):
         return tuple(labelled), True
     most = MANY_TEXTS if role in ("stratum", "psu") else FEW_CODES
     if type_.is_string():
         # Texts that hardly repeat are answers or names in words, not categories.
-        few = len(seen) <= FEW_CODES or 2 * len(seen) <= found["known"]
+        few = len(seen) <= FEW_CODES or 2 * len(seen) <= summary["known"]
     else:
         few = type_.is_integer() and len(seen) <= most
     return (tuple(seen), False) if few else (None, False)
@@ -210,11 +210,11 @@ def _kind(type_: Any) -> Type:
     return "date" if type_.is_date() or type_.is_timestamp() else "text"
 
 
-def _bounds(found: Mapping[str, Any]) -> tuple[float, float] | None:
-    if found["low"] is None or not found["low"] < found["high"]:
+def _bounds(summary: Mapping[str, Any]) -> tuple[float, float] | None:
+    if summary["low"] is None or not summary["low"] < summary["high"]:
         return None
-    low, high = float(found["low"]), float(found["high"])
+    low, high = float(summary["low"]), float(summary["high"])
     # A whole number beyond 2**53 may have been rounded into the range.
-    low = math.nextafter(low, -math.inf) if low > found["low"] else low
-    high = math.nextafter(high, math.inf) if high < found["high"] else high
+    low = math.nextafter(low, -math.inf) if low > summary["low"] else low
+    high = math.nextafter(high, math.inf) if high < summary["high"] else high
     return low, high

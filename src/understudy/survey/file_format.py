@@ -42,8 +42,8 @@ class Format(Declared, abstract=True):
     name: ClassVar[str]  # as people call it: Stata
     endings: ClassVar[tuple[str, ...]]  # that are read, such as .dta
     written: ClassVar[tuple[str, ...]]  # endings that are written too; the first is a release's
-    # codebook: the whole of it lies in the file; labels: labels, value labels and missing codes
-    # do; nothing: the codebook lies beside the file.
+    # codebook: the whole of it is in the file; labels: labels, value labels and missing codes
+    # do; nothing: the codebook is beside the file.
     carries: ClassVar[Carries]
     r_reads: ClassVar[str]  # the R expression that reads `file` as a data frame; "" if none does
     r_package: ClassVar[str]  # the R package that it needs, "" for none
@@ -73,20 +73,20 @@ class Format(Declared, abstract=True):
 @cache
 def formats() -> tuple[Format, ...]:
     """The formats of the package, in the order of their names."""
-    return tuple(one() for one in declared_in("understudy.survey.formats", Format).values())
+    return tuple(cls() for cls in declared_in("understudy.survey.formats", Format).values())
 
 
 def endings_read() -> list[str]:
-    return [ending for one in formats() for ending in one.endings]
+    return [ending for file_format in formats() for ending in file_format.endings]
 
 
 def endings_written() -> list[str]:
-    return [ending for one in formats() for ending in one.written]
+    return [ending for file_format in formats() for ending in file_format.written]
 
 
 def released_formats(named: Sequence[str], folder: Path) -> tuple[Format, ...]:
     """The formats of a release's files: Parquet, then the named ones."""
-    (first,) = (one for one in formats() if one.name == "Parquet")
+    (first,) = (file_format for file_format in formats() if file_format.name == "Parquet")
     return first, *(format_of(folder, name, writing=True, folder=folder) for name in named)
 
 
@@ -111,9 +111,9 @@ def format_of(
             raise Refused(f"{chosen.name} files are read, not written; choose another format.")
         return chosen
     ending = path.suffix.lower() if named is None else f".{named.lower().removeprefix('.')}"
-    for one in formats():
-        if ending in (one.written if writing else one.endings):
-            return one
+    for file_format in formats():
+        if ending in (file_format.written if writing else file_format.endings):
+            return file_format
     known = endings_written() if writing else endings_read()
     what = "file type to write" if writing else "file type"
     raise UnknownName(what, (path.suffix or path.name) if named is None else named, known)

@@ -84,8 +84,8 @@ def _fpc(theirs: Any) -> str | None:
         return size
     if size.ssu is not None:
         raise Refused(
-            "The svy design corrects for finite populations at two stages, and the variance here "
-            "is that of the first; give pop_size for the PSUs only."
+            "The svy design corrects for finite populations at two stages, but the variance here "
+            "is that of the first stage; give pop_size for the PSUs only."
         )
     return str(size.psu)
 

@@ -1,4 +1,4 @@
-"""Survey files in, with what they declare about themselves; the formats lie in `formats/`."""
+"""Survey files in, with what they declare about themselves; the formats are in `formats/`."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def read_survey(
     """Read a survey file by its extension; the records stay on disk, unless `in_memory`: then they
     are read once, and never again.
 
-    `format` names another format than the extension's: an extension, or a class in a file of
+    `format` names a format other than the extension's: an extension, or a class in a file of
     your own (`mine.py:Mine`).
 
     Labels, value labels and missing codes that the file carries go into the codebook. A
-    codebook that is given wins over them, and what it leaves open (a column's label, its
+    codebook that is given takes precedence, and what it leaves open (a column's label, its
     value labels, its missing codes) is taken from the file. For a file that
     cannot carry them (CSV) the codebook beside it (`sdr.codebook.toml` for `sdr.csv`) is used
     when none is given.
 
-    Names of columns that differ only in upper and lower case cannot live in one table here:
-    the one that the design or the codebook names keeps its name, the other gets a number.
+    Columns whose names differ only in upper and lower case cannot be in one table here: the one
+    that the design or the codebook names keeps its name, and the other gets a number.
     """
     path, chosen = _existing(path, format)
     design = design or Design()
@@ -77,7 +77,7 @@ def _loaded(table: ir.Table, path: Path) -> ir.Table:
 
 
 def codebook_beside(path: Path) -> Path:
-    """Where the codebook of a file lies that cannot hold it: `sdr.codebook.toml`."""
+    """Where the codebook of a file that cannot hold it is kept: `sdr.codebook.toml`."""
     return path.with_suffix(".codebook.toml")
 
 

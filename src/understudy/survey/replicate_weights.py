@@ -60,8 +60,8 @@ def add_replicates(
 
     "brr" and "fay" need two PSUs in every stratum; "jk1" a design without strata; "jkn",
     "bootstrap" (Rao and Wu) and "preston" (half-samples, T §2.4) take any. The two
-    bootstraps draw `replicates` times (200 unless told) by a `seed`; BRR takes the smallest
-    balanced number unless told; a jackknife has one per PSU. A stratum with one PSU is
+    bootstraps draw `replicates` times (200 by default) by a `seed`; BRR takes the
+    smallest balanced number by default; a jackknife has one per PSU. A stratum with one PSU is
     refused, unless the design says lonely_psu="certainty": then its weights do not vary.
     The records are read into memory.
 
@@ -125,7 +125,7 @@ def balanced_factors(
         )
     row = np.zeros(len(counts), dtype=np.int64)
     row[paired] = np.arange(1, needed)
-    side = np.where(_place_in_stratum(stratum) == 0, 1.0, -1.0)
+    side = np.where(_position_in_stratum(stratum) == 0, 1.0, -1.0)
     size = np.where(paired, (1 - fay) * np.sqrt(1 - fraction), 0.0)
     return np.asarray(1 + (size[stratum] * side)[:, None] * signs[row[stratum]])
 
@@ -207,8 +207,8 @@ def first_stage(frame: pl.DataFrame, design: Design) -> FirstStage:
         psu = _numbered(frame, [n for n in (design.strata, design.psu) if n is not None])
         if not design.nest and psu.max() > _numbered(frame, [design.psu]).max():
             raise Refused(
-                f"The same number of PSU `{design.psu}` occurs in several strata; if numbering "
-                "starts again in each stratum say nest=True, else correct the PSU column."
+                f"The same PSU number in `{design.psu}` occurs in several strata; if numbering "
+                "starts again in each stratum, say nest=True, or else correct the PSU column."
             )
     first = np.unique(psu, return_index=True)[1]
     of_psu = stratum[first]
@@ -220,13 +220,13 @@ def first_stage(frame: pl.DataFrame, design: Design) -> FirstStage:
     if not np.allclose(fpc, by_stratum[stratum], rtol=1e-9):
         raise Refused(
             f"The fpc `{design.fpc}` varies inside a stratum; give every record of a stratum "
-            "the same."
+            "the same value."
         )
     fraction = by_stratum if fpc.max() <= 1 else counts / by_stratum
     if not ((fraction > 0) & (fraction <= 1 + 1e-9)).all():
         raise Refused(
-            f"The fpc `{design.fpc}` must be above 0 and say that at most all PSUs were sampled; "
-            "correct it."
+            f"The fpc `{design.fpc}` must be above 0 and must not say that more PSUs were sampled "
+            "than there are; correct it."
         )
     return FirstStage(psu, of_psu, np.minimum(fraction, 1.0))
 
@@ -244,14 +244,14 @@ def _stratum_by_stratum(
     return out
 
 
-def _place_in_stratum(stratum: Ints) -> Ints:
+def _position_in_stratum(stratum: Ints) -> Ints:
     """0 for the first PSU of its stratum, 1 for the second, and so on."""
     order = np.argsort(stratum, kind="stable")
     counts = np.bincount(stratum)
     starts = np.repeat(np.cumsum(counts) - counts, counts)
-    place = np.empty(len(stratum), dtype=np.int64)
-    place[order] = np.arange(len(stratum)) - starts
-    return place
+    position = np.empty(len(stratum), dtype=np.int64)
+    position[order] = np.arange(len(stratum)) - starts
+    return position
 
 
 def _numbered(frame: pl.DataFrame, names: list[str]) -> Ints:
@@ -265,7 +265,7 @@ def _check_lonely(stage: FirstStage, design: Design) -> None:
     if lonely and design.lonely_psu != "certainty":
         raise Refused(
             f"{lonely} strata have one sampled PSU, so replicates cannot vary there; merge "
-            "strata, or say lonely_psu='certainty' if these PSUs were taken for certain."
+            "strata, or say lonely_psu='certainty' if these PSUs were taken with certainty."
         )
 
 
@@ -283,7 +283,7 @@ def _check_request(
     if design.weight is None:
         raise Refused("Replicate weights are made from a weight; name it in the Design.")
     if design.replicates is not None:
-        raise Refused("The survey has replicate weights already; make them from a Design without.")
+        raise Refused("The survey already has replicate weights; use a Design without them.")
     if (fay is not None) != (kind == "fay") or not 0 <= (fay or 0) < 1:
         raise Refused("Fay's factor `fay`, in [0, 1), goes with kind='fay' and only with it.")
     if kind in ("brr", "fay", "jkn") and design.strata is None:
@@ -300,6 +300,6 @@ def _check_request(
     taken = [c for c in survey.columns if re.fullmatch(re.escape(prefix) + r"\d+", c)]
     if taken:
         raise Refused(
-            f"The file has a column `{taken[0]}` already; give another `prefix` for the "
+            f"The file already has a column `{taken[0]}`; give another `prefix` for the "
             "replicate weights."
         )

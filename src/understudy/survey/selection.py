@@ -165,7 +165,7 @@ def proportional_allocation(strata: ArrayLike, n: int, *, minimum: int = 2) -> d
     if n < floor.sum():
         raise Refused(
             f"{n} units are too few for {len(labels)} strata with at least {minimum} each; "
-            "enlarge n or merge strata."
+            "increase n or merge strata."
         )
     quota = n * counts / counts.sum()
     # Strata below the floor get the floor; the others share what is then left.
@@ -175,10 +175,10 @@ def proportional_allocation(strata: ArrayLike, n: int, *, minimum: int = 2) -> d
         quota[raised] = floor[raised]
         share = counts[~raised] / max(counts[~raised].sum(), 1)
         quota[~raised] = (n - floor[raised].sum()) * share
-    given = np.floor(quota).astype(int)
-    largest = np.argsort(given - quota, kind="stable")[: n - int(given.sum())]
-    given[largest] += 1
-    return {label.item(): int(count) for label, count in zip(labels, given, strict=True)}
+    sizes = np.floor(quota).astype(int)
+    largest = np.argsort(sizes - quota, kind="stable")[: n - int(sizes.sum())]
+    sizes[largest] += 1
+    return {label.item(): int(count) for label, count in zip(labels, sizes, strict=True)}
 
 
 def _by_stratum(
@@ -241,5 +241,5 @@ def _probabilities(pi: ArrayLike) -> NDArray[np.float64]:
     if p.ndim != 1 or len(p) == 0:
         raise Refused("Inclusion probabilities must be one column with a value for every unit.")
     if not (np.isfinite(p).all() and p.min() > 0 and p.max() <= 1 + 1e-12):
-        raise Refused("Inclusion probabilities must lie above 0 and at most at 1 for every unit.")
+        raise Refused("Inclusion probabilities must be above 0 and at most 1 for every unit.")
     return np.minimum(p, 1.0)

@@ -145,12 +145,12 @@ class Survey:
             else:
                 outside[column.name] = (values.notnull() & ~values.isin(allowed)).any()
         if outside:
-            found = self.raw.aggregate(**outside).to_polars().row(0, named=True)
-            wrong += [name for name, any_outside in found.items() if any_outside]
+            answers = self.raw.aggregate(**outside).to_polars().row(0, named=True)
+            wrong += [name for name, any_outside in answers.items() if any_outside]
         if wrong:
             names = ", ".join(f"`{name}`" for name in wrong)
             raise Refused(
-                f"{names} has values that are not among the codebook's levels; add the levels, "
+                f"Some values of {names} are not among the codebook's levels; add the levels, "
                 "declare them as missing codes, or correct the file."
             )
 

@@ -109,10 +109,10 @@ def csv_header(path: Path) -> tuple[list[str], str]:
         candidates.append((len(names), -DELIMITERS.index(delimiter), names))
     if not candidates:
         raise Refused(f"The first line of `{path.name}` cannot be read as column names.")
-    _, place, names = max(candidates)
+    _, preference, names = max(candidates)
     names = [name.strip() for name in names]
     _check_names(path, names)
-    return [name or f"column{i + 1}" for i, name in enumerate(names)], DELIMITERS[-place]
+    return [name or f"column{i + 1}" for i, name in enumerate(names)], DELIMITERS[-preference]
 
 
 def csv_table(
@@ -173,15 +173,15 @@ def _rows(query: str) -> list[tuple[object, ...]]:
     return list(connection().con.cursor().execute(query).fetchall())
 
 
-def _text(place: int, nulls: tuple[str, ...]) -> str:
+def _text(index: int, nulls: tuple[str, ...]) -> str:
     """The text of a field, null if it says missing."""
-    return f"(CASE WHEN c{place} IN ({', '.join(map(quoted, nulls))}) THEN NULL ELSE c{place} END)"
+    return f"(CASE WHEN c{index} IN ({', '.join(map(quoted, nulls))}) THEN NULL ELSE c{index} END)"
 
 
-def _value(place: int, type_: str, nulls: tuple[str, ...]) -> str:
+def _value(index: int, type_: str, nulls: tuple[str, ...]) -> str:
     if type_ == "VARCHAR":
-        return f"nullif(c{place}, '')"
-    return _BY_NAME[type_].value.format(t=_text(place, nulls))
+        return f"nullif(c{index}, '')"
+    return _BY_NAME[type_].value.format(t=_text(index, nulls))
 
 
 def _fits(text: str, type_: str) -> str:
@@ -211,8 +211,8 @@ def _infer(
         for block in _blocks(left, BLOCK):
             fields = ", ".join(f"{_text(i, nulls[names[i]])} AS t{i}" for i in block)
             tests = ", ".join(_passes(f"t{i}", left[i][0]) for i in block)
-            (found,) = _rows(f"SELECT {tests} FROM (SELECT {fields} FROM {records})")
-            for i, passed in zip(block, found, strict=True):
+            (passes,) = _rows(f"SELECT {tests} FROM (SELECT {fields} FROM {records})")
+            for i, passed in zip(block, passes, strict=True):
                 types[names[i]] = left[i][0] if passed else "VARCHAR"
                 left[i] = [] if passed else left[i][1:]
     for name, column in known.items():
@@ -278,14 +278,14 @@ def _check_names(path: Path, names: list[str]) -> None:
         raise Refused(
             f"The first line of `{path.name}` holds numbers, but it must hold the column names."
         )
-    places: dict[str, int] = {}
-    for place, name in enumerate(names, start=1):
-        if name and name in places:
+    number_of: dict[str, int] = {}
+    for number, name in enumerate(names, start=1):
+        if name and name in number_of:
             raise Refused(
-                f"Columns {places[name]} and {place} of `{path.name}` have the same name; "
+                f"Columns {number_of[name]} and {number} of `{path.name}` have the same name; "
                 "rename one of them."
             )
-        places[name] = place
+        number_of[name] = number
 
 
 def _not_utf8(path: Path) -> Refused:
@@ -298,19 +298,19 @@ def _not_utf8(path: Path) -> Refused:
 def _explained(path: Path, error: duckdb.Error) -> Refused:
     """One sentence for a parser's error; its own text quotes the record, so it is not used."""
     message = str(error)
-    found = re.search(r"CSV Error on Line: (\d+)", message)
-    line = f"line {int(found[1]):,}" if found else "one of the lines"
+    match = re.search(r"CSV Error on Line: (\d+)", message)
+    line = f"line {int(match[1]):,}" if match else "one of the lines"
     if "unicode" in message.lower() or "utf-8" in message.lower():
         return _not_utf8(path)
     if "unterminated quote" in message:
-        return Refused(f"In `{path.name}` {line} has a quote that is not closed; correct it.")
+        return Refused(f"In `{path.name}`, {line} has a quote that is not closed; correct it.")
     if "Expected Number of Columns" in message:
         return Refused(
-            f"In `{path.name}` {line} has another number of fields than the header; correct it, "
-            "or quote the field that contains the delimiter."
+            f"In `{path.name}`, {line} has a different number of fields from the header; correct "
+            "it, or quote the field that contains the delimiter."
         )
     if isinstance(error, duckdb.OutOfMemoryException):
-        return Refused(f"Memory is too small to convert `{path.name}`; write it as Parquet.")
+        return Refused(f"There is too little memory to convert `{path.name}`; write it as Parquet.")
     return Refused(
-        f"`{path.name}` cannot be read as CSV; it may be damaged or mix different line ends."
+        f"`{path.name}` cannot be read as CSV; it may be damaged or mix different line endings."
     )

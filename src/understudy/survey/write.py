@@ -1,4 +1,4 @@
-"""Survey files out; the formats lie in `formats/`.
+"""Survey files out; the formats are in `formats/`.
 
 The records are written as they are, with their missing codes. A file appears under its name
 only when it is complete.
@@ -29,8 +29,8 @@ def write_survey(survey: Survey, path: str | Path, format: str | Format | None =
     Parquet carries the whole codebook inside. CSV cannot hold labels, so the codebook goes
     beside it (`sdr.codebook.toml` for `sdr.csv`), where `read_survey` finds it. Stata and
     SPSS files keep labels, value labels and missing codes; in Stata, codes such as -9 become
-    .a, .b, ... with their labels, and true/false becomes 1/0 in both. `format` names another
-    format than the extension's: an extension, or a class of your own (`mine.py:Mine`).
+    .a, .b, ... with their labels, and true/false becomes 1/0 in both. `format` names a
+    format other than the extension's: an extension, or a class of your own (`mine.py:Mine`).
     """
     path = Path(path).expanduser()
     chosen = format_of(path, format, writing=True)

@@ -238,9 +238,9 @@ def _pivots(
     if not columns:
         return (0.0,) * len(statistics)
     first = table.select(**columns).limit(10_000)
-    found = first.aggregate(**{n: first[n].sum() for n in columns}).to_polars().row(0, named=True)
+    totals = first.aggregate(**{n: first[n].sum() for n in columns}).to_polars().row(0, named=True)
     return tuple(
-        found[f"a{j}"] / found[f"x{j}"] if found.get(f"x{j}") else 0.0
+        totals[f"a{j}"] / totals[f"x{j}"] if totals.get(f"x{j}") else 0.0
         for j in range(len(statistics))
     )
 
@@ -308,8 +308,8 @@ def _strata(frame: pl.DataFrame, design: Design) -> Strata:
     if design.psu is not None:
         if not design.nest and frame.select("h", "c").n_unique() > frame["c"].n_unique():
             raise Refused(
-                f"The same number of PSU `{design.psu}` occurs in several strata; if numbering "
-                "starts again in each stratum say nest=True, else correct the PSU column."
+                f"The same PSU number in `{design.psu}` occurs in several strata; if numbering "
+                "starts again in each stratum, say nest=True, or else correct the PSU column."
             )
         psu = pl.col("c")
         with_weight = psu.filter(pl.col("weighing") > 0).n_unique()
@@ -336,6 +336,7 @@ def _fractions(by_stratum: pl.DataFrame, psus: Floats, name: str) -> Floats:
         raise Refused(f"The fpc `{name}` must be above 0 and known for every record.")
     if not np.allclose(low, high, rtol=1e-9):
         raise Refused(
-            f"The fpc `{name}` varies inside a stratum; give every record of a stratum the same."
+            f"The fpc `{name}` varies inside a stratum; give every record of a stratum "
+            "the same value."
         )
     return low if np.all(high <= 1) else psus / low

@@ -113,15 +113,15 @@ def categories_of(
         known = survey.codebook[name].levels if name in survey.codebook else None
         if not known:
             _refuse_without_levels(survey, name)
-        found: tuple[Value | None, ...] = tuple(known or ())
+        column_levels: tuple[Value | None, ...] = tuple(known or ())
         if missing == "level":
-            extra = [code for code in survey.codebook[name].missing if code not in found]
-            found = (*found, *extra, None)
-        levels.append(found)
-    for name, found in zip(columns, levels, strict=True):
-        if len(found) > MANY_LEVELS:
+            extra = [code for code in survey.codebook[name].missing if code not in column_levels]
+            column_levels = (*column_levels, *extra, None)
+        levels.append(column_levels)
+    for name, column_levels in zip(columns, levels, strict=True):
+        if len(column_levels) > MANY_LEVELS:
             raise Refused(
-                f"Column `{name}` has {len(found):,} levels, and all columns together "
+                f"Column `{name}` has {len(column_levels):,} levels, and all columns together make "
                 f"{math.prod(map(len, levels)):,} cells; group its levels into fewer (at most "
                 f"{MANY_LEVELS:,}) or leave the column out."
             )
@@ -243,15 +243,15 @@ def possible_cells(
     """
     possible = np.ones(len(codes), dtype=bool)
     elsewhere = set(known) - set(categories.columns)
-    told = [rule for rule in rules if not _named(rule) & elsewhere]
-    if not told:
+    applicable = [rule for rule in rules if not _named(rule) & elsewhere]
+    if not applicable:
         return possible
     for start in range(0, len(codes), CODE_BLOCK):
         block = categories.frame(codes[start : start + CODE_BLOCK])
         table = ibis.memtable(block.with_row_index("cell_number_"))
-        met = reduce(or_, [parse_domain(rule, table) for rule in told])
-        found = table.filter(met).select("cell_number_").to_polars()["cell_number_"]
-        possible[start + found.to_numpy().astype(np.int64)] = False
+        met = reduce(or_, [parse_domain(rule, table) for rule in applicable])
+        ruled_out = table.filter(met).select("cell_number_").to_polars()["cell_number_"]
+        possible[start + ruled_out.to_numpy().astype(np.int64)] = False
     return possible
 
 
@@ -292,9 +292,9 @@ def _named(rule: str) -> set[str]:
 
 
 def _codes(values: pl.Series, levels: Sequence[Value | None]) -> NDArray[np.int32]:
-    place = {level: k for k, level in enumerate(levels)}  # 1 and 1.0 are one key
+    code_of = {level: k for k, level in enumerate(levels)}  # 1 and 1.0 are one key
     different = values.unique()
-    missing = [value for value in different.to_list() if value not in place]
+    missing = [value for value in different.to_list() if value not in code_of]
     if None in missing:
         raise Refused(
             f"Column `{values.name}` has missing values; make them a level of their own with "
@@ -305,7 +305,7 @@ def _codes(values: pl.Series, levels: Sequence[Value | None]) -> NDArray[np.int3
             f"Column `{values.name}` has values that are not among the codebook's levels; add the "
             "levels, declare them as missing codes, or correct the file."
         )
-    numbers = [place[value] for value in different.to_list()]
+    numbers = [code_of[value] for value in different.to_list()]
     coded = values.replace_strict(different, numbers, return_dtype=pl.Int32)
     return coded.to_numpy()
 

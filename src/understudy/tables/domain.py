@@ -32,9 +32,9 @@ def parse_domain(text: str, table: ir.Table) -> ir.BooleanValue:
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError) as error:
-        place = max((getattr(error, "offset", 1) or 1) - 1, 0)
+        offset = max((getattr(error, "offset", 1) or 1) - 1, 0)
         raise SyntaxRefused(
-            f"The condition cannot be read; {_KNOWN}:", text.strip(), place
+            f"The condition cannot be read; {_KNOWN}:", text.strip(), offset
         ) from None
     condition = _condition(tree.body, text.strip(), table)
     return condition.fill_null(False)

@@ -69,7 +69,7 @@ def regress(
         return _frame(fit.names, fit.coefficients, variance, np.full(len(variance), fit.df), level)
     if combine is None:
         combine = getattr(survey, "kind", None)  # an opened release knows its rule
-    fits = [fit_survey(one, formula, family, where) for one in survey]
+    fits = [fit_survey(dataset, formula, family, where) for dataset in survey]
     if not fits:
         raise Refused("Give one Survey, or a list with at least one Survey.")
     if combine not in RULES:
@@ -80,14 +80,14 @@ def regress(
             "The data sets lead to different terms (a level is absent from one of them); "
             "merge rare levels or leave the term out."
         )
-    found = combine_estimates(
+    combined = combine_estimates(
         [fit.coefficients for fit in fits],
         [np.diag(fit.covariance) for fit in fits],
         min(fit.df for fit in fits),
         combine,
     )
-    table = _frame(fits[0].names, found.value, found.variance, found.df, level)
-    return table.with_columns(pl.Series("note", found.note))
+    table = _frame(fits[0].names, combined.value, combined.variance, combined.df, level)
+    return table.with_columns(pl.Series("note", combined.note))
 
 
 def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) -> RegressionFit:

@@ -20,14 +20,14 @@ def coefficients(spec: Replicates, count: int) -> Floats:
     """c_r of each of `count` replicates."""
     if spec.kind == "jkn":
         return np.asarray(spec.coefficients, dtype=np.float64)
-    one = {
+    coefficient = {
         "brr": 1 / count,
         "fay": 1 / (count * (1 - (spec.fay or 0.0)) ** 2),
         "jk1": (count - 1) / count,
         "bootstrap": 1 / (count - 1),
         "sdr": 4 / count,
     }[spec.kind]
-    return np.full(count, one)
+    return np.full(count, coefficient)
 
 
 def replicate_variance(estimate: Floats, replicated: Floats, spec: Replicates) -> Floats:

@@ -108,7 +108,7 @@ class Statistic(Declared, abstract=True):
 
     @property
     def is_own(self) -> bool:
-        """Whether it lies in a file that readers of a release do not have."""
+        """Whether it is in a file that readers of a release do not have."""
         return not type(self).__module__.startswith("understudy.")
 
 
@@ -129,8 +129,8 @@ class LinearStatistic(Statistic, abstract=True):
 @cache
 def statistics() -> dict[str, type[Statistic]]:
     """The statistics of the package by the word that asks for them."""
-    found = declared_in("understudy.tables.statistics", Statistic).values()
-    return {one.name: one for one in found}
+    classes = declared_in("understudy.tables.statistics", Statistic).values()
+    return {statistic.name: statistic for statistic in classes}
 
 
 def parse_statistic(
@@ -155,7 +155,9 @@ def parse_statistic(
     elif word in statistics():
         chosen = statistics()[word]
     else:
-        raise UnknownName("statistic", word, [one.form for one in statistics().values()])
+        raise UnknownName(
+            "statistic", word, [statistic.form for statistic in statistics().values()]
+        )
     reader.form = chosen.form
     fields = chosen.arguments(reader)
     reader.end()
@@ -170,7 +172,7 @@ def parse_statistics(
     if not each:
         raise Refused('Name at least one statistic, such as "count" or "mean(y)".')
     parsed = [parse_statistic(text, columns) for text in each]
-    if len({one.text for one in parsed}) < len(parsed):
+    if len({statistic.text for statistic in parsed}) < len(parsed):
         raise Refused("A statistic is named twice; name each once.")
     return parsed
 
@@ -243,7 +245,7 @@ class Reader:
         start = self.peek()[2]
         value = float(self.take("number", "a probability between 0 and 1"))
         if not 0 < value < 1:
-            raise SyntaxRefused("A quantile's probability lies between 0 and 1:", self.text, start)
+            raise SyntaxRefused("A quantile's probability is between 0 and 1:", self.text, start)
         return value
 
     def end(self) -> None:

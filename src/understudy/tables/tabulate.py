@@ -52,7 +52,7 @@ def tabulate(
     [2.6]
     """
     if not 0 < level < 1:
-        raise Refused("The confidence `level` lies between 0 and 1.")
+        raise Refused("The confidence `level` must be between 0 and 1.")
     if isinstance(survey, Survey):
         if combine not in (None, "none"):
             raise Refused("`combine` is for a list of surveys; this is one survey.")
@@ -63,7 +63,7 @@ def tabulate(
     surveys = list(survey)
     _check_list(surveys, combine)
     parsed = parse_statistics(statistics, surveys[0].columns)
-    tables = [_estimates(one, parsed, by, margins, where, level) for one in surveys]
+    tables = [_estimates(dataset, parsed, by, margins, where, level) for dataset in surveys]
     if combine == "none":
         numbered = [
             _with_limits(t, level).insert_column(0, pl.lit(i, pl.Int64).alias("dataset"))
@@ -74,7 +74,7 @@ def tabulate(
 
 
 def _check_list(surveys: list[Survey], combine: str | None) -> None:
-    if not surveys or not all(isinstance(one, Survey) for one in surveys):
+    if not surveys or not all(isinstance(dataset, Survey) for dataset in surveys):
         raise Refused("Give one Survey, or a list with at least one Survey.")
     if combine is None:
         raise Refused(
@@ -84,8 +84,8 @@ def _check_list(surveys: list[Survey], combine: str | None) -> None:
         )
     if combine not in (*RULES, "none"):
         raise UnknownName("combining rule", combine, (*RULES, "none"))
-    for one in surveys[1:]:
-        differing = set(one.columns) ^ set(surveys[0].columns)
+    for dataset in surveys[1:]:
+        differing = set(dataset.columns) ^ set(surveys[0].columns)
         if differing:
             raise Refused(
                 f"The data sets have different columns (`{sorted(differing)[0]}` is not in all of "
@@ -111,10 +111,10 @@ def _estimates(
     if len(set(names)) < len(names):
         raise Refused("A by-variable is named twice; name each once.")
     inside = as_condition(where, survey.table)
-    linear = [one for one in statistics if isinstance(one, LinearStatistic)]
+    linear = [statistic for statistic in statistics if isinstance(statistic, LinearStatistic)]
     sums = collect(
         survey,
-        [one.linear(survey.table) for one in linear],
+        [statistic.linear(survey.table) for statistic in linear],
         [survey.table[name] for name in names],
         inside,
     )
@@ -126,7 +126,9 @@ def _estimates(
             survey, statistics, names, kept, levels, inside, sums, linear, domain, df, level
         )
         key = _key_columns(levels, kept, names, margins)
-        pieces = [_piece(key, one, one.estimates(cells), df) for one in statistics]
+        pieces = [
+            _piece(key, statistic, statistic.estimates(cells), df) for statistic in statistics
+        ]
         tables.append(pl.concat(pieces).sort(CELL, maintain_order=True))
     return pl.concat(tables).drop(CELL)
 
@@ -180,7 +182,7 @@ def _combined(
     ]
     every = pl.concat([t.select(keys) for t in tables]).unique(maintain_order=True)
     aligned = [every.join(t, on=keys, how="left", nulls_equal=True) for t in tables]
-    empty = {one.text: one.empty for one in statistics}
+    empty = {statistic.text: statistic.empty for statistic in statistics}
     fill = np.array([empty[text] for text in every["statistic"]])
 
     def column(name: str) -> Floats:

@@ -104,11 +104,11 @@ def quantile_replicates(
     """Quantiles (type 7) of resamples, drawn through the order statistics of positions."""
     ascending = np.sort(values)
     n = len(ascending)
-    place = probability * (n - 1)
-    k = int(np.floor(place)) + 1  # 1-based order statistic below the quantile
+    position = probability * (n - 1)
+    k = int(np.floor(position)) + 1  # 1-based order statistic below the quantile
     below = rng.beta(k, n - k + 1, replicates)
     low = ascending[np.minimum((n * below).astype(np.int64), n - 1)]
-    fraction = place - (k - 1)
+    fraction = position - (k - 1)
     if fraction == 0 or k == n:
         return low
     # Given U_(k), the next one is the smallest of n - k uniforms on the rest of (0, 1).

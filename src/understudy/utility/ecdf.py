@@ -33,8 +33,8 @@ def ecdf_distance(
 def _ecdf(values: Vector, weights: ArrayLike | None, at: Vector) -> Vector:
     """The share of weight at or below each point of `at`."""
     if weights is None:
-        found = np.searchsorted(np.sort(values), at, side="right")
-        return np.asarray(found / values.size, dtype=np.float64)
+        counts = np.searchsorted(np.sort(values), at, side="right")
+        return np.asarray(counts / values.size, dtype=np.float64)
     weight = np.asarray(weights, dtype=np.float64)
     if weight.shape != values.shape:
         raise Refused("There must be one weight per value.")
@@ -42,8 +42,8 @@ def _ecdf(values: Vector, weights: ArrayLike | None, at: Vector) -> Vector:
         raise Refused("Weights must be finite, not negative, and not all 0.")
     order = np.argsort(values, kind="stable")
     below = np.concatenate([[0.0], np.cumsum(weight[order])])
-    found = below[np.searchsorted(values[order], at, side="right")]
-    return np.asarray(found / below[-1], dtype=np.float64)
+    weight_below = below[np.searchsorted(values[order], at, side="right")]
+    return np.asarray(weight_below / below[-1], dtype=np.float64)
 
 
 def _values(values: ArrayLike) -> Vector:

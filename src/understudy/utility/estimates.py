@@ -90,7 +90,7 @@ def _of_arrays(
         )
     original = _values(confidential)
     if isinstance(synthetic, (list, tuple)) and synthetic and np.ndim(synthetic[0]) == 1:
-        sets = [_values(one) for one in synthetic]
+        sets = [_values(array) for array in synthetic]
     else:
         sets = [_values(synthetic)]
     return pl.DataFrame(
@@ -98,7 +98,8 @@ def _of_arrays(
             "statistic": list(functions),
             "confidential": [float(function(original)) for function in functions.values()],
             "synthetic": [
-                float(np.mean([function(one) for one in sets])) for function in functions.values()
+                float(np.mean([function(array) for array in sets]))
+                for function in functions.values()
             ],
         }
     )

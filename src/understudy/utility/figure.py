@@ -58,14 +58,14 @@ def _ecdfs(axis: Any, name: str, original: Floats, made: Sequence[Floats]) -> No
         linewidth=4,
         label="confidential data",
     )
-    for place, values in enumerate(made):
+    for number, values in enumerate(made):
         axis.plot(
             grid,
             _ecdf(values, grid),
             color=COLOURS[1],
             alpha=max(0.3, 1 / len(made)),
             linewidth=1.1,
-            label=f"{len(made)} synthetic data set{plural}" if place == 0 else None,
+            label=f"{len(made)} synthetic data set{plural}" if number == 0 else None,
         )
     axis.set_title(name, loc="left", fontsize=11)
     axis.set_ylabel("share at or below")
@@ -80,16 +80,16 @@ def _intervals(axis: Any, rows: pl.DataFrame) -> None:
     beside = axis.get_yaxis_transform()  # x in shares of the axis, y in rows
     axis.axvspan(-1, 1, color="#dddddd", linewidth=0)
     axis.axvline(0, color="black", linewidth=1)
-    for place, row in enumerate(rows.iter_rows(named=True)):
+    for position, row in enumerate(rows.iter_rows(named=True)):
         centre, half = row["confidential"], (row["upper"] - row["lower"]) / 2
         half = half if half > 0 else 1.0
         low, middle, high = (
             (row[key] - centre) / half
             for key in ("synthetic_lower", "synthetic", "synthetic_upper")
         )
-        axis.plot([low, high], [place] * 2, color=COLOURS[1], linewidth=3, solid_capstyle="butt")
-        axis.plot(middle, place, "o", color=COLOURS[1], markersize=6)
-        axis.text(1.02, place, f"{row['overlap']:.2f}", transform=beside, va="center")
+        axis.plot([low, high], [position] * 2, color=COLOURS[1], linewidth=3, solid_capstyle="butt")
+        axis.plot(middle, position, "o", color=COLOURS[1], markersize=6)
+        axis.text(1.02, position, f"{row['overlap']:.2f}", transform=beside, va="center")
     axis.text(1.02, 1.02, "overlap", transform=axis.transAxes, va="bottom", color="#555555")
     axis.set_yticks(range(rows.height), rows["statistic"].to_list())
     axis.set_ylim(rows.height - 0.4, -0.6)

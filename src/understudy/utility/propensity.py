@@ -150,7 +150,7 @@ def _design(
     groups = [_column_terms(name, ours[name], theirs[name], classes) for name in ours.columns]
     count = sum(len(group) for group in groups)
     if interactions:
-        count += sum(len(one) * len(other) for one, other in combinations(groups, 2))
+        count += sum(len(first) * len(second) for first, second in combinations(groups, 2))
     if count > MOST_TERMS:
         raise Refused(
             f"The regression would have {count} terms, more than {MOST_TERMS}; leave out columns "
@@ -158,8 +158,8 @@ def _design(
         )
     terms = [term for group in groups for term in group]
     if interactions:
-        for one, other in combinations(groups, 2):
-            terms += [(f"{a}:{b}", x * y) for a, x in one for b, y in other]
+        for first, second in combinations(groups, 2):
+            terms += [(f"{a}:{b}", x * y) for a, x in first for b, y in second]
     if not terms:
         raise Refused("All of the columns are constant in both files; name columns that vary.")
     return np.column_stack([values for _, values in terms]), [name for name, _ in terms]
@@ -210,9 +210,9 @@ def _in_classes(values: pl.Series, classes: int) -> pl.Series:
     if len(present) == 0:
         return values.cast(pl.String)
     edges = np.unique(np.quantile(present, np.arange(1, classes) / classes, method="lower"))
-    place = np.searchsorted(edges, values.fill_null(0.0).to_numpy(), side="left")
+    numbers = np.searchsorted(edges, values.fill_null(0.0).to_numpy(), side="left")
     return pl.select(
-        pl.when(values.is_not_null()).then(pl.Series(place).cast(pl.String))
+        pl.when(values.is_not_null()).then(pl.Series(numbers).cast(pl.String))
     ).to_series()
 
 

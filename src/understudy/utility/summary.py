@@ -36,7 +36,7 @@ class UtilitySummary:
     @property
     def mean_pmse_ratio(self) -> float:
         """Mean over the data sets; about 1 when the synthesis model is right."""
-        return float(np.mean([one.ratio for one in self.propensity]))
+        return float(np.mean([score.ratio for score in self.propensity]))
 
 
 def summarise_utility(

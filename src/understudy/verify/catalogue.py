@@ -116,7 +116,7 @@ def _add(fields: dict[str, Any], name: str, field: tuple[Any, Any], owner: Any) 
         return
     known = fields.setdefault(name, field)
     if _plain(known[0]) != _plain(field[0]):
-        raise Refused(f"`{owner.name}` declares `{name}` with another type than others do.")
+        raise Refused(f"`{owner.name}` declares `{name}` with a different type from the others.")
 
 
 def _plain(hint: Any) -> tuple[set[Any], list[str]]:

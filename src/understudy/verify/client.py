@@ -110,12 +110,12 @@ def _encoded(question: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(dict(question), allow_nan=False).encode()
     except (TypeError, ValueError):
-        raise Refused("A question holds texts, finite numbers, lists and mappings only.") from None
+        raise Refused("A question holds only text, finite numbers, lists and mappings.") from None
 
 
 def _sentence(error: urllib.error.HTTPError) -> str:
     try:
-        told = json.load(error)["error"]
+        sentence = json.load(error)["error"]
     except (ValueError, KeyError, TypeError, OSError):
         return f"The server replied with status {error.code}; is it a verification server?"
-    return str(told)
+    return str(sentence)

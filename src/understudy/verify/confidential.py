@@ -143,7 +143,7 @@ def _unit_column(codebook: Codebook) -> str | None:
     units = [column.name for column in codebook if column.role == "unit"]
     if len(units) > 1:
         names = " and ".join(f"`{name}`" for name in units)
-        raise Refused(f"The codebook has two unit columns, {names}; leave one of them.")
+        raise Refused(f"The codebook has two unit columns, {names}; keep only one of them.")
     return units[0] if units else None
 
 
@@ -158,11 +158,11 @@ def _check_schema(survey: Survey, unit: str | None) -> None:
         return
     kind = survey.raw[unit].type()
     if not (kind.is_integer() or kind.is_string()):
-        raise Refused(f"The unit column `{unit}` must hold whole numbers or texts.")
+        raise Refused(f"The unit column `{unit}` must hold whole numbers or text.")
     missing = survey.table.aggregate(any=survey.table[unit].isnull().any()).to_pyarrow()
     if missing.column("any")[0].as_py():
         raise Refused(
-            f"The unit column `{unit}` is missing for some records; give every one an id."
+            f"The unit column `{unit}` is missing for some records; give every record an id."
         )
 
 

@@ -9,12 +9,11 @@
     released = ["synthetic/1.parquet", "synthetic/2.parquet"]
     cap = "10"                        # epsilon that may ever be spent on these records
 
-Paths are relative to the file. Every mistake is one sentence that names its place.
+Paths are relative to the file. Every mistake is one sentence that names the setting.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -38,11 +37,12 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.epsilon import parse_epsilon
 from understudy.survey.design import Design, Replicates
+from understudy.toml_mistakes import parse_toml, read_toml_text
 
 Combine = Literal["partial", "full"]
 
 _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
-_HERE = "{here}"  # in a sentence: the setting that it is about
+_SETTING = "{setting}"  # in a sentence: the setting that it is about
 
 
 def _in_folder(path: Any, info: ValidationInfo) -> Any:
@@ -73,13 +73,13 @@ def _design(table: Any) -> Design:
     if isinstance(table, Design):
         return table
     if not isinstance(table, dict):
-        raise Refused(f'`{_HERE}` must be a table, such as {{ weight = "w" }}.')
+        raise Refused(f'`{_SETTING}` must be a table, such as {{ weight = "w" }}.')
     _known(table, Design, "")
     settings = dict(table)
     replicates = settings.pop("replicates", None)
     if replicates is not None:
         if not isinstance(replicates, dict):
-            raise Refused(f"`{_HERE}.replicates` must be a table.")
+            raise Refused(f"`{_SETTING}.replicates` must be a table.")
         _known(replicates, Replicates, ".replicates")
         settings["replicates"] = Replicates(**replicates)
     return Design(**settings)
@@ -130,14 +130,7 @@ class ServerConfig:
 def read_config(path: str | Path) -> ServerConfig:
     """The configuration in a TOML file, checked whole before anything is opened."""
     path = Path(path)
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise Refused(f"There is no configuration at `{path}`; check the path.") from None
-    except (OSError, UnicodeDecodeError):
-        raise Refused(f"The configuration `{path.name}` cannot be read as text.") from None
-    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
-        raise Refused(f"The configuration `{path.name}` is not valid TOML: {error}.") from None
+    document = parse_toml(read_toml_text(path, "configuration"), path.name)
     return config_from_dict(document, path.parent)
 
 
@@ -156,7 +149,7 @@ def _order(mistake: ErrorDetails) -> int:
 
 
 def _in_our_words(mistake: ErrorDetails) -> Refused:
-    """One of pydantic's mistakes in one sentence that names the setting."""
+    """One of pydantic's mistakes in a sentence that names the setting."""
     location = [str(part) for part in mistake["loc"] if not isinstance(part, int)]
     kind, setting = mistake["type"], ".".join(location)
     inside = location[:2] if location[:1] == ["datasets"] and len(location) > 1 else []
@@ -193,13 +186,13 @@ def _wanted(name: str, mistake: ErrorDetails) -> str:
         schemas = [TypeAdapter(owner).json_schema()["properties"] for owner in owners]
         limits = next(schema[name] for schema in schemas if name in schema)
         return f"from {limits['minimum']:g} to {limits['maximum']:g}"
-    return {"string_type": "a text in quotes", "bool_type": "true or false"}.get(kind, "a number")
+    return {"string_type": "text in quotes", "bool_type": "true or false"}.get(kind, "a number")
 
 
 def _at(error: Exception, setting: str) -> Refused:
     if isinstance(error, UnknownName):
         return error
-    return Refused(str(error).replace(_HERE, setting))
+    return Refused(str(error).replace(_SETTING, setting))
 
 
 def _known(table: Mapping[str, Any], holder: type, inside: str) -> None:

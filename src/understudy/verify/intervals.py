@@ -17,5 +17,5 @@ def check_noise_level(partitions: int, epsilon: float) -> None:
 def tail_of(probability: float) -> float:
     """The probability beyond either end of an equal-tailed interval."""
     if not 0 < probability < 1:
-        raise Refused("The probability of an interval lies between 0 and 1.")
+        raise Refused("The probability of an interval must lie between 0 and 1.")
     return (1 - probability) / 2

@@ -123,7 +123,7 @@ def zero_width(terms: QuestionTerms) -> str:
     """The refusal of a tolerance without a width; empty where there is one."""
     if math.isfinite(terms.tolerance) and terms.tolerance > 0:
         return ""
-    return "The tolerance is zero wide here; give it in standard errors instead."
+    return "This tolerance has zero width; give it in standard errors instead."
 
 
 def report_quantiles(reached: Floats, medians: Floats) -> dict[str, Floats]:

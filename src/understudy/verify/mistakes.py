@@ -13,7 +13,7 @@ _KINDS = ("str", "constrained-str", "int", "float", "bool")  # pydantic's names 
 _WANTED = {  # by pydantic's name of the mistake
     "float_type": "must be a number, such as 2",
     "int_type": "must be a whole number, such as 2",
-    "string_type": "must be a text",
+    "string_type": "must be text",
     "string_too_short": "must not be empty",
     "tuple_type": 'must be a list, such as ["region"]',
     "model_type": 'must be written with its parts, such as {"value": 2}',
@@ -41,24 +41,24 @@ def say(field: str, message: str) -> QuestionMistake:
 
 
 def in_our_words(
-    found: Any, fields_at: Callable[[Sequence[int | str]], Iterable[str]]
+    error: Any, fields_at: Callable[[Sequence[int | str]], Iterable[str]]
 ) -> QuestionMistake:
-    """One of pydantic's errors; `fields_at` names the fields that a place has."""
-    where, kind = found["loc"], found["type"]
-    place = ".".join(str(part) for part in where if part not in _KINDS) or "query"
+    """One of pydantic's errors; `fields_at` names the fields at a location."""
+    location, kind = error["loc"], error["type"]
+    field = ".".join(str(part) for part in location if part not in _KINDS) or "query"
     if kind == "extra_forbidden":
-        return say(place, str(UnknownName("field", str(where[-1]), fields_at(where))))
+        return say(field, str(UnknownName("field", str(location[-1]), fields_at(location))))
     if kind == "missing":
-        return say(place, f"`{place}` is missing.")
+        return say(field, f"`{field}` is missing.")
     if kind == "value_error":
-        return say(place, str(found["ctx"]["error"]))
-    if any(part in _KINDS for part in where):
-        return say(place, f"`{place}` must be a text, a number, or true or false.")
-    if kind == "tuple_type" and place in ("domain", "versus"):
-        return say(place, f"`{place}` {_DOMAIN}.")
+        return say(field, str(error["ctx"]["error"]))
+    if any(part in _KINDS for part in location):
+        return say(field, f"`{field}` must be text, a number, or true or false.")
+    if kind == "tuple_type" and field in ("domain", "versus"):
+        return say(field, f"`{field}` {_DOMAIN}.")
     if kind in _WANTED:
-        return say(place, f"`{place}` {_WANTED[kind]}.")
-    message = found["msg"].rstrip(".")
+        return say(field, f"`{field}` {_WANTED[kind]}.")
+    message = error["msg"].rstrip(".")
     if message.startswith("Input should be"):
-        return say(place, f"`{place}` must be{message.removeprefix('Input should be')}.")
-    return say(place, f"`{place}`: {message[0].lower()}{message[1:]}.")
+        return say(field, f"`{field}` must be{message.removeprefix('Input should be')}.")
+    return say(field, f"`{field}`: {message[0].lower()}{message[1:]}.")

@@ -146,7 +146,7 @@ def serve(tasks: BinaryIO, numbers: BinaryIO, seconds: float) -> None:
     while len(header := tasks.read(LENGTH.size)) == LENGTH.size:
         task = pickle.loads(tasks.read(LENGTH.unpack(header)[0]))
         with suppress(Exception):
-            fit_named(task.fit)  # a first import is no part of a partition's time
+            fit_named(task.fit)  # a first import is not part of a partition's time
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             number = estimate(task)

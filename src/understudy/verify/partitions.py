@@ -90,8 +90,8 @@ def _number(digest: ir.StringValue, start: int) -> ir.IntegerValue:
     """
     digits = ibis.literal("0123456789abcdef")
     value: Any = ibis.literal(0.0)
-    for place in range(8):
-        value = value * 16.0 + digits.find(digest.substr(start + place, 1)).cast("float64")
+    for offset in range(8):
+        value = value * 16.0 + digits.find(digest.substr(start + offset, 1)).cast("float64")
     return cast(ir.IntegerValue, value.cast("int64") % PRIME)
 
 

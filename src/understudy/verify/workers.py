@@ -43,20 +43,20 @@ class WorkerPool:
             busy: dict[int, tuple[Worker, int]] = {}
             while waiting or busy:
                 while waiting and len(busy) < self.count:
-                    place = waiting.pop()
+                    index = waiting.pop()
                     worker = self._idle.pop() if self._idle else self._start()
-                    if _send(worker, tasks[place]):
-                        busy[cast(BinaryIO, worker.stdout).fileno()] = worker, place
+                    if _send(worker, tasks[index]):
+                        busy[cast(BinaryIO, worker.stdout).fileno()] = worker, index
                     else:
                         _end(worker)
                 if not busy:
                     continue
                 ready, _, _ = select.select(list(busy), [], [], self._guard)
                 for file in ready or list(busy):
-                    worker, place = busy.pop(file)
+                    worker, index = busy.pop(file)
                     reply = os.read(file, NUMBER.size) if ready else b""
                     if len(reply) == NUMBER.size:
-                        results[place] = NUMBER.unpack(reply)[0]
+                        results[index] = NUMBER.unpack(reply)[0]
                         self._idle.append(worker)
                     else:
                         _end(worker)

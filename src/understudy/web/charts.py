@@ -53,10 +53,10 @@ class Chart:
     def text(
         self, x: float, y: float, text: str, style: str = "mark", anchor: str = "middle"
     ) -> None:
-        """Words at a place; y counts pixels from the top."""
-        place = self._across(min(max(x, self._x[0]), self._x[1]))
+        """Words at a point; y counts pixels from the top."""
+        pixel = self._across(min(max(x, self._x[0]), self._x[1]))
         self._add(
-            f'<text class="{style}" x="{place:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
+            f'<text class="{style}" x="{pixel:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
             f"{escape(text)}</text>"
         )
 
@@ -64,10 +64,10 @@ class Chart:
         """The picture with its axes; `seen` says in words what can be seen."""
         axes = [f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" {_at_y(HEIGHT - BOTTOM)}/>']
         for value in ticks(*self._x, 5):
-            place = self._across(value)
+            pixel = self._across(value)
             axes.append(
-                f'<line class="axis" x1="{place:.1f}" x2="{place:.1f}" y1="{HEIGHT - BOTTOM}" '
-                f'y2="{HEIGHT - BOTTOM + 5}"/><text class="tick" x="{place:.1f}" '
+                f'<line class="axis" x1="{pixel:.1f}" x2="{pixel:.1f}" y1="{HEIGHT - BOTTOM}" '
+                f'y2="{HEIGHT - BOTTOM + 5}"/><text class="tick" x="{pixel:.1f}" '
                 f'y="{HEIGHT - BOTTOM + 19}" text-anchor="middle">{short(value)}</text>'
             )
         for value in ticks(*self._y, 5) if marks_up else ():
@@ -194,8 +194,8 @@ def _nearest(plan: Plan, ses: NDArray[np.float64], ratio: float) -> pl.DataFrame
     return plan.table.filter(pl.col("se") == nearest).sort("estimate")
 
 
-def _at(x: Floats, y: Floats, place: float) -> float:
-    return float(np.interp(place, np.asarray(x), np.asarray(y)))
+def _at(x: Floats, y: Floats, value: float) -> float:
+    return float(np.interp(value, np.asarray(x), np.asarray(y)))
 
 
 def _widened(low: float, high: float) -> tuple[float, float]:

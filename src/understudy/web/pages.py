@@ -163,7 +163,7 @@ def history(request: Request, session: AnalystSession) -> Response:
 
 
 async def form_of(request: Request) -> dict[str, list[str]]:
-    """The fields of a form by name, in order; files are no part of any form here."""
+    """The fields of a form by name, in order; no form here takes files."""
     sent: dict[str, list[str]] = {}
     async with request.form(max_files=0, max_fields=2000) as form:
         for name, value in form.multi_items():

@@ -45,7 +45,7 @@ def run_server(
         )
     except OSError:
         raise Refused(
-            f"Port {config.port} of {config.host} cannot be opened; choose another by --port."
+            f"Port {config.port} of {config.host} cannot be opened; choose another with --port."
         ) from None
     # asyncio does this only for sockets that it made; without it a reply waits for the
     # acknowledgement of its headers, some 40 ms.

@@ -38,7 +38,7 @@ class Activity(Body):
 
 
 class NewKey(Body):
-    """The key is shown this once and stored nowhere."""
+    """The key is shown only once and stored nowhere."""
 
     name: str
     key: str

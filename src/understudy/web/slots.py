@@ -54,12 +54,12 @@ class Turn:
         self._loop = asyncio.get_running_loop()
         self._start = self._loop.time()
         self._seconds = seconds
-        self._place: asyncio.Semaphore | None = None
+        self._places: asyncio.Semaphore | None = None
 
-    async def enter(self, seconds: float, place: asyncio.Semaphore) -> None:
+    async def enter(self, seconds: float, places: asyncio.Semaphore) -> None:
         """Wait for a place; the slot begins when there is one."""
-        await place.acquire()
-        self._place = place
+        await places.acquire()
+        self._places = places
         self._start, self._seconds = self._loop.time(), seconds
 
     async def finish(self) -> None:
@@ -71,9 +71,9 @@ class Turn:
         try:
             await asyncio.sleep(self._start + slots * self._seconds - self._loop.time())
         finally:
-            if self._place is not None:
-                self._place.release()
-                self._place = None
+            if self._places is not None:
+                self._places.release()
+                self._places = None
 
 
 class ReplySlot:

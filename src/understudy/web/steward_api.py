@@ -40,12 +40,12 @@ CSV: dict[int | str, dict[str, Any]] = {
 @router.get("/users", responses=failures())
 def users(request: Request, _by: Steward) -> list[AccountRow]:
     """All users and their budgets."""
-    return [AccountRow(**vars(found)) for found in account_list(service(request).ledger)]
+    return [AccountRow(**vars(account)) for account in account_list(service(request).ledger)]
 
 
 @router.post("/users", status_code=201, responses=failures())
 def add(request: Request, new: NewUser, by: Steward) -> NewKey:
-    """Add a user, with a first grant if you give one; the key comes back this once."""
+    """Add a user, with a first grant if you give one; the key comes back only this once."""
     ledger = service(request).ledger
     if new.epsilon is not None:
         parse_epsilon(new.epsilon)  # refuse before the user exists
@@ -56,12 +56,12 @@ def add(request: Request, new: NewUser, by: Steward) -> NewKey:
 
 
 @router.post("/users/{name}/grants", status_code=201, responses=failures(404))
-def grant(request: Request, name: Name, given: Grant, by: Steward) -> AccountRow:
+def grant(request: Request, name: Name, addition: Grant, by: Steward) -> AccountRow:
     """Give a user more epsilon; an entry of the ledger, and there is no reset."""
     ledger = service(request).ledger
-    parse_epsilon(given.epsilon)
+    parse_epsilon(addition.epsilon)
     known(request, name)
-    ledger.grant(name, given.epsilon, by.name)
+    ledger.grant(name, addition.epsilon, by.name)
     return known(request, name)
 
 
@@ -88,9 +88,9 @@ def all_totals(request: Request, _by: Steward) -> TotalsReply:
     """Budgets of users and data sets, and spending per user and data set."""
     ledger = service(request).ledger
     return TotalsReply(
-        users=[AccountRow(**vars(found)) for found in account_list(ledger)],
-        datasets=[CapRow(**vars(found)) for found in caps(ledger)],
-        spending=[TotalRow(**vars(found)) for found in totals(ledger)],
+        users=[AccountRow(**vars(account)) for account in account_list(ledger)],
+        datasets=[CapRow(**vars(cap)) for cap in caps(ledger)],
+        spending=[TotalRow(**vars(total)) for total in totals(ledger)],
     )
 
 
@@ -118,7 +118,7 @@ def totals_file(request: Request, _by: Steward) -> Response:
 
 
 def known(request: Request, name: str) -> AccountRow:
-    for found in account_list(service(request).ledger):
-        if found.name == name:
-            return AccountRow(**vars(found))
+    for account in account_list(service(request).ledger):
+        if account.name == name:
+            return AccountRow(**vars(account))
     raise NotFound(f"There is no user `{name}`; see the list of users.")

@@ -44,8 +44,8 @@ def users(request: Request, _session: StewardSession) -> Response:
 @router.post("/users")
 async def change(request: Request, session: StewardSession) -> Response:
     """One form per action; the field `do` names it."""
-    given = {k: v[0].strip() for k, v in (await checked_form(request, session)).items()}
-    return await run_in_threadpool(_change, request, session.user.name, given)
+    fields = {k: v[0].strip() for k, v in (await checked_form(request, session)).items()}
+    return await run_in_threadpool(_change, request, session.user.name, fields)
 
 
 @router.get("/ledger")
@@ -69,15 +69,15 @@ def totals_file(request: Request, _session: StewardSession) -> Response:
     return totals_csv(service(request).ledger)
 
 
-def _change(request: Request, by: str, given: dict[str, str]) -> Response:
+def _change(request: Request, by: str, fields: dict[str, str]) -> Response:
     ledger = service(request).ledger
-    name, epsilon = given.get("name", ""), given.get("epsilon", "")
+    name, epsilon = fields.get("name", ""), fields.get("epsilon", "")
     try:
-        match given.get("do"):
+        match fields.get("do"):
             case "add":
                 if epsilon:
                     parse_epsilon(epsilon)  # refuse before the user exists
-                key = accounts.add_user(ledger, name, given.get("role", "analyst"), by)
+                key = accounts.add_user(ledger, name, fields.get("role", "analyst"), by)
                 if epsilon:
                     ledger.grant(name, epsilon, by)
                 return _users(request, key=key, holder=name)
@@ -93,12 +93,12 @@ def _change(request: Request, by: str, given: dict[str, str]) -> Response:
                     raise Refused("You cannot shut yourself out; ask another steward.")
                 accounts.set_active(ledger, name, wanted == "enable", by)
             case _:
-                raise Refused("This form is not known; load the page again.")
+                raise Refused("This form is not recognised; reload the page.")
     except Refused as refusal:
-        return _users(request, status_of(refusal), mistake=str(refusal), given=given)
+        return _users(request, status_of(refusal), mistake=str(refusal), fields=fields)
     return RedirectResponse("/steward/users", 303)
 
 
 def _users(request: Request, status: int = 200, **context: Any) -> Response:
-    found = ledger_views.accounts(service(request).ledger)
-    return render(request, "users.html", status, accounts=found, **context)
+    listed = ledger_views.accounts(service(request).ledger)
+    return render(request, "users.html", status, accounts=listed, **context)

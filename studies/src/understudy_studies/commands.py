@@ -8,19 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-Out = Annotated[Path, typer.Option(help="Folder for the results; a stopped study goes on there.")]
+Out = Annotated[
+    Path, typer.Option(help="Folder for the results; a study that was stopped continues there.")
+]
 Seed = Annotated[int, typer.Option(help="Seed of the simulated files and the models.", min=0)]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="All parts at a small size, in about two minutes.")
+    bool, typer.Option("--quick", help="Run every part at a small size, in about two minutes.")
 ]
 Workers = Annotated[
-    int | None, typer.Option(help="Processes for the replicates; by default all processors.", min=1)
+    int | None, typer.Option(help="Number of processes; by default one for each processor.", min=1)
 ]
 
 
 def _replicates(usual: int) -> Any:
     return typer.Option(
-        help=f"How many simulated files; {usual} by default, fewer with --quick.", min=1
+        help=f"Number of simulated files; {usual} by default, fewer with --quick.", min=1
     )
 
 
@@ -31,12 +33,13 @@ def acs_modips(
     quick: Quick = False,
     pums: Annotated[
         list[Path] | None,
-        typer.Option(help="ACS person PUMS as Parquet; without it the table is invented."),
+        typer.Option(help="ACS person PUMS as Parquet; without it the table is made up."),
     ] = None,
 ) -> None:
     """Bias, RMSE, coverage and empty cells of ORI, MS and MODIPS (report M).
 
-    Stopped halfway, the same command goes on where it was; more replicates add to those done.
+    If it is stopped, the same command continues where it left off; more replicates add to those
+    already done.
 
     Example: understudy study acs-modips --replicates 20 --out study
     """
@@ -52,7 +55,7 @@ def censoring(
 ) -> None:
     """Weighted, censored and reference-centred synthesizers (Hu, Williams and Savitsky).
 
-    Each replicate is stored as soon as it is done; the same command goes on after a stop.
+    Each replicate is stored as soon as it is done; the same command continues after a stop.
 
     Example: understudy study censoring --replicates 20 --out study-censoring
     """
@@ -68,7 +71,7 @@ def private_tables(
 ) -> None:
     """Tables of counts and means from synthetic microdata (Hu, Savitsky and Williams).
 
-    Each replicate is stored as soon as it is done; the same command goes on after a stop.
+    Each replicate is stored as soon as it is done; the same command continues after a stop.
 
     Example: understudy study private-tables --replicates 20 --out study-private-tables
     """
@@ -88,7 +91,7 @@ def risk_weights(
     """Synthesizers weighted by identification risk (Hu, Savitsky and Williams).
 
     Each simulated file and each synthesizer of incomes is stored as soon as it is done; the same
-    command goes on after a stop.
+    command continues after a stop.
 
     Example: understudy study risk-weights --replicates 20 --out study-risk-weights
     """
@@ -104,7 +107,7 @@ def verification(
 ) -> None:
     """What a private verification tells about a synthetic estimate (Lin and Reiter).
 
-    Each repeat is stored as soon as it is done; the same command goes on after a stop.
+    Each repeat is stored as soon as it is done; the same command continues after a stop.
 
     Example: understudy study verification --replicates 50 --out study-verification
     """
@@ -122,7 +125,7 @@ def _run(
     except Refused as refusal:
         typer.echo(str(refusal), err=True)
         raise typer.Exit(2) from None
-    typer.echo(f"The study is in {out / 'study.html'}; tables and figures lie beside it.")
+    typer.echo(f"The study is in {out / 'study.html'}; the tables and figures are beside it.")
 
 
 def _processes(workers: int | None) -> int:

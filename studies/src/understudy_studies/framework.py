@@ -54,8 +54,8 @@ def open_study(name: str, out: Path, seed: int, settings: Mapping[str, Any]) -> 
     other = [key for key in {**wanted, **kept} if wanted.get(key) != kept.get(key)]
     if other:
         raise us.Refused(
-            f"`{out}` holds a study with another `{sorted(other)[0]}`; use the same settings to go "
-            "on, or another folder."
+            f"`{out}` holds a study with another `{sorted(other)[0]}`; use the same settings to "
+            "continue it, or choose another folder."
         )
     return out
 
@@ -193,7 +193,7 @@ def _read_json(path: Path) -> Result:
     except (OSError, ValueError):
         content = None
     if not isinstance(content, dict):
-        raise us.Refused(f"`{path}` is damaged; delete it, and it is computed again.")
+        raise us.Refused(f"`{path}` is damaged; delete it, and it will be computed again.")
     return content
 
 

@@ -84,7 +84,7 @@ class _Parts:
 
     def field(self, value: Any) -> Any:
         several = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-        if several and not all(_is_part(one) for one in several):
+        if several and not all(_is_part(part) for part in several):
             return value
         self.kept.append(several)
         return f"@{len(self.kept) - 1}@"

@@ -185,25 +185,50 @@ WRONG: dict[str, object] = {
 }  # fmt: skip
 
 
-def test_every_field_of_a_question_is_refused_by_its_name(folder: Path) -> None:
-    """Before anything is sent: port 9 answers nobody."""
+def test_every_field_of_a_question_is_refused_by_its_name(folder: Path, key: str, url: str) -> None:
+    """The server's own sentence, which it says before it spends anything."""
+    left = Client(url, key).me()["left"]
     assert set(WRONG) == set(packaged().query_type.model_fields)
     path = folder / "wrong.json"
     for field, value in WRONG.items():
         path.write_text(json.dumps(QUESTION | {field: value}))
-        told = refusal("verify", str(path), "--server", "http://127.0.0.1:9", "--key", "us_x")
-        assert field in told.lower(), told
-        assert ". " not in told  # one sentence
-        assert "nput should" not in told
-        assert "No verification server" not in told
+        sentence = refusal("verify", str(path), "--yes", "--server", url, "--key", key)
+        assert field in sentence.lower(), sentence
+        assert ". " not in sentence  # one sentence
+        assert "nput should" not in sentence
+        assert "No verification server" not in sentence
+    assert Client(url, key).me()["left"] == left
 
 
 @pytest.mark.parametrize("field", ["dataset", "estimator", "variable", "tolerance", "epsilon"])
-def test_a_question_without_a_field_is_told_which(folder: Path, field: str) -> None:
+def test_a_question_without_a_field_is_told_which(
+    folder: Path, key: str, url: str, field: str
+) -> None:
     path = folder / "lacking.json"
     path.write_text(json.dumps({k: v for k, v in QUESTION.items() if k != field}))
-    told = refusal("verify", str(path), "--server", "http://127.0.0.1:9", "--key", "us_x")
-    assert told == f"`{field}` is missing."
+    sentence = refusal("verify", str(path), "--yes", "--server", url, "--key", key)
+    assert sentence == f"`{field}` is missing."
+
+
+@pytest.mark.parametrize("text", ["", "salary", "[1, 2]", '"mean"', '{"dataset": ', "[" * 100_000])
+def test_a_question_that_is_not_a_json_object_is_not_sent(folder: Path, text: str) -> None:
+    """Port 9 answers nobody."""
+    path = folder / "text.json"
+    path.write_text(text)
+    sentence = refusal("verify", str(path), "--server", "http://127.0.0.1:9", "--key", "us_x")
+    assert "is not a JSON object" in sentence
+
+
+def test_the_help_of_a_plan_says_what_the_measures_declare(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    app(["plan", "--help"], standalone_mode=False)
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    first, *others = packaged().measures
+    assert f"{first} (the default), {', '.join(others)}, or one of your own" in shown
+    for name, measure in packaged().measures.items():
+        assert f"{measure.partitions} ({name})" in shown
+    assert "{" not in shown
 
 
 def test_verify_without_key_or_server_says_so(folder: Path) -> None:

@@ -352,7 +352,7 @@ def test_releases_spend_from_the_same_cap_once_per_reference(ledger: Ledger) -> 
     first = ledger.record_spending(FINGERPRINT, "1.2", "release out/", reference="manifest-1")
     assert ledger.record_spending(FINGERPRINT, "1.2", "release out/", "manifest-1") == first
     assert ledger.budget("dataset", FINGERPRINT).spent == 1_200_000
-    with pytest.raises(Refused, match="another amount"):
+    with pytest.raises(Refused, match="a different amount"):
         ledger.record_spending(FINGERPRINT, "0.1", "release out/", "manifest-1")
     with pytest.raises(OverBudget, match=r"0.3 is left for this data set"):
         reserved(ledger, epsilon="0.4")

@@ -231,10 +231,13 @@ def test_a_hopeless_domain_is_named(monkeypatch):
     ("mechanism", "text"),
     [
         # noise of scale 5/.01; 4000 records in the 18 cells that occur; 500 / 222 times .01
-        (Modips(0.01), "about 500 per cell, and the mean cell holds 222 records; epsilon 0.0225,"),
+        (
+            Modips(0.01),
+            "about 500 per cell, and the mean cell holds 222 records; ask for epsilon 0.0225,",
+        ),
         # (8 + 12 + 6)/3 cells a table, scale 3 * 5/.01, over twice 4000: 1.63, at most 1
-        (Marginals(0.01), "expected total variation of 1; epsilon 0.163,"),
-        (Marginals(0.08), "expected total variation of 0.2; epsilon 0.163,"),
+        (Marginals(0.01), "expected total variation of 1; ask for epsilon 0.163,"),
+        (Marginals(0.08), "expected total variation of 0.2; ask for epsilon 0.163,"),
     ],
 )
 def test_a_useless_epsilon_warns_with_the_expected_error(mechanism, text):

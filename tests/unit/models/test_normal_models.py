@@ -260,7 +260,7 @@ def test_refusals(small: Survey) -> None:
     refused(model, Survey(small.frame(), small.design, part), "no public total")
     with pytest.raises(Refused, match="one outcome"):
         FBP(["salary", "bonus"], PREDICTORS)  # type: ignore[arg-type]
-    with pytest.raises(Refused, match="not met its survey"):
+    with pytest.raises(Refused, match="does not know its survey"):
         model.prepare(small)
     with pytest.raises(Refused, match="Unknown kind of tables"):
         FBS("salary", PREDICTORS, tables="best")  # type: ignore[arg-type]

@@ -14,7 +14,8 @@ from understudy.errors import Refused
 from understudy.ledger.ledger import Ledger
 from understudy.release.forecast import forecast
 from understudy.release.inside import prepare
-from understudy.release.recipe import RecipeRefused, read_recipe
+from understudy.release.recipe import read_recipe
+from understudy.toml_mistakes import TomlRefused
 
 MECHANISM = """
 from dataclasses import dataclass, replace
@@ -158,7 +159,7 @@ def test_unseeded_noise_is_never_free(recipe: Path, tmp_path: Path) -> None:
 def test_a_mechanism_that_leaves_out_a_fact_is_not_loaded(recipe: Path, fact: str) -> None:
     lines = [line for line in MECHANISM.splitlines() if not line.startswith(f"    {fact} = ")]
     (recipe.parent / "mine.py").write_text("\n".join(lines))
-    with pytest.raises(RecipeRefused, match=f"Mine does not declare {fact}"):
+    with pytest.raises(match=f"Mine does not declare {fact}"):
         read_recipe(recipe)
 
 
@@ -173,7 +174,7 @@ def test_a_mechanism_whose_claim_is_another_is_refused(recipe: Path) -> None:
 
 def test_a_mechanism_says_its_keys(recipe: Path) -> None:
     recipe.write_text(RECIPE.replace("epsilon = 2", 'boost = "much"'))
-    with pytest.raises(RecipeRefused) as refusal:
+    with pytest.raises(TomlRefused) as refusal:
         read_recipe(recipe)
     lines = str(refusal.value).splitlines()
     assert "[privacy] lacks `epsilon`: Privacy budget of the whole release" in lines[0]

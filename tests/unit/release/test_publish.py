@@ -264,7 +264,7 @@ def test_another_release_is_not_overwritten(made: Path) -> None:
     busy = made.parent / "busy"
     busy.mkdir()
     (busy / "thesis.txt").write_text("mine")
-    with pytest.raises(Refused, match="is no release"):
+    with pytest.raises(Refused, match="is not a release"):
         us.publish(other, busy, say=lambda _: None)
     assert files(busy) == {"thesis.txt": b"mine"}
 

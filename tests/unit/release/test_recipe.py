@@ -8,7 +8,8 @@ import pytest
 
 import understudy as us
 from understudy.errors import Refused
-from understudy.release.recipe import RecipeRefused, parse_recipe, read_recipe
+from understudy.release.recipe import parse_recipe, read_recipe
+from understudy.toml_mistakes import TomlRefused
 
 HERE = Path("here")
 GOOD = """\
@@ -41,7 +42,7 @@ known = ["field", "gender"]
 
 
 def mistakes(text: str) -> list[str]:
-    with pytest.raises(RecipeRefused) as refusal:
+    with pytest.raises(TomlRefused) as refusal:
         parse_recipe(text, Path("here"))
     return str(refusal.value).splitlines()
 
@@ -73,11 +74,11 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
     ("old", "new", "told"),
     [
         ("[data]", "[dat]", "The section [data] is missing."),
-        ('path = "sdr.parquet"', "path = 3", "`path` must be a text in quotes."),
-        ('mechanism = "Weighted"', "mechanism = 3", "`mechanism` must be a text in quotes."),
-        ('mechanism = "Weighted"', 'mechanism = ""', "`mechanism` must be a text in quotes."),
+        ('path = "sdr.parquet"', "path = 3", "`path` must be text in quotes."),
+        ('mechanism = "Weighted"', "mechanism = 3", "`mechanism` must be text in quotes."),
+        ('mechanism = "Weighted"', 'mechanism = ""', "`mechanism` must be text in quotes."),
         ('mechanism = "Weighted"\n', "", "[privacy] lacks `mechanism`"),
-        ('model = "FBS"', "model = 3", "`model` must be a text in quotes."),
+        ('model = "FBS"', "model = 3", "`model` must be text in quotes."),
         ("epsilon = 10.8", "epsilon = nan", "`epsilon` must be a finite number."),
         ("epsilon = 10.8", "epsilon = true", "`epsilon` must be a finite number."),
         ("epsilon = 10.8", "order = 2", "`order` belongs to Marginals"),
@@ -88,7 +89,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
         ("datasets = 3", "datasets = 0", "`datasets` must be a whole number from 1 to"),
         ('weight = "weight"', 'weight = "field"', "three different columns"),
         ('strata = "field"', "replicates = { nothing = 1 }", "`replicates` takes prefix"),
-        ('[design]\nweight = "weight"', '[design]\nweight = "w', "This is not TOML"),
+        ('[design]\nweight = "weight"', '[design]\nweight = "w', "This is not valid TOML"),
         ("[risk]\n", '[ledger]\nplace = "l.db"\n[risk]\n', "[ledger] lacks `cap`"),
         ("[tables]", "[given]", "write [[given]]"),
         ('by = ["field", "gender"]', 'by = ["field", "field"]', "a list of different texts"),
@@ -106,7 +107,7 @@ def test_a_ledger_needs_an_epsilon_beforehand() -> None:
 
 
 def test_a_recipe_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="cannot be read"):
+    with pytest.raises(Refused, match="There is no recipe at"):
         read_recipe(tmp_path / "none.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(Refused, match="UTF-8"):

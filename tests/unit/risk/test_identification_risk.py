@@ -214,7 +214,7 @@ def test_targets_that_make_no_sense_are_refused(people):
         identification_risk(constant, known=["sex"], target="income")
     with pytest.raises(Refused, match="not numeric"):
         identification_risk(people, known=["age"], target="sex")
-    with pytest.raises(Refused, match="both known and target"):
+    with pytest.raises(Refused, match="both known and a target"):
         identification_risk(people, known=["age"], target="age")
     gap = people.with_columns(income=pl.when(pl.col("age") > 1).then("income"))
     with pytest.raises(Refused, match="missing or infinite"):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from understudy.errors import Refused
 from understudy.survey.codebook import FACTS, Codebook, Column, Role, Type, read_codebook
 from understudy.survey.codebook_text import codebook_to_toml, write_codebook
+from understudy.toml_mistakes import TomlRefused
 
 TEXTS = st.one_of(
     st.text(max_size=12),
@@ -168,6 +169,51 @@ def test_mistakes_are_refused_in_one_sentence(tmp_path: Path, text: str, says: s
         read_codebook(path)
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_all_mistakes_are_named_at_once_by_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "pay.toml"
+    path.write_text(
+        """\
+titel = "Pay"  # title
+impossible = [5]
+[population]
+size = -1
+[population.by.sex]
+3 = 10
+[population.by."sch wide"]
+1 = "many"
+[columns.sex]
+levels = [
+    1,
+    2,
+]
+rolle = "public"
+missing = [nan, nan]
+[columns."sch.wide"]  # what another mistake does not hide
+role = "publick"
+bounds = [0, 5]
+transform = "log"
+value_labels = 3
+[ columns . "sch wide" ]
+drafted = ["rolle", "levels", "bond"]
+type = "number"
+columns.x = 5
+""",
+        encoding="utf-8",
+    )
+    with pytest.raises(TomlRefused) as refused:
+        read_codebook(path)
+    said = dict.fromkeys(line.split(" ")[0] for line in str(refused.value).splitlines())
+    numbers = [1, 2, 4, 6, 8, 14, 15, 17, 18, 20, 22, 23, 24]
+    assert list(said) == [f"pay.toml:{number}:" for number in numbers]
+    assert "pay.toml:1: Unknown key of the codebook `titel`; did you mean `title`?" in str(
+        refused.value
+    )
+    assert (
+        "pay.toml:17: Unknown role of column `sch.wide` `publick`; did you mean `public`?"
+        in str(refused.value)
+    )
 
 
 @settings(max_examples=150, deadline=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import tomllib
 from pathlib import Path
 
 import ibis
@@ -11,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from understudy.survey.codebook import Codebook, Column, codebook_from_dict
+from understudy.survey.codebook import Codebook, Column, parse_codebook
 from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.design import Design, Replicates
 from understudy.survey.draft import draft_codebook
@@ -187,7 +186,7 @@ def test_facts_that_came_with_the_file_are_kept_and_not_drafted() -> None:
 def test_a_draft_fits_its_own_survey_and_its_toml(drafted: Codebook, frame: pl.DataFrame) -> None:
     survey = Survey(frame, DESIGN, drafted)
     assert survey.n == N
-    assert codebook_from_dict(tomllib.loads(codebook_to_toml(drafted))) == drafted
+    assert parse_codebook(codebook_to_toml(drafted)) == drafted
     assert Survey(frame, DESIGN).codebook == drafted
 
 

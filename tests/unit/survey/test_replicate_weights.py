@@ -375,7 +375,7 @@ REFUSALS = {
     ),
     "fpc below the sample": (
         lambda: add_replicates(survey_of("jackknife", **STRATIFIED, fpc="h"), "jkn"),
-        "at most all PSUs",
+        "more PSUs were sampled",
     ),
     "a census": (
         lambda: jackknife_factors(np.zeros(3, dtype=np.int64), np.ones(1)),

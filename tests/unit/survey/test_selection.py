@@ -190,7 +190,7 @@ REFUSALS = {
     "missing size": (lambda: pps_with_replacement([1, np.nan], 1, RNG), "missing"),
     "no units": (lambda: inclusion_probabilities([], 1), "one column"),
     "not whole": (lambda: systematic_pps([0.5, 0.3], RNG), "whole number"),
-    "above 1": (lambda: poisson([0.5, 1.5], RNG), "at most at 1"),
+    "above 1": (lambda: poisson([0.5, 1.5], RNG), "at most 1"),
     "zero probability": (lambda: systematic_pps([0.0, 1.0], RNG), "above 0"),
     "two columns": (lambda: poisson([[0.5, 0.5]], RNG), "one column"),
     "stratum too small": (

@@ -39,7 +39,7 @@ def test_files_that_cannot_serve_are_refused(frame: pl.DataFrame) -> None:
     with pytest.raises(Refused, match="missing for some records"):
         ConfidentialData("s", make_survey(holes))
     floats = frame.with_columns(person=pl.col("person") + 0.5)
-    with pytest.raises(Refused, match="whole numbers or texts"):
+    with pytest.raises(Refused, match="whole numbers or text"):
         ConfidentialData("s", make_survey(floats))
 
 

@@ -175,7 +175,7 @@ def test_the_figure_is_the_same_svg_every_time() -> None:
         ("Epsilon", {"epsilon": "0"}),
         ("Partitions", {"partitions": 1}),
         ("measure", {"measure": "distance"}),
-        ("zero wide", {"estimate": 0.0, "tolerance_kind": "percent"}),
+        ("zero width", {"estimate": 0.0, "tolerance_kind": "percent"}),
         ("clip", {"tolerance": 30.0}),
         ("assumed standard error", {"ses": [1.0, -1.0]}),
         ("lists of 1 to 200", {"estimates": []}),

@@ -6,6 +6,7 @@ the API and the pages; the ledger has the entry and gives the answer again.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,16 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import polars as pl
 import pytest
 from verification_samples import BOOK, make_frame
 from web_samples import running
 
+from understudy.cli.main import app
 from understudy.errors import Refused
 from understudy.ledger.accounts import add_user
 from understudy.survey.codebook_text import write_codebook
 from understudy.verify.client import Client
 from understudy.verify.config import read_config
 from understudy.verify.partition_pass import assign_partitions, partition_estimates
+from understudy.verify.planner import plan
 from understudy.verify.service import Service, open_service
 from understudy.web.app import create_app
 
@@ -229,6 +233,38 @@ def ask_by_page(url: str, key: str, estimator: str, **fields: str) -> httpx.Resp
         return answer
 
 
+def asked_by_command(folder: Path, url: str, key: str, question: dict[str, Any]) -> None:
+    """`understudy verify` shows the price of what the server knows, and spends nothing yet."""
+    path = folder / "question.json"
+    path.write_text(json.dumps(question))
+    left = Client(url, key).me()["left"]
+    app(["verify", str(path), "--server", url, "--key", key, "--price"], standalone_mode=False)
+    assert Client(url, key).me()["left"] == left
+
+
+def test_a_plan_takes_a_measure_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "above.py").write_text(ABOVE)
+    monkeypatch.chdir(tmp_path)
+    table = tmp_path / "plan.csv"
+    words = ["plan", "--estimate", "100", "--se", "2", "--out", str(table)]
+    app([*words, "--measure", "above.py:Above"], standalone_mode=False)
+    assert "(above)" in capsys.readouterr().out
+    assert set(pl.read_csv(table)["noisy_sd"]) == {0.3}  # as the file says
+    made = plan(100.0, 2.0, measure="above.py:Above", margin=0.5, estimates=[100.0], ses=[2.0])
+    assert made.measured_by.margin == 0.5  # type: ignore[attr-defined]
+    with pytest.raises(
+        Refused, match=r"Unknown measure in `above.py` `Abov`.*did you mean `Above`"
+    ):
+        app([*words, "--measure", "above.py:Abov"], standalone_mode=False)
+    with pytest.raises(Refused, match=r"There is no file `mine.py` with the measure"):
+        app([*words, "--measure", "mine.py:Mine"], standalone_mode=False)
+    (tmp_path / "above.py").write_text(ABOVE.replace('name = "above"', 'name = "agreement"'))
+    with pytest.raises(Refused, match="Two classes are called `agreement`"):
+        app([*words, "--measure", "above.py:Above"], standalone_mode=False)
+
+
 def test_a_measure_is_one_file(tmp_path: Path) -> None:
     (tmp_path / "above.py").write_text(ABOVE)
     with served(tmp_path, 'measures = ["above.py:Above"]') as (service, url, key):
@@ -239,6 +275,7 @@ def test_a_measure_is_one_file(tmp_path: Path) -> None:
         }  # fmt: skip
         assert client.price(question)["epsilon"] == "1"
         assert len(client.plan(question)["rows"]) == 400
+        asked_by_command(tmp_path, url, key, question)
         reply = client.verify(question)
         assert reply["query"]["margin"] == 0.5
         assert 0 <= reply["noisy"] <= 15
@@ -262,7 +299,7 @@ def test_a_measure_is_one_file(tmp_path: Path) -> None:
             client.price(question | {"noise": "laplace"})
         with pytest.raises(Refused, match="margin"):
             client.price(question | {"margin": 10.0})
-        schema = httpx.get(f"{url}/openapi.json", trust_env=False).json()
+        schema = httpx.get(f"{url}/openapi.json", trust_env=False, timeout=60).json()
         assert "margin" in schema["components"]["schemas"]["Query"]["properties"]
 
 
@@ -277,6 +314,7 @@ def test_an_estimator_is_one_file(tmp_path: Path) -> None:
             "domain": {"sex": [1]},
         }  # fmt: skip
         synthetic = client.price(question)["synthetic"]
+        asked_by_command(tmp_path, url, key, question)
         frame = make_frame(400, seed=21)
         women = frame.filter(frame["sex"] == 1)
         squares = (women["income"] - 100.0) ** 2
@@ -333,5 +371,5 @@ def test_names_and_types_of_fields_are_not_taken_twice(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="`epsilon`, which every question has"):
         open_service(read_config(tmp_path / "server.toml"))
     (tmp_path / "mine.py").write_text(ABOVE.replace("margin", "clip"))
-    with pytest.raises(Refused, match="declares `clip` with another type"):
+    with pytest.raises(Refused, match="declares `clip` with a different type"):
         open_service(read_config(tmp_path / "server.toml"))

@@ -40,9 +40,9 @@ from understudy.models.mixture.random_walk import random_walk, scale_walk
 TINY = 1e-300  # the least density of a record, as a multiple of its largest when a sweep begins
 LIKE_SIZES = 10.0  # how much more alike neighbours are in size than in a column
 BLOCK = 64  # records of one component that are summed together
-LEAST_SHARE = 1e-300  # a smaller share is told as this
+LEAST_SHARE = 1e-300  # a smaller share is reported as this
 
-Data = Mapping[str, Any]
+SweepData = Mapping[str, Any]
 
 
 class State(NamedTuple):
@@ -55,7 +55,7 @@ class State(NamedTuple):
     loss_sigma: Array  # (1,)
 
 
-class Fit(NamedTuple):
+class ComponentFit(NamedTuple):
     """How the components fit every record, as logarithms less `top`: of pi_k N_ki it is the
     largest of the record when a sweep begins. In double precision, unlike NUTS: a record far from
     all components has a density that single numbers cannot hold, and a small weight allows it."""
@@ -102,14 +102,14 @@ def mixture_data(
 
 
 def mixture_state(parameters: Mapping[str, Any]) -> State:
-    given = {name: jnp.asarray(value, dtype=jnp.float64) for name, value in parameters.items()}
+    values = {name: jnp.asarray(value, dtype=jnp.float64) for name, value in parameters.items()}
     return State(
-        given["theta"], given["sigma"], jnp.log(given["share"]), given["spread"], given["gamma"],
-        given["loss_mean"], given["loss_sigma"][None],
+        values["theta"], values["sigma"], jnp.log(values["share"]), values["spread"],
+        values["gamma"], values["loss_mean"], values["loss_sigma"][None],
     )  # fmt: skip
 
 
-def mixture_parameters(key: Array, state: State, data: Data) -> dict[str, Array]:
+def mixture_parameters(key: Array, state: State, data: SweepData) -> dict[str, Array]:
     """By site name. The largest share comes last (labels mean nothing): it is what the others
     leave, so that the smallest keep their digits."""
     order = jnp.argsort(state.log_share)
@@ -121,7 +121,7 @@ def mixture_parameters(key: Array, state: State, data: Data) -> dict[str, Array]
     }  # fmt: skip
 
 
-def sweep(key: Array, state: State, data: Data, weighted: bool) -> State:
+def sweep(key: Array, state: State, data: SweepData, weighted: bool) -> State:
     """All parameters once."""
     keys = jax.random.split(key, 7)
     fit = evaluate(state, data)
@@ -137,16 +137,16 @@ def sweep(key: Array, state: State, data: Data, weighted: bool) -> State:
     return state._replace(spread=spread, gamma=gamma, loss_mean=losses[0], loss_sigma=losses[1])
 
 
-def evaluate(state: State, data: Data) -> Fit:
+def evaluate(state: State, data: SweepData) -> ComponentFit:
     mean = state.theta @ data["rows"]
     log_normal = _log_normal(data["size"] - mean, state.sigma[:, None])
     joint = log_normal + state.log_share[:, None]
     top = joint.max(axis=0)
     joint = jnp.exp(joint - top)
-    return Fit(top, log_normal - top, joint, _log(joint.sum(axis=0)))
+    return ComponentFit(top, log_normal - top, joint, _log(joint.sum(axis=0)))
 
 
-def draw_members(key: Array, fit: Fit, data: Data, weighted: bool) -> Members:
+def draw_members(key: Array, fit: ComponentFit, data: SweepData, weighted: bool) -> Members:
     """Who takes part (systematic sampling), and in which component; then their moments."""
     of_start, of_component = jax.random.split(key)
     (K, n), alpha = fit.joint.shape, data["alpha"]
@@ -170,12 +170,12 @@ def _moments(own: Array, z: Array, part: Array, table: Array) -> tuple[Array, Ar
     of small matrices; the last line of `table` is zero and fills the blocks up.
     """
     K, n = own.shape
-    place = jnp.cumsum(own, axis=1)
-    number = place[:, -1]
+    position = jnp.cumsum(own, axis=1)
+    number = position[:, -1]
     blocks = -(-number // BLOCK)
     first = jnp.cumsum(blocks) - blocks
     count = n // BLOCK + K
-    rank = jnp.take_along_axis(place, z[None], axis=0)[0] - 1
+    rank = jnp.take_along_axis(position, z[None], axis=0)[0] - 1
     slot = jnp.where(part, BLOCK * first[z] + rank, BLOCK * count)
     record = jnp.full(BLOCK * count, n).at[slot].set(jnp.arange(n), mode="drop")
     rows = table[record].reshape(count, BLOCK, -1)
@@ -187,8 +187,8 @@ def _moments(own: Array, z: Array, part: Array, table: Array) -> tuple[Array, Ar
 
 
 def move_coefficients(
-    key: Array, state: State, fit: Fit, members: Members, data: Data, weighted: bool
-) -> tuple[State, Fit]:
+    key: Array, state: State, fit: ComponentFit, members: Members, data: SweepData, weighted: bool
+) -> tuple[State, ComponentFit]:
     """theta_k from its normal conditional."""
     of_draw, of_moves = jax.random.split(key)
     variance = state.sigma**2
@@ -205,8 +205,8 @@ def move_coefficients(
 
 
 def move_widths(
-    key: Array, state: State, fit: Fit, members: Members, data: Data, weighted: bool
-) -> tuple[State, Fit]:
+    key: Array, state: State, fit: ComponentFit, members: Members, data: SweepData, weighted: bool
+) -> tuple[State, ComponentFit]:
     """sigma_k, half-t above its floor."""
     of_walk, of_moves = jax.random.split(key)
     theta = state.theta
@@ -220,7 +220,9 @@ def move_widths(
     return state._replace(sigma=jnp.where(moved, sigma, state.sigma)), fit
 
 
-def move_shares(key: Array, state: State, fit: Fit, members: Members, weighted: bool) -> State:
+def move_shares(
+    key: Array, state: State, fit: ComponentFit, members: Members, weighted: bool
+) -> State:
     """pi from Dirichlet(gamma / K + counts), by logarithms: most shares are next to nothing."""
     of_draw, of_move = jax.random.split(key)
     shape = state.gamma / len(state.sigma) + members.number
@@ -247,24 +249,30 @@ def move_concentration(key: Array, state: State) -> Array:
 
 
 def _moves(
-    key: Array, state: State, fit: Fit, members: Members, data: Data, theta: Array, sigma: Array
-) -> tuple[Array, Fit]:
+    key: Array,
+    state: State,
+    fit: ComponentFit,
+    members: Members,
+    data: SweepData,
+    theta: Array,
+    sigma: Array,
+) -> tuple[Array, ComponentFit]:
     """One component after the other goes to its new coefficients and width, or stays."""
     K = len(sigma)
 
-    def step(fit: Fit, this: tuple[Array, ...]) -> tuple[Fit, Array]:
-        k, key, theta_k, sigma_k, log_share = this
+    def step(fit: ComponentFit, component: tuple[Array, ...]) -> tuple[ComponentFit, Array]:
+        k, key, theta_k, sigma_k, log_share = component
         mean = theta_k @ data["rows"]
         log_normal = _log_normal(data["size"] - mean, sigma_k) - fit.top
         joint = _exp(log_normal + log_share)
         others = (jnp.arange(K) != k) @ fit.joint
         log_sum = _log(others + joint)
         moved = _accepted(key, members, fit, log_sum)
-        here = (jnp.arange(K) == k)[:, None] & moved
-        fit = Fit(
+        entries = (jnp.arange(K) == k)[:, None] & moved
+        fit = ComponentFit(
             fit.top,
-            jnp.where(here, log_normal, fit.log_normal),
-            jnp.where(here, joint, fit.joint),
+            jnp.where(entries, log_normal, fit.log_normal),
+            jnp.where(entries, joint, fit.joint),
             jnp.where(moved, log_sum, fit.log_sum),
         )
         return fit, moved
@@ -276,7 +284,7 @@ def _moves(
     return moved, fit
 
 
-def _accepted(key: Array, members: Members, fit: Fit, log_sum: Array) -> Array:
+def _accepted(key: Array, members: Members, fit: ComponentFit, log_sum: Array) -> Array:
     change = members.left @ (log_sum - fit.log_sum).astype(jnp.float64)
     return jnp.log(jax.random.uniform(key)) < change
 

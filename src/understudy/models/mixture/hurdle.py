@@ -198,5 +198,5 @@ class HalfT(dist.Distribution):  # type: ignore[misc]
         # a t beyond `low` by rejection: the floor is small, so a few tries suffice
         tries = jnp.abs(jax.random.t(key, 3.0, (64, *sample_shape, *self.batch_shape)))
         first = jnp.argmax(tries > self.low, axis=0)
-        found = jnp.take_along_axis(tries, first[None], axis=0)[0]
-        return jnp.asarray(jnp.maximum(found, self.low * (1 + 1e-6)))
+        draw = jnp.take_along_axis(tries, first[None], axis=0)[0]
+        return jnp.asarray(jnp.maximum(draw, self.low * (1 + 1e-6)))

@@ -19,7 +19,7 @@ from understudy.models.contract import Arrays
 from understudy.models.mixture.random_walk import scale_walk
 
 LOSS_SPREAD = 2.0  # prior standard deviation of the mean log loss
-EDGE = 1e-12  # shares are told at least so far from 0 and 1
+EDGE = 1e-12  # reported shares stay at least this far from 0 and 1
 
 
 def hurdle_sums(arrays: Arrays, alpha: NDArray[np.float64]) -> dict[str, Any]:

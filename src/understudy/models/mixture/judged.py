@@ -27,7 +27,7 @@ PLACES = (-2.0, -1.0, -0.4, 0.0, 0.4, 1.0, 1.6)  # of log(y / typical)
 def generating_quantities(
     parameters: Mapping[str, Array], arrays: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """F at fixed places and the coefficients, by name; `arrays` are those of `Mixture.prepare`."""
+    """F at fixed points and the coefficients, by name; `arrays` are those of `Mixture.prepare`."""
     share, sigma, theta = (parameters[name] for name in ("share", "sigma", "theta"))
     step = max(1, arrays["Q"].shape[0] // RECORDS)
     Q, spread = arrays["Q"][::step], sigma[:, None]
@@ -38,9 +38,9 @@ def generating_quantities(
         z = (jnp.log(jnp.where(y > 0, y, 1.0)) - arrays["centre"] - mean) / spread
         own = jax.nn.softmax(jnp.log(share / sigma)[:, None] - 0.5 * z * z, axis=0)
         drawn = jnp.where(y > 0, own, drawn)
-    found = {
-        f"F({place:g})": (drawn * ndtr((place - mean) / spread)).sum(axis=0).mean()
-        for place in PLACES
+    quantities = {
+        f"F({point:g})": (drawn * ndtr((point - mean) / spread)).sum(axis=0).mean()
+        for point in PLACES
     }
     regression = (drawn * mean).sum(axis=0) @ Q / Q.shape[0]
-    return found | {f"coefficient[{r}]": regression[r] for r in range(theta.shape[1])}
+    return quantities | {f"coefficient[{r}]": regression[r] for r in range(theta.shape[1])}

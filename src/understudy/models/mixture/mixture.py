@@ -220,16 +220,16 @@ class Mixture(GibbsModel):
             )
         size = np.log(y[positive]) - float(arrays["centre"])
         Q, L = np.asarray(arrays["Q"]), np.asarray(arrays["L"])
-        found = em_start(Q[positive], size, alpha[positive], self.components, SIGMA_FLOOR, chain)
-        beta = np.linalg.solve(L, found.theta.T).T
+        mode = em_start(Q[positive], size, alpha[positive], self.components, SIGMA_FLOOR, chain)
+        beta = np.linalg.solve(L, mode.theta.T).T
         groups = np.asarray(arrays["groups"])
         zero = (groups.T @ (y == 0) + 0.5) / (groups.sum(axis=0) + 1.0)
         return {
             "gamma": np.asarray(1.0),
-            "share": found.share,
-            "sigma": found.sigma,
+            "share": mode.share,
+            "sigma": mode.sigma,
             "spread": np.maximum(np.sqrt((beta**2).mean(axis=0)), 2 * SPREAD_FLOOR),
-            "theta": found.theta,
+            "theta": mode.theta,
             "zero": zero,
             "negative": np.asarray(((y < 0).sum() + 0.5) / (len(y) + 1.0)),
             "loss_mean": np.asarray(-1.0),
@@ -271,11 +271,11 @@ class Mixture(GibbsModel):
         return mixture_parameters(key, state, data)
 
     def predictive(self, parameters: Mapping[str, Array], arrays: Mapping[str, Any]) -> Any:
-        found = generating_quantities(parameters, arrays)
+        quantities = generating_quantities(parameters, arrays)
         if self.zero == "hurdle":
             zero = parameters["zero"]
-            found |= {f"zero[{g}]": zero[g] for g in range(zero.shape[0])}
-        return found
+            quantities |= {f"zero[{g}]": zero[g] for g in range(zero.shape[0])}
+        return quantities
 
     def _typical(self, survey: Survey) -> float:
         if self.typical is not None:

@@ -43,8 +43,8 @@ def em_start(
         _em(Q, size, alpha, _first(Q, size, components, rng), floor, TRIAL_STEPS)
         for _ in range(TRIES)
     ]
-    best, found = max(tries, key=lambda pair: pair[0].score)
-    final, _ = _em(Q, size, alpha, found, floor, STEPS)
+    best, components_of_best = max(tries, key=lambda pair: pair[0].score)
+    final, _ = _em(Q, size, alpha, components_of_best, floor, STEPS)
     order = np.argsort(-final.share, kind="stable")
     share = np.maximum(final.share[order], LEAST_SHARE)
     return Components(final.theta[order], final.sigma[order], share / share.sum(), best.score)

@@ -1,4 +1,4 @@
-"""CSV: UTF-8 text with the column names in the first line; its codebook lies beside it."""
+"""CSV: UTF-8 text with the column names in the first line; its codebook is beside it."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
-"""Parquet: read where it lies, with the whole codebook in the file's metadata."""
+"""Parquet: read where it is, with the whole codebook in the file's metadata."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from understudy.errors import Refused
-from understudy.survey.codebook import codebook_from_dict
+from understudy.survey.codebook import parse_codebook
 from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.file_format import Format, Opened
 
@@ -57,9 +56,9 @@ class Parquet(Format):
         if stored is None:
             return Opened(table, None, read_through)
         try:
-            codebook = codebook_from_dict(tomllib.loads(stored.decode()))
+            codebook = parse_codebook(stored.decode(), f"codebook inside `{path.name}`")
             return Opened(table, codebook, read_through)
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+        except UnicodeDecodeError:
             raise Refused(
                 f"The codebook inside `{path.name}` is damaged; write the file again."
             ) from None

@@ -177,10 +177,10 @@ def _codes_between(
     codes += [code for code in labels if not isinstance(code, str) and low <= code <= high]
     values = table[name].cast("float64")
     inside = table.filter((values >= low) & (values <= high)).select(name).distinct()
-    found = inside.order_by(name).limit(CODES_IN_RANGE + 1).to_polars()
-    if len(found) > CODES_IN_RANGE:
+    occurring = inside.order_by(name).limit(CODES_IN_RANGE + 1).to_polars()
+    if len(occurring) > CODES_IN_RANGE:
         raise Refused(
             f"Column `{name}` declares a range of missing values that holds more than "
             f"{CODES_IN_RANGE} different ones; recode them to a few codes."
         )
-    return codes + [_plain(value) for value in found[name]]
+    return codes + [_plain(value) for value in occurring[name]]

@@ -11,7 +11,7 @@ from string import ascii_lowercase
 
 TAG_CODES: dict[str, int] = {
     "_": 2147483621,
-    **{letter: 2147483622 + place for place, letter in enumerate(ascii_lowercase)},
+    **{letter: 2147483622 + number for number, letter in enumerate(ascii_lowercase)},
 }
 CODE_TAGS: dict[float, str] = {code: tag for tag, code in TAG_CODES.items()}
 

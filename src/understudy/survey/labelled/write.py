@@ -164,7 +164,7 @@ def _check_kind(series: pl.Series, facts: Column) -> None:
     numeric = series.dtype.is_numeric() or series.dtype == pl.Boolean
     if numeric and any(isinstance(code, str) for code in codes):
         raise Refused(
-            f"The codebook gives texts as codes of the number column `{series.name}`; correct it."
+            f"The codebook gives texts as codes of the numeric column `{series.name}`; correct it."
         )
 
 
@@ -279,7 +279,7 @@ def _texts(series: pl.Series, facts: Column, limits: _Limits, prepared: _Prepare
         )
     if limits is STATA and (facts.missing or facts.value_labels):
         raise Refused(
-            f"Stata has no missing codes or value labels for texts, but column `{name}` has; "
+            f"Stata has no missing codes or value labels for texts, but column `{name}` has some; "
             "write SPSS or Parquet."
         )
     codes = [str(code) for code in facts.missing]
@@ -321,7 +321,7 @@ def _check_name(name: str, limits: _Limits) -> None:
     if not re.fullmatch(limits.name, name) or re.fullmatch(limits.reserved, name):
         raise Refused(
             f"`{name}` cannot be a column name in {limits.software} (letters, digits and _, not "
-            "first a digit, and no reserved word); rename it."
+            "starting with a digit, and not a reserved word); rename it."
         )
 
 

@@ -28,12 +28,12 @@ for _byte in _TAG_BYTES:
 
 @dataclass(frozen=True)
 class XportLayout:
-    """Where the observations of a transport file lie, and its numeric variables."""
+    """Where the observations of a transport file are, and its numeric variables."""
 
     path: Path
     start: int
     row_length: int
-    numeric: dict[int, tuple[int, int]]  # place among the variables: (offset, length)
+    numeric: dict[int, tuple[int, int]]  # number of the variable: (offset, length)
 
     def tags(self, first: int, count: int) -> dict[int, npt.NDArray[np.int64]]:
         """For each numeric variable with special missing values in these rows: their codes.
@@ -44,14 +44,14 @@ class XportLayout:
         rows = np.memmap(
             self.path, dtype=np.uint8, mode="r", offset=start, shape=(count, self.row_length)
         )
-        found = {}
-        for place, (offset, length) in self.numeric.items():
+        tagged = {}
+        for variable, (offset, length) in self.numeric.items():
             codes = _CODE_OF_BYTE[rows[:, offset]]
             if codes.any():
                 codes[rows[:, offset + 1 : offset + length].any(axis=1)] = 0
                 if codes.any():
-                    found[place] = codes
-        return found
+                    tagged[variable] = codes
+        return tagged
 
     def check_whole(self, rows: int) -> None:
         """Refuse a file that was cut: after the last row only blanks may follow."""
@@ -78,14 +78,14 @@ def xport_layout(path: Path) -> XportLayout:
     if names.start() + RECORD + count * NAMESTR > observations.start():
         raise Refused(f"`{path.name}` is not a SAS transport file, or it is damaged.")
     numeric, row_length = {}, 0
-    for place in range(count):
-        start = names.start() + RECORD + place * NAMESTR
+    for variable in range(count):
+        start = names.start() + RECORD + variable * NAMESTR
         facts = header[start : start + NAMESTR]
         type_, length = int.from_bytes(facts[0:2], "big"), int.from_bytes(facts[4:6], "big")
         position = int.from_bytes(facts[84:88], "big")
         row_length = max(row_length, position + length)
         if type_ == 1:
-            numeric[place] = (position, length)
+            numeric[variable] = (position, length)
     if row_length == 0:
         raise Refused(f"`{path.name}` has no variables, or it is damaged.")
     return XportLayout(path, observations.start() + RECORD, row_length, numeric)

@@ -41,8 +41,10 @@ class Quantile(Statistic):
         if not x.type().is_numeric():
             raise Refused(f"{self.text} needs numbers, but column `{self.x}` is {x.type()}.")
         if self not in cells.done:
-            alike = [one for one in cells.asked if isinstance(one, Quantile) and one.x == self.x]
-            together = quantile_estimates(cells, x, [one.probability for one in alike])
+            alike = [
+                other for other in cells.asked if isinstance(other, Quantile) and other.x == self.x
+            ]
+            together = quantile_estimates(cells, x, [other.probability for other in alike])
             cells.done.update(zip(alike, together, strict=True))
         return cells.done[self]
 

@@ -57,7 +57,9 @@ class DifferenceEstimator(Estimator):
         if not any(
             c.column in others and not others[c.column] & set(c.levels) for c in release.domain
         ):
-            raise Refused("The two domains can overlap.")
+            raise Refused(
+                "The two domains can overlap; let them have no level of some column in common."
+            )
 
         def columns(table: Any, inside: Any) -> dict[str, Any]:
             value = table[self.variable]

@@ -263,5 +263,5 @@ def discrepancy_posterior(
     if not (math.isfinite(sampling_se) and sampling_se >= 0):
         raise Refused("The assumed standard error must be a number, 0 or more.")
     if isinstance(noisy_sum, bool) or not float(noisy_sum).is_integer():
-        raise Refused("The noisy sum of grid steps is a whole number.")
+        raise Refused("The noisy sum of grid steps must be a whole number.")
     return DiscrepancyPosterior(int(noisy_sum), partitions, epsilon, bound, tolerance, sampling_se)

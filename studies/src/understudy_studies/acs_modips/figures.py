@@ -30,11 +30,13 @@ def means_figure(summaries: Sequence[Summary]) -> Figure:
         for axis, (what, label) in zip(axes.flat, panels, strict=True):
             for relation, colour in zip(RELATIONS, us.COLOURS[1:], strict=False):
                 chosen = of_relation(summaries, relation)
-                x = [one.method.epsilon for one in chosen]
-                y = [_value(one, what) for one in chosen]
+                x = [summary.method.epsilon for summary in chosen]
+                y = [_value(summary, what) for summary in chosen]
                 axis.plot(x, y, "o-", color=colour, label=f"MODIPS, {relation}", markersize=4)
-            for one, style in zip(summaries[:2], (":", "--"), strict=True):
-                axis.axhline(_value(one, what), color="black", ls=style, label=one.method.name)
+            for summary, style in zip(summaries[:2], (":", "--"), strict=True):
+                axis.axhline(
+                    _value(summary, what), color="black", ls=style, label=summary.method.name
+                )
             if what == "coverage":
                 axis.axhline(0.95, color=us.COLOURS[0], lw=0.8, label="95 %")
             axis.set(xscale="log", title=label)
@@ -57,9 +59,9 @@ def quantiles_figure(summaries: Sequence[Summary]) -> Figure:
         )
         for number, relation in enumerate(RELATIONS):
             chosen = of_relation(summaries, relation)
-            x = [one.method.epsilon for one in chosen]
+            x = [summary.method.epsilon for summary in chosen]
             for axis, (what, label) in zip(axes[:, number], PANELS, strict=True):
-                lines = np.array([one.quantiles(what) for one in chosen]).T
+                lines = np.array([summary.quantiles(what) for summary in chosen]).T
                 for low, high, strength in ((0, 4, 0.25), (1, 3, 0.55)):
                     name = f"{QUANTILES[low]:.0%} to {QUANTILES[high]:.0%} of the cells"
                     # a line round each band: where quantiles coincide it is all that is seen
@@ -79,5 +81,5 @@ def quantiles_figure(summaries: Sequence[Summary]) -> Figure:
     return figure
 
 
-def _value(one: Summary, what: str) -> float:
-    return one.empty if what == "empty" else one.mean(what)
+def _value(summary: Summary, what: str) -> float:
+    return summary.empty if what == "empty" else summary.mean(what)

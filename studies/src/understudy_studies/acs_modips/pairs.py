@@ -77,9 +77,9 @@ def distances(
     tables: Sequence[us.CrossTable], true: Sequence[Vector], pairs: Pairs
 ) -> tuple[float, float, float]:
     """Half the sum of absolute differences of shares: (mean of one, mean of the average, worst)."""
-    shares = [[counts / one.n for counts in us.marginal_counts(one, pairs)] for one in tables]
+    shares = [[counts / table.n for counts in us.marginal_counts(table, pairs)] for table in tables]
     single = np.array(
-        [[_total_variation(a, b) for a, b in zip(one, true, strict=True)] for one in shares]
+        [[_total_variation(a, b) for a, b in zip(own, true, strict=True)] for own in shares]
     )
     averaged = [np.mean(same, axis=0) for same in zip(*shares, strict=True)]
     together = [_total_variation(a, b) for a, b in zip(averaged, true, strict=True)]

@@ -101,7 +101,7 @@ def _drawn(
     records: int, power: float, seed: int,
 ) -> us.CrossTable:  # fmt: skip
     if records < 1:
-        raise us.Refused("A population has at least one record.")
+        raise us.Refused("A population must have at least one record.")
     raised = [table**power for table in tables]
     shares = [table / table.sum() for table in raised]
     pool = us.draw_pool(shares, pairs, records, np.random.default_rng(seed), independent=0.0)

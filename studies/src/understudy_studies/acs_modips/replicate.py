@@ -98,7 +98,7 @@ def methods(epsilons: Sequence[float] = EPSILONS) -> list[Method]:
 
 def of_relation(summaries: Sequence[Summary], relation: str) -> list[Summary]:
     """MODIPS under one relation, by epsilon."""
-    return [one for one in summaries if one.method.relation == relation]
+    return [summary for summary in summaries if summary.method.relation == relation]
 
 
 def run(
@@ -113,11 +113,11 @@ def run(
 
     A later call with more replicates goes on from there; each replicate has its own seed.
     """
-    true, place, cells = np.unique(counts, return_inverse=True, return_counts=True)
+    true, classes, cells = np.unique(counts, return_inverse=True, return_counts=True)
     every = methods(epsilons)
 
     def compute(number: int) -> Vector:
-        return one_replicate(counts, place, every, np.random.default_rng([seed, number]))
+        return one_replicate(counts, classes, every, np.random.default_rng([seed, number]))
 
     sums, used = sum_replicates(state, replicates, compute, progress)
     return [
@@ -126,19 +126,19 @@ def run(
 
 
 def one_replicate(
-    counts: Counts, place: Counts, every: Sequence[Method], rng: np.random.Generator
+    counts: Counts, classes: Counts, every: Sequence[Method], rng: np.random.Generator
 ) -> Vector:
     """Sums by class of cells, (methods, SUMS, classes): M §2.2.6 steps 2 to 4."""
     size = int(counts.sum())
     original = rng.multinomial(size, counts / size)
-    sums = np.empty((len(every), len(SUMS), int(place.max()) + 1))
+    sums = np.empty((len(every), len(SUMS), int(classes.max()) + 1))
     for row, method in enumerate(every):
         if method.name == "ORI":
             sets = original[None, :].astype(np.float64)
         else:
             sets = synthetic_sets(original, method.scale, rng)
         for column, values in enumerate(cell_figures(sets, counts, size)):
-            sums[row, column] = np.bincount(place, values, minlength=sums.shape[2])
+            sums[row, column] = np.bincount(classes, values, minlength=sums.shape[2])
     return sums
 
 

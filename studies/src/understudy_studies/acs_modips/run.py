@@ -56,7 +56,7 @@ def run_study(
     progress: bool | None = None,
     design: ModipsDesign | None = None,
 ) -> list[Summary]:
-    """Run or go on with the study, and write its page to `out`/study.html.
+    """Run or continue the study, and write its page to `out`/study.html.
 
     `pums` are Parquet files of ACS person records, such as those of two states; without them the
     two-way tables behind the population are invented.
@@ -81,7 +81,7 @@ def run_study(
         "first": summaries[0],
         "ms": summaries[1],
         "near": [nearest(under(summaries, relation), 1.0) for relation in RELATIONS],
-        "worst": max(abs(one.away) for one in summaries),
+        "worst": max(abs(summary.away) for summary in summaries),
         "added": summaries[0].cells.sum() / 2 / summaries[0].size,
         "conclusions": us.Grid(
             "Left: the report (§3.7, then §3.6). Right: this run, under both relations.",
@@ -92,7 +92,7 @@ def run_study(
         "relation_grids": relation_grids(summaries),
         "columns": len(TWELVE),
         "pair_epsilon": EPSILON,
-        "pair_grid": pair_grid([PairDistance(**one) for one in pairs]),
+        "pair_grid": pair_grid([PairDistance(**distance) for distance in pairs]),
     }
     tables, small = {"study": study_table(summaries)}, design != ModipsDesign()
     write_study("acs-modips", out, tables, figures, fields, small)
@@ -116,4 +116,4 @@ def _table(design: ModipsDesign, pums: Sequence[Path], seed: int) -> dict[str, A
 
 
 def _pairs(twelve: us.CrossTable, seed: int) -> list[dict[str, Any]]:
-    return [asdict(one) for one in compare_pairs(twelve, seed=seed)]
+    return [asdict(distance) for distance in compare_pairs(twelve, seed=seed)]

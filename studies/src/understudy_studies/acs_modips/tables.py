@@ -20,7 +20,7 @@ BIAS, EMPTY = slice(3, 8), slice(8, 12)  # columns of the two tables of each rel
 
 def study_table(summaries: Sequence[Summary]) -> pl.DataFrame:
     """A row for each method, in the digits that are shown."""
-    rows = [[cell or None for cell in _row(one)] for one in summaries]
+    rows = [[cell or None for cell in _row(summary)] for summary in summaries]
     return pl.DataFrame(rows, schema=dict.fromkeys(HEAD, pl.String), orient="row")
 
 
@@ -28,7 +28,7 @@ def relation_grids(summaries: Sequence[Summary]) -> list[us.Grid]:
     """Two tables for each relation; ORI and MS stand in each, to compare with."""
     grids = []
     for relation in RELATIONS:
-        every = [_row(one) for one in (*summaries[:2], *of_relation(summaries, relation))]
+        every = [_row(summary) for summary in (*summaries[:2], *of_relation(summaries, relation))]
         names = [f"epsilon {row[2]}" if row[2] else row[0] for row in every]
         for part, what in ((BIAS, "bias and RMSE in records"), (EMPTY, "coverage and empty cells")):
             rows = tuple((name, *row[part]) for name, row in zip(names, every, strict=True))
@@ -39,24 +39,28 @@ def relation_grids(summaries: Sequence[Summary]) -> list[us.Grid]:
 
 def pair_grid(pairs: Sequence[PairDistance]) -> us.Grid:
     rows = tuple(
-        (one.method, one.claim, *(f"{d:.4f}" for d in (one.one_file, one.mean_file, one.worst)))
-        for one in pairs
+        (
+            pair.method,
+            pair.claim,
+            *(f"{d:.4f}" for d in (pair.one_file, pair.mean_file, pair.worst)),
+        )
+        for pair in pairs
     )
     header = ("method", "claim", "one set", "mean of sets", "worst pair")
     caption = "Total variation over pairs: single data sets, their average, the worst pair."
     return us.Grid(caption, header, rows)
 
 
-def _row(one: Summary) -> tuple[str, ...]:
-    method = one.method
+def _row(summary: Summary) -> tuple[str, ...]:
+    method = summary.method
     return (
         method.name,
         method.relation,
         f"{method.epsilon:.4g}" if np.isfinite(method.epsilon) else "",
-        *(f"{value:.3f}" for value in (one.mean("bias"), one.closed_form)),
-        f"{round(one.away, 1) + 0.0:.1f}",  # without a minus before 0
-        *(f"{one.mean(what):.3f}" for what in ("rmse", "rmse_report", "coverage")),
-        f"{one.coverage_report:.3f}",
-        f"{one.empty:.4f}",
-        f"{one.empty_sets:.4f}",
+        *(f"{value:.3f}" for value in (summary.mean("bias"), summary.closed_form)),
+        f"{round(summary.away, 1) + 0.0:.1f}",  # without a minus before 0
+        *(f"{summary.mean(what):.3f}" for what in ("rmse", "rmse_report", "coverage")),
+        f"{summary.coverage_report:.3f}",
+        f"{summary.empty:.4f}",
+        f"{summary.empty_sets:.4f}",
     )

@@ -47,16 +47,16 @@ def conclusions(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
         (
             "MODIPS has very few empty cells (1 %) at small epsilon and 5.1 % at large.",
             *(
-                f"{one[0].empty:.1%} at epsilon {one[0].method.epsilon:.4f}, {one[-1].empty:.1%} "
-                f"at {one[-1].method.epsilon:.1f}."
-                for one in by_relation
+                f"{private[0].empty:.1%} at epsilon {private[0].method.epsilon:.4f}, "
+                f"{private[-1].empty:.1%} at {private[-1].method.epsilon:.1f}."
+                for private in by_relation
             ),
         ),
     ]
 
 
 def nearest(private: Sequence[Summary], power: float) -> Summary:
-    return min(private, key=lambda one: abs(np.log(one.method.epsilon) - power))
+    return min(private, key=lambda summary: abs(np.log(summary.method.epsilon) - power))
 
 
 def _recommended(private: Sequence[Summary], ms: Summary) -> str:
@@ -79,8 +79,8 @@ def _limit(last: Summary, ms: Summary) -> str:
 
 
 def _coverage(private: Sequence[Summary], ori: Summary, ms: Summary) -> str:
-    plain = [one.mean("coverage") for one in private]
-    lenient = [one.coverage_report for one in private]
+    plain = [summary.mean("coverage") for summary in private]
+    lenient = [summary.coverage_report for summary in private]
     over = min(ori.mean("coverage"), ms.mean("coverage"), *plain) > 0.95
     return (
         f"{'Agreed' if over else 'Not agreed'}. ORI {ori.mean('coverage'):.3f}, MS "
@@ -91,13 +91,13 @@ def _coverage(private: Sequence[Summary], ori: Summary, ms: Summary) -> str:
 
 
 def _other_prior(private: Sequence[Summary], ms: Summary) -> str:
-    one = nearest(private, 2.0)
+    chosen = nearest(private, 2.0)
     biases = []
-    for method in (ms, one):
+    for method in (ms, chosen):
         bias = class_bias(method.true, method.cells, SMALL_PRIOR, method.method.scale)
         biases.append(float(np.average(np.abs(bias), weights=method.cells)))
     return (
         f"Prior {SMALL_PRIOR:g} in place of {PRIOR:g}: |bias| of MS {biases[0]:.2f} (was "
-        f"{ms.closed_form:.2f}), at epsilon {one.method.epsilon:.1f} {biases[1]:.2f} (was "
-        f"{one.closed_form:.2f}), by the closed form. Continuous variables: the mixed recipe."
+        f"{ms.closed_form:.2f}), at epsilon {chosen.method.epsilon:.1f} {biases[1]:.2f} (was "
+        f"{chosen.closed_form:.2f}), by the closed form. Continuous variables: the mixed recipe."
     )

@@ -139,7 +139,7 @@ def violin_figure(
     targets: Sequence[float | None] | None = None,
     digits: int = 3,
 ) -> Figure:
-    """`violins` are (row label, mechanism, values over replicates); `line` is (place, name).
+    """`violins` are (row label, mechanism, values over replicates); `line` is (value, name).
 
     `targets` marks a place in each row: epsilon/2, which a bound should not exceed. The number at
     the right is the mean.
@@ -148,14 +148,14 @@ def violin_figure(
 
     replicates = max(len(values) for _, _, values in violins)
     with us.house_style():
-        places = _places([mechanism for _, mechanism, _ in violins])
-        figure = Figure(figsize=(WIDTH, 1.2 + HEIGHT * places[-1]), layout="constrained")
+        heights = _heights([mechanism for _, mechanism, _ in violins])
+        figure = Figure(figsize=(WIDTH, 1.2 + HEIGHT * heights[-1]), layout="constrained")
         axis = figure.subplots()
         axis.grid(axis="x")
-        for place, (_, mechanism, values) in zip(places, violins, strict=True):
-            _violin(axis, place, values, COLOUR[mechanism])
+        for height, (_, mechanism, values) in zip(heights, violins, strict=True):
+            _violin(axis, height, values, COLOUR[mechanism])
             axis.text(
-                1.02, place, f"{values.mean():.{digits}f}", transform=axis.get_yaxis_transform(),
+                1.02, height, f"{values.mean():.{digits}f}", transform=axis.get_yaxis_transform(),
                 va="center", fontsize=9, color="#333333",
             )  # fmt: skip
         axis.text(1.02, 1.005, "mean", transform=axis.transAxes, va="bottom", fontsize=9,
@@ -163,11 +163,11 @@ def violin_figure(
         if line is not None:
             axis.axvline(line[0], color="black", linestyle="--", linewidth=1, label=line[1])
         if targets is not None:
-            marked = [(t, p) for t, p in zip(targets, places, strict=True) if t is not None]
+            marked = [(t, p) for t, p in zip(targets, heights, strict=True) if t is not None]
             axis.plot(*zip(*marked, strict=True), "|", color="black", markersize=14, zorder=1.5,
                       markeredgewidth=1.6, label="ε/2", linestyle="none")  # fmt: skip
-        axis.set_yticks(places, [name for name, _, _ in violins])
-        axis.set_ylim(places[-1] + 0.8, -0.8)
+        axis.set_yticks(heights, [name for name, _, _ in violins])
+        axis.set_ylim(heights[-1] + 0.8, -0.8)
         axis.tick_params(axis="y", length=0)
         axis.set_xlabel(axis_label)
         if line is not None or targets is not None:
@@ -247,26 +247,26 @@ def parameter_figure(draws: pl.DataFrame, n: int) -> Figure:
     return figure
 
 
-def _places(mechanisms: list[str]) -> list[float]:
+def _heights(mechanisms: list[str]) -> list[float]:
     """Rows one apart, with a gap where the mechanism changes."""
-    places, at = [], 0.0
+    heights, at = [], 0.0
     for number, mechanism in enumerate(mechanisms):
         changes = number > 0 and mechanism != mechanisms[number - 1]
         at += (1.35 if changes else 1.0) if number else 0.0
-        places.append(at)
-    return places
+        heights.append(at)
+    return heights
 
 
-def _violin(axis: Any, place: float, values: Vector, colour: str) -> None:
+def _violin(axis: Any, height: float, values: Vector, colour: str) -> None:
     low, high = float(values.min()), float(values.max())
     spread = high - low
     if len(values) > 2 and spread > 1e-9 * max(abs(high), 1e-300):
         grid = np.linspace(low, high, 120)
         density = gaussian_kde(values)(grid)
         half = 0.42 * density / density.max()
-        axis.fill_between(grid, place - half, place + half, color=colour, alpha=0.55, linewidth=0)
-    axis.plot([low, high], [place, place], color=colour, linewidth=1.2)
-    axis.plot(np.median(values), place, "o", color=colour, markersize=5, markeredgecolor="white",
+        axis.fill_between(grid, height - half, height + half, color=colour, alpha=0.55, linewidth=0)
+    axis.plot([low, high], [height, height], color=colour, linewidth=1.2)
+    axis.plot(np.median(values), height, "o", color=colour, markersize=5, markeredgecolor="white",
               markeredgewidth=0.7)  # fmt: skip
 
 

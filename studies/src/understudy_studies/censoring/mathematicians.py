@@ -42,8 +42,8 @@ def mathematicians(n: int = RECORDS, seed: int = 1, level: float = 1.0) -> us.Su
         + 0.03 * (weeks - 52)
         + rng.standard_normal(n)  # what the predictors do not explain
     )
-    place = np.argsort(np.argsort(standing))
-    salary = np.round(level * ordered_salaries(n)[place])
+    ranks = np.argsort(np.argsort(standing))
+    salary = np.round(level * ordered_salaries(n)[ranks])
     frame = pl.DataFrame(
         {
             "gender": [GENDERS[g] for g in gender],

@@ -112,7 +112,7 @@ def application(design: CensoringDesign, seed: int) -> dict[str, Any]:
     model = us.BetaRegression("salary", design.predictors)
     fitter = shared_fits(survey, model, design.settings, seed)
     rows, columns = compare(fitter, survey, "salary", entries(earlier, (5.0,), downscaled=False))
-    return {"rows": rows, "salaries": {name: one.tolist() for name, one in columns.items()}}
+    return {"rows": rows, "salaries": {name: values.tolist() for name, values in columns.items()}}
 
 
 def compare(

@@ -35,7 +35,7 @@ def run_study(
     workers: int = 1,
     design: CensoringDesign | None = None,
 ) -> Path:
-    """Run or go on with the study; returns the page, `out`/study.html.
+    """Run or continue the study; returns the page, `out`/study.html.
 
     Numbers are the same for the same seed, except those of the perturbed histogram, whose noise
     has no seed.
@@ -48,10 +48,10 @@ def run_study(
     results = run_replicates(folder, replicates, compute, progress, "C §4, replicates", workers)
     rows = pl.concat(
         [
-            pl.DataFrame(one["rows"], infer_schema_length=None).with_columns(
-                replicate=pl.lit(one["replicate"])
+            pl.DataFrame(result["rows"], infer_schema_length=None).with_columns(
+                replicate=pl.lit(result["replicate"])
             )
-            for one in results
+            for result in results
         ],
         how="diagonal_relaxed",
     )

@@ -65,8 +65,8 @@ def fields(tables: Tables, rows: pl.DataFrame, design: CensoringDesign) -> dict[
     def counts(mechanism: str) -> str:
         known = [touched.get(f"{mechanism}, ε {e}") for e in (5, 4, 3)]
         ours, paper = (
-            "/".join("–" if one is None else f"{one['mean'][place]:.0f}" for one in known)
-            for place in (0, 1)
+            "/".join("–" if row is None else f"{row['mean'][column]:.0f}" for row in known)
+            for column in (0, 1)
         )
         return f"{ours} here, {paper} in the paper"
 

@@ -1,4 +1,4 @@
-"""T whole: private tables of counts and mean salaries from survey microdata, repeated.
+"""All of T: private tables of counts and mean salaries from survey microdata, repeated.
 
 Each replicate draws a sample of n = 1000 from one population (T §4.1), fits FBS and FBP, tunes
 them to bounds 1.8 and 3.4, makes m = 1, 3, 5, 10 data sets, and tabulates them by the paper's
@@ -97,7 +97,7 @@ def one_replicate(
             facts[f"{name} {bound}"] = float(result.record_bounds.max())
             facts[f"{name} unweighted"] = float(unweighted_bounds(result).max())
             files = {
-                "recommended": [_columns(one) for one in result.datasets],
+                "recommended": [_columns(dataset) for dataset in result.datasets],
                 "paper": paper_files(result, model, survey, most, number),
             }
             for m in plan.datasets:
@@ -151,10 +151,12 @@ def released_rows(
     paper = key[4] == "paper"
     own = paper and key[0] == "FBP"
     kind: Variance = "whole" if own else "strata" if paper else "known sizes"
-    counts = [table.counts(one["w"], kind) for one in files]
-    weights = [np.ones_like(one["w"]) if own else one["w"] for one in files]
+    counts = [table.counts(columns["w"], kind) for columns in files]
+    weights = [np.ones_like(columns["w"]) if own else columns["w"] for columns in files]
     by_strata: Variance = "strata" if paper else "known sizes"
-    means = [table.means(one["y"], w, by_strata) for one, w in zip(files, weights, strict=True)]
+    means = [
+        table.means(columns["y"], w, by_strata) for columns, w in zip(files, weights, strict=True)
+    ]
     return [
         (*key, "count", combined(counts, df, normal=own)),
         (*key, "mean(salary)", combined(means, df)),
@@ -206,7 +208,7 @@ def _other_rows(
             facts["refused"].append(f"{name} {label}: {refusal}")
             continue
         epsilon = float(result.claim.epsilon or 0.0)
-        files = [_columns(one) for one in result.datasets]
+        files = [_columns(dataset) for dataset in result.datasets]
         rows += released_rows((name, label, epsilon, 3, "recommended"), table, files)
     return rows
 

@@ -29,7 +29,7 @@ def run_study(
     workers: int = 1,
     design: Plan | None = None,
 ) -> Path:
-    """Run or go on with the study; returns the page, `out`/study.html."""
+    """Run or continue the study; returns the page, `out`/study.html."""
     plan = design or (QUICK if quick else Plan())
     replicates = (2 if quick else 100) if replicates is None else replicates
     out = open_study("private-tables", out, seed, asdict(plan))

@@ -33,7 +33,7 @@ def study_rows(results: Sequence[Row], truth: dict[str, Floats]) -> pl.DataFrame
         )
         for statistic, values in truth.items()
     )
-    rows = pl.concat([pl.DataFrame(one["rows"]) for one in results])
+    rows = pl.concat([pl.DataFrame(result["rows"]) for result in results])
     return rows.join(true, on=["field", "gender", "statistic"], how="left", maintain_order="left")
 
 
@@ -47,7 +47,7 @@ def study_tables(
         "table4_counts": _beside(cells, 4, "count"),
         "table5_means": _beside(cells, 5, "mean(salary)"),
         "interval_lengths": _length_ratios(cells),
-        "bounds": _bounds([one["facts"] for one in results]),
+        "bounds": _bounds([result["facts"] for result in results]),
     }
     if applied is not None:
         frame = pl.DataFrame(applied["rows"])
@@ -161,7 +161,7 @@ def _bounds(facts: Sequence[Row]) -> pl.DataFrame:
     """Overall bounds over the replicates, and T's of its one sample."""
     printed = published_rows("private-tables", "unweighted-bounds", 2)
     names = [name for name in facts[0] if name != "refused"]
-    values = {name: np.array([one[name] for one in facts]) for name in names}
+    values = {name: np.array([sample[name] for sample in facts]) for name in names}
     return pl.DataFrame(
         [
             {

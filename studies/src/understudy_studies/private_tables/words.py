@@ -26,7 +26,7 @@ def fields(tables: Tables, captions: dict[str, str], results: Sequence[Row], n: 
         "summary_grids": summary_grids(tables["summary"]),
         "cells": lambda name, caption: cell_grid(tables[name], name, caption),
         "lengths": length_grid(tables["interval_lengths"]),
-        "refused": [text for one in results for text in one["facts"]["refused"]],
+        "refused": [text for result in results for text in result["facts"]["refused"]],
     }
 
 
@@ -149,12 +149,12 @@ def cell_grid(table: pl.DataFrame, name: str, caption: str) -> us.Grid:
     def cell(column: str) -> Any:
         return lambda row: number(row[column], 3, 100)
 
-    def place(row: Row) -> str:
+    def label(row: Row) -> str:
         return f"Field {row['field']}, {row['gender']}".replace("Field All", "All fields")
 
     columns = [(title(c), cell(c)) for c in table.columns if c not in ("field", "gender")]
     caption = f"{caption}. T's columns first, then ours."
-    return grid(caption, table, [("", place), *columns], f"{name}.csv")
+    return grid(caption, table, [("", label), *columns], f"{name}.csv")
 
 
 def length_grid(table: pl.DataFrame) -> us.Grid:

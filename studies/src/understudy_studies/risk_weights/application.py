@@ -108,7 +108,9 @@ class _Run:
         terms = self.mechanism.prepare(fitter, self.design.datasets).terms
         fitted = shown(fitter.fit(terms, "release", self._starts(fitter, terms.alpha)))
         generated, _ = fitter.generate(fitted, self.design.datasets)
-        sets = [self.model.restore(one, self.survey)["income"].to_numpy() for one in generated]
+        sets = [
+            self.model.restore(columns, self.survey)["income"].to_numpy() for columns in generated
+        ]
         result = measured(self.survey, sets, self.seed)
         return {
             "name": self.name,
@@ -120,11 +122,11 @@ class _Run:
         }
 
     def _starts(self, fitter: us.ModelFitter, alpha: Vector) -> Matrix:
-        """A place for each chain. The second unweighted run must not have those of the first:
+        """A start for each chain. The second unweighted run must not have those of the first:
         what slow chains remember of their start would make the two agree too well."""
         arrays, chains = fitter.safe_arrays, range(self.design.chains)
-        places = [self.model.start(arrays, alpha, self.seed + chain) for chain in chains]
-        return np.stack([np.asarray(fitter.density.unconstrain(one, arrays)) for one in places])
+        starts = [self.model.start(arrays, alpha, self.seed + chain) for chain in chains]
+        return np.stack([np.asarray(fitter.density.unconstrain(start, arrays)) for start in starts])
 
 
 class ShownPosterior(us.Posterior):
@@ -135,7 +137,7 @@ class ShownPosterior(us.Posterior):
 
 
 def shown(fitted: us.Posterior) -> ShownPosterior:
-    return ShownPosterior(*(getattr(fitted, one.name) for one in fields(fitted)))
+    return ShownPosterior(*(getattr(fitted, field.name) for field in fields(fitted)))
 
 
 def convergence(fitted: us.Posterior) -> Row:
@@ -159,11 +161,11 @@ def measured(survey: us.Survey, sets: list[Vector], seed: int) -> Row:
     """U_m and U_a, intervals, the regression of R, and every record's risk."""
     frame = survey.frame()
     y = frame["income"].to_numpy()
-    surveys = [frame.with_columns(income=pl.Series(one)) for one in sets]
+    surveys = [frame.with_columns(income=pl.Series(incomes)) for incomes in sets]
     risk = us.identification_risk(frame, surveys, known=KNOWN, target="income", radius=RADIUS)
-    distance = np.array([us.ecdf_distance(y, one) for one in sets]).mean(axis=0)
+    distance = np.array([us.ecdf_distance(y, incomes) for incomes in sets]).mean(axis=0)
     rng = np.random.default_rng([seed, len(sets)])
-    made = [us.Survey(one) for one in surveys]
+    made = [us.Survey(table) for table in surveys]
     return {
         "U_m": float(distance[0]),
         "U_a": float(distance[1]),

@@ -39,7 +39,7 @@ def simulation_figures(
 ) -> dict[str, Callable[[], Figure]]:
     """R Figures 4 to 7 and supplement Figures 2 to 4; records are those of the first file."""
     first = simulated[0]
-    data = pl.DataFrame([row for one in simulated for row in one["table 6"]])
+    data = pl.DataFrame([row for result in simulated for row in result["table 6"]])
     data = data.filter(pl.col("name") == "Data")
     risks = {name: np.asarray(values) for name, values in first["risks"].items()}
     before = risks[f"{nb.SYNTHESIZER}|{nb.HARD}"]
@@ -86,9 +86,9 @@ def application_figures(
     results: Sequence[Row], intervals: pl.DataFrame
 ) -> dict[str, Callable[[], Figure]]:
     """R Figures 2, 3, 8 to 10 and supplement Figures 5 to 7."""
-    risk = {one["name"]: np.asarray(one["risk"]) for one in results}
+    risk = {result["name"]: np.asarray(result["risk"]) for result in results}
     risk["Topcoding"] = np.asarray(results[0]["topcoded"]["risk"])
-    weights = {one["name"]: np.asarray(one["weights"]) for one in results[1:]}
+    weights = {result["name"]: np.asarray(result["weights"]) for result in results[1:]}
     income = np.asarray(results[0]["income"])
     before = risk[ce.SYNTHESIZER]
     adjusted = ("Pairwise c=1.5", "Pairwise g=0.1")
@@ -144,10 +144,12 @@ def interval_figure(rows: pl.DataFrame, most: int) -> Figure:
                 if data.height:
                     axis.axhline(data[name][0], color=us.COLOURS[0], linestyle=style, linewidth=0.9)
             made = part.filter(pl.col("synthesizer") != "Data")
-            for place, row in enumerate(made.iter_rows(named=True)):
-                colour = us.COLOURS[1 + place % (len(us.COLOURS) - 1)]
-                axis.plot([place, place], [row["lower"], row["upper"]], color=colour, linewidth=2)
-                axis.plot(place, row["estimate"], "s", color=colour)
+            for position, row in enumerate(made.iter_rows(named=True)):
+                colour = us.COLOURS[1 + position % (len(us.COLOURS) - 1)]
+                axis.plot(
+                    [position, position], [row["lower"], row["upper"]], color=colour, linewidth=2
+                )
+                axis.plot(position, row["estimate"], "s", color=colour)
             names = [_short(name) for name in made["synthesizer"]]
             axis.set_xticks(range(len(names)), names, fontsize=8)
             axis.set_xlim(-0.6, len(names) - 0.4)

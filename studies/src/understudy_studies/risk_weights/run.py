@@ -35,7 +35,7 @@ def run_study(
     counts: SimulationDesign | None = None,
     incomes: ApplicationDesign | None = None,
 ) -> Path:
-    """Run or go on with the study; returns the page, `out`/study.html.
+    """Run or continue the study; returns the page, `out`/study.html.
 
     `data` is the survey file of incomes (CE interviews, Parquet); without it a file of the
     published shape is generated. Each simulated file and each synthesizer of incomes is one file

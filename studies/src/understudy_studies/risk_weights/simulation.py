@@ -68,7 +68,7 @@ def replicate(design: SimulationDesign, seed: int, number: int) -> Row:
     riskiest = np.argsort(-_risks(y, None, (HARD,))[HARD], kind="stable")[: max(1, len(y) // 100)]
     rows = []
     for name, sets in made.items():
-        distance = np.array([us.ecdf_distance(y, one) for one in sets[:SHOWN]]).mean(axis=0)
+        distance = np.array([us.ecdf_distance(y, values) for values in sets[:SHOWN]]).mean(axis=0)
         intervals = us.bootstrap_intervals(sets[:SHOWN], rng=rng, replicates=200)
         for radius in radii_of(name):
             risk = risks[name][radius]
@@ -114,7 +114,7 @@ def synthetic_counts(design: SimulationDesign, y: Vector, seed: int) -> dict[str
     for number, (name, mechanism) in enumerate(mechanisms.items()):
         own = shared_fits(survey, model, design.settings, seed + APART * number)
         generated = mechanism.release(own, max(DATASETS)).generated
-        made[name] = [np.asarray(one["y"], dtype=np.float64) for one in generated]
+        made[name] = [np.asarray(columns["y"], dtype=np.float64) for columns in generated]
     return made
 
 
@@ -128,7 +128,7 @@ def radii_of(name: str) -> tuple[float, ...]:
 
 def _risks(y: Vector, sets: list[Vector] | None, radii: tuple[float, ...]) -> dict[float, Vector]:
     confidential = pl.DataFrame({"y": y})
-    synthetic = None if sets is None else [pl.DataFrame({"y": one}) for one in sets]
+    synthetic = None if sets is None else [pl.DataFrame({"y": values}) for values in sets]
     return {
         radius: us.identification_risk(confidential, synthetic, known=(), target="y", radius=radius)
         for radius in radii

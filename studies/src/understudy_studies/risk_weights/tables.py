@@ -47,7 +47,9 @@ def study_tables(
 
 def simulation_rows(results: Sequence[Row]) -> pl.DataFrame:
     """One row per replicate, synthesizer and radius."""
-    rows = [{"replicate": one["replicate"], **row} for one in results for row in one["rows"]]
+    rows = [
+        {"replicate": result["replicate"], **row} for result in results for row in result["rows"]
+    ]
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -57,11 +59,11 @@ def simulation_ecdf(rows: pl.DataFrame) -> pl.DataFrame:
     once = rows.drop_nulls("U_m").unique(["replicate", "name"], maintain_order=True)
     for name in once["name"].unique(maintain_order=True):
         part = once.filter(pl.col("name") == name)
-        for place, measure in enumerate(("U_m", "U_a")):
+        for position, measure in enumerate(("U_m", "U_a")):
             published = SIMULATION_ECDF.get(name)
             out.append(
                 {"synthesizer": name, "measure": measure,
-                 "published": None if published is None else published[place],
+                 "published": None if published is None else published[position],
                  **band(part[measure])}
             )  # fmt: skip
     return pl.DataFrame(out, infer_schema_length=None)
@@ -82,7 +84,7 @@ def simulation_risk(rows: pl.DataFrame) -> pl.DataFrame:
 
 def table_6(results: Sequence[Row]) -> pl.DataFrame:
     """R Table 6: estimate and interval length of mean and median by L."""
-    rows = pl.DataFrame([row for one in results for row in one["table 6"]])
+    rows = pl.DataFrame([row for result in results for row in result["table 6"]])
     out = []
     for (name, count, statistic), part in rows.group_by(
         ["name", "L", "statistic"], maintain_order=True
@@ -99,10 +101,11 @@ def application_ecdf(results: Sequence[Row]) -> pl.DataFrame:
     """R Table 7, supplement Tables 1 and 3, with the controls and topcoding."""
     rows = []
     coded = results[0]["topcoded"]
-    for one in [{"name": "Topcoding", **coded}, *results[1:]]:
-        published = APPLICATION_ECDF.get(one["name"], (None, None))
-        rows.append({"synthesizer": one["name"], "U_m": one["U_m"], "U_m published": published[0],
-                     "U_a": one["U_a"], "U_a published": published[1]})  # fmt: skip
+    for result in [{"name": "Topcoding", **coded}, *results[1:]]:
+        published = APPLICATION_ECDF.get(result["name"], (None, None))
+        rows.append({"synthesizer": result["name"], "U_m": result["U_m"],
+                     "U_m published": published[0], "U_a": result["U_a"],
+                     "U_a published": published[1]})  # fmt: skip
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -113,16 +116,16 @@ def application_risk(results: Sequence[Row]) -> pl.DataFrame:
     before = np.asarray(results[1]["risk"])
     rows = []
     coded = {"name": "Topcoding", "risk": results[0]["topcoded"]["risk"]}
-    for one in [results[0], coded, *results[1:]]:
-        risk = np.asarray(one["risk"])
-        compared = one["name"] not in ("Data", "Topcoding", ce.SYNTHESIZER)
+    for result in [results[0], coded, *results[1:]]:
+        risk = np.asarray(result["risk"])
+        compared = result["name"] not in ("Data", "Topcoding", ce.SYNTHESIZER)
         rows.append(
-            {"synthesizer": one["name"], "mean": risk.mean(),
+            {"synthesizer": result["name"], "mean": risk.mean(),
              "IQR": float(np.subtract(*np.quantile(risk, [0.75, 0.25]))),
-             "IQR published": RISK_IQR.get(one["name"], (None,))[0], "max": risk.max(),
+             "IQR published": RISK_IQR.get(result["name"], (None,))[0], "max": risk.max(),
              "riskiest 1 %": risk[riskiest].mean(), "share above 0.5": (risk > 0.5).mean(),
              "rising by 0.25": us.whack_a_mole(before, risk, RISE).count if compared else None,
-             "mean weight": float(np.mean(one["weights"])) if "weights" in one else None}
+             "mean weight": float(np.mean(result["weights"])) if "weights" in result else None}
         )  # fmt: skip
     return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -130,18 +133,18 @@ def application_risk(results: Sequence[Row]) -> pl.DataFrame:
 def application_intervals(results: Sequence[Row]) -> pl.DataFrame:
     """R Table 4 and Figure 10: estimates and intervals."""
     rows = []
-    for one in results:
-        for line in one["intervals"]:
-            published = TABLE_4.get((one["name"], line["statistic"]), (None, None, None))
+    for result in results:
+        for line in result["intervals"]:
+            published = TABLE_4.get((result["name"], line["statistic"]), (None, None, None))
             names = ("published", "published lower", "published upper")
             theirs = dict(zip(names, published, strict=True))
-            rows.append({"synthesizer": one["name"], **line, **theirs})
+            rows.append({"synthesizer": result["name"], **line, **theirs})
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def top_ten(results: Sequence[Row], largest: bool) -> pl.DataFrame:
     """R Table 2 (riskiest records) or Table 3 (largest incomes); ours, then the published."""
-    columns = {one["name"]: np.asarray(one["risk"]) for one in results}
+    columns = {result["name"]: np.asarray(result["risk"]) for result in results}
     columns["Topcoding"] = np.asarray(results[0]["topcoded"]["risk"])
     by = np.asarray(results[0]["income"]) if largest else columns["Data"]
     order = np.argsort(-by, kind="stable")[:10]
@@ -155,9 +158,9 @@ def convergence_table(results: Sequence[Row]) -> pl.DataFrame:
     """R-hat and bulk ESS of every predictive quantity of every fit."""
     return pl.DataFrame(
         [
-            {"synthesizer": one["name"], **line}
-            for one in results[1:]
-            for line in one["convergence"]["quantities"]
+            {"synthesizer": result["name"], **line}
+            for result in results[1:]
+            for line in result["convergence"]["quantities"]
         ]
     )
 
@@ -176,7 +179,7 @@ def by_synthesizer(caption: str, table: pl.DataFrame, file: str) -> us.Grid:
         name: [name] for name in table["synthesizer"].unique(maintain_order=True)
     }
     heads = ["synthesizer"]
-    for measure in (one for one in MEASURES if one in there):
+    for measure in (name for name in MEASURES if name in there):
         part = table.filter(pl.col("measure") == measure)
         digits = max(0, 2 - floor(log10(part["median"].abs().max() or 1.0)))  # type: ignore[arg-type]
         rows = {row["synthesizer"]: row for row in part.iter_rows(named=True)}

@@ -27,16 +27,16 @@ def fields(
         tables["application-table-7"],
         tables["application-risk"],
         real,
-        sum(bool(one["convergence"]["failures"]) for one in applied[1:]),
+        sum(bool(result["convergence"]["failures"]) for result in applied[1:]),
         len(applied) - 1,
-        max(_apart(one) for one in applied[1:]),
+        max(_apart(result) for result in applied[1:]),
     )
     return {
         "summary": summary,
         "files": files,
         "source": source,
         "internal": us.INTERNAL,
-        "verdicts": [verdict(one) for one in applied[1:]],
+        "verdicts": [verdict(result) for result in applied[1:]],
         "whole": lambda name, caption: as_grid(caption, tables[name], f"{name}.csv"),
         "spread": lambda name, caption: by_synthesizer(caption, tables[name], f"{name}.csv"),
     }
@@ -184,29 +184,29 @@ def _median(table: pl.DataFrame, name: str, measure: str) -> float:
     return float(_row(table, name, measure)["median"])
 
 
-def verdict(one: Row) -> str:
-    fit = one["convergence"]
+def verdict(result: Row) -> str:
+    fit = result["convergence"]
     lines = fit["quantities"]
     worst = max(lines, key=lambda line: float(line["R-hat"]))
     least = min(lines, key=lambda line: float(line["bulk ESS"]))
     near = sum(float(line["R-hat"]) < NEAR for line in lines)
     return (
-        f"{one['name']} {'does not pass' if fit['failures'] else 'passes'}: {fit['chains']} "
+        f"{result['name']} {'does not pass' if fit['failures'] else 'passes'}: {fit['chains']} "
         f"chains, {fit['draws']} kept draws; R-hat below {NEAR} for {near} of {len(lines)} "
         f"quantities, largest {worst['R-hat']:.3f} ({worst['quantity']}); least bulk ESS "
         f"{least['bulk ESS']:.0f} ({least['quantity']}); means of the chains at most "
-        f"{_apart(one):.4f} apart in F; divergent transitions: {fit['divergences']}; "
-        f"{_time(one)}."
+        f"{_apart(result):.4f} apart in F; divergent transitions: {fit['divergences']}; "
+        f"{_time(result)}."
     )
 
 
-def _apart(one: Row) -> float:
+def _apart(result: Row) -> float:
     """By how much the means of the chains differ in the distribution function, at most."""
-    lines = [q for q in one["convergence"]["quantities"] if q["quantity"].startswith("F(")]
+    lines = [q for q in result["convergence"]["quantities"] if q["quantity"].startswith("F(")]
     return max(float(line["chains apart"]) for line in lines)
 
 
-def _time(one: Row) -> str:
+def _time(result: Row) -> str:
     """CPU seconds say more than the clock where other work shares the machine."""
-    cpu = f" ({one['cpu seconds']:.0f} CPU-s)" if "cpu seconds" in one else ""
-    return f"{one['seconds']:.0f} s{cpu}"
+    cpu = f" ({result['cpu seconds']:.0f} CPU-s)" if "cpu seconds" in result else ""
+    return f"{result['seconds']:.0f} s{cpu}"

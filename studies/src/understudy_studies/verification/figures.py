@@ -54,9 +54,9 @@ def median_figure(rows: pl.DataFrame, sizes: Sequence[int], partitions: Sequence
         for axis, alpha in zip(axes, alphas, strict=True):
             axis.grid(axis="y")
             for group, n_k in enumerate(sizes):
-                for place, m in enumerate(partitions):
+                for number, m in enumerate(partitions):
                     part = rows.filter(n_k=n_k, M=m, alpha=alpha)
-                    at = STEP * group + place
+                    at = STEP * group + number
                     drawn = axis.boxplot(
                         [part["median"].to_numpy()],
                         positions=[at],
@@ -65,12 +65,12 @@ def median_figure(rows: pl.DataFrame, sizes: Sequence[int], partitions: Sequence
                         flierprops={"markersize": 2, "markeredgecolor": "#777777"},
                         medianprops={"color": "black"},
                     )
-                    drawn["boxes"][0].set(facecolor=BOX[place % 3], alpha=0.45)
+                    drawn["boxes"][0].set(facecolor=BOX[number % 3], alpha=0.45)
                     if group == 0 and axis is axes[0]:
                         drawn["boxes"][0].set_label(f"medians, M = {m}")
                     axis.plot(at, part["inside"].mean(), "D", color=VERMILION, markersize=5.5,
                               markeredgecolor="white", markeredgewidth=0.8, zorder=5,
-                              label="r_full" if group == place == 0 and axis is axes[0] else None,
+                              label="r_full" if group == number == 0 and axis is axes[0] else None,
                               linestyle="none")  # fmt: skip
             axis.set_ylim(-0.03, 1.03)
             axis.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
@@ -113,11 +113,11 @@ def roc_figure(rows: pl.DataFrame) -> Figure:
                 else:
                     axis.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":")
                 shown = {} if few else looks
-                for place, (name, (colour, style, label)) in enumerate(shown.items()):
+                for position, (name, (colour, style, label)) in enumerate(shown.items()):
                     score = scores_of(part)[name]
                     area = auc(score, inside)
                     axis.plot(*roc(score, inside), color=colour, linestyle=style, label=label)
-                    axis.text(0.97, 0.17 - 0.13 * place, f"AUC {area:.2f}", color=colour,
+                    axis.text(0.97, 0.17 - 0.13 * position, f"AUC {area:.2f}", color=colour,
                               ha="right", fontsize=9, transform=axis.transAxes)  # fmt: skip
                 axis.set_title(f"{estimand}, α = {alpha:g}", fontsize=9.5, loc="left")
                 axis.set_aspect("equal")

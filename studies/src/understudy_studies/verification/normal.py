@@ -97,8 +97,8 @@ def conditions(
     for name, (rows, areas) in populations.items():
         chosen = rows.filter(partitioning="equal", interval="adjusted")
         for (estimand,), part in chosen.group_by("estimand", maintain_order=True):
-            one = part.filter(alpha=part["alpha"][0])  # the rest repeats the same pairs
-            distance, steps = one["distance"].to_numpy(), one["steps"].to_numpy()
+            unrepeated = part.filter(alpha=part["alpha"][0])  # the rest repeats the same pairs
+            distance, steps = unrepeated["distance"].to_numpy(), unrepeated["steps"].to_numpy()
             lines.append(
                 {
                     "setting": name,

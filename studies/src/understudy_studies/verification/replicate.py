@@ -145,7 +145,7 @@ def answers(
                         "count": int(flags.sum()),
                         "steps": sums[0],
                         "discrepancy": noisy,
-                        **{f"clip {c:g}": one for c, one in zip(clips, others, strict=True)},
+                        **{f"clip {c:g}": value for c, value in zip(clips, others, strict=True)},
                     }
                 )
     return _with_noise({name: [row[name] for row in rows] for name in rows[0]}, micro)

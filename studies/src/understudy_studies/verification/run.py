@@ -1,4 +1,4 @@
-"""`understudy study verification`: V §4 whole, and how well each measure tells what one asks.
+"""`understudy study verification`: all of V §4, and how well each measure answers the question.
 
 The simulation is V's: its population, designs and repeats, its Figures 1 to 5 with r_full. Beside
 it stand the ROC of agreement and discrepancy at equal epsilon, equal blocks against the keyed
@@ -28,7 +28,7 @@ def run_study(
     workers: int = 1,
     design: VerificationDesign | None = None,
 ) -> Path:
-    """Run or go on with the study; returns the page, `out`/study.html.
+    """Run or continue the study; returns the page, `out`/study.html.
 
     Files and partitions are the same for the same seed; the noise of the answers has none.
     """

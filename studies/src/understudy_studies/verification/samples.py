@@ -63,7 +63,7 @@ def population(n: int, rng: np.random.Generator, smallest: float = 0.0) -> Popul
     With `smallest` above 0 no unit has a chance near 0, and no weight is extreme.
     """
     if n < BLOCKS or n % BLOCKS:
-        raise us.Refused(f"The population must be a multiple of {BLOCKS}.")
+        raise us.Refused(f"The population must be a multiple of {BLOCKS} units.")
     z = rng.uniform(smallest, 10.0, n)
     return Population(z, rng.normal(z + 5.0, np.sqrt(2.0)))
 
@@ -71,7 +71,9 @@ def population(n: int, rng: np.random.Generator, smallest: float = 0.0) -> Popul
 def systematic_pps(units: Population, n: int, rng: np.random.Generator) -> Places:
     """n units with chances n z / sum(z) (V §2.1), systematically along the blocks' new order."""
     if n * float(units.z.max()) > units.size:
-        raise us.Refused("The sample is so large that some units are certain; take a smaller one.")
+        raise us.Refused(
+            "The sample is so large that some units are certain to be drawn; take a smaller one."
+        )
     ends = units.reached[units.n // BLOCKS - 1 :: units.n // BLOCKS]
     lengths = np.diff(ends, prepend=0.0)
     order = rng.permutation(BLOCKS)
@@ -129,13 +131,13 @@ def simple_moments(units: Population, sizes: list[int], rng: np.random.Generator
         values = rng.permuted(units.x.reshape(BLOCKS, length)[some], axis=1) - centre
         for power in (1, 2):
             reached = np.cumsum(values**power, axis=1)
-            for place, take in enumerate(takes):
+            for row, take in enumerate(takes):
                 taken = take[some]
                 rows = np.flatnonzero(taken)
-                sums[place, power - 1] += reached[rows, taken[rows] - 1].sum()
+                sums[row, power - 1] += reached[rows, taken[rows] - 1].sum()
     return [
-        Moments(centre + one / n, (two - one**2 / n) / (n - 1))
-        for (one, two), n in zip(sums, sizes, strict=True)
+        Moments(centre + total / n, (squares - total**2 / n) / (n - 1))
+        for (total, squares), n in zip(sums, sizes, strict=True)
     ]
 
 

@@ -58,14 +58,15 @@ def study_tables(
 def rows_of(results: Sequence[dict[str, Any]], part: str, epsilon: float) -> pl.DataFrame:
     """All repeats' answers with `inside` (Q of V §4) and posterior medians under both noises."""
     rows = pl.concat(
-        pl.DataFrame(one[part]).with_columns(replicate=pl.lit(one["replicate"])) for one in results
+        pl.DataFrame(result[part]).with_columns(replicate=pl.lit(result["replicate"]))
+        for result in results
     ).with_columns(inside=pl.col("distance").abs() <= pl.col("alpha"))
     noises: tuple[tuple[str, Noise], ...] = (("median", "laplace"), ("own_median", "geometric"))
     for column, noise in noises:
         medians = np.empty(len(rows))
-        for (m,), places in rows.with_row_index().group_by("M"):
-            at = places["index"].to_numpy()
-            noisy = places[noise].to_numpy().astype(float)
+        for (m,), group in rows.with_row_index().group_by("M"):
+            at = group["index"].to_numpy()
+            noisy = group[noise].to_numpy().astype(float)
             medians[at] = posterior_medians(noisy, int(str(m)), epsilon, noise)
         rows = rows.with_columns(pl.Series(column, medians))
     return rows

@@ -201,14 +201,16 @@ def _conditions_grid(table: pl.DataFrame) -> us.Grid:
 
 
 def _clip_grid(tables: Tables, design: VerificationDesign) -> us.Grid:
-    places = (("paper", "auc"), ("no extreme weights", "auc-bounded"))
+    populations = (("paper", "auc"), ("no extreme weights", "auc-bounded"))
     table = pl.concat(
-        tables[name].filter(partitioning="equal").with_columns(place=pl.lit(place))
-        for place, name in places
+        tables[name].filter(partitioning="equal").with_columns(population=pl.lit(population))
+        for population, name in populations
     )
     columns = [(f"c = {clip:g}", area(f"clip {clip:g}")) for clip in design.clips]
     title = "AUC of the discrepancy by its clip, equal blocks"
-    return grid(title, table, [("", "{place}, {estimand}, α = {alpha:g}"), *columns], "auc.csv")
+    return grid(
+        title, table, [("", "{population}, {estimand}, α = {alpha:g}"), *columns], "auc.csv"
+    )
 
 
 def _choice_grid(table: pl.DataFrame) -> us.Grid:
@@ -216,8 +218,8 @@ def _choice_grid(table: pl.DataFrame) -> us.Grid:
     rows = []
     for key, some in part.group_by("estimand", "alpha", "n_k", maintain_order=True):
         cells = [
-            _with_spread(_mean(one[mean]), _mean(one[sd]), int(one["repeats"][0]))
-            for one in (some.filter(partitioning=name) for name in ("equal", "hash"))
+            _with_spread(_mean(answers[mean]), _mean(answers[sd]), int(answers["repeats"][0]))
+            for answers in (some.filter(partitioning=name) for name in ("equal", "hash"))
             for mean, sd in (("median", "median_sd"), ("own_median", "own_sd"))
         ]
         name = f"{key[0]}, α = {key[1]:g}, n_k = {key[2]:,}"
