@@ -204,7 +204,7 @@ def test_rows_that_do_not_correspond_are_refused(people):
     with pytest.raises(Refused, match="id `age` is missing or repeated"):
         identification_risk(people, people, known=["sex"], target="income", by_id="age")
     for age in (pl.lit("young"), pl.col("age") + 0.4):
-        with pytest.raises(Refused, match="another type"):
+        with pytest.raises(Refused, match="different types"):
             identification_risk(people, people.with_columns(age=age), **arguments)
 
 

@@ -89,5 +89,5 @@ def test_bad_references_are_refused(files):
         with pytest.raises(Refused, match="must be 1, 2, 3"):
             reference_risk_weights(own, reference, ["g"], "y", 0.2, q)
     numbered = reference.with_columns(g=pl.lit(1))
-    with pytest.raises(Refused, match="other types"):
+    with pytest.raises(Refused, match="different types"):
         reference_risk_weights(own, numbered, ["g"], "y")
