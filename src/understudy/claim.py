@@ -21,10 +21,10 @@ from understudy.errors import Refused, UnknownName
 
 __public__ = ("Claim",)
 
-Kind = Literal["formal", "asymptotic", "local", "risk"]
+ClaimKind = Literal["formal", "asymptotic", "local", "risk"]
 Relation = Literal["blank", "replace", "add-remove"]
 
-KINDS: tuple[Kind, ...] = get_args(Kind)  # from strongest to weakest
+KINDS: tuple[ClaimKind, ...] = get_args(ClaimKind)  # from strongest to weakest
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 SCHEMA = "understudy-claim-1"
 
@@ -42,7 +42,7 @@ class Claim:
     asymptotic claims with delta = 0, and None otherwise.
     """
 
-    kind: Kind
+    kind: ClaimKind
     epsilon: float | None
     delta: float = 0.0
     relation: Relation = "blank"
@@ -204,7 +204,7 @@ def _checked_conditions(conditions: Any) -> tuple[str, ...]:
     return tuple(conditions)
 
 
-def _composed_replace(kind: Kind, replaced: list[float | None]) -> float | None:
+def _composed_replace(kind: ClaimKind, replaced: list[float | None]) -> float | None:
     known = [figure for figure in replaced if figure is not None]
     return _sum(known) if kind != "local" and len(known) == len(replaced) else None
 

@@ -15,13 +15,13 @@ user = typer.Typer(
 )
 
 Config = Annotated[Path, typer.Argument(help="Configuration of the server (TOML).")]
-Name = Annotated[str, typer.Argument(help="The user's name.")]
+UserArgument = Annotated[str, typer.Argument(help="The user's name.")]
 
 
 @user.command(no_args_is_help=True)
 def add(
     config: Config,
-    name: Name,
+    name: UserArgument,
     role: Annotated[str, typer.Option(help="analyst or steward.")] = "analyst",
     epsilon: Annotated[str, typer.Option(help='A first grant, such as "2.5".')] = "",
 ) -> None:
@@ -44,7 +44,7 @@ def add(
 @user.command(no_args_is_help=True)
 def grant(
     config: Config,
-    name: Name,
+    name: UserArgument,
     epsilon: Annotated[str, typer.Argument(help='Epsilon to add, such as "0.5".')],
 ) -> None:
     """Give a user more epsilon; it stays on record and cannot be taken back.

@@ -17,7 +17,7 @@ from typing import Literal, get_args
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.ledger import Ledger
 
-Role = Literal["analyst", "steward"]
+UserRole = Literal["analyst", "steward"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
 _KEY = re.compile(r"us_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
@@ -33,7 +33,7 @@ class WrongKey(Refused):
 @dataclass(frozen=True)
 class User:
     name: str
-    role: Role
+    role: UserRole
     active: bool = True
 
 
@@ -41,8 +41,8 @@ def add_user(ledger: Ledger, name: str, role: str = "analyst", by: str = "") -> 
     """Add a user; the key, which is shown only once and stored nowhere."""
     if not _NAME.fullmatch(name):
         raise Refused("A user name has up to 64 letters, digits, dots, dashes, underscores or @.")
-    if role not in get_args(Role):
-        raise UnknownName("role", role, get_args(Role))
+    if role not in get_args(UserRole):
+        raise UnknownName("role", role, get_args(UserRole))
     with ledger.journal.write() as run:
         if run("SELECT 1 FROM users WHERE name = ?", name):
             raise Refused(f"There is a user `{name}` already; choose another name.")

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-Words = NDArray[np.uint64]
+HashWords = NDArray[np.uint64]
 
 _NULL = np.uint64(0x6E756C6C)
 _LANES = 2
@@ -48,7 +48,7 @@ def fingerprints(table: ir.Table, batch: int = 100_000) -> tuple[str, str]:
     return hashlib.sha256(text.encode()).hexdigest(), ordered.hexdigest()
 
 
-def _record_words(chunk: pa.RecordBatch, names: list[str], lane: int) -> Words:
+def _record_words(chunk: pa.RecordBatch, names: list[str], lane: int) -> HashWords:
     state = np.full(chunk.num_rows, _seed("record", lane), dtype=np.uint64)
     for name in names:
         words = _column_words(chunk.column(chunk.schema.get_field_index(name)))
@@ -56,7 +56,7 @@ def _record_words(chunk: pa.RecordBatch, names: list[str], lane: int) -> Words:
     return state
 
 
-def _column_words(values: Any) -> Words:
+def _column_words(values: Any) -> HashWords:
     """One 64-bit word per value; equal values get equal words, whatever the storage type."""
     kind = values.type
     if pa.types.is_temporal(kind) or (not _numeric(kind) and not pa.types.is_string(kind)):
@@ -94,7 +94,7 @@ def _seed(name: str, lane: int) -> np.uint64:
     return np.uint64(int.from_bytes(digest[:8], "big"))
 
 
-def _mix(words: Words) -> Words:
+def _mix(words: HashWords) -> HashWords:
     """A bijection of 64-bit words that spreads every bit (two multiply-and-fold rounds)."""
     with np.errstate(over="ignore"):
         words = (words ^ (words >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)

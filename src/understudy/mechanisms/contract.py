@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.claim import Claim, Kind, Relation
+from understudy.claim import Claim, ClaimKind, Relation
 from understudy.declarations import Declared
 from understudy.dp.histogram import Bins, HistogramDraw
 from understudy.dp.record_bounds import RecordBounds
@@ -200,7 +200,7 @@ class Mechanism(Declared, ABC, abstract=True):
 
     @property
     @abstractmethod
-    def claims(self) -> Kind:
+    def claims(self) -> ClaimKind:
         """The kind of its claims."""
 
     @property

@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from understudy.claim import Claim, Kind, checked_epsilon
+from understudy.claim import Claim, ClaimKind, checked_epsilon
 from understudy.dp.noise import Counts, exact_scale, integer_laplace
 from understudy.errors import Refused, UnknownName
 from understudy.mechanisms.contract import Mechanism, ReleasedRows
@@ -65,7 +65,7 @@ class Modips(Mechanism):
     delta: Annotated[float, "For support = threshold."] = 0.0
 
     @property
-    def claims(self) -> Kind:
+    def claims(self) -> ClaimKind:
         """Which cells are occupied is seen as it is under `observed`: no guarantee."""
         return "local" if self.support == "observed" else "formal"
 

@@ -15,7 +15,7 @@ from typing import Any, get_args, overload
 from understudy.claim import Claim
 from understudy.errors import Refused
 from understudy.release.envelope import design_from
-from understudy.report.material import Kind
+from understudy.report.material import CombiningRule
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.read import read_survey
@@ -34,7 +34,7 @@ class Release(Sequence[Survey]):
     title: str
     datasets: list[Survey] = field(repr=False)
     claim: Claim
-    kind: Kind  # "partial": how estimates of the data sets are combined
+    kind: CombiningRule  # "partial": how estimates of the data sets are combined
     design: Design
     statistics: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
@@ -101,7 +101,7 @@ def public_facts_of(folder: Path) -> dict[str, Any]:
         raise Refused(f"{FACTS} is not of schema `{SCHEMA}`; use the version that wrote it.")
     lists = all(_texts(facts.get(name)) for name in ("files", "statistics", "by"))
     tables = all(isinstance(facts.get(name), dict) for name in ("design", "checksums"))
-    plain = isinstance(facts.get("title"), str) and facts.get("kind") in get_args(Kind)
+    plain = isinstance(facts.get("title"), str) and facts.get("kind") in get_args(CombiningRule)
     if not (lists and tables and plain and facts["files"]):
         raise _damaged(folder)
     if not set(facts["files"]) | {"claim.json"} <= set(facts["checksums"]):

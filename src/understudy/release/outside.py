@@ -18,7 +18,7 @@ import polars as pl
 from understudy.release.envelope import Envelope, design_to
 from understudy.release.open import FACTS, SCHEMA, checksum
 from understudy.release.recipe import Recipe
-from understudy.report.material import Kind, PublicFacts
+from understudy.report.material import CombiningRule, PublicFacts
 from understudy.report.public import public_page
 from understudy.survey.codebook_text import write_codebook
 from understudy.survey.file_format import released_formats
@@ -27,7 +27,7 @@ from understudy.tables.statistic import Statistic
 from understudy.tables.tabulate import tabulate
 from understudy.version import __version__
 
-KIND: Kind = (
+KIND: CombiningRule = (
     "partial"  # m files of one sample's size, made given that sample (methods §2, M eq. 3.2)
 )
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip file must tell some time

@@ -21,7 +21,7 @@ from understudy.survey.file_format import Format
 from understudy.survey.survey import Survey
 from understudy.tables.statistic import Statistic
 
-Kind = Literal["partial", "full"]  # the combining rule that the synthetic files need
+CombiningRule = Literal["partial", "full"]  # the combining rule that the synthetic files need
 Vector = NDArray[np.float64]
 
 
@@ -75,7 +75,7 @@ class Material:
     title: str
     model: str  # as a person would write it: FBS(salary ~ field + gender)
     mechanism: str  # ReferenceCensored(epsilon=3)
-    kind: Kind
+    kind: CombiningRule
     sensitive: tuple[str, ...]
     confidential: Survey = field(repr=False)
     datasets: list[Survey] = field(repr=False)
@@ -100,7 +100,7 @@ class PublicFacts:
 
     title: str
     claim: Claim
-    kind: Kind
+    kind: CombiningRule
     files: tuple[str, ...]  # synthetic/1.parquet, ...; other formats beside them
     formats: tuple[Format, ...]  # Parquet first
     records: int  # in each file

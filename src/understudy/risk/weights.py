@@ -60,7 +60,7 @@ from understudy.risk.rectangles import rectangle_holders, rectangle_sums
 __public__ = ("marginal_weights", "pairwise_weights", "q_way_weights")
 
 SmallPatterns = Literal["refuse", "merge", "zero"]
-Names = Sequence[str]
+ColumnNames = Sequence[str]
 Target = str | Sequence[str]
 Radius = float | Sequence[float]  # one for all targets, or one for each
 
@@ -103,7 +103,11 @@ class Choices(TypedDict, total=False):
 
 
 def marginal_weights(
-    confidential: Data, known: Names, target: Target, radius: Radius = 0.2, **more: Unpack[Choices]
+    confidential: Data,
+    known: ColumnNames,
+    target: Target,
+    radius: Radius = 0.2,
+    **more: Unpack[Choices],
 ) -> Floats:
     """alpha_i = 1 - IR^c_i (R eq. 3), then clip(c alpha + g, 0, 1); (n,).
 
@@ -113,7 +117,11 @@ def marginal_weights(
 
 
 def pairwise_weights(
-    confidential: Data, known: Names, target: Target, radius: Radius = 0.2, **more: Unpack[Choices]
+    confidential: Data,
+    known: ColumnNames,
+    target: Target,
+    radius: Radius = 0.2,
+    **more: Unpack[Choices],
 ) -> Floats:
     """alpha_i = 1 - sum_{j != i} IR^c_ij / (n - 1) (R eq. 6-9), then clip(c alpha + g, 0, 1).
 
@@ -124,7 +132,7 @@ def pairwise_weights(
 
 def q_way_weights(
     confidential: Data,
-    known: Names,
+    known: ColumnNames,
     target: Target,
     radius: Radius = 0.2,
     q: int = 3,

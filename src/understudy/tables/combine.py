@@ -17,7 +17,6 @@ ubar for synthetic files of the confidential file's size, with the design's degr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +26,6 @@ from understudy.errors import Refused
 __public__ = ("combine as combine_estimates",)
 
 Floats = NDArray[np.float64]
-Kind = Literal["partial", "full", "imputed", "none"]
 RULES = ("partial", "full", "imputed")
 
 ROUNDING = 1e-12  # estimates that differ by less are the same public number

@@ -30,7 +30,7 @@ __public__ = ("Categories", "CrossTable", "categories_of", "cross_tabulate")
 
 Counts = NDArray[np.int64]
 Codes = NDArray[np.int32]
-Missing = Literal["refuse", "level"]
+MissingAs = Literal["refuse", "level"]
 
 MANY_LEVELS = 2_000  # a column with more is an identifier or a number, not a category
 FITS = 2**60  # cells whose numbers, and the sums on the way to them, fit into 64 bits
@@ -101,7 +101,7 @@ class CrossTable:
 
 
 def categories_of(
-    survey: Survey, columns: Sequence[str], missing: Missing = "refuse"
+    survey: Survey, columns: Sequence[str], missing: MissingAs = "refuse"
 ) -> Categories:
     """The columns' levels from the codebook; with `missing="level"` also missing codes and null."""
     if missing not in ("refuse", "level"):

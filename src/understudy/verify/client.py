@@ -24,7 +24,7 @@ from understudy.verify.query import Query
 
 __public__ = ("Client",)
 
-Question = Query | Mapping[str, Any]
+AskedQuestion = Query | Mapping[str, Any]
 
 LONGEST_WAIT = 600.0  # seconds; a fitted estimator's slot can take minutes
 
@@ -51,15 +51,15 @@ class Client:
         """The data sets with what their codebooks declare."""
         return list(self._call("GET", "datasets"))
 
-    def price(self, question: Question) -> dict[str, Any]:
+    def price(self, question: AskedQuestion) -> dict[str, Any]:
         """The price and what is left; free."""
         return dict(self._call("POST", "price", question))
 
-    def plan(self, question: Question) -> dict[str, Any]:
+    def plan(self, question: AskedQuestion) -> dict[str, Any]:
         """What an answer could say; free."""
         return dict(self._call("POST", "plan", question))
 
-    def verify(self, question: Question) -> dict[str, Any]:
+    def verify(self, question: AskedQuestion) -> dict[str, Any]:
         """Spend the question's epsilon; its answer. The same question again is free."""
         return dict(self._call("POST", "verify", question))
 
@@ -74,7 +74,7 @@ class Client:
     def __repr__(self) -> str:
         return f"Client({self._url!r})"
 
-    def _call(self, method: str, path: str, question: Question | None = None) -> Any:
+    def _call(self, method: str, path: str, question: AskedQuestion | None = None) -> Any:
         body = None
         if question is not None:
             asked = question.model_dump(mode="json") if isinstance(question, Query) else question

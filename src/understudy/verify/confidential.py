@@ -27,7 +27,7 @@ WEIGHT = "__weight"
 EXACT_WEIGHT = "__exact_weight"
 MOST_CODES = 1000  # levels of a text that get codes
 
-Relation = Literal["add-remove", "replace"]
+UnitRelation = Literal["add-remove", "replace"]
 
 
 class ConfidentialData:
@@ -63,7 +63,7 @@ class ConfidentialData:
         self.records: ir.Table = prepared
 
     @property
-    def relation(self) -> Relation:
+    def relation(self) -> UnitRelation:
         """The widest relation that a keyed-hash answer protects at its epsilon."""
         return "replace" if self.unit is None else "add-remove"
 

@@ -23,7 +23,7 @@ dp.enable_features("contrib")
 # Draws take lists, so that the audit can take many answers from the very sampler that the
 # server uses; an answer is a list of one.
 Draw = Callable[[Iterable[int]], list[float]]
-Bounds = tuple[int, int]
+WholeBounds = tuple[int, int]
 
 
 def exact_scale(sensitivity: int, micro: int) -> float:
@@ -32,7 +32,7 @@ def exact_scale(sensitivity: int, micro: int) -> float:
 
 
 @lru_cache(maxsize=256)
-def geometric(sensitivity: int, micro: int, held: Bounds | None = None) -> Draw:
+def geometric(sensitivity: int, micro: int, held: WholeBounds | None = None) -> Draw:
     """Two-sided geometric noise, its sums held between two numbers if these are given."""
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     measurement: Any = dp.m.make_geometric(
@@ -42,14 +42,14 @@ def geometric(sensitivity: int, micro: int, held: Bounds | None = None) -> Draw:
 
 
 @lru_cache(maxsize=256)
-def laplace(sensitivity: int, micro: int, _held: Bounds | None = None) -> Draw:
+def laplace(sensitivity: int, micro: int, _held: WholeBounds | None = None) -> Draw:
     """Laplace(sensitivity/epsilon), the paper's mechanism (V §3.1); never held."""
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
     measurement: Any = dp.m.make_laplace(*space, scale=exact_scale(sensitivity, micro))
     return lambda sums: list(measurement([float(value) for value in sums]))
 
 
-SAMPLERS: dict[str, Callable[[int, int, Bounds | None], Draw]] = {
+SAMPLERS: dict[str, Callable[[int, int, WholeBounds | None], Draw]] = {
     "geometric": geometric,
     "laplace": laplace,
 }

@@ -24,7 +24,7 @@ from understudy.claim import Claim
 from understudy.ledger.epsilon import exact_epsilon
 from understudy.ledger.ledger import StoredAnswer
 from understudy.verify.catalogue import Catalogue
-from understudy.verify.confidential import Relation
+from understudy.verify.confidential import UnitRelation
 from understudy.verify.measure import AnswerPosterior, QuestionTerms
 from understudy.verify.query import Query
 from understudy.verify.released import Synthetic
@@ -64,7 +64,7 @@ class Receipt(BaseModel):
     query: SerializeAsAny[Query]
     synthetic: Synthetic
     noisy: float
-    relation: Relation
+    relation: UnitRelation
     replayed: bool = False
 
     @classmethod

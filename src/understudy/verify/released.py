@@ -27,7 +27,7 @@ from understudy.verify.question_fields import Condition, question_fields
 
 Combine = Literal["partial", "full"]
 Row = dict[str, Any]  # with `estimate` and `se`
-Columns = Callable[[ir.Table, Any], Mapping[str, Any]]  # of a file's table and its domain
+DomainColumns = Callable[[ir.Table, Any], Mapping[str, Any]]  # of a file's table and its domain
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class ReleasedPass:
     codebook: Codebook
     combine: Combine
 
-    def statistic(self, statistic: str, columns: Columns) -> Row:
+    def statistic(self, statistic: str, columns: DomainColumns) -> Row:
         """A statistic of `tabulate` over y and z."""
         table = tabulate(self._derived(columns), statistic, where=_where, combine=self.combine)
         return table.row(0, named=True)
 
-    def regression(self, term: str, columns: Columns, family: str = "gaussian") -> Row:
+    def regression(self, term: str, columns: DomainColumns, family: str = "gaussian") -> Row:
         """One coefficient of `regress`, of y on all columns that begin with x."""
         derived = self._derived(columns)
         names = [name for name in derived[0].columns if name.startswith("x")]
@@ -68,7 +68,7 @@ class ReleasedPass:
     def inside(self, table: ir.Table, domain: tuple[Condition, ...]) -> Any:
         return inside_domain(table, domain, self.codebook)
 
-    def _derived(self, columns: Columns) -> list[Survey]:
+    def _derived(self, columns: DomainColumns) -> list[Survey]:
         derived = []
         for survey in self.surveys:
             table = survey.table

@@ -34,7 +34,7 @@ _SENTENCES = {
 Analyst = Annotated[User, Depends(analyst)]
 Anyone = Annotated[User, Depends(anyone)]
 Asked = Annotated[Query, Depends(asked_question)]
-Number = Annotated[int, Path(ge=1, le=2**53)]
+PathNumber = Annotated[int, Path(ge=1, le=2**53)]
 
 
 def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -94,7 +94,7 @@ def history(request: Request, user: Analyst) -> list[Receipt]:
 
 
 @router.get("/answers/{number}", responses=failures(404))
-def answer(request: Request, number: Number, user: Analyst) -> Receipt:
+def answer(request: Request, number: PathNumber, user: Analyst) -> Receipt:
     """One of your own answers."""
     return service(request).receipt(user.name, number)
 

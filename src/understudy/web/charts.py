@@ -19,7 +19,7 @@ from understudy.verify.numbers import short
 from understudy.verify.planner import Plan
 from understudy.verify.receipt import SHOWN, Receipt
 
-Floats = NDArray[np.float64] | Sequence[float]
+FloatValues = NDArray[np.float64] | Sequence[float]
 
 WIDTH, HEIGHT = 440, 270
 LEFT, RIGHT, TOP, BOTTOM = 80, 30, 14, 52
@@ -41,12 +41,12 @@ class Chart:
             f'width="{right - left:.1f}" height="{HEIGHT - BOTTOM - self._top}"/>'
         )
 
-    def area(self, x: Floats, low: Floats, high: Floats, style: str) -> None:
+    def area(self, x: FloatValues, low: FloatValues, high: FloatValues, style: str) -> None:
         there = [self._point(a, b) for a, b in zip(x, high, strict=True)]
         back = [self._point(a, b) for a, b in zip(x, low, strict=True)][::-1]
         self._add(f'<polygon class="{style}" points="{" ".join(there + back)}"/>')
 
-    def line(self, x: Floats, y: Floats, style: str) -> None:
+    def line(self, x: FloatValues, y: FloatValues, style: str) -> None:
         points = " ".join(self._point(a, b) for a, b in zip(x, y, strict=True))
         self._add(f'<polyline class="{style}" points="{points}"/>')
 
@@ -194,7 +194,7 @@ def _nearest(plan: Plan, ses: NDArray[np.float64], ratio: float) -> pl.DataFrame
     return plan.table.filter(pl.col("se") == nearest).sort("estimate")
 
 
-def _at(x: Floats, y: Floats, value: float) -> float:
+def _at(x: FloatValues, y: FloatValues, value: float) -> float:
     return float(np.interp(value, np.asarray(x), np.asarray(y)))
 
 

@@ -18,7 +18,7 @@ from understudy.verify.mistakes import InvalidQuery, QuestionMistake, say
 from understudy.verify.numbers import short
 from understudy.verify.query import Query
 from understudy.web.access import address, analyst_session, check_form, from_here, page_session
-from understudy.web.api import Number, service, slotted_answer
+from understudy.web.api import PathNumber, service, slotted_answer
 from understudy.web.charts import plan_charts, posterior_chart, right_chance
 from understudy.web.forms import ask_form, pairs, question_from_form
 from understudy.web.refusals import status_of
@@ -128,7 +128,7 @@ async def ask(request: Request, session: AnalystSession) -> Response:
 
 
 @router.get("/answers/{number}")
-def answer(request: Request, number: Number, session: AnalystSession) -> Response:
+def answer(request: Request, number: PathNumber, session: AnalystSession) -> Response:
     receipt = service(request).receipt(session.user.name, number)
     measure = receipt.query.measured_by
     return render(
@@ -143,7 +143,7 @@ def answer(request: Request, number: Number, session: AnalystSession) -> Respons
 
 
 @router.get("/answers/{number}/receipt.json")
-def receipt_file(request: Request, number: Number, session: AnalystSession) -> Response:
+def receipt_file(request: Request, number: PathNumber, session: AnalystSession) -> Response:
     receipt = service(request).receipt(session.user.name, number)
     name = f"understudy-receipt-{number}.json"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}

@@ -29,7 +29,7 @@ from understudy.web.schemas import (
 )
 
 Steward = Annotated[User, Depends(steward)]
-Name = Annotated[str, Path(min_length=1, max_length=64)]
+UserPath = Annotated[str, Path(min_length=1, max_length=64)]
 
 router = APIRouter(prefix=VERSION, tags=["steward"])
 CSV: dict[int | str, dict[str, Any]] = {
@@ -56,7 +56,7 @@ def add(request: Request, new: NewUser, by: Steward) -> NewKey:
 
 
 @router.post("/users/{name}/grants", status_code=201, responses=failures(404))
-def grant(request: Request, name: Name, addition: Grant, by: Steward) -> AccountRow:
+def grant(request: Request, name: UserPath, addition: Grant, by: Steward) -> AccountRow:
     """Give a user more epsilon; an entry of the ledger, and there is no reset."""
     ledger = service(request).ledger
     parse_epsilon(addition.epsilon)
@@ -66,7 +66,7 @@ def grant(request: Request, name: Name, addition: Grant, by: Steward) -> Account
 
 
 @router.post("/users/{name}/key", status_code=201, responses=failures(404))
-def new_key(request: Request, name: Name, by: Steward) -> NewKey:
+def new_key(request: Request, name: UserPath, by: Steward) -> NewKey:
     """Replace a user's key; the old one and its sessions end."""
     known(request, name)
     key = accounts.new_key(service(request).ledger, name, by.name)
@@ -74,7 +74,7 @@ def new_key(request: Request, name: Name, by: Steward) -> NewKey:
 
 
 @router.post("/users/{name}/active", responses=failures(404))
-def set_active(request: Request, name: Name, wanted: Activity, by: Steward) -> AccountRow:
+def set_active(request: Request, name: UserPath, wanted: Activity, by: Steward) -> AccountRow:
     """Shut a user out, or let them in again."""
     known(request, name)
     if name == by.name and not wanted.active:

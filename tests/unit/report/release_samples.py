@@ -12,7 +12,7 @@ import polars as pl
 from understudy.claim import Claim
 from understudy.report.material import (
     ChainQuality,
-    Kind,
+    CombiningRule,
     Material,
     PublicFacts,
     Records,
@@ -61,7 +61,7 @@ def records(n: int, seed: int, like: pl.DataFrame | None = None) -> pl.DataFrame
     return like.with_columns(pl.Series("salary", salary))
 
 
-def material(n: int = 400, m: int = 3, kind: Kind = "partial", **changes: Any) -> Material:
+def material(n: int = 400, m: int = 3, kind: CombiningRule = "partial", **changes: Any) -> Material:
     """A release with everything: records, chains, an intruder, a regression."""
     rng = np.random.default_rng(8)
     ours = records(n, 1)

@@ -26,7 +26,7 @@ from understudy.errors import Refused
 from understudy.survey.labelled.format import Labelled, labelled_format
 from understudy.survey.labelled.missing_tags import CODE_TAGS, tag_code
 
-Kind = Literal["text", "whole", "number", "date", "datetime"]
+ValueKind = Literal["text", "whole", "number", "date", "datetime"]
 
 CELLS = 5_000_000  # in one chunk: some 200 MB as Python values
 EXACT = 2.0**53  # whole numbers up to here are exact in a float
@@ -45,7 +45,7 @@ class _Variable:
     """One variable of the file and what its chunks have shown so far."""
 
     name: str
-    kind: Kind
+    kind: ValueKind
     may_be_whole: bool
     nulls: list[Mapping[str, float]]  # missing ranges of a date, which cannot hold their codes
     tags: set[str] = field(default_factory=set)
@@ -138,7 +138,7 @@ def _chunks(format: Labelled, path: Path, width: int) -> Iterator[dict[str, list
 def _variable(format: Labelled, name: str, meta: Any) -> _Variable:
     stored = meta.readstat_variable_types[name]
     spelled = meta.original_variable_types.get(name) or ""
-    kind: Kind
+    kind: ValueKind
     if stored == "string":
         kind = "text"
     elif re.match(format.moment_format, spelled, re.IGNORECASE):
