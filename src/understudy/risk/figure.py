@@ -61,15 +61,15 @@ def distribution_figure(panels: Mapping[str, Mapping[str, Floats]], subtitle: st
 
 
 def whack_a_mole_figure(
-    before: Floats, after: Floats, found: WhackAMole, names: tuple[str, str]
+    before: Floats, after: Floats, rises: WhackAMole, names: tuple[str, str]
 ) -> Figure:
     """Risk of every record before and after, with those that rise picked out."""
     from matplotlib.figure import Figure
 
     risen = np.zeros(len(before), np.bool_)
-    risen[found.records["record"].to_numpy()] = True
+    risen[rises.records["record"].to_numpy()] = True
     faint = float(np.clip(2000 / len(before), 0.05, 0.6))
-    label = f"risk rises by {found.rise:g} or more: {found.count:,} of {len(before):,} records"
+    label = f"risk rises by {rises.rise:g} or more: {rises.count:,} of {len(before):,} records"
     with house_style():
         figure = Figure(figsize=(5.2, 5.4), layout="constrained")
         axis = figure.subplots()
