@@ -357,7 +357,7 @@ REFUSALS = {
     ),
     "prefix in use": (
         lambda: add_replicates(survey_of("jackknife", **STRATIFIED), "jkn", prefix="boot"),
-        "`boot1` already",
+        "already has a column `boot1`",
     ),
     "replicates already": (
         lambda: add_replicates(
