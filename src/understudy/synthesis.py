@@ -67,6 +67,16 @@ class Synthesis:
     rows_correspond: bool = True  # whether row i of a data set stands for record i
 
     @property
+    def categories(self) -> Synthesis | None:
+        """Of a mixed synthesis: the part that made the categories."""
+        return self.parts[0] if self.parts else None
+
+    @property
+    def regressions(self) -> list[Synthesis]:
+        """Of a mixed synthesis: the part of each regression, in order."""
+        return list(self.parts[1:])
+
+    @property
     def record_bounds(self) -> NDArray[np.float64]:
         """Each record's largest |contribution| over the draws of the released fit, (n,)."""
         if self.bounds is None:

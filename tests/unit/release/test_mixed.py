@@ -66,6 +66,8 @@ def test_the_claim_is_composed(result):
     assert result.claim.epsilon == pytest.approx(4 + 12)
     assert not any("published as they are" in text for text in result.claim.conditions)
     assert any("number of records" in text for text in result.claim.conditions)
+    assert result.categories.claim.epsilon == 4
+    assert [part.claim.epsilon for part in result.regressions] == [6]
 
 
 @pytest.mark.parametrize(
