@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from understudy.claim import Claim
@@ -19,7 +18,8 @@ from understudy.dp.record_bounds import RecordBounds
 from understudy.errors import Refused, UnknownName
 from understudy.fitting.continuation import MOST
 from understudy.fitting.diagnostics import Diagnostics
-from understudy.fitting.fitter import ModelFitter, missing_values, without_missing
+from understudy.fitting.fitter import ModelFitter
+from understudy.fitting.missing import Missing, settle_missing
 from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
 from understudy.mechanisms.contract import FixedWeights, Generated, Mechanism
@@ -39,7 +39,6 @@ from understudy.tables.cross_table import CrossTable
 __public__ = ("Synthesis", "synthesize")
 
 
-Missing = Literal["refuse", "drop", "model"]
 Failed = Literal["refuse", "report"]
 
 
@@ -199,7 +198,7 @@ def _synthesize_outcome(
         )
     model = model.for_survey(survey)
     _refuse_columns(survey, model, mechanism)
-    kept, filled, lacking, dropped = _settle_missing(survey, model, fit.missing)
+    kept, filled, lacking, dropped = settle_missing(survey, model, fit.missing)
     fitter = ModelFitter(
         model,
         filled,
@@ -305,38 +304,6 @@ def _refuse_columns(survey: Survey, model: OutcomeModel, mechanism: Mechanism) -
                 f"A formal claim rests on `{drafted[0]}`, which is not declared; declare it in the "
                 "codebook from what is public."
             )
-
-
-def _settle_missing(
-    survey: Survey, model: OutcomeModel, missing: Missing
-) -> tuple[Survey, Survey, NDArray[np.bool_], int]:
-    """(survey to be published from, survey to be fitted, which values are placeholders, dropped)"""
-    lacking = missing_values(survey, model.sensitive)
-    if not lacking.any():
-        return survey, survey, lacking, 0
-    if missing == "refuse":
-        raise Refused(
-            f"{', '.join(f'`{name}`' for name in model.sensitive)} has missing values; choose "
-            "`missing='drop'` or `missing='model'`."
-        )
-    if missing == "model" and model.generates_from_records:
-        raise Refused(
-            "A record without a value has no component of its own; use assignments='prior', or "
-            "`missing='drop'`."
-        )
-    if missing == "drop":
-        kept, dropped = without_missing(survey, model.sensitive)
-        return kept, kept, np.zeros(kept.n, dtype=bool), dropped
-    if lacking.all():
-        raise Refused("No record has all its sensitive values; there is nothing to learn from.")
-    frame = survey.frame()
-    stand_in = frame.row(int(np.argmin(lacking)), named=True)  # weighs 0 in every fit
-    absent = pl.Series(lacking)
-    filled = frame.with_columns(
-        pl.when(absent).then(pl.lit(stand_in[name], frame[name].dtype)).otherwise(name).alias(name)
-        for name in model.sensitive
-    )
-    return survey, Survey(filled, survey.design, survey.codebook), lacking, 0
 
 
 def _synthetic(survey: Survey, model: OutcomeModel, generated: Generated) -> Survey:

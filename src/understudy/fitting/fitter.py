@@ -24,6 +24,7 @@ from understudy.dp.record_bounds import record_bounds
 from understudy.errors import Refused
 from understudy.fitting.compilation import kept
 from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
+from understudy.fitting.missing import without_missing
 from understudy.fitting.moments import is_linear, sample_exactly
 from understudy.fitting.nuts import Chains, Settings, sample
 from understudy.fitting.posterior import Posterior
@@ -251,26 +252,6 @@ def _factor(draws: Matrix | None, d: int) -> Matrix:
     if draws is None or len(draws) < FEW * d:
         return np.eye(d)
     return np.asarray(np.linalg.cholesky(np.cov(draws.T)))
-
-
-def missing_values(survey: Survey, columns: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Which records lack a value in any of these columns."""
-    frame = survey.frame(list(columns))
-    lacking = np.zeros(frame.height, dtype=bool)
-    for series in frame:
-        lacking |= series.is_null().to_numpy()
-        if series.dtype.is_float():
-            lacking |= series.is_nan().fill_null(False).to_numpy()
-    return lacking
-
-
-def without_missing(survey: Survey, columns: tuple[str, ...]) -> tuple[Survey, int]:
-    """The survey without records that lack a value in these columns, and how many those were."""
-    lacking = missing_values(survey, columns)
-    if not lacking.any():
-        return survey, 0
-    kept = survey.raw.to_polars().filter(~lacking)
-    return Survey(kept, survey.design, survey.codebook), int(lacking.sum())
 
 
 def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:

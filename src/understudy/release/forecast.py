@@ -16,7 +16,7 @@ import numpy as np
 
 from understudy.claim import KINDS
 from understudy.errors import Refused
-from understudy.fitting.fitter import without_missing
+from understudy.fitting.missing import without_missing
 from understudy.models.contract import OutcomeModel
 from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel

@@ -17,7 +17,7 @@ from duckdb import Error as DuckDBError
 from ibis.common.exceptions import IbisError
 
 from understudy.errors import Refused, UnknownName
-from understudy.fitting.fitter import without_missing
+from understudy.fitting.missing import without_missing
 from understudy.ledger.fingerprint import fingerprints
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import Model, OutcomeModel, RowsModel, formula_columns
