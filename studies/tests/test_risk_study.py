@@ -144,7 +144,7 @@ def test_words_claim_nothing_that_the_controls_do_not_bear_out() -> None:
 
 
 def test_simulated_counts_are_the_two_component_mixture() -> None:
-    y = simulated_counts(40_000, np.random.default_rng(1))
+    y = simulated_counts(120_000, np.random.default_rng(1))
     grid = np.arange(0, 500)
     pmf = sum(w * scipy.stats.nbinom.pmf(grid, phi, phi / (phi + 100)) for w, phi in
               ((0.7, 20), (0.3, 5)))  # fmt: skip

@@ -10,11 +10,10 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from monte_carlo import FAR
+from monte_carlo import KnownMoments, compare
 
 from understudy.errors import Refused
 from understudy.fitting.compilation import cache_folder, compilations
-from understudy.fitting.diagnostics import ess_bulk
 from understudy.fitting.nuts import Settings, sample
 from understudy.models.density import Density, density_of
 from understudy.models.from_numpyro import from_numpyro
@@ -28,6 +27,7 @@ def normal(n: int, y: Any = None) -> None:
 
 MODEL = from_numpyro(normal, ["y"])
 SETTINGS = Settings(draws=1000, chains=2, warmup=200)
+LONG = Settings(draws=12_000, chains=2, warmup=200)
 
 
 def inputs_for(y: np.ndarray, alpha: float = 1.0, limit: float = np.inf) -> dict[str, Any]:
@@ -52,18 +52,18 @@ def density(data: np.ndarray) -> Density:
     return density_of(MODEL, {"y": data})
 
 
+def normal_moments(mean: float, precision: float) -> KnownMoments:
+    variance = np.array([1 / precision])
+    return KnownMoments(np.array([mean]), variance, 3 * variance**2)
+
+
 def test_draws_follow_the_conjugate_posterior(density: Density, data: np.ndarray) -> None:
     for alpha in (1.0, 0.25):
-        found = sample(density, inputs_for(data, alpha), SETTINGS, jax.random.key(1))
+        chains = sample(density, inputs_for(data, alpha), LONG, jax.random.key(1))
         precision = 1 / 100 + alpha * len(data)
-        mean, sd = alpha * data.sum() / precision, precision**-0.5
-        draws = found.positions.ravel()
-        assert abs(draws.mean() - mean) < FAR * sd / np.sqrt(found.diagnostics.least_ess_bulk)
-        squares = ((found.positions - mean) / sd) ** 2  # chi-squared: mean 1, variance 2
-        error = np.sqrt(2 / ess_bulk(squares)[0])
-        assert error < 0.12  # half of the sd, or twice, is more than 6 errors off
-        assert abs(squares.mean() - 1) < FAR * error
-        assert not found.diagnostics.failures
+        known = normal_moments(alpha * data.sum() / precision, precision)
+        compare(chains.positions, known, shift=0.15, spread=0.1)
+        assert not chains.diagnostics.failures
 
 
 def test_a_centred_prior_replaces_the_models(density: Density, data: np.ndarray) -> None:
@@ -72,10 +72,10 @@ def test_a_centred_prior_replaces_the_models(density: Density, data: np.ndarray)
         jax.numpy.asarray([5.0]),
         0.05 * jax.numpy.ones(()),
     )
-    found = sample(density, inputs, SETTINGS, jax.random.key(1))
+    chains = sample(density, inputs, LONG, jax.random.key(1))
     precision = 400 + len(data)
-    mean = (400 * 5 + data.sum()) / precision
-    assert found.positions.mean() == pytest.approx(mean, abs=0.015)  # 6 errors of 400 draws
+    known = normal_moments((400 * 5 + data.sum()) / precision, precision)
+    compare(chains.positions, known, shift=0.15, spread=0.1)
 
 
 def test_other_data_weights_limits_and_lengths_compile_nothing(
