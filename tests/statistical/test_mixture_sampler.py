@@ -87,10 +87,12 @@ def sweep_data(
 ) -> tuple[dict[str, Matrix], dict[str, Matrix]]:
     """What a sweep needs, by file and for all files. Each record is there twice, with weights that
     add up to one (or to nothing): S^w S^(1 - w) = S, so the posterior is that of whole records.
-    Records without weight, whose values are anything, are there as well."""
+    Records without weight, whose values are anything, are there as well. The order is random, so
+    that both copies may take part in a sweep, or none."""
     m = len(size)
-    sizes = np.concatenate([size, size[:, ::-1], rng.standard_normal(size.shape)], axis=1)
-    rows = np.concatenate([Q, Q[::-1], Q])
+    order = rng.permutation(len(weights))
+    sizes = np.concatenate([size, size, rng.standard_normal(size.shape)], axis=1)[:, order]
+    rows, weights = np.concatenate([Q, Q, Q])[order], weights[order]
     table = np.concatenate([np.broadcast_to(rows, (m, *rows.shape)), sizes[..., None]], axis=2)
     table = np.concatenate([table, np.zeros((m, 1, R + 1))], axis=1)
     number = float(weights.any()) * LOSSES
@@ -153,7 +155,7 @@ def test_sweeps_leave_the_joint_distribution_alone(weights: str) -> None:
         "whole": np.ones(RECORDS),
         "none": np.zeros(RECORDS),
     }[weights]
-    second = (1.0 - first[::-1]) * (weights != "none")
+    second = (1.0 - first) * (weights != "none")
     alpha = np.concatenate([first, second, np.zeros(RECORDS)])
     by_file, of_all = sweep_data(rng, size, losses, alpha)
     keys = jax.random.split(jax.random.key(5), FILES)
@@ -203,7 +205,7 @@ def label_free(values: dict[str, Matrix]) -> Matrix:
     return np.concatenate([np.stack(singles, axis=-1), *rest], axis=-1)
 
 
-def weighted_prior(arrays: Any, alpha: Matrix, m: int = 400_000) -> tuple[Matrix, Matrix]:
+def weighted_prior(arrays: Any, alpha: Matrix, m: int = 200_000) -> tuple[Matrix, Matrix]:
     """Draws of the prior, as numbers without labels, and their weights under the records."""
     rng = np.random.default_rng(9)
     state = prior_draws(rng, m, np.asarray(arrays["L"]))
@@ -230,15 +232,15 @@ def test_a_fit_is_the_weighted_prior() -> None:
     survey = few_incomes()
     arrays = MODEL.prepare(survey)
     nobody = np.zeros(survey.n, dtype=bool)
-    settings = Settings(4000, 4, 100, most_thinning=1)
+    settings = Settings(2000, 4, 100, most_thinning=1)
     fitter = ModelFitter(MODEL, survey, arrays, nobody, settings, 3, (), False)
     alpha = np.random.default_rng(8).uniform(0.05, 0.6, survey.n)
     terms = Terms(alpha, np.zeros(survey.n))
     assert has_gibbs(fitter.density, terms)
     posterior = fitter.fit(terms, "release")
     points, mass = weighted_prior(arrays, alpha)
-    assert mass.sum() ** 2 / (mass**2).sum() > 50_000  # what the draws of the prior are worth
-    compare(label_free(posterior.draws), known_moments(points, mass), shift=0.2, spread=0.2)
+    assert mass.sum() ** 2 / (mass**2).sum() > 30_000  # what the draws of the prior are worth
+    compare(label_free(posterior.draws), known_moments(points, mass), shift=0.3, spread=0.3)
 
     # the same key gives the same draws, however far a chain is run
     start = fitter._own_starts(MODEL.start(fitter.safe_arrays, alpha), terms)

@@ -96,7 +96,8 @@ def test_beta_draws_match_a_grid(shares: Survey, kind: str) -> None:
     phi, lam = posterior.draws["phi"], posterior.draws["lambda"]
     chains = np.stack([scipy.special.logit(phi), np.log(lam - 0.1)], axis=2)
     known = lattice_moments(lambda q: beta_posterior(q, y, terms), chains.reshape(-1, 2), 0.2)
-    compare(chains, known, shift=0.1, spread=0.1)
+    limit = 0.25 if kind == "reference" else 0.1  # a density with many kinks is a slow one
+    compare(chains, known, shift=limit, spread=limit)
 
 
 # --- Beta regression against a grid, and against NumPyro's own NUTS -------------------------------
@@ -142,7 +143,7 @@ def test_beta_regression_matches_a_grid(regression: tuple[Survey, Posterior]) ->
 
     chains = regression_chains(posterior.draws)
     flat = chains.reshape(-1, 4)
-    known = lattice_moments(log_density, flat, spacing=0.75, reach=6.0)
+    known = lattice_moments(log_density, flat, spacing=0.9, reach=7.2)
     compare(chains, known, shift=0.12, spread=0.12)
 
 

@@ -264,13 +264,15 @@ def test_losses_and_zeros_follow_their_conditionals() -> None:
     sums = {"zeros": jnp.array([3.0, 0.0]), "positive": jnp.array([5.5, 8.0]),
             "possible": jnp.asarray(1.0), "losses": jnp.array([2.5, 4.0, 9.0])}  # fmt: skip
     keys = jax.random.split(jax.random.key(3), 16_000)
-    drawn = jax.vmap(lambda key: draw_shares(key, sums))(keys)
+    draw = jax.jit(jax.vmap(draw_shares, in_axes=(0, None)))
+    drawn = draw(keys, sums)
     beta = scipy.stats.beta
     for g, (a, b) in enumerate([(3.5, 6.0), (0.5, 8.5)]):
         assert scipy.stats.kstest(np.asarray(drawn["zero"])[:, g], beta(a, b).cdf).pvalue > 1e-6
     assert scipy.stats.kstest(drawn["negative"], beta(3.0, 17.0).cdf).pvalue > 1e-6
     sigma = jnp.array([0.7])
-    mean = jax.vmap(lambda k: sweep_losses(k, jnp.asarray(0.0), sigma, sums, 0.2)[0])(keys)
+    losses = jax.jit(jax.vmap(lambda k: sweep_losses(k, jnp.asarray(0.0), sigma, sums, 0.2)[0]))
+    mean = losses(keys)
     precision = 0.25 + 2.5 / 0.49
     law = scipy.stats.norm(4.0 / 0.49 / precision, precision**-0.5)
     assert scipy.stats.kstest(np.asarray(mean), law.cdf).pvalue > 1e-6
@@ -283,7 +285,7 @@ def test_losses_and_zeros_follow_their_conditionals() -> None:
     size = np.log(-arrays["y"][7:12] / 40_000)
     np.testing.assert_allclose(counted["losses"], [5, size.sum(), (size**2).sum()])
     impossible = sums | {"possible": jnp.asarray(0.0)}
-    share = jax.vmap(lambda key: draw_shares(key, impossible)["negative"])(keys)
+    share = draw(keys, impossible)["negative"]
     assert scipy.stats.kstest(np.asarray(share), beta(0.5, 0.5).cdf).pvalue > 1e-6
 
 
