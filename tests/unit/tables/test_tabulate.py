@@ -174,6 +174,21 @@ def test_a_cell_that_is_absent_from_one_data_set() -> None:
             "fewer PSUs than were sampled",
         ),
         (
+            lambda: us.tabulate(
+                us.Survey(FRAME.with_columns(f=pl.col("h") - 1), us.Design("w", "h", fpc="f")),
+                "count",
+            ),
+            "must be above 0",
+        ),
+        (  # the same in each cell of the table, not in a stratum
+            lambda: us.tabulate(
+                us.Survey(FRAME.with_columns(f=pl.col("b") / 10), us.Design("w", "h", fpc="f")),
+                "count",
+                by="b",
+            ),
+            "varies inside a stratum",
+        ),
+        (
             lambda: us.Survey(
                 FRAME.with_columns(r0=pl.col("w"), r1=pl.col("w")),
                 us.Design("r0", replicates=us.Replicates(prefix="r", kind="brr")),
@@ -219,3 +234,30 @@ def test_by_variables_with_the_names_of_a_table() -> None:
     assert table["estimate"].to_list() == [2.5, 2.0]
     with pytest.raises(us.Refused, match="rename the by-variable"):
         us.tabulate(us.Survey(frame), "mean(y)", by="estimate")
+
+
+def test_without_weights_records_count_once() -> None:
+    table = us.tabulate(us.Survey(FRAME), ["count", "total(b)"])
+    assert table["estimate"].to_list() == [6, 9]
+
+
+def test_the_cv_is_relative_and_nothing_is_relative_to_zero() -> None:
+    frame = FRAME.with_columns(none=0.0, every=1.0)
+    asked = ["mean(none)", "mean(every)", "mean(b)"]
+    table = us.tabulate(us.Survey(frame, SURVEY.design), asked)
+    assert table["cv"].to_list() == [None, 0, table["se"][2] / table["estimate"][2]]
+
+
+def test_a_quantile_of_a_constant_is_certain() -> None:
+    """The share at or below it is 1 without error, so both limits are the value itself."""
+    survey = us.Survey(FRAME.with_columns(k=5.0), SURVEY.design)
+    row = us.tabulate(survey, "quantile(k, 0.5)").row(0, named=True)
+    assert [row[name] for name in ("estimate", "se", "lower", "upper")] == [5, 0, 5, 5]
+
+
+def test_an_unusable_replicate_weight_is_named() -> None:
+    weights = {"r1": [1.0, 2.0, 3.0, float("inf"), 5.0, 6.0], "r2": [2.0] * 6, "r3": [3.0] * 6}
+    frame = FRAME.with_columns(**{name: pl.Series(each) for name, each in weights.items()})
+    design = us.Design("w", replicates=us.Replicates(prefix="r", kind="jk1"))
+    with pytest.raises(us.Refused, match="`r1` is missing or not finite"):
+        us.tabulate(us.Survey(frame, design), "count")

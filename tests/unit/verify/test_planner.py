@@ -212,3 +212,13 @@ def test_a_tiny_budget_leaves_the_prior() -> None:
     bound = 2 * math.sqrt(2) * 2
     assert row["median_high"] - row["median_low"] < 1e-3 * bound
     assert row["says_inside"] == pytest.approx(1.0 if 4.0 / bound > 0.5 else 0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("decay", [0.3, 0.7, 0.97])
+@pytest.mark.parametrize("most", [1, 2, 9])
+def test_medians_are_those_of_the_sum_written_out(most: int, decay: float) -> None:
+    answers, states = np.arange(-most, most + 1), np.arange(-most, most + 1)
+    posterior = decay ** np.abs(answers[:, None] - states)
+    share = np.cumsum(posterior, axis=1) / posterior.sum(axis=1, keepdims=True)
+    direct = states[np.argmax(share >= 0.5 - 1e-9, axis=1)]
+    assert discrepancy_law.laplace_medians(answers, most, decay).tolist() == direct.tolist()
