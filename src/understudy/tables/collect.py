@@ -110,7 +110,7 @@ class Sums:
         used = self.frame[f"used{j}"].fill_null(0).cast(pl.Int64).to_numpy()
         counted = (domain >= 0) & (used > 0)
         if self.replicates:
-            return np.bincount(domain[counted], used[counted], count) == 1
+            return np.asarray(np.bincount(domain[counted], used[counted], count) == 1)
         units = np.column_stack([domain, _codes(self.frame, ["h"]), used])[counted]
         if self.design.psu is not None:
             units[:, 2] = _codes(self.frame, ["h", "c"])[counted]
@@ -118,7 +118,7 @@ class Sums:
             units[:, 2] = 1
         number = np.bincount(units[:, 0], units[:, 2], count)
         chance = np.bincount(units[:, 0], self.strata.fraction[units[:, 1]] < 1, count)
-        return (number == 1) & (chance > 0)
+        return np.asarray((number == 1) & (chance > 0))
 
     def cells(self, kept: Sequence[int]) -> tuple[Ints, pl.DataFrame]:
         """Domains made by the by-variables in `kept`: each row's domain, and their levels.
