@@ -277,7 +277,7 @@ def _fingerprints(read: Survey) -> tuple[str, str]:
         return fingerprints(read.raw)
     except (pa.ArrowException, DuckDBError, IbisError):
         raise Refused(
-            "The file has columns that are not numbers, texts or dates (lists, bytes); leave them "
+            "The file has columns that are not numbers, text or dates (lists, bytes); leave them "
             "out of it."
         ) from None
 

@@ -41,7 +41,7 @@ from understudy.toml_mistakes import Location
 Mistakes = list[tuple[Location, str]]
 
 _TABLE = "must be a table (a section with keys)"
-_LIST = "must be a list of texts, numbers or true/false"
+_LIST = "must be a list of strings, numbers or true/false"
 _WANTED = {  # by pydantic's name of the mistake
     "dict_type": _TABLE,
     "model_type": _TABLE,

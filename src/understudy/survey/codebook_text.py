@@ -40,9 +40,7 @@ def updated_toml(text: str, codebook: Codebook) -> str:
     try:
         document = tomlkit.parse(text)
     except (TOMLKitError, ValueError):
-        raise Refused(
-            "The codebook that is to be updated is not valid TOML; correct it first."
-        ) from None
+        raise Refused("The codebook to be updated is not valid TOML; correct it first.") from None
     _update(document, tomlkit.parse(codebook_to_toml(codebook)))
     columns = document.get("columns", {})
     for column in codebook:

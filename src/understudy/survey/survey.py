@@ -135,7 +135,7 @@ class Survey:
             if not _same_kind(self.raw[column.name], column):
                 raise Refused(
                     f"The codebook's levels of `{column.name}` differ in type from its values; "
-                    "write numbers without quotes and texts with them."
+                    "write numbers without quotes and text with them."
                 )
             values = self.raw[column.name]
             allowed = [*(column.levels or ()), *column.missing]
