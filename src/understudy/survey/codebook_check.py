@@ -106,6 +106,7 @@ class _Facts(_Table):
 
 class _Population(_Table):
     size: Positive | None = None
+    where: Text = ""
     by: dict[str, Any] = {}
 
 
@@ -129,7 +130,9 @@ def checked_codebook(written: Mapping[str, Any]) -> tuple[Codebook, Mistakes]:
         name: _totals(name, totals, columns, population.size, mistakes)
         for name, totals in _inner(inside, "by").items()
     }
-    codebook = Codebook(columns, document.title, population.size, by, document.impossible)
+    codebook = Codebook(
+        columns, document.title, population.size, by, document.impossible, population.where
+    )
     return codebook, mistakes
 
 

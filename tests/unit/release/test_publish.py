@@ -65,7 +65,7 @@ CODEBOOK = """\
 title = "A small survey"
 
 [population]
-size = 50000
+size = 52156
 
 [columns.area]
 role = "stratum"
