@@ -15,7 +15,7 @@ from understudy.ledger.ledger import Ledger
 from understudy.verify import answer as answer_module
 from understudy.verify.answer import CheckedQuery, answer_query
 from understudy.verify.confidential import ConfidentialData
-from understudy.verify.config import config_from_dict
+from understudy.verify.config import read_config
 from understudy.verify.released import Synthetic
 from understudy.verify.service import Served, Service, open_service
 
@@ -71,6 +71,8 @@ def test_contributions_are_scaled_by_the_larger_of_estimate_and_error(
 
 
 def test_a_server_that_cannot_open_a_file_does_not_start(tmp_path: Path) -> None:
-    document = {"ledger": "l.db", "datasets": {"survey": {"path": "no.parquet", "cap": "3"}}}
+    (tmp_path / "server.toml").write_text(
+        'ledger = "l.db"\n[datasets.survey]\npath = "no.parquet"\ncap = "3"\n'
+    )
     with pytest.raises(Refused, match=r"no\.parquet"):
-        open_service(config_from_dict(document, tmp_path))
+        open_service(read_config(tmp_path / "server.toml"))
