@@ -28,8 +28,8 @@ def recipe_page() -> str:
         "# The recipe: release.toml",
         "",
         "Written from the code by `scripts/write_reference.py`. Paths are relative to the recipe;",
-        "every mistake is told at once, with its line. `understudy release release.toml --dry-run`",
-        "says what a recipe will do. Examples lie in [examples](../examples).",
+        "all mistakes are reported at once, with their lines. [Examples](../examples) are in the",
+        "repository; `understudy release release.toml --dry-run` says what a recipe will do.",
         "",
     ]
     for section, keys in SECTIONS.items():
@@ -67,7 +67,7 @@ def commands_page() -> str:
         if isinstance(command, PlanCommand):
             command.fill_in_help()
         lines += [f"## {name}", "", *_paragraphs(command.help or ""), ""]
-        rows = [_parameter(one) for one in command.params if one.name != "help"]
+        rows = [_parameter(p) for p in command.params if p.name != "help"]
         if rows:
             lines += ["| option | meaning |", "|---|---|", *rows, ""]
     return "\n".join(lines)
@@ -91,14 +91,14 @@ def _paragraphs(text: str) -> list[str]:
     return [line.strip() for line in text.strip().splitlines()]
 
 
-def _parameter(one: Any) -> str:
-    if one.param_type_name == "argument":
-        name = f"`{(one.name or '').upper()}`"
+def _parameter(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        name = f"`{(parameter.name or '').upper()}`"
     else:
-        name = ", ".join(f"`{option}`" for option in one.opts)
-    default = one.default
+        name = ", ".join(f"`{option}`" for option in parameter.opts)
+    default = parameter.default
     shown = "" if default in (None, False, "", ()) or callable(default) else f" Default: {default}."
-    return f"| {name} | {_cell(getattr(one, 'help', '') or '')}{_cell(shown)} |"
+    return f"| {name} | {_cell(getattr(parameter, 'help', '') or '')}{_cell(shown)} |"
 
 
 def _keys(keys: dict[str, Setting]) -> list[str]:
@@ -130,8 +130,8 @@ def public_names() -> str:
     names = {}
     for path in sorted(SOURCE.rglob("*.py")):
         module = ".".join(("understudy", *path.relative_to(SOURCE).with_suffix("").parts))
-        for said in _said_public(path):
-            own_name, _, public = said.partition(" as ")
+        for entry in _public_names_of(path):
+            own_name, _, public = entry.partition(" as ")
             names[public or own_name] = (module, own_name)
     for cls in (*all_models().values(), *all_mechanisms().values()):
         names[cls.__name__] = (cls.__module__, cls.__name__)
@@ -141,7 +141,7 @@ def public_names() -> str:
     return "\n".join([heading, *sorted(lines), "", "__all__ = [", *listed, "]", ""])
 
 
-def _said_public(path: Path) -> tuple[str, ...]:
+def _public_names_of(path: Path) -> tuple[str, ...]:
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         targets = node.targets if isinstance(node, ast.Assign) else []
         if any(isinstance(one, ast.Name) and one.id == "__public__" for one in targets):

@@ -57,7 +57,7 @@ class Claim:
             raise UnknownName("relation", str(self.relation), RELATIONS)
         _set(self, "conditions", _checked_conditions(self.conditions))
         if not isinstance(self.mechanism, str):
-            raise Refused("The mechanism of a claim must be a text.")
+            raise Refused("The mechanism of a claim must be a string.")
         _set(self, "delta", _checked_delta(self.delta))
         if self.kind == "risk":
             if (self.epsilon, self.delta, self.epsilon_replace) != (None, 0.0, None):
@@ -168,7 +168,7 @@ class Claim:
         if missing:
             raise Refused(f"The claim lacks the field `{missing[0]}`; it is not complete.")
         if not isinstance(values["conditions"], list):
-            raise Refused("The conditions of a claim must be a list of texts.")
+            raise Refused("The conditions of a claim must be a list of strings.")
         values["conditions"] = tuple(values["conditions"])
         return Claim(**values)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _AGAINST = {
     "blank": "the same database in which these values are blanked, so that the record "
     "contributes nothing",
-    "replace": "the same database in which any other values stand in their place",
+    "replace": "the same database with any other values in their place",
     "add-remove": "the same database without that record",
 }
 
@@ -76,9 +76,9 @@ def _numbers(claim: Claim) -> str:
 
 def _protected(claim: Claim) -> str:
     if claim.relation == "add-remove":
-        what = "Protected is the presence of any one record with all its values"
+        what = "What is protected is the presence of any one record with all its values"
     else:
-        what = "Protected are the confidential values of any one record"
+        what = "What is protected are the confidential values of any one record"
     text = f"{what}: the database is compared with {_AGAINST[claim.relation]}"
     if claim.epsilon_replace is not None:
         text += (
@@ -123,8 +123,8 @@ def _not_claimed(claim: Claim) -> list[str]:
         sentences.append("The public columns and the number of records are not hidden.")
     if claim.kind != "risk":
         sentences.append(
-            "The figure is for one record; a person or household with k records needs k times it. "
-            "Any other release from the same database adds its own epsilon to this one."
+            "The figure is for one record; a person or household with k records needs k times "
+            "as much. Any other release from the same database adds its own epsilon to this one."
         )
     sentences.append(
         "What is true of the population may still be learned from the release, and may be "

@@ -187,10 +187,10 @@ def _loaded(path: Path, digest: str, what: str) -> Any:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # whatever a stranger's file can raise
         sys.modules.pop(name, None)
-        said = f": {error}" if isinstance(error, (TypeError, Refused)) else ""
+        detail = f": {error}" if isinstance(error, (TypeError, Refused)) else ""
         raise Refused(
             f"The file `{path.name}` with the {what} fails when it is loaded: "
-            f"{type(error).__name__}{said}."
+            f"{type(error).__name__}{detail}."
         ) from None
     return module
 

@@ -24,7 +24,7 @@ def parse_epsilon(text: str) -> int:
     match = _DECIMAL.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise Refused(
-            'Epsilon must be a plain decimal text such as "0.25", with at most six '
+            'Epsilon must be a plain decimal such as "0.25", with at most six '
             "digits after the point."
         )
     micro = int(match[1]) * MICRO + int((match[2] or "").ljust(6, "0"))

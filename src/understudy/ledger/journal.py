@@ -144,7 +144,7 @@ class Journal:
             fresh = self._head(run).number == 0
             if fresh and known is not None:
                 raise BrokenLedger(
-                    "The ledger is empty, but its head file knows entries; restore the ledger, or "
+                    "The ledger is empty, but its head file lists entries; restore the ledger, or "
                     "name a new head file for a new ledger."
                 )
             if fresh:
@@ -165,7 +165,7 @@ class Journal:
             )
         if outside is not None and not tally.contains_head:
             raise BrokenLedger(
-                "The ledger lacks entries that its head file knows: it is an old copy. Restore "
+                "The ledger lacks entries that its head file lists: it is an old copy. Restore "
                 "the latest one; what it lacks was spent."
             )
         with self.database.reading() as run:

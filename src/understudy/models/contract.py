@@ -21,14 +21,13 @@ from typing import Any, ClassVar, Literal, Self
 import jax
 import numpy as np
 import polars as pl
-from formulaic import Formula
-from formulaic.errors import FormulaicError
 from numpy.typing import NDArray
 
 from understudy.declarations import Declared
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Value
 from understudy.survey.design import Design
+from understudy.survey.formula import formula_columns
 from understudy.survey.survey import Survey
 
 __public__ = ("Model", "OutcomeModel", "RowsModel")
@@ -108,7 +107,8 @@ class OutcomeModel(Model, abstract=True):
     synthesizes = "outcome"
 
     def given_columns(self) -> tuple[str, ...]:
-        return formula_columns(getattr(self, "predictors", None))
+        predictors = getattr(self, "predictors", None)
+        return () if predictors is None else tuple(formula_columns(predictors))
 
     @property
     @abstractmethod
@@ -237,17 +237,6 @@ class GibbsModel(OutcomeModel, abstract=True):
         self, key: jax.Array, state: Any, data: Mapping[str, Any]
     ) -> dict[str, jax.Array]:
         """The parameters by site name; those that nothing depends on are drawn here."""
-
-
-def formula_columns(formula: str | None) -> tuple[str, ...]:
-    """The columns that a formula names, in alphabetical order."""
-    if formula is None:
-        return ()
-    try:
-        required = Formula(formula).required_variables
-    except (FormulaicError, SyntaxError, ValueError, TypeError):
-        raise Refused(f"The formula `{formula}` cannot be read.") from None
-    return tuple(sorted(str(name) for name in required))
 
 
 def levels_of(survey: Survey, name: str) -> tuple[Value, ...]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Value
+from understudy.survey.formula import formula_columns
 from understudy.survey.survey import Survey
 
 Matrix = NDArray[np.float64]
@@ -80,7 +81,7 @@ def _formula(predictors: str) -> tuple[Any, list[str]]:
         formula = Formula(predictors)
     except (FormulaicError, ValueError) as error:
         raise Refused(f"`{predictors}` is not a formula: {error}.") from None
-    return formula, sorted(str(name) for name in formula.required_variables)
+    return formula, formula_columns(predictors)
 
 
 def _frame(survey: Survey, names: list[str], like: Survey) -> pd.DataFrame:

@@ -20,14 +20,16 @@ from understudy.errors import Refused, UnknownName
 from understudy.fitting.missing import without_missing
 from understudy.ledger.fingerprint import fingerprints
 from understudy.mechanisms.contract import Mechanism
-from understudy.models.contract import Model, OutcomeModel, RowsModel, formula_columns
+from understudy.models.contract import Model, OutcomeModel, RowsModel
 from understudy.publication import Publication
 from understudy.release.mixed import Given, mixed_for
 from understudy.release.parts import own_files
 from understudy.release.recipe import Recipe
+from understudy.release.totals import check_totals
 from understudy.risk.measure import measure_of
 from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.file_format import format_of
+from understudy.survey.formula import formula_columns
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.synthesis import Synthesis, synthesize_for
@@ -120,6 +122,7 @@ def prepare(recipe: Recipe) -> Inside:
     read = _read(recipe)
     records, ordered = _fingerprints(read)
     whole = _restricted(recipe, read)
+    check_totals(whole)
     model = recipe.model.build(recipe.synthesis.missing)
     narrowed = _narrowed(recipe, whole, model)
     drawn = [name for step in recipe.given for name in step.model.sensitive]
@@ -171,7 +174,8 @@ def _restricted(recipe: Recipe, read: Survey) -> Survey:
             raise UnknownName("column in `floats`", name, read.columns)
         if not read.raw[name].type().is_numeric():
             raise Refused(f"`{name}` does not hold numbers; leave it out of `floats`.")
-    if recipe.data.where is None and not recipe.data.floats:
+    domain = read.codebook.for_domain(recipe.data.where)
+    if recipe.data.where is None and not recipe.data.floats and domain is read.codebook:
         return read
     # in memory, in the file's order: rows of synthetic files correspond to these
     frame = read.raw.to_polars().with_columns(pl.col(list(recipe.data.floats)).cast(pl.Float64))
@@ -179,7 +183,7 @@ def _restricted(recipe: Recipe, read: Survey) -> Survey:
         frame = frame.filter(_inside(recipe.data.where, read))
         if frame.is_empty():
             raise Refused(f"No record meets `where = {recipe.data.where}`.")
-    codebook = read.codebook
+    codebook = domain
     for column in list(codebook):  # drafted levels are those of the records that are left
         if "levels" in column.drafted:
             seen = set(frame[column.name].unique())
@@ -263,7 +267,7 @@ def _check_columns(recipe: Recipe, narrowed: Survey) -> None:
             raise Refused(
                 f"`{name}` is synthesized; an intruder knows public columns, not this one."
             )
-    for name in formula_columns(recipe.utility.regression):
+    for name in formula_columns(recipe.utility.regression or "1"):
         if name not in narrowed.columns:
             raise UnknownName("column of the regression", name, narrowed.columns)
 
@@ -273,7 +277,7 @@ def _fingerprints(read: Survey) -> tuple[str, str]:
         return fingerprints(read.raw)
     except (pa.ArrowException, DuckDBError, IbisError):
         raise Refused(
-            "The file has columns that are not numbers, texts or dates (lists, bytes); leave them "
+            "The file has columns that are not numbers, text or dates (lists, bytes); leave them "
             "out of it."
         ) from None
 

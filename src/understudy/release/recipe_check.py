@@ -82,7 +82,7 @@ def _values(
 ) -> dict[str, Any]:
     """The values of a section that are right; what is wrong with the others is noted."""
     problems = problems_in(values, settings)
-    for name, (kind, said) in problems.items():
+    for name, (kind, message) in problems.items():
         if kind == UNKNOWN:
             # a key of another model or mechanism is better answered by naming whose it is
             unknown = _owner(section, name) or str(
@@ -93,7 +93,7 @@ def _values(
             meaning = settings[name].meaning
             checked.add(section, None, f"[{section}] lacks `{name}`: {meaning}")
         else:
-            checked.add(section, name, said)
+            checked.add(section, name, message)
     return {
         name: plain(settings[name], value) for name, value in values.items() if name not in problems
     }

@@ -28,6 +28,7 @@ from understudy.survey.survey import Survey
 MISSING = "missing"  # pydantic's types of errors
 UNKNOWN = "extra_forbidden"
 SEVERAL = "a list of columns, or several lists"
+LIST, LISTS = "text or list", "several lists"  # on the reference page
 
 
 def problems_in(
@@ -45,10 +46,10 @@ def problems_in(
         problems: dict[str, tuple[str, str]] = {}
         for error in refusal.errors(include_url=False, include_context=False):
             name = str(error["loc"][0])
-            said = ""
+            message = ""
             if error["type"] not in (MISSING, UNKNOWN):
-                said = _said(settings[name], values[name])
-            problems.setdefault(name, (error["type"], said))
+                message = _message(settings[name], values[name])
+            problems.setdefault(name, (error["type"], message))
         return problems
     return {}
 
@@ -72,12 +73,12 @@ def plain(setting: Setting, value: Any) -> Any:
 
 
 def kind_of(setting: Setting) -> str:
-    """The kind of value in one word or two, for the reference page."""
-    kinds = {_kind(kind) for kind in alternatives(setting.type)}
-    for wider, narrower in (("table", {"path", "any"}), ("path", {"text"}), ("texts", {"text"})):
+    """The kinds of value in a few words, for the reference page."""
+    kinds = dict.fromkeys(map(_kind, alternatives(setting.type)))
+    for wider, narrower in (("table", "path"), ("path", "text"), (LIST, "text")):
         if wider in kinds:
-            kinds -= narrower
-    return kinds.pop() if len(kinds) == 1 else "any"
+            kinds.pop(narrower, None)
+    return " or ".join(kind for kind in kinds if kind)
 
 
 def names_file(setting: Setting) -> bool:
@@ -93,7 +94,7 @@ def part_of(setting: Setting) -> type[Declared] | None:
     return None
 
 
-def _said(setting: Setting, value: Any) -> str:
+def _message(setting: Setting, value: Any) -> str:
     """What is wrong with a value, in one sentence."""
     choices = [choice for kind in alternatives(setting.type) for choice in choices_of(kind)]
     if choices and isinstance(value, str) and value not in choices:
@@ -144,7 +145,7 @@ def _words(kind: Any, limits: Sequence[Any]) -> str:
     if base is tuple:
         inner = get_args(kind)
         if inner[0] is str:
-            return "text, or a list of different texts"
+            return "text in quotes, or a list of these without repeats"
         if get_origin(inner[0]) is tuple:
             return SEVERAL
         return "a list of numbers" if inner[-1] is ... else "two numbers, low before high"
@@ -152,7 +153,7 @@ def _words(kind: Any, limits: Sequence[Any]) -> str:
         for limit in limits:
             if isinstance(limit, Interval) and limit.le is not None:
                 return f"a whole number from {limit.ge} to {limit.le:,}"
-        return "a whole number from 0"
+        return "a whole number, 0 or more"
     words = {
         str: "text in quotes",
         Path: "text in quotes",
@@ -170,14 +171,17 @@ def _kind(kind: Any) -> str:
     if base is tuple:
         inner = get_args(kind)
         if inner[0] is str:
-            return "texts"
-        return "numbers" if inner[-1] is not ... else "any"
+            return LIST
+        if get_origin(inner[0]) is tuple:
+            return LISTS
+        return "two numbers" if inner[-1] is not ... else "list of numbers"
     plain_kinds = {
-        str: "text", Path: "path", Survey: "path", bool: "yes or no", int: "whole", float: "number",
+        str: "text", Path: "path", Survey: "path", bool: "yes or no", int: "whole number",
+        float: "number",
     }  # fmt: skip
     if choices_of(kind):
         return "text"
-    return "table" if _is_table(base) else plain_kinds.get(base, "any")
+    return "table" if _is_table(base) else plain_kinds.get(base, "")
 
 
 def _is_table(base: Any) -> bool:

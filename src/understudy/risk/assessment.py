@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from understudy.errors import Refused
-from understudy.risk.correspondence import Data, frame_of, said, sensitive_values
+from understudy.risk.correspondence import Data, frame_of, matching_rule, sensitive_values
 from understudy.risk.identification import KnownSet
 from understudy.risk.measure import DEFAULT, Intruder, RiskMeasure, measure_of
 from understudy.risk.patterns import Floats, RadiusKind
@@ -98,7 +98,7 @@ def assess_risk(
     values = sensitive_values(frame_of(confidential, targets), targets, "the confidential data")
     notes = list(radius_notes(values, tuple(targets), kind))
     if (synthetic or baseline) and chosen.of_release:
-        notes.insert(0, f"Records correspond {said(by_id, sets[0])}.")
+        notes.insert(0, f"Records correspond {matching_rule(by_id, sets[0])}.")
     if moles is not None:
         notes.append(f"Whack-a-mole: {moles}")
     return RiskAssessment(

@@ -120,7 +120,7 @@ def refuse_bad_id(frame: pl.DataFrame, by_id: str, whose: str) -> None:
         )
 
 
-def said(by_id: str | None, known: Sequence[str]) -> str:
+def matching_rule(by_id: str | None, known: Sequence[str]) -> str:
     """How records were matched, in words for a report."""
     if by_id is not None:
         return f"by id `{by_id}`"

@@ -13,7 +13,7 @@ import polars as pl
 
 from understudy.drawing import INTERNAL
 from understudy.errors import Refused, UnknownName
-from understudy.risk.correspondence import Data, said
+from understudy.risk.correspondence import Data, matching_rule
 from understudy.risk.identification import KnownSet, known_sets, risks_and_targets
 from understudy.risk.patterns import Floats, Integers, RadiusKind
 
@@ -86,7 +86,7 @@ def risk_profile(
         raise Refused("A profile is of one set of known variables; ask for each set in turn.")
     targets = (target,) if isinstance(target, str) else tuple(target)
     risks, values = risks_and_targets(confidential, synthetic, sets, targets, radius, kind, by_id)
-    matched = "" if synthetic is None else said(by_id, sets[0])
+    matched = "" if synthetic is None else matching_rule(by_id, sets[0])
     return summarise_risk(risks[sets[0]], threshold, matched, radius_notes(values, targets, kind))
 
 

@@ -57,8 +57,10 @@ class Column:
 class Codebook:
     """Columns by name, the public totals of the population, and its structural zeros.
 
-    `impossible` are conditions that no record can meet (`age < 15 and marital == "married"`):
-    edit rules that are public, in the words of `tabulate`'s `where`.
+    The totals are those of the records that meet `population_where` ("all" for every record); where
+    it is empty, of the records that a release uses, which is checked. `impossible` are
+    conditions that no record can meet (`age < 15 and marital == "married"`): edit rules that are
+    public, in the words of `tabulate`'s `where`.
     """
 
     columns: Mapping[str, Column] = field(default_factory=dict)
@@ -66,6 +68,7 @@ class Codebook:
     population_size: float | None = None
     population_by: Mapping[str, Mapping[Value, float]] = field(default_factory=dict)
     impossible: tuple[str, ...] = ()
+    population_where: str = ""
 
     def __getitem__(self, name: str) -> Column:
         if name not in self.columns:
@@ -84,6 +87,13 @@ class Codebook:
     def only(self, names: list[str]) -> Codebook:
         """The same codebook for fewer columns."""
         return replace(self, columns={n: c for n, c in self.columns.items() if n in names})
+
+    def for_domain(self, where: str | None) -> Codebook:
+        """The codebook of the records that meet a condition: without totals of other records."""
+        asked, declared = (where or "all").split(), self.population_where.split()
+        if declared in ([], asked):
+            return self
+        return replace(self, population_size=None, population_by={}, population_where="")
 
     def not_declared(self, facts: Mapping[str, str]) -> list[str]:
         """Which of {column: fact} are missing or only drafted, as "column.fact"."""

@@ -41,7 +41,7 @@ from understudy.toml_mistakes import Location
 Mistakes = list[tuple[Location, str]]
 
 _TABLE = "must be a table (a section with keys)"
-_LIST = "must be a list of texts, numbers or true/false"
+_LIST = "must be a list of strings, numbers or true/false"
 _WANTED = {  # by pydantic's name of the mistake
     "dict_type": _TABLE,
     "model_type": _TABLE,
@@ -106,6 +106,7 @@ class _Facts(_Table):
 
 class _Population(_Table):
     size: Positive | None = None
+    where: Text = ""
     by: dict[str, Any] = {}
 
 
@@ -129,7 +130,9 @@ def checked_codebook(written: Mapping[str, Any]) -> tuple[Codebook, Mistakes]:
         name: _totals(name, totals, columns, population.size, mistakes)
         for name, totals in _inner(inside, "by").items()
     }
-    codebook = Codebook(columns, document.title, population.size, by, document.impossible)
+    codebook = Codebook(
+        columns, document.title, population.size, by, document.impossible, population.where
+    )
     return codebook, mistakes
 
 

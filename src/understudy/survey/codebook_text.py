@@ -40,9 +40,7 @@ def updated_toml(text: str, codebook: Codebook) -> str:
     try:
         document = tomlkit.parse(text)
     except (TOMLKitError, ValueError):
-        raise Refused(
-            "The codebook that is to be updated is not valid TOML; correct it first."
-        ) from None
+        raise Refused("The codebook to be updated is not valid TOML; correct it first.") from None
     _update(document, tomlkit.parse(codebook_to_toml(codebook)))
     columns = document.get("columns", {})
     for column in codebook:
@@ -97,8 +95,13 @@ def codebook_to_toml(codebook: Codebook) -> str:
         lines += [f"title = {_toml(codebook.title)}", ""]
     if codebook.impossible:
         lines += [f"impossible = {_toml(list(codebook.impossible))}", ""]
-    if codebook.population_size is not None:
-        lines += ["[population]", f"size = {_toml(codebook.population_size)}", ""]
+    if codebook.population_size is not None or codebook.population_where:
+        lines.append("[population]")
+        if codebook.population_size is not None:
+            lines.append(f"size = {_toml(codebook.population_size)}")
+        if codebook.population_where:
+            lines.append(f"where = {_toml(codebook.population_where)}")
+        lines.append("")
     for name, totals in codebook.population_by.items():
         lines.append(f"[population.by.{_toml(name)}]")
         spelled = spelled_values((codebook[name].levels if name in codebook else None) or ())

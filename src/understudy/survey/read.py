@@ -138,14 +138,13 @@ def _merged(
             columns[name] = _over(declared[name], in_file.columns.get(name))
         elif name in base:
             columns[name] = base[name]
-    return Codebook(
-        columns,
-        declared.title or in_file.title,
-        declared.population_size
-        if declared.population_size is not None
-        else in_file.population_size,
-        declared.population_by or in_file.population_by,
-        declared.impossible or in_file.impossible,
+    own_totals = declared.population_size is not None or bool(declared.population_by)
+    totals = declared if own_totals else in_file
+    return replace(
+        totals,
+        columns=columns,
+        title=declared.title or in_file.title,
+        impossible=declared.impossible or in_file.impossible,
     )
 
 

@@ -135,7 +135,7 @@ class Survey:
             if not _same_kind(self.raw[column.name], column):
                 raise Refused(
                     f"The codebook's levels of `{column.name}` differ in type from its values; "
-                    "write numbers without quotes and texts with them."
+                    "write numbers without quotes and text with them."
                 )
             values = self.raw[column.name]
             allowed = [*(column.levels or ()), *column.missing]
@@ -178,10 +178,15 @@ def _as_table(data: Any, keep: Iterable[str]) -> ir.Table:
         data = data.collect()
     library = type(data).__module__.split(".")[0]
     if library == "pandas":
-        names = distinct_names([str(name) for name in data.columns], keep)
+        names = [str(name) for name in data.columns]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise Refused(f"Two columns are called `{twice}`; rename one of them.")
+        names = distinct_names(names, keep)
         return ibis.memtable(data.set_axis(names, axis="columns"))
     if isinstance(data, pl.DataFrame):
         names = distinct_names(data.columns, keep)
+        data = _storable(data)
         return ibis.memtable(data.rename(dict(zip(data.columns, names, strict=True))))
     if library == "pyarrow":
         return ibis.memtable(data.rename_columns(distinct_names(data.column_names, keep)))
@@ -189,6 +194,24 @@ def _as_table(data: Any, keep: Iterable[str]) -> ir.Table:
         "A survey is made from a polars or pandas frame, an Arrow table or an Ibis table; "
         "for a file use `read_survey`."
     )
+
+
+def _storable(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame in types that databases have."""
+    wide = [name for name, kind in frame.schema.items() if kind == pl.Int128]
+    for name, kind in frame.schema.items():
+        if kind in (pl.Object, pl.Duration):
+            what = "Python objects" if kind == pl.Object else "durations"
+            raise Refused(
+                f"Column `{name}` holds {what}, which a survey cannot have; convert it to numbers "
+                "or text, or leave it out."
+            )
+    try:
+        return frame.with_columns(pl.col(wide).cast(pl.Int64))
+    except pl.exceptions.InvalidOperationError:
+        raise Refused(
+            f"Column `{wide[0]}` has whole numbers beyond 64 bits; convert it to decimals or text."
+        ) from None
 
 
 def distinct_names(names: list[str], keep: Iterable[str]) -> list[str]:

@@ -6,13 +6,13 @@ same code. What comes back is small: a row per stratum, PSU and cell.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isclose, nan
 from typing import Any
-from weakref import WeakKeyDictionary
 
+import duckdb
 import ibis
 import ibis.expr.types as ir
 import numpy as np
@@ -24,11 +24,14 @@ from understudy.errors import Refused
 from understudy.survey.codebook import Value
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
-from understudy.tables.replicates import replicate_df
 from understudy.tables.taylor import Rows, RowWeights, Strata, check_strata
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+NOT_FINITE = (
+    "A column has infinite values, or values too large to add up; correct them, declare them as "
+    "missing, or leave them out with `where`."
+)
 ADDS_UP = 1e-6  # relative: weights may have been rounded in a file
 
 
@@ -101,6 +104,22 @@ class Sums:
             return u, np.zeros_like(u)
         return u, self.frame.select([f"v{j}{suffix}" for suffix in suffixes]).to_numpy()
 
+    def alone(self, j: int, domain: Ints, count: int) -> NDArray[np.bool_]:
+        """Domains whose ratio j rests on one unit (PSU where the design has them, else record)
+        that has weight and was not taken with certainty."""
+        used = self.frame[f"used{j}"].fill_null(0).cast(pl.Int64).to_numpy()
+        counted = (domain >= 0) & (used > 0)
+        if self.replicates:
+            return np.asarray(np.bincount(domain[counted], used[counted], count) == 1)
+        units = np.column_stack([domain, _codes(self.frame, ["h"]), used])[counted]
+        if self.design.psu is not None:
+            units[:, 2] = _codes(self.frame, ["h", "c"])[counted]
+            units = np.unique(units, axis=0)
+            units[:, 2] = 1
+        number = np.bincount(units[:, 0], units[:, 2], count)
+        chance = np.bincount(units[:, 0], self.strata.fraction[units[:, 1]] < 1, count)
+        return np.asarray((number == 1) & (chance > 0))
+
     def cells(self, kept: Sequence[int]) -> tuple[Ints, pl.DataFrame]:
         """Domains made by the by-variables in `kept`: each row's domain, and their levels.
 
@@ -146,7 +165,7 @@ def collect(
         columns[f"a{j}"] = _zero_outside(a if x is None else a - pivot * x, mask)
         if x is not None:
             columns[f"x{j}"] = _zero_outside(x, mask)
-        if design.lonely_psu == "average":
+        if x is not None or design.lonely_psu == "average":
             columns[f"k{j}"] = ibis.literal(True) if mask is None else mask
     if replicates:
         for r, name in enumerate(replicates):
@@ -166,36 +185,16 @@ def collect(
     if sizes and not replicates:
         sums |= _weight_sums(records, design, len(statistics))
     grouped = records.group_by(keys).aggregate(**sums) if keys else records.aggregate(**sums)
-    frame = grouped.to_polars()
+    try:
+        frame = grouped.to_polars()
+    except duckdb.OutOfRangeException:  # a variance that is not a number
+        raise Refused(NOT_FINITE) from None
     frame = frame.sort(keys, nulls_last=True) if keys else frame
+    added = [c for c in frame.columns if c[0] in "uv" and c[1:].isdigit()]
+    if not all(frame[c].cast(pl.Float64).is_finite().all() for c in added):
+        raise Refused(NOT_FINITE)
     calibrated = bool(sizes) and not replicates and _adds_up(frame, sizes)
     return Sums(frame, tuple(statistics), pivots, design, replicates, calibrated)
-
-
-def replicate_degrees(survey: Survey, replicates: Sequence[str]) -> float:
-    """Degrees of freedom of a design with replicate weights; one pass for each survey."""
-    columns = tuple(replicates)
-    degrees = _DEGREES.setdefault(survey, {})
-    if columns not in degrees:
-        degrees[columns] = replicate_df(_replicate_blocks(survey, columns))
-    return degrees[columns]
-
-
-_DEGREES: WeakKeyDictionary[Survey, dict[tuple[str, ...], float]] = WeakKeyDictionary()
-
-
-def _replicate_blocks(survey: Survey, columns: tuple[str, ...]) -> Iterator[Floats]:
-    selected = survey.table.select([as_float(survey.table[name]).name(name) for name in columns])
-    for batch in selected.to_pyarrow_batches(chunk_size=100_000):
-        block = np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch])
-        usable = np.isfinite(block.astype(np.float64)).all(axis=0)
-        if not usable.all():
-            raise Refused(
-                f"The replicate weight `{columns[int(np.argmin(usable))]}` is missing or not "
-                "finite for some records; repair it, or set it to 0 where a record has no part "
-                "in the replicate."
-            )
-        yield block.astype(np.float64)
 
 
 def as_float(value: ir.Value) -> ir.FloatingValue:
@@ -257,6 +256,7 @@ def _aggregates(records: ir.Table, design: Design, count: int, replicates: int) 
         sums |= {f"{letter}{j}": value.sum() for letter, value in weighted.items()}
         if f"k{j}" in records.columns:
             sums[f"k{j}"] = records[f"k{j}"].sum()
+            sums[f"used{j}"] = (records[f"k{j}"] & (records.w > 0)).sum()
         for r in range(replicates):
             for letter, name in parts:
                 sums[f"{letter}{j}r{r}"] = (records[f"r{r}"] * records[name]).sum()

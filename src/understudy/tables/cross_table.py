@@ -105,7 +105,7 @@ def categories_of(
 ) -> Categories:
     """The columns' levels from the codebook; with `missing="level"` also missing codes and null."""
     if missing not in ("refuse", "level"):
-        raise UnknownName("way with missing values", str(missing), ("refuse", "level"))
+        raise UnknownName("way to treat missing values", str(missing), ("refuse", "level"))
     levels: list[tuple[Value | None, ...]] = []
     for name in columns:
         if name not in survey.columns:

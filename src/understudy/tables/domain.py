@@ -103,8 +103,7 @@ def _comparable(a: Any, b: Any, text: str, node: ast.expr) -> None:
     kinds = [_kind(side) for side in (a, b)]
     if "other" not in kinds and kinds[0] != kinds[1]:
         raise SyntaxRefused(
-            f"A {kinds[0]} is compared with a {kinds[1]} here; put texts in quotes and leave "
-            "numbers without them:",
+            "A number is compared with text here; put text in quotes and write numbers without:",
             text,
             node.col_offset,
         )
@@ -127,4 +126,4 @@ def as_condition(where: Any, table: ir.Table) -> ir.BooleanValue | None:
         return parse_domain(where, table)
     if callable(where):
         return where(table).fill_null(False)
-    raise Refused('`where` is a text such as "age > 65", or a function of the Ibis table.')
+    raise Refused('`where` must be a string such as "age > 65", or a function of the Ibis table.')

@@ -11,10 +11,30 @@ from understudy.tables.collect import Sums, as_float
 from understudy.tables.replicates import replicate_variance
 from understudy.tables.taylor import DomainEstimates, taylor
 
+ONE_UNIT = "one {unit}: its variance cannot be estimated"
+
 
 def linear_estimates(sums: Sums, j: int, domain: NDArray[np.int64], count: int) -> DomainEstimates:
-    """Statistic j in every domain, by Taylor or by replicate weights."""
-    pivot = None if sums.statistics[j].x is None else sums.pivots[j]
+    """Statistic j in every domain, by Taylor or by replicate weights.
+
+    The ratio of a domain with one record, or one PSU, has no variance: the formulas would say 0.
+    """
+    if sums.statistics[j].x is None:
+        return _estimates(sums, j, domain, count, None)
+    alone = sums.alone(j, domain, count)
+    estimates = _estimates(sums, j, domain, count, sums.pivots[j])
+    variance = np.where(alone, np.nan, estimates.variance)
+    said = ONE_UNIT.format(unit="record" if sums.design.psu is None or sums.replicates else "PSU")
+    notes = [
+        said if lonely else note
+        for lonely, note in zip(alone, estimates.notes or [""] * count, strict=True)
+    ]
+    return DomainEstimates(estimates.value, variance, notes=tuple(notes))
+
+
+def _estimates(
+    sums: Sums, j: int, domain: NDArray[np.int64], count: int, pivot: float | None
+) -> DomainEstimates:
     if not sums.replicates:
         return taylor(sums.rows(j), domain, count, sums.strata, pivot)
     inside = domain >= 0
@@ -30,7 +50,17 @@ def linear_estimates(sums: Sums, j: int, domain: NDArray[np.int64], count: int) 
     spec = sums.design.replicates
     if spec is None:
         raise Refused("The design has no replicate weights.")
-    return DomainEstimates(values[:, 0], replicate_variance(values[:, 0], values[:, 1:], spec))
+    variance, without = replicate_variance(values[:, 0], values[:, 1:], spec)
+    replicates = len(sums.replicates)
+    notes = [_left_out(number, replicates) for number in without]
+    return DomainEstimates(values[:, 0], variance, notes=tuple(notes))
+
+
+def _left_out(without: int, replicates: int) -> str:
+    """What is said of a cell that has no weight in some replicates."""
+    if without in (0, replicates):
+        return ""
+    return f"no weight in {without} of {replicates} replicates: its variance rests on the others"
 
 
 def numeric(statistic: str, name: str, table: ir.Table) -> ir.FloatingValue:

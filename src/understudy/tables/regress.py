@@ -20,12 +20,13 @@ from scipy import special, stats
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.design import Design
+from understudy.survey.formula import formula_columns
 from understudy.survey.survey import Survey
-from understudy.tables.collect import collect, replicate_degrees
+from understudy.tables.collect import collect
 from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.domain import as_condition
-from understudy.tables.replicates import replicate_covariance
+from understudy.tables.replicates import replicate_covariance, replicate_degrees
 from understudy.tables.taylor import stratified_covariance
 
 __public__ = ("regress",)
@@ -192,6 +193,8 @@ def _matrices(formula: str, frame: pl.DataFrame) -> tuple[Floats, Floats, tuple[
     except (FormulaicError, ValueError, TypeError, KeyError) as error:
         first = str(error).splitlines()[0] if str(error) else "it is not understood"
         raise Refused(f"The formula `{formula}` cannot be used: {first}") from None
+    if "|" in formula and isinstance(getattr(both, "rhs", None), tuple):
+        raise Refused(f"`|` has no meaning in `{formula}`; write `+` between two predictors.")
     if not hasattr(both, "lhs") or both.lhs.shape[1] != 1:
         raise Refused(
             f"The formula `{formula}` needs one numeric outcome on the left, "
@@ -209,15 +212,11 @@ def _matrices(formula: str, frame: pl.DataFrame) -> tuple[Floats, Floats, tuple[
 
 def _variables(formula: str, columns: Sequence[str]) -> list[str]:
     """Columns that the formula needs, checked before any data is read."""
-    try:
-        needed = [str(v) for v in Formula(formula).required_variables]
-    except (FormulaicError, SyntaxError, ValueError) as error:
-        first = str(error).splitlines()[0] if str(error) else "it is not understood"
-        raise Refused(f"The formula `{formula}` cannot be read: {first}") from None
+    needed = formula_columns(formula)
     for name in needed:
         if name not in columns:
             raise UnknownName("column in the formula", name, columns)
-    return sorted(needed)
+    return needed
 
 
 def _floats(frame: pl.DataFrame, name: str) -> Floats:

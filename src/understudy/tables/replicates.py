@@ -6,12 +6,16 @@ bootstrap 1/(R-1)    sdr 4/R (successive differences, the ACS's 4/80)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.errors import Refused
 from understudy.survey.design import Replicates
+from understudy.survey.survey import Survey
+from understudy.tables.collect import as_float
 
 Floats = NDArray[np.float64]
 
@@ -30,11 +34,26 @@ def coefficients(spec: Replicates, count: int) -> Floats:
     return np.full(count, coefficient)
 
 
-def replicate_variance(estimate: Floats, replicated: Floats, spec: Replicates) -> Floats:
-    """(domains,) variance from (domains,) estimates and (domains, R) replicated estimates."""
+def replicate_variance(
+    estimate: Floats, replicated: Floats, spec: Replicates
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Variance of each domain, and how many replicates have no estimate of it (NaN).
+
+    From (domains,) estimates and (domains, R) replicated ones. Replicates without an estimate
+    are left out and the coefficients of the others kept, as R survey does; NaN where there are
+    none left.
+    """
     c = coefficients(spec, replicated.shape[-1])
-    centre = estimate if spec.centre == "estimate" else replicated[:, c > 0].mean(axis=-1)
-    return np.asarray(((replicated - centre[:, None]) ** 2) @ c, dtype=np.float64)
+    known = ~np.isnan(replicated)
+    centre = estimate
+    if spec.centre != "estimate":
+        counted = known & (c > 0)
+        with np.errstate(invalid="ignore"):
+            centre = np.where(counted, replicated, 0.0).sum(axis=-1) / counted.sum(axis=-1)
+    squares = np.where(known, (replicated - centre[:, None]) ** 2, 0.0)
+    variance = np.where(known.any(axis=-1), squares @ c, np.nan)
+    variance[np.isnan(estimate)] = np.nan
+    return variance, (~known).sum(axis=-1)
 
 
 def replicate_covariance(estimate: Floats, replicated: Floats, spec: Replicates) -> Floats:
@@ -61,3 +80,29 @@ def replicate_df(batches: Iterable[Floats]) -> float:
     norms = np.where(norms > 0, norms, 1.0)
     eigenvalues = np.linalg.eigvalsh(products / np.outer(norms, norms))
     return float((eigenvalues > 1e-10 * eigenvalues[-1]).sum() - 1)
+
+
+def replicate_degrees(survey: Survey, replicates: Sequence[str]) -> float:
+    """Degrees of freedom of a design with replicate weights; one pass for each survey."""
+    columns = tuple(replicates)
+    degrees = _DEGREES.setdefault(survey, {})
+    if columns not in degrees:
+        degrees[columns] = replicate_df(_replicate_blocks(survey, columns))
+    return degrees[columns]
+
+
+_DEGREES: WeakKeyDictionary[Survey, dict[tuple[str, ...], float]] = WeakKeyDictionary()
+
+
+def _replicate_blocks(survey: Survey, columns: tuple[str, ...]) -> Iterator[Floats]:
+    selected = survey.table.select([as_float(survey.table[name]).name(name) for name in columns])
+    for batch in selected.to_pyarrow_batches(chunk_size=100_000):
+        block = np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch])
+        usable = np.isfinite(block.astype(np.float64)).all(axis=0)
+        if not usable.all():
+            raise Refused(
+                f"The replicate weight `{columns[int(np.argmin(usable))]}` is missing or not "
+                "finite for some records; repair it, or set it to 0 where a record has no part "
+                "in the replicate."
+            )
+        yield block.astype(np.float64)

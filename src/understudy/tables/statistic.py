@@ -4,7 +4,8 @@
 
 Each is one class in one file of `tables/statistics`; a class in a file of the user's own is
 written `mine.py:Mine(salary)`. A mistake is shown with a caret under its place. Column names
-that are not plain words go between backticks: mean(`net income`).
+that are not plain words go between backticks: mean(`net income`). A level with both kinds of
+quotes has a backslash before those that it stands in.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _TOKEN = re.compile(
     r"""\s*(?:
       (?P<name>`[^`]+`|[^\W\d][\w.]*)
     | (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)
-    | (?P<text>"[^"]*"|'[^']*')
+    | (?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
     | (?P<sign>==|[(),/])
     )""",
     re.VERBOSE,
@@ -234,7 +235,7 @@ class Reader:
         kind, token, start = self.peek()
         self.next += 1
         if kind == "text":
-            return token[1:-1]
+            return re.sub(r"""\\(["'\\])""", r"\1", token[1:-1])
         if kind == "number":
             return float(token)
         if token in ("true", "false", "True", "False"):

@@ -13,10 +13,11 @@ from scipy import stats
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
-from understudy.tables.collect import collect, replicate_degrees
+from understudy.tables.collect import collect
 from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.domain import as_condition
+from understudy.tables.replicates import replicate_degrees
 from understudy.tables.statistic import Cells, LinearStatistic, Statistic, parse_statistics
 from understudy.tables.taylor import DomainEstimates
 
@@ -25,7 +26,10 @@ __public__ = ("tabulate",)
 Floats = NDArray[np.float64]
 ALL, MISSING = "All", "Missing"
 CELL = "__cell"  # the place of a row's cell, while a table is put together
-OWN = ("statistic", "estimate", "se", "df", "lower", "upper", "cv", "note", "variance", "dataset")
+OWN = (
+    "statistic", "estimate", "se", "df", "lower", "upper", "cv", "note", "variance", "dataset",
+    CELL,
+)  # fmt: skip
 
 
 def tabulate(
@@ -40,11 +44,11 @@ def tabulate(
     """Estimates with standard errors, degrees of freedom and confidence limits.
 
     One row per cell and statistic: the by-columns, statistic, estimate, se, df, lower, upper,
-    cv. With `margins` all margins of the by-variables are added; the by-columns are then texts
-    with "All" on margins and "Missing" for records without a level. `where` is a domain: the
-    design stays whole. A list of surveys needs `combine`: "partial" or "full" for synthetic
-    ones, "imputed" for implicates of one survey, or "none" (the tables one under the other, with
-    their number).
+    cv and a note, which is empty where there is nothing to say about a cell. With `margins` all
+    margins of the by-variables are added; the by-columns are then texts with "All" on margins and
+    "Missing" for records without a level. `where` is a domain: the design stays whole. A list of
+    surveys needs `combine`: "partial" or "full" for synthetic ones, "imputed" for implicates of
+    one survey, or "none" (the tables one under the other, with their number).
 
     >>> import polars as pl, understudy as us
     >>> frame = pl.DataFrame({"w": [2.0, 2.0, 3.0, 3.0], "y": [1.0, 3.0, 2.0, 4.0]})
@@ -149,11 +153,25 @@ def _key_columns(
         if k in kept:
             column = levels[f"by{k}"].alias(name)
             if margins:
-                column = column.cast(pl.String).fill_null(MISSING)
+                column = _labelled(column)
         else:
             column = pl.Series(name, [ALL] * height, dtype=pl.String)
         columns.append(column)
     return pl.DataFrame(columns)
+
+
+def _labelled(column: pl.Series) -> pl.Series:
+    """Levels as texts, beside the words of margins and of missing levels."""
+    texts = column.cast(pl.String)
+    taken = set(texts.drop_nulls())
+    word = ALL if ALL in taken else MISSING
+    if ALL in taken or (MISSING in taken and column.null_count()):
+        meaning = "margin" if word == ALL else "row of records without a level"
+        raise Refused(
+            f"`{column.name}` has a level called {word}, which is also the name of the {meaning}; "
+            "rename the level, or leave out the margins."
+        )
+    return texts.fill_null(MISSING)
 
 
 def _piece(
@@ -170,6 +188,7 @@ def _piece(
         pl.lit(df).alias("df"),
         pl.Series("lower", lower[:height]),
         pl.Series("upper", upper[:height]),
+        pl.Series("note", (estimates.notes or ("",) * height)[:height], dtype=pl.String),
     )
 
 
@@ -178,7 +197,9 @@ def _combined(
 ) -> pl.DataFrame:
     """Cells matched over the data sets; a cell without records has a statistic's empty value."""
     keys = [
-        c for c in tables[0].columns if c not in ("estimate", "variance", "df", "lower", "upper")
+        c
+        for c in tables[0].columns
+        if c not in ("estimate", "variance", "df", "lower", "upper", "note")
     ]
     every = pl.concat([t.select(keys) for t in tables]).unique(maintain_order=True)
     aligned = [every.join(t, on=keys, how="left", nulls_equal=True) for t in tables]
@@ -192,13 +213,17 @@ def _combined(
 
     df = np.array([t["df"].to_numpy() for t in aligned], dtype=np.float64)
     result = combine_estimates(column("estimate"), column("variance"), np.nanmin(df, axis=0), kind)
+    notes = [
+        "; ".join(dict.fromkeys(note for note in each if note))
+        for each in zip(result.note, *(t["note"].fill_null("") for t in aligned), strict=True)
+    ]
     return every.with_columns(
         pl.Series("estimate", result.value),
         pl.Series("variance", result.variance),
         pl.Series("df", result.df),
         pl.lit(None, pl.Float64).alias("lower"),
         pl.lit(None, pl.Float64).alias("upper"),
-        pl.Series("note", result.note),
+        pl.Series("note", notes),
     )
 
 
@@ -218,6 +243,4 @@ def _with_limits(table: pl.DataFrame, level: float) -> pl.DataFrame:
     out = table.drop("variance", "estimate", "df", "lower", "upper").with_columns(
         *(pl.Series(name, array).fill_nan(None) for name, array in numbers.items())
     )
-    if "note" in out.columns:
-        out = out.select(pl.exclude("note"), "note")
-    return out
+    return out.select(pl.exclude("note"), "note")

@@ -98,6 +98,7 @@ class DomainEstimates:
     value: Floats
     variance: Floats
     limits: tuple[Floats, Floats] | None = None  # of an interval of the statistic's own
+    notes: tuple[str, ...] = ()  # one for each domain, "" where there is nothing to say
 
 
 def taylor(

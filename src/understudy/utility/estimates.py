@@ -85,7 +85,7 @@ def _of_arrays(
     functions = OF_ARRAYS if statistics is None else statistics
     if not isinstance(functions, Mapping):
         raise Refused(
-            "For arrays the statistics are names with functions of an array; texts such as "
+            "For arrays the statistics are names with functions of an array; strings such as "
             '"mean(x)" are for surveys.'
         )
     original = _values(confidential)

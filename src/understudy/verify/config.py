@@ -9,7 +9,8 @@
     released = ["synthetic/1.parquet", "synthetic/2.parquet"]
     cap = "10"                        # epsilon that may ever be spent on these records
 
-Paths are relative to the file. Every mistake is one sentence that names the setting.
+Paths are relative to the file. All mistakes are reported at once, each with its line and in one
+sentence that names the setting.
 """
 
 from __future__ import annotations
@@ -37,7 +38,15 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.epsilon import parse_epsilon
 from understudy.survey.design import Design, Replicates
-from understudy.toml_mistakes import parse_toml, read_toml_text
+from understudy.toml_mistakes import (
+    Location,
+    Mistake,
+    TomlRefused,
+    line_at,
+    lines_of,
+    parse_toml,
+    read_toml_text,
+)
 
 Combine = Literal["partial", "full"]
 
@@ -65,7 +74,7 @@ def _cap(text: str) -> str:
 
 def _text_first(value: Any) -> Any:
     if not isinstance(value, (str, Path)):
-        raise PydanticCustomError("string_type", "not a text")
+        raise PydanticCustomError("string_type", "not a string")
     return value
 
 
@@ -130,29 +139,25 @@ class ServerConfig:
 def read_config(path: str | Path) -> ServerConfig:
     """The configuration in a TOML file, checked whole before anything is opened."""
     path = Path(path)
-    document = parse_toml(read_toml_text(path, "configuration"), path.name)
-    return config_from_dict(document, path.parent)
-
-
-def config_from_dict(document: Mapping[str, Any], folder: Path) -> ServerConfig:
-    """The same from the mapping that the TOML stands for; paths are relative to `folder`."""
+    text = read_toml_text(path, "configuration")
+    document = parse_toml(text, path.name)
     try:
-        return TypeAdapter(ServerConfig).validate_python(dict(document), context={"folder": folder})
+        return TypeAdapter(ServerConfig).validate_python(document, context={"folder": path.parent})
     except ValidationError as error:
-        raise _in_our_words(min(error.errors(include_url=False), key=_order)) from None
+        lines = lines_of(text)
+        mistakes = [_mistake(detail, lines) for detail in error.errors(include_url=False)]
+        raise TomlRefused(path.name, mistakes) from None
 
 
-def _order(mistake: ErrorDetails) -> int:
-    """A key that is not known comes first: it may be the one that another mistake misses."""
-    first = [mistake["type"] == "unexpected_keyword_argument", mistake["loc"] == ("datasets",)]
-    return first.index(True) if any(first) else len(first)
+def _mistake(detail: ErrorDetails, lines: Mapping[Location, int]) -> Mistake:
+    location = tuple(str(part) for part in detail["loc"] if not isinstance(part, int))
+    return Mistake(line_at(lines, location), str(_in_our_words(detail, location)))
 
 
-def _in_our_words(mistake: ErrorDetails) -> Refused:
+def _in_our_words(mistake: ErrorDetails, location: Location) -> Refused:
     """One of pydantic's mistakes in a sentence that names the setting."""
-    location = [str(part) for part in mistake["loc"] if not isinstance(part, int)]
     kind, setting = mistake["type"], ".".join(location)
-    inside = location[:2] if location[:1] == ["datasets"] and len(location) > 1 else []
+    inside = location[:2] if location[:1] == ("datasets",) and len(location) > 1 else ()
     table = f"[{'.'.join(inside)}]" if inside else "The configuration"
     match kind:
         case "value_error":
@@ -174,7 +179,7 @@ def _in_our_words(mistake: ErrorDetails) -> Refused:
             return Refused(f"`{setting}` in the configuration must be a list of files.")
         case "string_too_short" | "string_too_long":
             return Refused("The name of a data set has 1 to 200 characters.")
-    if location == ["datasets"]:
+    if location == ("datasets",):
         return Refused("The configuration names no data set; add a table [datasets.NAME].")
     return Refused(f"`{setting}` in the configuration must be {_wanted(location[-1], mistake)}.")
 

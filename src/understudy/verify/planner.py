@@ -19,14 +19,16 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
 
 from understudy.declarations import OWN, own_class
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.epsilon import exact_epsilon, parse_epsilon
 from understudy.verify.catalogue import own_catalogue, packaged
 from understudy.verify.measure import Interval, Measure, QuestionTerms
+from understudy.verify.mistakes import in_our_words
 from understudy.verify.query import FEWEST_PARTITIONS, MOST_PARTITIONS
-from understudy.verify.question_fields import question_fields
+from understudy.verify.question_fields import field_types, question_fields
 
 __public__ = ("plan",)
 
@@ -87,7 +89,7 @@ def plan(
     by = _measure(measure, settings)
     spend = float(exact_epsilon(parse_epsilon(epsilon))) if isinstance(epsilon, str) else epsilon
     count = partitions or by.partitions
-    _check({"se": se, "epsilon": spend, "tolerance": tolerance, **settings}, estimate, count)
+    _check({"se": se, "epsilon": spend, "tolerance": tolerance}, estimate, count)
     if noise is not None and noise not in by.noises:
         raise UnknownName(f"noise of the measure `{by.name}`", noise, by.noises)
     width = tolerance * se if tolerance_kind == "se" else tolerance / 100 * abs(estimate)
@@ -128,7 +130,17 @@ def _measure(name: str, settings: dict[str, Any]) -> Measure:
     for field in settings:
         if field not in every:
             raise UnknownName("setting of a plan", field, every)
-    return kind(**{f: v for f, v in settings.items() if f in question_fields(kind)})
+    types = field_types(kind)
+    return kind(**{f: _valid(f, v, types[f]) for f, v in settings.items() if f in types})
+
+
+def _valid(name: str, value: Any, hint: Any) -> Any:
+    """A setting within the range that the measure declares for questions."""
+    try:
+        return TypeAdapter(hint).validate_python(value)
+    except ValidationError as error:
+        mistake = {**error.errors(include_url=False)[0], "loc": (name,)}
+        raise Refused(in_our_words(mistake, lambda _: ()).message) from None
 
 
 def _grid(

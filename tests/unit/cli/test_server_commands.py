@@ -287,6 +287,21 @@ def test_a_bad_configuration_is_one_sentence(
         open_service(read_config(tmp_path / "server.toml"))
 
 
+def test_all_mistakes_of_a_configuration_are_named_by_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "server.toml").write_text(
+        'ledger = "l"\nport = "80"\n\n[datasets.a]\npth = "a"\ncap = "lots"\n'
+    )
+    with pytest.raises(Refused) as refused:
+        read_config(tmp_path / "server.toml")
+    assert [line.split(";")[0] for line in str(refused.value).splitlines()] == [
+        "server.toml:2: `port` in the configuration must be a number.",
+        "server.toml:4: [datasets.a] lacks `path`.",
+        "server.toml:5: Unknown setting of [datasets.a] in the configuration `pth`",
+        'server.toml:6: Epsilon must be a plain decimal such as "0.25", with at most six digits '
+        "after the point.",
+    ]
+
+
 def test_serve_refuses_in_one_sentence(tmp_path: Path) -> None:
     assert "one of the two" in refusal("serve", "x.toml", "--demo")
     assert "There is no configuration" in refusal("serve", str(tmp_path / "none.toml"))

@@ -307,3 +307,9 @@ def test_synthesize_takes_a_multinomial_model():
     assert result.claim.kind == "local"
     table = us.tabulate(result.datasets, ["count"], by=["region", "sex"], combine="partial")
     assert table["estimate"].sum() == pytest.approx(4000)
+
+
+def test_without_a_seed_the_generators_are_those_of_seed_0():
+    counts = RowCounts(MODEL, survey(9))
+    assert counts.rng(2).random() == np.random.default_rng([0, 2]).random()
+    assert "seed" not in repr(counts)

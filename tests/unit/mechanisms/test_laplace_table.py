@@ -16,6 +16,7 @@ from understudy.mechanisms.laplace_table import LaplaceTable, laplace_table
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
+from understudy.tables.consistency import consistent_counts, membership
 from understudy.tables.tabulate import tabulate
 
 STATISTICS = ["count", "mean(salary)"]
@@ -164,5 +165,88 @@ def test_refusals(survey: Survey) -> None:
     bare = Survey(survey.frame(), survey.design, book.with_column(salary))
     refused("declared bounds of `salary`", survey=bare, sensitivity="declared")
     refused("`count` among", statistics=["mean(salary)"], consistent=True)
+    refused("`gender` must be numeric and without missing", by="field", statistics=["mean(gender)"])
+    first = pl.int_range(pl.len()) == 0
+    holes = survey.frame().with_columns(salary=pl.when(first).then(None).otherwise("salary"))
+    refused("`salary` must be numeric and without", survey=Survey(holes, survey.design, book))
     unweighted = Survey(survey.frame(), Design(), book)
     refused("design weight", survey=unweighted)
+
+
+def test_records_stay_out_of_messages() -> None:
+    record = np.array([7319.5])
+    assert "7319" not in repr(module._Values("mean(x)", record, record, (0.0, 9.0), (0.0, 9.0)))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.0, 3.3])
+def test_shares_never_add_up_to_more_than_epsilon(epsilon: float) -> None:
+    for parts in range(1, 200):
+        share = module._share(epsilon, parts)
+        assert parts * Fraction(share) <= Fraction(epsilon)
+        assert parts * Fraction(np.nextafter(share, np.inf)) > Fraction(epsilon)
+
+
+def test_a_declared_sensitivity_covers_the_doubled_weights_of_a_replicate(
+    survey: Survey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+
+    def exact(values: np.ndarray, sensitivity: float, _: float) -> tuple[np.ndarray, float]:
+        asked.append(sensitivity)
+        return values, 0.0
+
+    monkeypatch.setattr(module, "_noisy", exact)
+    laplace_table(survey, "count", "gender", 1.0, sensitivity="declared", replicates=4, seed=3)
+    stage = module.first_stage(survey.frame(), survey.design)
+    draw = np.random.default_rng(3)
+    factors = module.half_sample_factors(stage.stratum, stage.fraction, 4, draw)
+    bounds = survey.codebook["weight"].bounds
+    assert bounds is not None
+    width = bounds[1] - bounds[0]
+    expected = [width, *(width * factors.max(axis=0))]
+    assert asked == pytest.approx(expected * 2)  # by gender, and for all
+    assert max(expected) > width
+
+
+def test_se_is_the_spread_without_the_noise_that_only_replicates_have(
+    survey: Survey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def known(values: np.ndarray, _: float, epsilon: float) -> tuple[np.ndarray, float]:
+        return values, 900.0 if epsilon > 0.1 else 500.0
+
+    monkeypatch.setattr(module, "_noisy", known)
+    table = laplace_table(survey, "count", BY, 4.0).table
+    spread = table["replicate_se"].to_numpy()
+    expected = np.sqrt(np.maximum(spread**2 - 500.0**2, 900.0**2))
+    np.testing.assert_allclose(table["se"], expected)
+    assert set(table["noise_sd"]) == {900.0}
+    assert (expected > 900).any()
+    assert (expected == 900).any()
+
+
+def test_consistent_tables_keep_the_noise_that_is_left(
+    survey: Survey, spends: list[tuple[int, int, float]]
+) -> None:
+    plain = laplace_table(survey, STATISTICS, BY, 8.0).table
+    made = laplace_table(survey, STATISTICS, BY, 8.0, consistent=True).table
+    assert made.select(*BY, "statistic").equals(plain.select(*BY, "statistic"))
+    counts = plain.filter(pl.col("statistic") == "count")
+    inside = membership(counts.select(BY).rows(), "All")
+    variance = counts["noise_sd"].to_numpy() ** 2
+    agreed = consistent_counts(counts["estimate"].to_numpy(), variance, inside)
+    found = made.filter(pl.col("statistic") == "count")
+    np.testing.assert_allclose(found["estimate"], agreed.value)
+    np.testing.assert_allclose(found["noise_sd"], np.sqrt(agreed.noise_variance))
+    sampling = counts["se"].to_numpy() ** 2 - variance
+    np.testing.assert_allclose(found["se"], np.sqrt(sampling + agreed.noise_variance))
+    assert spends
+
+
+@pytest.mark.any_noise
+def test_consistency_needs_noise_on_every_number() -> None:
+    """Cells of one record have sensitivity 0 (T eq. 8), margins have not."""
+    frame = pl.DataFrame({"w": [1.0, 2.0, 4.0], "g": ["a", "b", "c"]})
+    alone = Survey(frame, Design(weight="w"), Codebook({"w": Column("w", "weight")}))
+    assert laplace_table(alone, "count", "g", 1.0).table["noise_sd"].min() == 0
+    with pytest.raises(Refused, match="noise on every number"):
+        laplace_table(alone, "count", "g", 1.0, consistent=True)

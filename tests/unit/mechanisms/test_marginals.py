@@ -22,6 +22,7 @@ from understudy.dp.record_pool import (
     tree,
 )
 from understudy.errors import Refused
+from understudy.mechanisms import marginals
 from understudy.mechanisms.marginals import (
     Marginals,
     marginal_counts,
@@ -263,3 +264,19 @@ def test_rules_that_leave_nothing_are_refused():
 
 def _all_possible(cells: CrossTable) -> np.ndarray:
     return np.ones(cells.cells, dtype=bool)
+
+
+def test_tables_have_no_more_columns_than_the_file():
+    assert Marginals(1.0, 3).columns(2) == [(0, 1)]
+    assert Marginals(1.0, 2).columns(1) == [(0,)]
+
+
+@pytest.mark.any_noise
+def test_cells_are_counted_over_all_tables_and_only_used_ones_kept(monkeypatch):
+    arguments = (small_table(), Marginals(9.0), 1, 60, [np.random.default_rng(1)], _all_possible)
+    monkeypatch.setattr(marginals, "MOST_CELLS", 12 + 6 + 8)
+    made, _ = marginal_tables(*arguments)
+    assert made[0].counts.min() > 0
+    monkeypatch.setattr(marginals, "MOST_CELLS", 25)
+    with pytest.raises(Refused, match=r"26 cells together, more than 25; column `b` has 4 levels"):
+        marginal_tables(*arguments)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from math import inf
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,13 @@ import pytest
 from understudy.dp.record_bounds import RecordBounds
 from understudy.errors import Refused
 from understudy.mechanisms.censored import Censored
-from understudy.mechanisms.contract import FixedWeights, Terms
+from understudy.mechanisms.constant_weight import ConstantWeight
+from understudy.mechanisms.contract import FixedWeights, Mechanism, Terms, weights_from
+from understudy.mechanisms.marginals import Marginals
+from understudy.mechanisms.modips import Modips
 from understudy.mechanisms.perturbed_histogram import PerturbedHistogram
 from understudy.mechanisms.reference_censored import ReferenceCensored, reference_scale
+from understudy.mechanisms.risk_weights import MarginalRisk, PairwiseRisk, QWayRisk
 from understudy.mechanisms.unweighted import Unweighted
 from understudy.mechanisms.weighted import Weighted
 from understudy.mechanisms.weighted_e import WeightedE
@@ -53,7 +59,9 @@ def test_epsilon_is_a_finite_number_above_zero(epsilon: Any) -> None:
         (lambda: ReferenceCensored(1, "history"), "two-stage"),
         (lambda: ReferenceCensored(1, "two-stage", scale=2), "`scale`"),
         (lambda: ReferenceCensored(1, "two-stage", scale=float("nan")), "`scale`"),
+        (lambda: ReferenceCensored(1, "two-stage", scale=True), "`scale`"),
         (lambda: ReferenceCensored(1, "two-stage", prior_scale=0), "`prior_scale`"),
+        (lambda: ReferenceCensored(1, "two-stage", prior_scale=True), "`prior_scale`"),
         (lambda: ReferenceCensored(1, "two-stage", first_stage=1), "`first_stage`"),
         (lambda: PerturbedHistogram(1, bins=0), "`bins`"),
     ],
@@ -95,12 +103,16 @@ class PointFitter:
     present: np.ndarray = field(default_factory=lambda: PRESENT)
     conditions: tuple[str, ...] = ("Units are fixed",)
     step: float = 0.0  # how far the reference's records move between its draws
+    fits: list[PointFit] = field(default_factory=list)
+    looks: int = 0
 
     def fit(self, terms: Terms, stage: str, start: Any = None) -> PointFit:  # noqa: ARG002
         self.log.append((stage, terms))
-        return PointFit(terms)
+        self.fits.append(PointFit(terms))
+        return self.fits[-1]
 
     def record_loglik(self, position: np.ndarray) -> np.ndarray:
+        self.looks += 1
         return np.where(PRESENT, LOGLIK, 0.0) + self.step * position[0]
 
     def bounds_over(self, positions: np.ndarray) -> np.ndarray:  # noqa: ARG002
@@ -218,3 +230,153 @@ def test_the_scale_is_lowered_until_the_reference_is_hardly_clipped() -> None:
     alpha = found(3.0, 0.5)
     clipped = [np.mean(3 * np.sqrt(a) * np.abs(positions) > 0.5) for a in (alpha, 2 * alpha)]
     assert clipped[0] <= 0.02 < clipped[1]
+    assert np.log2(alpha / 0.5).is_integer()  # halved, from min(1, limit)
+
+
+def test_some_fifty_draws_of_the_reference_settle_the_scale() -> None:
+    fitter: Any = PointFitter()
+    reference_scale(fitter, np.zeros((500, 1)), np.zeros(1), 2.0)
+    assert fitter.looks == 1 + 50
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "fits"),
+    [
+        (Unweighted(), 1),
+        (ConstantWeight(0.5), 1),
+        (WeightedE(9.0), 3),
+        (Censored(6.0), 2),
+        (ReferenceCensored(3.0, object(), scale=0.5), 2),  # type: ignore[arg-type]
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_fit_is_checked_and_counted(mechanism: Any, fits: int) -> None:
+    _, fitter = released(mechanism)
+    assert [fit.checked for fit in fitter.fits] == [1] * fits
+    assert fits <= mechanism.fits <= max(fits, 3)
+    if not isinstance(mechanism, ReferenceCensored):
+        assert mechanism.fits == fits
+
+
+def test_the_first_fit_of_a_calibration_is_checked() -> None:
+    _, fitter = released(Weighted(epsilon=2.0))
+    assert fitter.fits[0].checked == 1
+
+
+def test_mechanisms_say_whether_a_seed_makes_their_bytes() -> None:
+    """Noise from OpenDP has no seed; counts alone need no fit."""
+    unseeded = [Marginals(1.0), Modips(1.0), PerturbedHistogram(1.0)]
+    unseeded.append(ReferenceCensored(1.0, "two-stage"))
+    seeded = [Unweighted(), ConstantWeight(0.5), Weighted(), WeightedE(1.0), Censored(1.0)]
+    seeded += [PairwiseRisk(["a"]), MarginalRisk(["a"]), QWayRisk(["a"])]
+    seeded.append(ReferenceCensored(1.0, object()))  # type: ignore[arg-type]
+    assert [m.seeded for m in unseeded] == [False] * 4
+    assert [m.seeded for m in seeded] == [True] * 9
+    assert [m.fits for m in (*unseeded[:3], PairwiseRisk(["a"]))] == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "price"),
+    [
+        (Unweighted(), None),
+        (Modips(0.1), None),  # which cells are occupied is shown as it is
+        (Modips(0.1, "public"), "0.2"),
+        (Modips(0.1, "public", "replace"), "0.1"),
+        (Weighted(), None),
+        (Weighted(epsilon=0.3), "0.6"),
+        (Censored(0.3), "0.6"),
+        (PerturbedHistogram(0.3), "0.3"),
+        (PairwiseRisk(["a"]), None),
+    ],
+)
+def test_a_ledger_counts_every_epsilon_under_replace(mechanism: Any, price: str | None) -> None:
+    assert mechanism.price() == (None if price is None else Decimal(price))
+
+
+def test_what_is_not_said() -> None:
+    censored, _ = released(Censored(6.0))
+    np.testing.assert_allclose(censored.record_weights, LINEAR)
+    dropped, _ = released(WeightedE(10.0))
+    np.testing.assert_allclose(dropped.record_weights, LINEAR)
+    _, fitter = released(ReferenceCensored(3.0, "two-stage", scale=0.5))
+    assert fitter.log[0] == ("histogram", (pytest.approx(2.0), "sqrt"))  # a third, under `replace`
+    assert QWayRisk(["a"]).records_together == 3
+    assert PairwiseRisk("a").known == MarginalRisk(["a"]).known == ("a",)
+
+
+def test_weighted_keeps_its_weight_function_for_later_files() -> None:
+    result, _ = released(Weighted(epsilon=2.0, c1=0.5), datasets=4)
+    assert result.weights.c1 == pytest.approx(result.record_weights[0])
+    assert (result.weights.low, result.weights.high) == (1.0, 5.0)
+    later, fitter = released(Weighted(epsilon=2.0, c1=0.5).fixed_from(result))
+    np.testing.assert_allclose(later.record_weights, result.record_weights)
+    assert [stage for stage, _ in fitter.log] == ["release"]
+    assert later.weights is result.weights
+
+
+def test_weighted_e_claims_what_came_out_where_that_is_more() -> None:
+    def claimed(bound: float) -> float | None:
+        each = np.array([bound])
+        fitted: Any = SimpleNamespace(bounds=RecordBounds(each, each, each, inf, 7))
+        return WeightedE(2.5).claim(None, fitted, 2).epsilon  # type: ignore[arg-type]
+
+    assert (claimed(0.5), claimed(3.0)) == (2.5, 12.0)
+
+
+def test_without_one_finite_record_there_are_no_weights() -> None:
+    every = np.full(3, inf)
+    fitted: Any = SimpleNamespace(
+        bounds=RecordBounds(every, every, every, inf, 7), positions=np.zeros((7, 1))
+    )
+    with pytest.raises(Refused, match="Every record has an infinite log-likelihood"):
+        weights_from(fitted, 1.0, 0.0)
+
+
+def test_a_perturbed_histogram_is_drawn_anew_for_each_data_set() -> None:
+    class HistogramFitter(PointFitter):
+        def histogram(self, epsilon: float, bins: Any) -> Any:
+            self.log.append(("histogram", (epsilon, bins)))
+            return SimpleNamespace(edges=len(self.log), probabilities=bins)
+
+        def sample_histogram(self, histogram: Any, dataset: int) -> Any:
+            return {"y": (histogram.edges, dataset)}
+
+    fitter: Any = HistogramFitter()
+    result = PerturbedHistogram(6.0, 9).release(fitter, 3)
+    assert fitter.log == [("histogram", (2.0, 9))] * 3
+    assert result.generated == [{"y": (k + 1, k)} for k in range(3)]
+    assert result.draws == [{"edges": k + 1, "probabilities": 9} for k in range(3)]
+    assert (result.claim.epsilon, result.claim.relation) == (6.0, "replace")
+    assert result.claim.conditions == ("Units are fixed",)
+    assert result.bounds.overall == 1.0
+    assert result.record_weights.tolist() == [1, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("does", "has", "lacks"),
+    [
+        ("outcome", "prepare", "needs `prepare` and `claim`"),
+        ("outcome or rows", "release_rows", "needs `prepare` and `claim`"),
+        ("rows", "prepare", "needs `release_rows`"),
+    ],
+)
+def test_a_mechanism_that_cannot_do_what_it_says_is_not_defined(
+    does: str, has: str, lacks: str
+) -> None:
+    facts = {"claims": "risk", "relation": "blank", "seeded": True, "fits": 1, "epsilon": None}
+    body = {**facts, "synthesizes": does, has: lambda *_: None}
+    with pytest.raises(TypeError, match=lacks):
+        type("Mine", (Mechanism,), body)
+
+
+def test_a_mechanism_may_release_outcomes_in_its_own_way() -> None:
+    facts = {"claims": "risk", "relation": "blank", "seeded": True, "fits": 1, "epsilon": None}
+    mine = type("Mine", (Mechanism,), {**facts, "synthesizes": "outcome", "release": id})
+    assert issubclass(mine, Mechanism)
+
+
+def test_a_constant_weight_can_be_one_and_carries_no_epsilon() -> None:
+    result, _ = released(ConstantWeight(1), datasets=2)
+    assert result.record_weights.tolist() == [1, 1, 1, 1, 0]
+    assert (result.claim.kind, result.claim.epsilon) == ("risk", None)
+    assert result.claim.mechanism == "Constant weight 1, 2 draws"

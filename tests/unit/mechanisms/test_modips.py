@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
 
@@ -159,3 +160,16 @@ def test_the_threshold_that_the_proof_cites():
     law = stats.dlaplace(1 / 5.0)
     # the least t: one lower would show a cell of one record too often
     assert law.sf(steps - 2) <= 1e-6 / 5 < law.sf(steps - 3)
+
+
+@pytest.mark.parametrize("steps", range(3, 40, 4))
+@pytest.mark.parametrize("scale", [1, 2, 5])
+def test_a_delta_just_below_a_step_asks_for_the_next_one(steps, scale):
+    """Fifty digits instead of a logarithm's sixteen: rounding never shows a cell too often."""
+    with localcontext(prec=50):
+        a = (Decimal(-1) / scale).exp()
+        chance_of_step = a ** (steps - 1) / (1 + a)  # P(1 + Z >= steps)
+    delta = float(chance_of_step)
+    while Decimal(delta) >= chance_of_step:
+        delta = math.nextafter(delta, 0.0)
+    assert Modips(1 / scale, "threshold", delta=delta).threshold(1) > steps

@@ -121,7 +121,11 @@ def test_bad_arguments_are_refused() -> None:
     for make in (
         lambda: PairwiseRisk(["region"], 0.0),
         lambda: PairwiseRisk(["region"], 0.2, c=-1.0),
+        lambda: PairwiseRisk(["region"], 0.2, c=float("nan")),
+        lambda: PairwiseRisk(["region"], 0.2, g=float("inf")),
         lambda: QWayRisk(["region"], 0.2, 0),
+        lambda: QWayRisk(["region"], 0.2, True),
+        lambda: QWayRisk(["region"], 0.2, 2.5),  # type: ignore[arg-type]
         lambda: ConstantWeight(0.0),
         lambda: ConstantWeight(1.5),
         lambda: PairwiseRisk(["region"], reference="file.csv"),  # type: ignore[arg-type]
@@ -131,6 +135,11 @@ def test_bad_arguments_are_refused() -> None:
     lonely = people().with_columns(region=pl.int_range(pl.len()).cast(pl.String))
     with pytest.raises(Refused, match="fewer than"):
         PairwiseRisk(["region"]).settle(fitter_on(lonely))
+    reference = Survey(people(60, 3))
+    for several in ({"radius": (0.2,)}, {"target": ("y", "region")}):
+        with pytest.raises(Refused, match="for one sensitive variable"):
+            PairwiseRisk([], reference=reference, **several).settle(fitter_on(people()))  # type: ignore[arg-type]
+    assert QWayRisk([], 0.2, 1).records_together == 1
 
 
 def test_risk_weights_release_without_epsilon_and_inside_a_clip_with_one() -> None:

@@ -178,7 +178,7 @@ def test_a_mechanism_says_its_keys(recipe: Path) -> None:
         read_recipe(recipe)
     lines = str(refusal.value).splitlines()
     assert "[privacy] lacks `epsilon`: Privacy budget of the whole release" in lines[0]
-    assert "`boost` must be a whole number from 0." in lines[1]
+    assert "`boost` must be a whole number, 0 or more." in lines[1]
 
 
 def test_a_changed_file_is_another_release(recipe: Path) -> None:

@@ -65,7 +65,7 @@ CODEBOOK = """\
 title = "A small survey"
 
 [population]
-size = 50000
+size = 52156
 
 [columns.area]
 role = "stratum"
@@ -404,7 +404,7 @@ def test_a_model_of_ones_own(tmp_path: Path) -> None:
         ('path = "file.parquet"', 'path = "nofile.parquet"', "no file"),
         ('codebook = "codebook.toml"', 'codebook = "none.toml"', "none.toml"),
         ("[design]", 'where = "income > 5 dollars"\n[design]', "cannot be read"),
-        ("[design]", "where = \"area > 3\"\n[design]", "put texts in quotes"),
+        ("[design]", "where = \"area > 3\"\n[design]", "put text in quotes"),
         ("[design]", 'where = "income < 0"\n[design]', "No record meets"),
         ('known = ["area", "sex"]', 'known = ["income"]', "is synthesized"),
     ],

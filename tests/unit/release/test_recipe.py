@@ -92,7 +92,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
         ('[design]\nweight = "weight"', '[design]\nweight = "w', "This is not valid TOML"),
         ("[risk]\n", '[ledger]\nplace = "l.db"\n[risk]\n', "[ledger] lacks `cap`"),
         ("[tables]", "[given]", "write [[given]]"),
-        ('by = ["field", "gender"]', 'by = ["field", "field"]', "a list of different texts"),
+        ('by = ["field", "gender"]', 'by = ["field", "field"]', "a list of these without repeats"),
         ('known = ["field", "gender"]', "known = [1]", "`known` must be a list of columns"),
     ],
 )

@@ -261,7 +261,7 @@ def one(values: list[Any], **facts: Any) -> Survey:
         ("dta", one([dt.time(10, 30)]), "of a type that Stata does not have"),
         ("sav", one([[1, 2]]), "of a type that SPSS does not have"),
         ("csv", one([[1, 2]]), "cannot be written to CSV"),
-        ("dta", one([1], missing=("x",)), "texts as codes"),
+        ("dta", one([1], missing=("x",)), "text codes"),
     ],
 )
 def test_refused_by_name(tmp_path: Path, kind: str, survey: Survey, says: str) -> None:

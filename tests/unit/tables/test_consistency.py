@@ -59,3 +59,29 @@ def test_means_are_averages_of_their_cells() -> None:
     np.testing.assert_allclose(found.value[usable], (shares @ cells)[usable])
     exact = consistent_means(shares @ np.arange(6.0), np.full(12, 1.0), INSIDE, counts)
     np.testing.assert_allclose(exact.value[usable], (shares @ np.arange(6.0))[usable], atol=1e-9)
+
+
+def test_means_solve_the_normal_equations() -> None:
+    """Weighted least squares written out, with a noise of its own in every entry."""
+    rng = np.random.default_rng(3)
+    counts = np.array([10.0, 20.0, 5.0, 8.0, 40.0, 25.0])
+    shares = INSIDE * counts / (INSIDE @ counts)[:, None]
+    noisy = shares @ rng.uniform(50, 60, 6) + rng.standard_normal(12)
+    variance = rng.uniform(0.1, 9, 12)
+    found = consistent_means(noisy, variance, INSIDE, counts)
+    spread = np.linalg.inv(shares.T @ (shares / variance[:, None]))
+    cells = spread @ shares.T @ (noisy / variance)
+    np.testing.assert_allclose(found.value, shares @ cells)
+    np.testing.assert_allclose(found.noise_variance, np.diag(shares @ spread @ shares.T))
+
+
+def test_what_counts_nothing_has_the_overall_mean_and_its_own_noise() -> None:
+    noisy, variance = np.arange(50.0, 62.0), np.arange(1.0, 13.0)
+    counts = np.array([10.0, 20.0, 5.0, 0.0, 40.0, 25.0])
+    found = consistent_means(noisy, variance, INSIDE, counts)
+    known = np.arange(12) != 4
+    assert found.value[4] == pytest.approx(np.average(noisy[known], weights=1 / variance[known]))
+    assert found.noise_variance[4] == 5.0
+    nothing = consistent_means(noisy, variance, INSIDE, np.zeros(6))
+    assert nothing.value.tolist() == [0.0] * 12
+    assert consistent_counts(np.zeros(12), variance, INSIDE).value.tolist() == [0.0] * 12

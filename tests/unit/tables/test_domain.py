@@ -83,3 +83,20 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         assert str(refusal)
     else:
         assert condition.type().is_boolean()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("age is 3", "Only None may follow `is`"),
+        ("sex in 'FM'", "A list of values must follow `in`"),
+        ("age in (1, 'x')", "A number is compared with a text"),
+        ("sex == 3", "A text is compared with a number"),
+        ("1 < 2", "names no column"),
+        ("age + 1 > 3", "Expected a column or a value"),
+        ("age", "This is not a condition"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong(text: str, says: str) -> None:
+    with pytest.raises(Refused, match=says):
+        selected(text)

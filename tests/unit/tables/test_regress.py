@@ -84,3 +84,9 @@ def test_data_sets_are_combined() -> None:
 def test_refusals(call, says: str) -> None:
     with pytest.raises(us.Refused, match=says):
         call()
+
+
+def test_a_rare_outcome_has_a_coefficient_far_below_zero() -> None:
+    frame = pl.DataFrame({"z": [1] * 3 + [0] * (N - 3)})
+    fit = us.regress(us.Survey(frame), "z ~ 1", family="binomial")
+    assert fit["estimate"][0] == pytest.approx(np.log(3 / (N - 3)), rel=1e-9)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import understudy as us
 from understudy.errors import Refused, SyntaxRefused
+from understudy.tables.r_text import r_value
 from understudy.tables.statistic import (
     LinearStatistic,
     Statistic,
@@ -95,7 +96,8 @@ def test_every_statistic_says_all_about_itself() -> None:
     assert set(statistics()) == {"count", "total", "mean", "proportion", "ratio", "quantile"}
     for name, one in statistics().items():
         assert one.form.startswith(name)
-        assert parse_statistic(one.form.replace('"level"', "1"), ["x", "y"]).name == name
+        parsed = parse_statistic(one.form.replace('"level"', "1"), ["x", "y"])
+        assert (parsed.name, parsed.is_own) == (name, False)
     with pytest.raises(TypeError, match=r"Half does not declare .*columns.*empty.*form"):
 
         class Half(LinearStatistic):
@@ -226,3 +228,16 @@ def test_a_statistic_of_ones_own_in_a_release(tmp_path: Path) -> None:
     assert "Above(sex, 1)" in (out / "report.html").read_text(encoding="utf-8")
     again = us.tabulate(us.open_release(out), ["count"], by=["area"])
     assert again.height >= 1
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(True, "TRUE"), (False, "FALSE"), (2, "2"), (0.5, "0.5"), ('a "b"', r'"a \"b\""')],
+)
+def test_values_as_r_reads_them(value: object, text: str) -> None:
+    assert r_value(value) == text
+
+
+def test_a_share_is_compared_in_r_by_its_level() -> None:
+    share = parse_statistic('proportion(`net income` == "low")', COLUMNS)
+    assert share.r_column(1) == 'as.numeric(data[["net income"]] == "low")'

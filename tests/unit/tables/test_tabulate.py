@@ -33,7 +33,7 @@ def value(table: pl.DataFrame, column: str = "estimate", **keys: object) -> floa
 def test_columns_and_order() -> None:
     table = us.tabulate(SURVEY, ["mean(y)", "count"], by=["b", "a"])
     assert table.columns == [
-        "b", "a", "statistic", "estimate", "se", "df", "lower", "upper", "cv",
+        "b", "a", "statistic", "estimate", "se", "df", "lower", "upper", "cv", "note",
     ]  # fmt: skip
     assert table["statistic"].to_list()[:2] == ["mean(y)", "count"]
     assert table.schema["b"] == pl.Int64
@@ -174,6 +174,21 @@ def test_a_cell_that_is_absent_from_one_data_set() -> None:
             "fewer PSUs than were sampled",
         ),
         (
+            lambda: us.tabulate(
+                us.Survey(FRAME.with_columns(f=pl.col("h") - 1), us.Design("w", "h", fpc="f")),
+                "count",
+            ),
+            "must be above 0",
+        ),
+        (  # the same in each cell of the table, not in a stratum
+            lambda: us.tabulate(
+                us.Survey(FRAME.with_columns(f=pl.col("b") / 10), us.Design("w", "h", fpc="f")),
+                "count",
+                by="b",
+            ),
+            "varies inside a stratum",
+        ),
+        (
             lambda: us.Survey(
                 FRAME.with_columns(r0=pl.col("w"), r1=pl.col("w")),
                 us.Design("r0", replicates=us.Replicates(prefix="r", kind="brr")),
@@ -219,3 +234,114 @@ def test_by_variables_with_the_names_of_a_table() -> None:
     assert table["estimate"].to_list() == [2.5, 2.0]
     with pytest.raises(us.Refused, match="rename the by-variable"):
         us.tabulate(us.Survey(frame), "mean(y)", by="estimate")
+
+
+def test_without_weights_records_count_once() -> None:
+    table = us.tabulate(us.Survey(FRAME), ["count", "total(b)"])
+    assert table["estimate"].to_list() == [6, 9]
+
+
+def test_the_cv_is_relative_and_nothing_is_relative_to_zero() -> None:
+    frame = FRAME.with_columns(none=0.0, every=1.0)
+    asked = ["mean(none)", "mean(every)", "mean(b)"]
+    table = us.tabulate(us.Survey(frame, SURVEY.design), asked)
+    assert table["cv"].to_list() == [None, 0, table["se"][2] / table["estimate"][2]]
+
+
+def test_a_quantile_of_a_constant_is_certain() -> None:
+    """The share at or below it is 1 without error, so both limits are the value itself."""
+    survey = us.Survey(FRAME.with_columns(k=5.0), SURVEY.design)
+    row = us.tabulate(survey, "quantile(k, 0.5)").row(0, named=True)
+    assert [row[name] for name in ("estimate", "se", "lower", "upper")] == [5, 0, 5, 5]
+
+
+def test_an_unusable_replicate_weight_is_named() -> None:
+    weights = {"r1": [1.0, 2.0, 3.0, float("inf"), 5.0, 6.0], "r2": [2.0] * 6, "r3": [3.0] * 6}
+    frame = FRAME.with_columns(**{name: pl.Series(each) for name, each in weights.items()})
+    design = us.Design("w", replicates=us.Replicates(prefix="r", kind="jk1"))
+    with pytest.raises(us.Refused, match="`r1` is missing or not finite"):
+        us.tabulate(us.Survey(frame, design), "count")
+
+
+def test_a_cell_without_weight_in_a_replicate_is_estimated_from_the_others() -> None:
+    # R survey 4.4 (svymean and svyratio of subset(design, g == "a"), BRR) leaves the replicate out.
+    frame = pl.DataFrame(
+        {
+            "w": [1.0, 2.0, 3.0, 1.0, 1.0, 2.0],
+            "g": list("abbcca"),
+            "y": [1.0, 2.0, 3.0, 4.0, 5.0, 7.0],
+            "r1": [0.0, 2.0, 3.0, 1.0, 1.0, 0.0],
+            "r2": [2.0, 1.0, 1.0, 2.0, 0.0, 1.0],
+            "r3": [1.0, 1.0, 3.0, 0.0, 2.0, 2.0],
+            "r4": [1.0, 2.0, 3.0, 1.0, 2.0, 1.0],
+        }
+    )
+    by_r = {"estimate": (1.11803399, 0.4103691), "mean": (0.70710678, 0.2657101)}
+    for centre, errors in by_r.items():
+        replicates = us.Replicates(prefix="r", kind="brr", centre=centre)
+        survey = us.Survey(frame, us.Design("w", replicates=replicates))
+        table = us.tabulate(survey, ["mean(y)", "ratio(y / w)"], by="g")
+        cell = table.filter(pl.col("g") == "a")
+        assert cell["se"].to_list() == pytest.approx(errors, rel=1e-6)
+        assert cell["note"][0] == (
+            "no weight in 1 of 4 replicates: its variance rests on the others"
+        )
+        assert table.filter(pl.col("g") != "a")["note"].to_list() == [""] * 4
+
+
+def test_one_record_or_one_psu_has_no_standard_error() -> None:
+    by_record = us.tabulate(SURVEY, ["mean(y)", "quantile(y, 0.5)", "count"], by=["b", "a"])
+    lonely = by_record.filter(pl.col("b") == 2, pl.col("a") == "y")
+    assert lonely["estimate"].to_list() == [4.0, 4.0, 4.0]
+    assert lonely["se"].to_list()[:2] == lonely["lower"].to_list()[:2] == [None, None]
+    assert lonely["se"][2] > 0  # how many there are can still be estimated
+    assert lonely["note"].to_list() == ["one record: its variance cannot be estimated"] * 2 + [""]
+    clustered = us.Survey(FRAME, us.Design("w", "h", "p"))
+    by_psu = us.tabulate(clustered, "mean(`big name`)", by="p")
+    assert by_psu["se"].to_list() == [None] * 4
+    assert set(by_psu["note"]) == {"one PSU: its variance cannot be estimated"}
+    # a stratum that was taken whole has no sampling variance, however small a cell is
+    census = us.Survey(FRAME.with_columns(f=1.0), us.Design("w", "h", fpc="f"))
+    assert us.tabulate(census, "mean(`big name`)", by=["a", "b"])["se"].to_list() == [0.0] * 5
+
+
+def test_notes_survive_combining() -> None:
+    combined = us.tabulate([SURVEY, SURVEY], "mean(y)", by=["b", "a"], combine="partial")
+    assert "one record: its variance cannot be estimated" in combined["note"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("levels", "word"), [(["All", "x"], "All"), (["Missing", None], "Missing")]
+)
+def test_levels_named_like_margins_are_refused_with_margins(levels: list, word: str) -> None:
+    survey = us.Survey(pl.DataFrame({"g": levels * 2, "y": [1.0, 2.0, 3.0, 5.0]}))
+    with pytest.raises(us.Refused, match=f"a level called {word}.*rename the level"):
+        us.tabulate(survey, "count", by="g", margins=True)
+    assert us.tabulate(survey, "count", by="g").height == 2
+
+
+def test_a_level_called_missing_is_a_level_where_none_is_missing() -> None:
+    survey = us.Survey(pl.DataFrame({"g": ["Missing", "x", "x"]}))
+    table = us.tabulate(survey, "count", by="g", margins=True)
+    assert dict(zip(table["g"], table["estimate"], strict=True)) == {
+        "Missing": 1, "x": 2, "All": 3,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("design", [us.Design("w"), us.Design("w", "h", "p")])
+def test_infinite_values_are_refused_in_words(design: us.Design) -> None:
+    survey = us.Survey(FRAME.with_columns(y=pl.lit(float("inf"))), design)
+    with pytest.raises(us.Refused, match="infinite values"):
+        us.tabulate(survey, "mean(y)")
+
+
+def test_a_by_variable_may_not_be_called_as_the_tables_own_column() -> None:
+    survey = us.Survey(FRAME.with_columns(__cell=pl.lit(1)))
+    with pytest.raises(us.Refused, match="rename the by-variable"):
+        us.tabulate(survey, "count", by="__cell")
+
+
+def test_a_level_with_both_kinds_of_quotes_can_be_written() -> None:
+    survey = us.Survey(pl.DataFrame({"g": ["6' 2\"", "z", "z", "z"], "h": ["a\\b", "a", "a", "a"]}))
+    table = us.tabulate(survey, ['proportion(g == "6\' 2\\"")', r'proportion(h == "a\b")'])
+    assert table["estimate"].to_list() == [0.25, 0.25]

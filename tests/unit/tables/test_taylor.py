@@ -143,3 +143,13 @@ def test_counts_add_up_and_domains_keep_the_df(records) -> None:
         assert inner == pytest.approx(margin, rel=1e-12)
     domain = us.tabulate(data, ["count", "mean(y)"], where="y > 0")
     assert set(domain["df"]) == set(table["df"]) == {data.n - len({r[0] for r in records})}
+
+
+def test_a_ratio_that_every_record_has_is_certain() -> None:
+    """y = 3x: rounding may leave less than nothing of the sum of squares, never a missing se."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        x, w = rng.gamma(3.0, 2.0, 40), rng.gamma(2.0, 10.0, 40)
+        frame = pl.DataFrame({"w": w, "x": x, "y": 3 * x, "g": rng.integers(0, 4, 40)})
+        table = us.tabulate(us.Survey(frame, us.Design("w")), "ratio(y / x)", by="g")
+        assert table["se"].to_list() == pytest.approx([0.0] * 4, abs=1e-7)

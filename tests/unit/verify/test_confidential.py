@@ -10,6 +10,7 @@ from verification_samples import BOOK, make_frame, make_survey
 
 from understudy.errors import Refused
 from understudy.survey.codebook import Column
+from understudy.verify import confidential
 from understudy.verify.confidential import ConfidentialData
 
 
@@ -52,3 +53,30 @@ def test_the_same_records_have_one_fingerprint_under_any_name() -> None:
     ):
         assert one.fingerprint == two.fingerprint
         assert len(one.fingerprint) == 64
+
+
+def test_numbers_that_are_not_finite_are_missing() -> None:
+    values = [float("nan"), float("inf"), float("-inf"), None, 3.0]
+    frame = make_frame(5).with_columns(income=pl.Series(values))
+    with ConfidentialData("s", make_survey(frame)) as data:
+        kept = data.records.to_polars()["income"]
+    assert (kept.null_count(), kept.max()) == (4, 3.0)
+
+
+def test_texts_with_few_levels_get_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confidential, "MOST_CODES", 3)
+    levels = {"one": ("a",), "three": ("a", "b", "c"), "four": ("a", "b", "c", "d")}
+    book = BOOK
+    for name, each in levels.items():
+        book = book.with_column(Column(name, "public", "categorical", levels=each))
+    frame = make_frame(4).with_columns(
+        **{
+            name: pl.Series([each[k % len(each)] for k in range(4)])
+            for name, each in levels.items()
+        }
+    )
+    with ConfidentialData("s", make_survey(frame, book)) as data:
+        records = data.records.to_polars()
+    assert records["__code_one"].to_list() == [0, 0, 0, 0]
+    assert set(records.select("three", "__code_three").rows()) == {("a", 0), ("b", 1), ("c", 2)}
+    assert "__code_four" not in records.columns

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.verify.catalogue import packaged
+from understudy.errors import Refused
+from understudy.verify.catalogue import Catalogue, packaged
 from understudy.verify.estimator import Estimator
 from understudy.verify.measure import Measure, QuestionTerms
 from understudy.verify.noise import SAMPLERS
-from understudy.verify.question_fields import question_fields
+from understudy.verify.question_fields import NumberBox, question_fields
 
 MEASURES = packaged().measures
 ESTIMATORS = packaged().estimators
@@ -86,3 +87,42 @@ def test_a_class_without_all_facts_cannot_be_defined() -> None:
     facts: dict[str, Any] = {"name": "x", "title": "X", "rank": 9}
     with pytest.raises(TypeError, match="fitted"):
         type("Mine", (Estimator,), facts)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_report_is_on_the_scale_of_the_estimate_where_it_says_so(name: str) -> None:
+    measure = MEASURES[name]()
+    laws = []
+    for unit in (1.0, 10.0):
+        asked = QuestionTerms(10 * unit, 2 * unit, 3 * unit, 8, 1.0, "adjusted", measure.noises[0])
+        laws.append(measure.law(asked, np.array([4 * unit]), np.array([2 * unit])))
+    factor = 10.0 if measure.reports_difference else 1.0
+    for column in ("median_low", "median_high"):
+        np.testing.assert_allclose(laws[1][column], factor * laws[0][column], rtol=1e-9)
+
+
+def test_names_and_fields_mean_one_thing() -> None:
+    every, quantile = list(ESTIMATORS.values()), ESTIMATORS["quantile"]
+    with pytest.raises(Refused, match="Two classes are called `quantile`"):
+        Catalogue([*every, quantile], MEASURES.values())
+
+    @dataclass(frozen=True)
+    class Mine(quantile):  # type: ignore[misc, valid-type]
+        name = "mine"
+        probability: Annotated[int, NumberBox("Which", "In percent.", "50")]
+
+    with pytest.raises(Refused, match="`mine` declares `probability` with a different type"):
+        Catalogue([*every, Mine], MEASURES.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("mean", {}, "Mean of pay where sex is 2"),
+        ("total", {}, "Total of pay where sex is 2"),
+        ("proportion", {"level": "low"}, "Proportion with pay = low where sex is 2"),
+        ("quantile", {"probability": 0.25}, "25 % quantile of pay where sex is 2"),
+    ],
+)
+def test_what_is_estimated_in_words(name: str, settings: dict[str, Any], words: str) -> None:
+    assert ESTIMATORS[name](variable="pay", **settings).in_words("sex is 2") == words

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
+from typing import Any
 
 import ibis
 import numpy as np
@@ -98,3 +100,12 @@ def test_the_shuffle_reaches_the_table() -> None:
     found = with_shuffle(table, dealt).to_polars()
     assert len(found) == 100
     assert np.array_equal(found[PARTITION].to_numpy(), dealt[found[UNIT_NUMBER].to_numpy()])
+
+
+@pytest.mark.parametrize("draw", [lambda _: 0, lambda bound: bound - 1])
+def test_no_factor_of_a_key_is_zero(draw: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modulo the prime: with a factor of 0 half of the digest would not count."""
+    monkeypatch.setattr(secrets, "randbelow", draw)
+    key = new_key()
+    assert all(0 < factor < PRIME for factor in (key.a, key.b))
+    assert 0 <= key.c < PRIME

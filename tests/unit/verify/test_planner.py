@@ -13,6 +13,7 @@ from scipy.stats import binom, norm
 
 from understudy.errors import Refused
 from understudy.verify import discrepancy_law
+from understudy.verify.measure import report_quantiles
 from understudy.verify.measures import agreement
 from understudy.verify.measures.agreement import agreement_posterior, beta_medians
 from understudy.verify.measures.discrepancy import discrepancy_posterior
@@ -84,20 +85,74 @@ def test_discrepancy_equals_simulation(tau: float, sigma: float, m: int) -> None
         )
 
 
-def test_agreement_is_the_convolution_written_out() -> None:
+@pytest.mark.parametrize(("epsilon", "tau", "sigma"), [(1.0, 1.0, 1.5), (5.0, 0.0, 0.01)])
+def test_agreement_is_the_convolution_written_out(epsilon: float, tau: float, sigma: float) -> None:
     row = plan(
-        0.0, 1.0, measure="agreement", partitions=10, tolerance=2.0, estimates=[1.0], ses=[1.5]
+        *(0.0, 1.0),
+        measure="agreement",
+        partitions=10,
+        tolerance=2.0,
+        epsilon=epsilon,
+        estimates=[tau],
+        ses=[sigma],
     ).table.row(0, named=True)
-    width, spread = 2 * math.sqrt(10), 1.5 * math.sqrt(10)
-    p = norm.cdf((width - 1) / spread) - norm.cdf((-width - 1) / spread)
-    a = math.exp(-1)
+    width, spread = 2 * math.sqrt(10), sigma * math.sqrt(10)
+    p = norm.cdf((width - tau) / spread) - norm.cdf((-width - tau) / spread)
+    a = math.exp(-epsilon)
     noisy = np.zeros(11)
     for s in range(11):
         for e in range(-60, 61):
             noisy[min(max(s + e, 0), 10)] += binom.pmf(s, 10, p) * (1 - a) / (1 + a) * a ** abs(e)
-    assert row["noisy_mean"] == pytest.approx(noisy @ np.arange(11) / 10, abs=1e-10)
-    yes = [agreement_posterior(y, 10, 1.0).median >= 0.5 for y in range(11)]
+    mean = noisy @ np.arange(11)
+    assert row["noisy_mean"] == pytest.approx(mean / 10, abs=1e-10)
+    assert row["noisy_sd"] == pytest.approx(
+        math.sqrt(noisy @ (np.arange(11) - mean) ** 2) / 10, abs=1e-10
+    )
+    yes = [agreement_posterior(y, 10, epsilon).median >= 0.5 for y in range(11)]
     assert row["says_inside"] == pytest.approx(noisy @ yes, abs=1e-10)
+
+
+@pytest.mark.parametrize(("tau", "tolerance"), [(1.2, 1.5), (-2.5, 0.4), (0.0, 2.5)])
+def test_discrepancy_is_the_convolution_written_out(
+    tau: float, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a grid of four steps: three partitions, the noise, and the posterior of every answer."""
+    monkeypatch.setattr(discrepancy_law, "PLAN_GRID", 4)
+    asked = {"partitions": 3, "tolerance": tolerance, "epsilon": 2.0}
+    found = plan(0.0, 1.0, estimates=[tau], ses=[0.8], **asked).table.row(0, named=True)  # type: ignore[arg-type]
+    bound = 2 * math.sqrt(3)
+    edges = (np.arange(-4, 4) + 0.5) / 4 * bound
+    step = np.diff(norm.cdf((edges - tau) / (math.sqrt(3) * 0.8)), prepend=0.0, append=1.0)
+    a = math.exp(-2 / 8)
+    noise = (1 - a) / (1 + a) * a ** np.abs(np.arange(-300, 301))
+    noisy = np.convolve(np.convolve(np.convolve(step, step), step), noise)
+    sums, states = np.arange(-312, 313), np.arange(-12, 13)
+    mean = noisy @ sums
+    assert found["noisy_mean"] == pytest.approx(mean / 12 * bound, abs=1e-9)
+    variance = noisy @ (sums - mean) ** 2
+    assert found["noisy_sd"] == pytest.approx(math.sqrt(variance) / 12 * bound, abs=1e-9)
+    posterior = a ** np.abs(np.clip(sums, -12, 12)[:, None] - states)
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    inside = posterior[:, np.abs(states / 12 * bound) <= tolerance].sum(axis=1) >= 0.5
+    assert found["says_inside"] == pytest.approx(noisy @ inside, abs=1e-9)
+    medians = states[np.argmax(np.cumsum(posterior, axis=1) >= 0.5 - 1e-9, axis=1)] / 12 * bound
+    for name, p in (("median_low", 0.05), ("median_mid", 0.5), ("median_high", 0.95)):
+        assert found[name] == pytest.approx(medians[np.argmax(np.cumsum(noisy) >= p)], abs=1e-9)
+
+
+def test_what_is_reported_is_read_off_the_distribution_function() -> None:
+    reached = np.array([[0.05, 0.5, 0.95, 1.0], [0.01, 0.02, 0.03, 0.04]])
+    columns = report_quantiles(reached, np.array([1.0, 2.0, 3.0, 4.0]))
+    assert {name: column.tolist() for name, column in columns.items()} == {
+        "median_low": [1.0, 4.0],
+        "median_mid": [2.0, 4.0],
+        "median_high": [3.0, 4.0],
+    }
+
+
+def test_an_estimate_at_the_end_of_the_tolerance_is_inside() -> None:
+    table = plan(100.0, 0.1, tolerance=3.0, estimates=[99.7, 100.3, 100.30001], ses=[0.1]).table
+    assert table["inside"].to_list() == [True, True, False]
 
 
 def test_the_coarse_grid_costs_nothing_visible(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +232,12 @@ def test_the_figure_is_the_same_svg_every_time() -> None:
         ("measure", {"measure": "distance"}),
         ("zero width", {"estimate": 0.0, "tolerance_kind": "percent"}),
         ("clip", {"tolerance": 30.0}),
+        ("`clip` must be greater than or equal to 0.5", {"clip": 0.0}),
+        ("`clip` must be less than or equal to 20", {"clip": float("inf")}),
+        ("`clip` must be a valid number", {"clip": "wide"}),
         ("assumed standard error", {"ses": [1.0, -1.0]}),
+        ("assumed standard error", {"ses": [0.0]}),
+        ("setting of a plan", {"clop": 2.0}),
         ("lists of 1 to 200", {"estimates": []}),
         ("lists of 1 to 200", {"estimates": [float("inf")]}),
     ],
@@ -212,3 +272,13 @@ def test_a_tiny_budget_leaves_the_prior() -> None:
     bound = 2 * math.sqrt(2) * 2
     assert row["median_high"] - row["median_low"] < 1e-3 * bound
     assert row["says_inside"] == pytest.approx(1.0 if 4.0 / bound > 0.5 else 0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("decay", [0.3, 0.7, 0.97])
+@pytest.mark.parametrize("most", [1, 2, 9])
+def test_medians_are_those_of_the_sum_written_out(most: int, decay: float) -> None:
+    answers, states = np.arange(-most, most + 1), np.arange(-most, most + 1)
+    posterior = decay ** np.abs(answers[:, None] - states)
+    share = np.cumsum(posterior, axis=1) / posterior.sum(axis=1, keepdims=True)
+    direct = states[np.argmax(share >= 0.5 - 1e-9, axis=1)]
+    assert discrepancy_law.laplace_medians(answers, most, decay).tolist() == direct.tolist()

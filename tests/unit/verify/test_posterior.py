@@ -10,6 +10,8 @@ from scipy.integrate import quad
 from scipy.stats import beta, binom, kstest, norm
 
 from understudy.errors import Refused
+from understudy.verify.catalogue import packaged
+from understudy.verify.measure import QuestionTerms
 from understudy.verify.measures.agreement import agreement_posterior
 from understudy.verify.measures.discrepancy import discrepancy_posterior
 
@@ -176,3 +178,31 @@ def test_near_the_clip_bound_it_says_so(noisy: int, flag: bool) -> None:
 def test_impossible_arguments_are_refused(wrong: object) -> None:
     with pytest.raises(Refused):
         wrong()  # type: ignore[operator]
+
+
+def test_an_interval_has_95_percent_unless_another_is_asked_for() -> None:
+    for posterior in (agreement_posterior(18, 25, 1.0), discrepancy_posterior(900, 25, 1.0, 9.0)):
+        assert posterior.interval() == posterior.interval(0.95)
+
+
+def test_a_chance_lies_between_0_and_1() -> None:
+    posterior = agreement_posterior(25, 25, 1.0)
+    assert posterior.pdf(np.array([-0.1, 1.1])).tolist() == [0.0, 0.0]
+    assert posterior.cdf(np.array([-0.1, 1.1])).tolist() == pytest.approx([0.0, 1.0])
+
+
+@pytest.mark.parametrize("partitions", [0, -3, 2.5, True])
+def test_a_number_of_partitions_is_whole(partitions: int) -> None:
+    with pytest.raises(Refused, match="number of partitions"):
+        discrepancy_posterior(0, partitions, 1.0, 1.0)
+
+
+def test_the_picture_reaches_beyond_tolerance_and_answer() -> None:
+    measure = packaged().measures["discrepancy"]()
+    terms = QuestionTerms(10.0, 2.0, 3.0, 25, 50.0, "adjusted", "geometric")
+    near = measure.posterior(terms, 0)
+    assert measure.picture(terms, near).reach == (-3.75, 3.75)
+    far = measure.posterior(terms, 20_000)
+    x, _ = far.density(241)
+    assert measure.picture(terms, far).reach == (-3.75, x[-1])
+    assert x[-1] > 16

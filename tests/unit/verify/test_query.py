@@ -116,8 +116,15 @@ BAD = [
         "coefficient_level",
         "reference level",
     ),
+    (
+        {"estimator": "linear", **REGRESSION, "coefficient_level": "East"},
+        "coefficient_level",
+        "`hours` takes no",
+    ),
     ({"estimator": "linear", **REGRESSION, "variable": "hours"}, "predictors", "differ"),
     ({"se": ...}, "se", "standard error"),
+    ({"se": ..., "tolerance": {"kind": "percent", "value": 5.0}}, "se", "standard error"),
+    ({"se": ..., "measure": "agreement"}, "se", "standard error"),
     ({"estimate": ...}, "estimate", "beside"),
     ({"se": 0.0}, "se", "greater than 0"),
     ({"se": float("nan")}, "se", "finite"),
@@ -155,6 +162,7 @@ def test_all_mistakes_come_at_once() -> None:
     with pytest.raises(InvalidQuery) as refused:
         check_query(read_query(ask(variable="incme", domain={"sx": [1]}, noise="laplace")), BOOK)
     assert {m.field for m in refused.value.mistakes} == {"variable", "domain", "noise"}
+    assert str(refused.value) == " ".join(m.message for m in refused.value.mistakes)
 
 
 def test_equal_questions_have_one_form() -> None:
@@ -166,6 +174,22 @@ def test_equal_questions_have_one_form() -> None:
     one = read_query(ask(domain=domain, epsilon="1.0"))
     two = read_query(ask(domain=other, epsilon="1", partitions=50, estimate=100))
     assert one.digest() == two.digest()
+
+
+@pytest.mark.parametrize(("measure", "same"), [("discrepancy", True), ("agreement", False)])
+def test_the_kind_of_interval_tells_questions_apart_where_it_matters(
+    measure: str, same: bool
+) -> None:
+    one, two = (
+        read_query(ask(measure=measure, tolerance={"value": 2.0, "interval": interval}))
+        for interval in ("fixed", "adjusted")
+    )
+    assert (one.digest() == two.digest()) is same
+
+
+def test_percent_of_a_negative_estimate_has_a_width() -> None:
+    query = read_query(ask(tolerance={"kind": "percent", "value": 5.0}))
+    assert query.terms(-100.0, 2.0).tolerance == 5.0
 
 
 @pytest.mark.parametrize(

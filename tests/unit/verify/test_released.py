@@ -71,6 +71,13 @@ def test_the_difference_of_two_domains() -> None:
     assert found == pytest.approx((one - two, se_of(z1 - z2)), rel=1e-6)
     with pytest.raises(InvalidQuery, match="overlap"):
         synthetic(estimator="difference", domain={"sex": [2]}, versus={"region": ["North"]})
+    with pytest.raises(InvalidQuery, match="overlap"):
+        synthetic(estimator="difference", domain={"sex": [1, 2]}, versus={"sex": [1]})
+    c = a * (REGION == "North")
+    (one, z1), (two, z2) = ratio(c * Y, c), ratio(b * Y, b)
+    domain = {"sex": [2], "region": ["North"]}  # one column apart is enough
+    found = synthetic(estimator="difference", domain=domain, versus={"sex": [1]})
+    assert found == pytest.approx((one - two, se_of(z1 - z2)), rel=1e-6)
 
 
 def test_coefficients_are_those_of_the_partition_fits() -> None:

@@ -19,6 +19,12 @@ from understudy.verify.catalogue import packaged, read_query
 from understudy.verify.receipt import Receipt
 
 FOLDER = Path(__file__).parents[1] / "ledger" / "version_0_1_0"
+REWORDED = {  # in the paragraph of a claim, which is written anew from its fields
+    "Protected is the": "What is protected is the",
+    "Protected are the": "What is protected are the",
+    "in which any other values stand in": "with any other values in",
+    "needs k times it": "needs k times as much",
+}
 KNOWN: dict[str, Any] = json.loads((FOLDER / "answers.json").read_text(encoding="utf-8"))
 
 
@@ -53,6 +59,8 @@ def test_its_answers_read_as_they_did(old_ledger: Ledger) -> None:
         assert asked.in_words() == known["words"]
         assert asked.digest() == receipt.query.digest() == known["digest"]
         assert written.pop("query") == json.loads(receipt.query.canonical())
+        for old, new in REWORDED.items():
+            expected["claim"] = expected["claim"].replace(old, new)
         shown, was = written.pop("posterior"), expected.pop("posterior")
         assert written == expected
         assert set(shown) == set(was)

@@ -254,6 +254,10 @@ def test_a_plan_takes_a_measure_in_a_file(
     assert set(pl.read_csv(table)["noisy_sd"]) == {0.3}  # as the file says
     made = plan(100.0, 2.0, measure="above.py:Above", margin=0.5, estimates=[100.0], ses=[2.0])
     assert made.measured_by.margin == 0.5  # type: ignore[attr-defined]
+    none = plan(100.0, 2.0, measure="above.py:Above", margin=0.0, estimates=[100.0], ses=[2.0])
+    assert none.measured_by.margin == 0.0  # type: ignore[attr-defined]
+    with pytest.raises(Refused, match="`margin` must be greater than or equal to 0"):
+        plan(100.0, 2.0, measure="above.py:Above", margin=-1.0)
     with pytest.raises(
         Refused, match=r"Unknown measure in `above.py` `Abov`.*did you mean `Above`"
     ):

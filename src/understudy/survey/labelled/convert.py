@@ -115,7 +115,7 @@ def _read(format: Labelled, path: Path, **options: Any) -> tuple[dict[str, list[
     except Exception as error:  # the library raises many kinds, and their texts may quote data
         if "convert string" in str(error):
             raise Refused(
-                f"The texts of `{path.name}` are not in the encoding that it declares; "
+                f"The text in `{path.name}` is not in the encoding that it declares; "
                 "save it again as Unicode in the software that wrote it."
             ) from None
         raise damaged(format, path) from None

@@ -164,7 +164,7 @@ def _check_kind(series: pl.Series, facts: Column) -> None:
     numeric = series.dtype.is_numeric() or series.dtype == pl.Boolean
     if numeric and any(isinstance(code, str) for code in codes):
         raise Refused(
-            f"The codebook gives texts as codes of the numeric column `{series.name}`; correct it."
+            f"The codebook gives text codes for the numeric column `{series.name}`; correct it."
         )
 
 
@@ -274,18 +274,18 @@ def _texts(series: pl.Series, facts: Column, limits: _Limits, prepared: _Prepare
     longest = series.str.len_bytes().max()
     if isinstance(longest, int) and longest > limits.text:
         raise Refused(
-            f"Column `{name}` holds texts longer than {limits.text} bytes, which "
+            f"Column `{name}` holds text longer than {limits.text} bytes, which "
             f"{limits.software} cannot hold; write Parquet."
         )
     if limits is STATA and (facts.missing or facts.value_labels):
         raise Refused(
-            f"Stata has no missing codes or value labels for texts, but column `{name}` has some; "
+            f"Stata has no missing codes or value labels for text, but column `{name}` has some; "
             "write SPSS or Parquet."
         )
     codes = [str(code) for code in facts.missing]
     if len(codes) > 3 or any(len(code.encode()) > 8 for code in codes):
         raise Refused(
-            f"SPSS holds at most three missing codes of up to 8 bytes for a text, and column "
+            f"SPSS holds at most three missing codes of up to 8 bytes for text, and column "
             f"`{name}` has others; write Parquet."
         )
     if codes:

@@ -41,7 +41,9 @@ class Proportion(LinearStatistic):
         x, level = table[self.x], self.level
         text = x.type().is_string()
         if text != isinstance(level, str):
-            kind = 'a text, so its level goes in quotes: "..."' if text else "not a text: no quotes"
+            kind = (
+                'text; put its level in quotes: "..."' if text else "not text; leave the quotes out"
+            )
             raise Refused(f"In {self.text}, column `{self.x}` is {kind}.")
         known = as_float(x).notnull() if x.type().is_floating() else x.notnull()
         if x.type().is_boolean():

@@ -175,8 +175,8 @@ def _beside(part: pl.DataFrame, design: VerificationDesign) -> us.Grid:
     printed = {alpha: words for alpha, *words in published("verification", "figure-2").iter_rows()}
     rows = []
     for alpha in design.alphas:
-        some, said = part.filter(alpha=alpha), printed.get(alpha, ("–", "–"))
-        cells = (span(some, "r_full"), said[0], span(some, "median"), said[1])
+        some, paper = part.filter(alpha=alpha), printed.get(alpha, ("–", "–"))
+        cells = (span(some, "r_full"), paper[0], span(some, "median"), paper[1])
         rows.append((f"α = {alpha:g}", *cells))
     header = ("", "r_full", "paper", "mean median", "paper")
     return us.Grid("Figure 2 in words and numbers: range over the designs", header, tuple(rows))

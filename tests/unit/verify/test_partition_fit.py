@@ -1,0 +1,56 @@
+"""The fits of a partition where an estimate exists, and where there is none."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from understudy.verify.partition_fit import (
+    Task,
+    estimate,
+    linear_coefficients,
+    logistic_coefficients,
+)
+
+
+def test_one_record_has_a_quantile_and_none_has_not() -> None:
+    assert estimate(Task("quantile", np.array([[3.0], [2.0]]))) == 3.0
+    assert math.isnan(estimate(Task("quantile", np.empty((2, 0)))))
+
+
+def test_columns_of_any_length_are_solved() -> None:
+    outcome = np.array([3.0, -5.0])
+    found = linear_coefficients(outcome, np.eye(2), np.ones(2))
+    assert found is not None
+    assert found.tolist() == pytest.approx([3.0, -5.0])
+
+
+@pytest.mark.parametrize(
+    "design",
+    [[[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]], [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0]]],
+)
+def test_a_singular_design_has_no_coefficients(design: list[list[float]]) -> None:
+    columns = np.array(design)
+    assert (
+        linear_coefficients(np.arange(float(len(columns))), columns, np.ones(len(columns))) is None
+    )
+
+
+def test_every_record_decides_when_the_steps_have_settled() -> None:
+    """A record whose predictors are all 0 keeps its chance of one half from the first step on."""
+    draw = np.random.default_rng(3)
+    design = np.vstack([np.zeros((1, 2)), draw.normal(0, 1, (60, 2))])
+    chances = 1 / (1 + np.exp(-design @ [2.0, -1.0]))
+    outcome, weight = (draw.random(61) < chances).astype(float), draw.uniform(1, 5, 61)
+
+    def loss(beta: np.ndarray) -> float:
+        logit = design @ beta
+        return float(np.sum(weight * (np.logaddexp(0, logit) - outcome * logit)))
+
+    found = logistic_coefficients(outcome, design, weight)
+    assert found is not None
+    expected = minimize(loss, np.zeros(2), tol=1e-12).x
+    np.testing.assert_allclose(found, expected, atol=1e-5)
