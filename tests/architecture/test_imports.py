@@ -117,7 +117,7 @@ def test_files_are_small_and_named_for_one_thing() -> None:
     for path in files():
         assert path.stem not in {"utils", "util", "helpers", "common", "misc"}
         lines = len(path.read_text(encoding="utf-8").splitlines())
-        assert lines <= 350, f"{path.name} has {lines} lines"
+        assert lines <= 500, f"{path.name} has {lines} lines"
 
 
 STUDIES = SOURCE.parents[1] / "studies"
