@@ -33,7 +33,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "utility": {"survey", "tables"},
     "publication": {"survey", "tables", "models"},
     "synthesis": {"publication", "survey", "tables", "dp", "models", "mechanisms", "fitting"},
-    "verify": {"survey", "tables", "dp", "ledger"},
+    "influence": {"survey", "tables", "dp"},
+    "verify": {"survey", "tables", "dp", "ledger", "influence"},
     "web": {"survey", "ledger", "verify"},
 }
 LAST = ["report", "release", "demo", "cli"]

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from understudy.declarations import Declared
 from understudy.tables.influence.arithmetic import Number, known_or_zero, where_inside
@@ -129,6 +129,6 @@ def _times(share: float, part: Number) -> Number:
     return float(share) * part if not constant or part != 1 else float(share)
 
 
-def averaged(values: Sequence[Any]) -> Any:
+def averaged(values: ArrayLike) -> Any:
     """The mean over synthetic files."""
     return np.mean(np.asarray(values, dtype=np.float64), axis=0)

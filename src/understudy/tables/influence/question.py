@@ -22,8 +22,8 @@ from understudy.survey.survey import Survey
 from understudy.tables.collect import collect
 from understudy.tables.influence.equation import Equation, FileColumns, Floats, Released
 from understudy.tables.regress import psu_totals
-from understudy.tables.replicates import replicate_covariance
-from understudy.tables.taylor import stratified_covariance
+from understudy.tables.replicates import replicate_covariance, replicate_degrees
+from understudy.tables.taylor import Strata, stratified_covariance
 
 ColumnsOf = Callable[[ir.Table], Mapping[str, Any]]
 InsideOf = Callable[[ir.Table], Any]
@@ -101,14 +101,21 @@ class SyntheticFile:
             return replicate_covariance(
                 influences.sum(axis=0), np.column_stack(replicated), design.replicates
             )
-        strata = collect(survey, [], [], None).strata
         empty = pl.DataFrame({"__record": np.zeros(len(influences))})
         totals = psu_totals(influences, empty if frame is None else frame, design)
-        return stratified_covariance(*totals, strata)
+        return stratified_covariance(*totals, self._strata)
 
     @cached_property
     def df(self) -> float:
-        return float(collect(self.survey, [], [], None).strata.df)
+        """The design's degrees of freedom."""
+        survey, design = self.survey, self.survey.design
+        if design.replicates is None or design.weight is None:
+            return self._strata.df
+        return replicate_degrees(survey, design.replicates.matching(survey.columns, design.weight))
+
+    @cached_property
+    def _strata(self) -> Strata:
+        return collect(self.survey, [], [], None).strata
 
 
 def released_at(
