@@ -286,7 +286,7 @@ def test_the_unit_of_the_codebook_is_protected() -> None:
 @pytest.mark.chance(
     chance.audit_fails(
         1 / (1 + np.exp(-1 / (2 * GRID))), np.exp(-1) / (1 + np.exp(-1 / (2 * GRID))),
-        40_000, 1e-6, 0.9, 1.0,
+        80_000, 1e-6, 0.9, 1.0,
     ),
     "the bound outside (0.9, 1], from the event's two binomials",
 )  # fmt: skip
@@ -297,7 +297,7 @@ def test_the_worst_pair_spends_what_it_says_and_not_more() -> None:
     )
     low, high = sorted(int(honest(survey(frame))[0]) for frame in worst)
     assert high - low == PLAN.unit_moves
-    draws = 40_000
+    draws = 80_000
     hits = [
         int(np.sum(PLAN.noise.add(np.full(draws, at), PLAN.unit_moves) <= low))
         for at in (low, high)
