@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from understudy.errors import UnknownName
+from understudy.errors import Refused, UnknownName
 from understudy.toml_mistakes import (
     Mistake,
     TomlRefused,
@@ -78,8 +78,10 @@ class Column:
     def without_drafted(self) -> Column:
         """The column without levels, bounds and other values that were drafted from the records."""
         drafted = self.drafted & {"levels", "bounds", "missing", "grid", "special", "rounding"}
-        empty: dict[str, Any] = {"missing": (), "special": ()}
-        return replace(self, **{fact: empty.get(fact) for fact in drafted})
+        cleared: dict[str, Any] = {
+            fact: () if fact in ("missing", "special") else None for fact in drafted
+        }
+        return replace(self, **cleared)
 
     @property
     def drafted_cells(self) -> tuple[str, ...]:
@@ -97,6 +99,10 @@ class Codebook:
     public, in the words of `tabulate`'s `where`. `order` are comparisons between numbers that every
     record meets (`wages <= income`). `design_effect` is what the variance of an estimate loses by
     clusters that a synthetic file does not have.
+
+    `unit` names the column that says which records belong to one unit (a household); where it is
+    empty, that is the column with the declared role `unit`, if there is one. Claims are then for
+    the unit as a whole. No unit has more than `records_per_unit` records in a table of counts.
     """
 
     columns: Mapping[str, Column] = field(default_factory=dict)
@@ -105,6 +111,8 @@ class Codebook:
     population_by: Mapping[str, Mapping[Value, float]] = field(default_factory=dict)
     impossible: tuple[str, ...] = ()
     population_where: str = ""
+    unit: str = ""
+    records_per_unit: int | None = None
     order: tuple[str, ...] = ()
     design_effect: float | None = None
 
@@ -119,12 +127,27 @@ class Codebook:
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns.values())
 
+    @property
+    def unit_column(self) -> str | None:
+        """The column of the unit that claims are for; None where each record is a unit."""
+        if self.unit:
+            return self.unit
+        units = [c.name for c in self if c.role == "unit" and c.declared("role")]
+        if len(units) > 1:
+            names = " and ".join(f"`{name}`" for name in units)
+            raise Refused(
+                f"The codebook has two unit columns, {names}; name the one that claims are for "
+                "with `unit`."
+            )
+        return units[0] if units else None
+
     def with_column(self, column: Column) -> Codebook:
         return replace(self, columns={**self.columns, column.name: column})
 
     def only(self, names: list[str]) -> Codebook:
-        """The same codebook for fewer columns."""
-        return replace(self, columns={n: c for n, c in self.columns.items() if n in names})
+        """The same codebook for fewer columns; the unit is still known by its name."""
+        columns = {n: c for n, c in self.columns.items() if n in names}
+        return replace(self, columns=columns, unit=self.unit_column or "")
 
     def for_domain(self, where: str | None) -> Codebook:
         """The codebook of the records that meet a condition: without totals of other records."""

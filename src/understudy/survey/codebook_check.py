@@ -158,6 +158,8 @@ class _Document(_Table):
     impossible: tuple[RuleText, ...] = ()
     order: tuple[RuleText, ...] = ()
     design_effect: Positive | None = None
+    unit: Annotated[str, Strict()] = ""
+    records_per_unit: Annotated[int, Strict(), Gt(0)] | None = None
     columns: dict[str, Any] = {}
     population: dict[str, Any] = {}
 
@@ -182,10 +184,29 @@ def checked_codebook(written: Mapping[str, Any]) -> tuple[Codebook, Mistakes]:
         by,
         document.impossible,
         population.where,
+        document.unit,
+        document.records_per_unit,
         document.order,
         document.design_effect,
     )
+    _check_unit(codebook, mistakes)
     return codebook, mistakes
+
+
+def _check_unit(codebook: Codebook, mistakes: Mistakes) -> None:
+    if codebook.unit and codebook.unit not in codebook:
+        unknown = UnknownName("column that `unit` names", codebook.unit, codebook.columns)
+        mistakes.append((("unit",), str(unknown)))
+    if codebook.records_per_unit is None:
+        return
+    try:
+        column = codebook.unit_column
+    except Refused as refusal:
+        mistakes.append((("records_per_unit",), str(refusal)))
+        return
+    if column is None:
+        message = "`records_per_unit` needs a unit; name its column with `unit`."
+        mistakes.append((("records_per_unit",), message))
 
 
 def _totals(
@@ -258,4 +279,8 @@ def _in_our_words(error: ErrorDetails, location: Location, known: list[str]) -> 
     if dotted in _RULE_EXAMPLES:
         example = _RULE_EXAMPLES[dotted]
         return f"`{dotted}` in the codebook must be a list of conditions, such as {example}."
+    if location == ("unit",):
+        return "`unit` in the codebook must be the name of a column."
+    if location == ("records_per_unit",):
+        return "`records_per_unit` in the codebook must be a whole number of at least 1."
     return f"`{dotted}` in the codebook {_WANTED.get(kind, 'must be a number above 0')}."

@@ -107,6 +107,10 @@ def codebook_to_toml(codebook: Codebook) -> str:
             lines += [f"{key} = {_toml(list(rules))}", ""]
     if codebook.design_effect is not None:
         lines += [f"design_effect = {_toml(codebook.design_effect)}", ""]
+    if codebook.unit in codebook:
+        lines += [f"unit = {_toml(codebook.unit)}", ""]
+    if codebook.records_per_unit is not None and codebook.unit_column in codebook:
+        lines += [f"records_per_unit = {codebook.records_per_unit}", ""]
     if codebook.population_size is not None or codebook.population_where:
         lines.append("[population]")
         if codebook.population_size is not None:
