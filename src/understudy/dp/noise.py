@@ -12,10 +12,10 @@ Euclidean distance is at most Delta (Canonne, Kamath and Steinke 2020, theorem 1
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from math import inf, nextafter
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,7 @@ def _smallest_power(exact: Fraction, power: int, budget: float) -> float:
     return scale
 
 
-def integer_laplace(counts: Counts, sensitivity: int, epsilon: float) -> Counts:
+def integer_laplace(counts: Counts, sensitivity: int, epsilon: float | Fraction) -> Counts:
     """counts + independent integer Laplace noise of scale sensitivity / epsilon, from OpenDP.
 
     `epsilon`-differentially private for any two vectors of counts whose L1 distance is at most
@@ -75,10 +75,10 @@ def integer_laplace(counts: Counts, sensitivity: int, epsilon: float) -> Counts:
     """
     if checked_epsilon(epsilon) < SMALLEST_EPSILON:
         raise Refused(
-            f"Counts with noise at epsilon {epsilon:g} say nothing; ask for at least "
+            f"Counts with noise at epsilon {float(epsilon):g} say nothing; ask for at least "
             f"{SMALLEST_EPSILON:g}."
         )
-    return _opendp_noise(_whole_counts(counts), "laplace", exact_scale(sensitivity, epsilon))
+    return _opendp_laplace(_whole_counts(counts), exact_scale(sensitivity, epsilon))
 
 
 def integer_gaussian(counts: Counts, squared_sensitivity: int, rho: float | Fraction) -> Counts:
@@ -87,7 +87,7 @@ def integer_gaussian(counts: Counts, squared_sensitivity: int, rho: float | Frac
     deviation = exact_deviation(squared_sensitivity, rho)
     if deviation > squared_sensitivity**0.5 / SMALLEST_EPSILON:
         raise Refused(f"Counts with noise at rho {float(rho):g} say nothing; ask for more.")
-    return _opendp_noise(_whole_counts(counts), "gaussian", deviation)
+    return _opendp_gaussian(_whole_counts(counts), deviation)
 
 
 def _whole_counts(counts: Counts) -> Counts:
@@ -97,15 +97,23 @@ def _whole_counts(counts: Counts) -> Counts:
     return counts.astype(np.int64)
 
 
-def _opendp_noise(counts: Counts, law: Literal["laplace", "gaussian"], scale: float) -> Counts:
+def _opendp_laplace(counts: Counts, scale: float) -> Counts:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-    domain = dp.vector_domain(dp.atom_domain(T="i64"))
-    if law == "laplace":
-        measurement = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
-    else:
-        measurement = dp.m.make_gaussian(domain, dp.l2_distance(T="i64"), scale=scale)
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    return _in_blocks(dp.m.make_laplace(*space, scale=scale), counts)
+
+
+def _opendp_gaussian(counts: Counts, scale: float) -> Counts:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
+    return _in_blocks(dp.m.make_gaussian(*space, scale=scale), counts)
+
+
+def _in_blocks(measurement: Callable[[list[int]], list[int]], counts: Counts) -> Counts:
     if counts.size <= BLOCK:
         return np.asarray(measurement(counts.tolist()), dtype=np.int64)
     blocks = [counts[start : start + BLOCK] for start in range(0, counts.size, BLOCK)]

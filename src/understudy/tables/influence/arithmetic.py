@@ -13,21 +13,21 @@ import ibis
 import ibis.expr.types as ir
 import numpy as np
 
-Number = Any  # an array, an Ibis column, or a plain number
+RecordNumber = Any  # an array, an Ibis column, or a plain number
 
 
-def exp(value: Number) -> Number:
+def exp(value: RecordNumber) -> RecordNumber:
     if isinstance(value, ir.Value):
         # engines refuse what overflows; a record beyond this is clipped whatever it says
         return _held(value, -700.0, 700.0).exp()
     return np.exp(np.clip(value, -700.0, 700.0))
 
 
-def expit(value: Number) -> Number:
+def expit(value: RecordNumber) -> RecordNumber:
     return 1.0 / (1.0 + exp(-1.0 * value))
 
 
-def at_most(value: Number, limit: float) -> Number:
+def at_most(value: RecordNumber, limit: float) -> RecordNumber:
     """1 where the value is at most the limit, 0 where it is above, missing where it is missing."""
     if isinstance(value, ir.Value):
         return ibis.ifelse(
@@ -36,7 +36,7 @@ def at_most(value: Number, limit: float) -> Number:
     return np.where(np.isnan(value), np.nan, np.where(value <= limit, 1.0, 0.0))
 
 
-def share_at_most(value: Number, limit: float, spread: float) -> Number:
+def share_at_most(value: RecordNumber, limit: float, spread: float) -> RecordNumber:
     """The same for a value that is spread evenly over value -+ spread; `spread` 0 is `at_most`."""
     if spread == 0:
         return at_most(value, limit)
@@ -46,7 +46,7 @@ def share_at_most(value: Number, limit: float, spread: float) -> Number:
     return np.clip(share, 0.0, 1.0)
 
 
-def known_or_zero(value: Number) -> Number:
+def known_or_zero(value: RecordNumber) -> RecordNumber:
     """A missing number counts as 0."""
     if isinstance(value, ir.Value):
         number: Any = value
@@ -54,7 +54,7 @@ def known_or_zero(value: Number) -> Number:
     return np.where(np.isnan(value), 0.0, value)
 
 
-def where_inside(inside: Number, value: Number) -> Number:
+def where_inside(inside: RecordNumber, value: RecordNumber) -> RecordNumber:
     """The value inside of a domain, 0 outside, whatever stands there."""
     if isinstance(inside, ir.Value):
         return ibis.ifelse(inside, value, 0.0)

@@ -31,10 +31,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from understudy.declarations import Declared
-from understudy.tables.influence.arithmetic import Number, known_or_zero, where_inside
+from understudy.tables.influence.arithmetic import RecordNumber, known_or_zero, where_inside
 
 Floats = NDArray[np.float64]
-Columns = Mapping[str, Number]
+RecordColumns = Mapping[str, RecordNumber]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class FileColumns:
 
 
 @dataclass(frozen=True)
-class Released:
+class ReleasedEquation:
     """An equation at the released estimate; everything here is public.
 
     `estimates` are the k numbers that are asked for, `bread` is J H^-1, (k, p): what the p
@@ -86,8 +86,8 @@ class Released:
 class Psi:
     """psi of a record, as `common` times each of `parts`: regressions share their residual."""
 
-    common: Number
-    parts: Sequence[Number]
+    common: RecordNumber
+    parts: Sequence[RecordNumber]
 
 
 @dataclass(frozen=True)
@@ -98,16 +98,20 @@ class Equation(Declared, abstract=True):
     everyone: ClassVar[bool]  # whether records outside of the domain have a psi: with y = 0
 
     @abstractmethod
-    def released(self, files: Sequence[FileColumns]) -> Released:
+    def released(self, files: Sequence[FileColumns]) -> ReleasedEquation:
         """Estimate and derivative, from the synthetic files."""
 
     @abstractmethod
-    def psi(self, columns: Columns, public: Mapping[str, Any]) -> Psi:
+    def psi(self, columns: RecordColumns, public: Mapping[str, Any]) -> Psi:
         """psi of every record at the released estimate, without its weight."""
 
     def influences(
-        self, released: Released, columns: Columns, weight: Number, inside: Number
-    ) -> list[Number]:
+        self,
+        released: ReleasedEquation,
+        columns: RecordColumns,
+        weight: RecordNumber,
+        inside: RecordNumber,
+    ) -> list[RecordNumber]:
         """d_i for each of the k estimates; 0 for records that do not count."""
         if self.everyone:
             columns = {n: where_inside(inside, known_or_zero(v)) for n, v in columns.items()}
@@ -124,7 +128,7 @@ class Equation(Declared, abstract=True):
         return influences
 
 
-def _times(share: float, part: Number) -> Number:
+def _times(share: float, part: RecordNumber) -> RecordNumber:
     constant = isinstance(part, (int, float))
     return float(share) * part if not constant or part != 1 else float(share)
 

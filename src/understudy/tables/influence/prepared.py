@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from understudy.errors import Refused
 from understudy.tables.influence.clip import Clip, Norm, choose_clip, clipped
-from understudy.tables.influence.equation import Released
+from understudy.tables.influence.equation import ReleasedEquation
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile, released_at
 from understudy.tables.influence.unit_sums import GRID
 
@@ -27,7 +27,7 @@ class PreparedInfluence:
     """Arrays have one entry per estimate, in the order of the questions."""
 
     questions: tuple[InfluenceQuestion, ...]
-    released: tuple[Released, ...]
+    released: tuple[ReleasedEquation, ...]
     estimates: Floats
     clip: Clip
     norm: Norm

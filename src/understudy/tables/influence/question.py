@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from understudy.errors import Refused
 from understudy.survey.survey import Survey
 from understudy.tables.collect import collect
-from understudy.tables.influence.equation import Equation, FileColumns, Floats, Released
+from understudy.tables.influence.equation import Equation, FileColumns, Floats, ReleasedEquation
 from understudy.tables.regress import psu_totals
 from understudy.tables.replicates import replicate_covariance, replicate_degrees
 from understudy.tables.taylor import Strata, stratified_covariance
@@ -43,7 +43,7 @@ class InfluenceQuestion:
     inside: InsideOf = everyone
     names: tuple[str, ...] = ("",)  # of the numbers that the equation estimates
 
-    def expressions(self, released: Released, table: ir.Table, weight: Any) -> list[Any]:
+    def expressions(self, released: ReleasedEquation, table: ir.Table, weight: Any) -> list[Any]:
         """Each record's influences, as expressions over its table."""
         columns = {name: value.cast("float64") for name, value in self.columns(table).items()}
         return self.equation.influences(released, columns, weight, self.inside(table))
@@ -120,7 +120,7 @@ class SyntheticFile:
 
 def released_at(
     question: InfluenceQuestion, files: Sequence[SyntheticFile]
-) -> tuple[Released, list[FileColumns]]:
+) -> tuple[ReleasedEquation, list[FileColumns]]:
     """The equation at the released estimate, or a refusal where the files have none."""
     columns = [file.columns(question) for file in files]
     if any(file.used().empty for file in columns) and not question.equation.everyone:

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from understudy.errors import Refused
-from understudy.tables.influence.arithmetic import Number
+from understudy.tables.influence.arithmetic import RecordNumber
 from understudy.tables.influence.equation import (
-    Columns,
     Equation,
     FileColumns,
     Floats,
     Psi,
-    Released,
+    RecordColumns,
+    ReleasedEquation,
     averaged,
 )
 from understudy.tables.regress import Family, mean_and_slope, solve
@@ -37,10 +37,10 @@ class RegressionEquation(Equation, abstract=True):
     family: Family
 
     @abstractmethod
-    def mean(self, linear: Number) -> Number:
+    def mean(self, linear: RecordNumber) -> RecordNumber:
         """mu of the linear predictor."""
 
-    def released(self, files: Sequence[FileColumns]) -> Released:
+    def released(self, files: Sequence[FileColumns]) -> ReleasedEquation:
         used = [file.used() for file in files]
         matrices = [self._matrix(file) for file in used]
         fits = [
@@ -54,11 +54,11 @@ class RegressionEquation(Equation, abstract=True):
             breads.append((matrix * (file.weight * slope)[:, None]).T @ matrix)
         rows = list(self.wanted)
         bread = _inverse(averaged(breads))[rows]
-        return Released(beta[rows], bread, np.zeros(len(rows)), {"c": beta})
+        return ReleasedEquation(beta[rows], bread, np.zeros(len(rows)), {"c": beta})
 
-    def psi(self, columns: Columns, public: Mapping[str, Any]) -> Psi:
+    def psi(self, columns: RecordColumns, public: Mapping[str, Any]) -> Psi:
         predictors = [columns[f"x{number}"] for number in range(self.predictors)]
-        linear: Number = float(public["c"][0])
+        linear: RecordNumber = float(public["c"][0])
         for coefficient, values in zip(public["c"][1:], predictors, strict=True):
             linear = linear + float(coefficient) * values
         return Psi(columns["y"] - self.mean(linear), [1.0, *predictors])

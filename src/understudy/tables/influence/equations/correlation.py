@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from understudy.tables.influence.equation import (
-    Columns,
     Equation,
     FileColumns,
     Floats,
     Psi,
-    Released,
+    RecordColumns,
+    ReleasedEquation,
     averaged,
 )
 
@@ -30,16 +30,18 @@ class CorrelationEquation(Equation):
     name = "correlation"
     everyone = False
 
-    def released(self, files: Sequence[FileColumns]) -> Released:
+    def released(self, files: Sequence[FileColumns]) -> ReleasedEquation:
         used = [file.used() for file in files]
         facts = np.array([moments(file) for file in used])
         correlation = float(averaged(facts[:, 4] / np.sqrt(facts[:, 2] * facts[:, 3])))
         my, mz, vy, vz, _ = (float(number) for number in averaged(facts))
         public = {"c": correlation, "y": (my, vy**0.5), "z": (mz, vz**0.5)}
         size = averaged([file.size for file in used])
-        return Released(np.array([correlation]), np.array([[1 / size]]), np.zeros(1), public)
+        return ReleasedEquation(
+            np.array([correlation]), np.array([[1 / size]]), np.zeros(1), public
+        )
 
-    def psi(self, columns: Columns, public: Mapping[str, Any]) -> Psi:
+    def psi(self, columns: RecordColumns, public: Mapping[str, Any]) -> Psi:
         u, v = ((columns[n] - public[n][0]) / public[n][1] for n in ("y", "z"))
         return Psi(u * v - public["c"] / 2 * (u * u + v * v), [1.0])
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from understudy.tables.influence.equation import (
-    Columns,
     Equation,
     FileColumns,
     Psi,
-    Released,
+    RecordColumns,
+    ReleasedEquation,
     averaged,
 )
 
@@ -25,7 +25,7 @@ class DifferenceEquation(Equation):
     name = "difference"
     everyone = False
 
-    def released(self, files: Sequence[FileColumns]) -> Released:
+    def released(self, files: Sequence[FileColumns]) -> ReleasedEquation:
         used = [file.used() for file in files]
         means, sizes = {}, {}
         for side in ("a", "b"):
@@ -37,8 +37,8 @@ class DifferenceEquation(Equation):
             sizes[side] = float(averaged(of_side))
         with np.errstate(divide="ignore"):
             bread = np.array([[1 / np.float64(sizes["a"]), -1 / np.float64(sizes["b"])]])
-        return Released(np.array([means["a"] - means["b"]]), bread, np.zeros(1), means)
+        return ReleasedEquation(np.array([means["a"] - means["b"]]), bread, np.zeros(1), means)
 
-    def psi(self, columns: Columns, public: Mapping[str, Any]) -> Psi:
+    def psi(self, columns: RecordColumns, public: Mapping[str, Any]) -> Psi:
         sides = [columns[side] * (columns["y"] - public[side]) for side in ("a", "b")]
         return Psi(1.0, sides)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from understudy.tables.influence.arithmetic import Number
+from understudy.tables.influence.arithmetic import RecordNumber
 from understudy.tables.influence.regression import RegressionEquation
 from understudy.tables.regress import Family
 
@@ -18,5 +18,5 @@ class LinearEquation(RegressionEquation):
 
     family: Family = "gaussian"
 
-    def mean(self, linear: Number) -> Number:
+    def mean(self, linear: RecordNumber) -> RecordNumber:
         return linear

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from understudy.tables.influence.arithmetic import Number, expit
+from understudy.tables.influence.arithmetic import RecordNumber, expit
 from understudy.tables.influence.regression import RegressionEquation
 from understudy.tables.regress import Family
 
@@ -18,5 +18,5 @@ class LogisticEquation(RegressionEquation):
 
     family: Family = "binomial"
 
-    def mean(self, linear: Number) -> Number:
+    def mean(self, linear: RecordNumber) -> RecordNumber:
         return expit(linear)

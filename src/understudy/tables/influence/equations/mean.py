@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from understudy.tables.influence.equation import (
-    Columns,
     Equation,
     FileColumns,
     Psi,
-    Released,
+    RecordColumns,
+    ReleasedEquation,
     averaged,
 )
 
@@ -25,11 +25,13 @@ class MeanEquation(Equation):
     name = "mean"
     everyone = False
 
-    def released(self, files: Sequence[FileColumns]) -> Released:
+    def released(self, files: Sequence[FileColumns]) -> ReleasedEquation:
         used = [file.used() for file in files]
         mean = averaged([file.weight @ file.columns["y"] / file.size for file in used])
         size = averaged([file.size for file in used])
-        return Released(np.array([mean]), np.array([[1 / size]]), np.zeros(1), {"c": float(mean)})
+        return ReleasedEquation(
+            np.array([mean]), np.array([[1 / size]]), np.zeros(1), {"c": float(mean)}
+        )
 
-    def psi(self, columns: Columns, public: Mapping[str, Any]) -> Psi:
+    def psi(self, columns: RecordColumns, public: Mapping[str, Any]) -> Psi:
         return Psi(columns["y"] - public["c"], [1.0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from understudy.tables.influence.arithmetic import Number, exp
+from understudy.tables.influence.arithmetic import RecordNumber, exp
 from understudy.tables.influence.regression import RegressionEquation
 from understudy.tables.regress import Family
 
@@ -18,5 +18,5 @@ class PoissonEquation(RegressionEquation):
 
     family: Family = "poisson"
 
-    def mean(self, linear: Number) -> Number:
+    def mean(self, linear: RecordNumber) -> RecordNumber:
         return exp(linear)

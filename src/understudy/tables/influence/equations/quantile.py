@@ -17,12 +17,12 @@ from scipy import optimize, stats
 
 from understudy.tables.influence.arithmetic import share_at_most
 from understudy.tables.influence.equation import (
-    Columns,
     Equation,
     FileColumns,
     Floats,
     Psi,
-    Released,
+    RecordColumns,
+    ReleasedEquation,
     averaged,
 )
 
@@ -39,7 +39,7 @@ class QuantileEquation(Equation):
 
     probability: float
 
-    def released(self, files: Sequence[FileColumns]) -> Released:
+    def released(self, files: Sequence[FileColumns]) -> ReleasedEquation:
         used = [file.used() for file in files]
         p = self.probability
         values = [quantiles_of(f.columns["y"], f.weight, np.array([p]))[0] for f in used]
@@ -62,11 +62,11 @@ class QuantileEquation(Equation):
                 f"±{spread:.3g} and the difference is that of quantiles of the spread values"
             )
         bread = np.array([[1 / (size * density)]])
-        return Released(
+        return ReleasedEquation(
             np.array([quantile]), bread, np.zeros(1), {"c": centre, "spread": spread}, note
         )
 
-    def psi(self, columns: Columns, public: Mapping[str, Any]) -> Psi:
+    def psi(self, columns: RecordColumns, public: Mapping[str, Any]) -> Psi:
         below = share_at_most(columns["y"], public["c"], public["spread"])
         return Psi(self.probability - below, [1.0])
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from understudy.tables.influence.equation import (
-    Columns,
     Equation,
     FileColumns,
     Psi,
-    Released,
+    RecordColumns,
+    ReleasedEquation,
     averaged,
 )
 
@@ -25,13 +25,15 @@ class RatioEquation(Equation):
     name = "ratio"
     everyone = False
 
-    def released(self, files: Sequence[FileColumns]) -> Released:
+    def released(self, files: Sequence[FileColumns]) -> ReleasedEquation:
         used = [file.used() for file in files]
         below = np.array([file.weight @ file.columns["z"] for file in used])
         above = np.array([file.weight @ file.columns["y"] for file in used])
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio, bread = averaged(above / below), 1 / averaged(below)
-        return Released(np.array([ratio]), np.array([[bread]]), np.zeros(1), {"c": float(ratio)})
+        return ReleasedEquation(
+            np.array([ratio]), np.array([[bread]]), np.zeros(1), {"c": float(ratio)}
+        )
 
-    def psi(self, columns: Columns, public: Mapping[str, Any]) -> Psi:
+    def psi(self, columns: RecordColumns, public: Mapping[str, Any]) -> Psi:
         return Psi(columns["y"] - public["c"] * columns["z"], [1.0])

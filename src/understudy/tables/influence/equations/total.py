@@ -10,12 +10,12 @@ import numpy as np
 
 from understudy.tables.influence.arithmetic import known_or_zero, where_inside
 from understudy.tables.influence.equation import (
-    Columns,
     Equation,
     FileColumns,
     Floats,
     Psi,
-    Released,
+    RecordColumns,
+    ReleasedEquation,
     averaged,
 )
 
@@ -32,17 +32,19 @@ class TotalEquation(Equation):
 
     population: float | None = None
 
-    def released(self, files: Sequence[FileColumns]) -> Released:
+    def released(self, files: Sequence[FileColumns]) -> ReleasedEquation:
         sums = np.array([file.weight @ _counted(file) for file in files])
         if self.population is None:
             total = averaged(sums)
-            return Released(np.array([total]), np.ones((1, 1)), np.array([total]), {"c": 0.0})
+            return ReleasedEquation(
+                np.array([total]), np.ones((1, 1)), np.array([total]), {"c": 0.0}
+            )
         sizes = np.array([file.size for file in files])
         total = averaged(self.population * sums / sizes)
         bread = np.array([[1 / averaged(sizes)]])
-        return Released(np.array([total]), bread, np.zeros(1), {"c": float(total)})
+        return ReleasedEquation(np.array([total]), bread, np.zeros(1), {"c": float(total)})
 
-    def psi(self, columns: Columns, public: Mapping[str, Any]) -> Psi:
+    def psi(self, columns: RecordColumns, public: Mapping[str, Any]) -> Psi:
         factor = 1.0 if self.population is None else float(self.population)
         return Psi(factor * columns["y"] - public["c"], [1.0])
 
