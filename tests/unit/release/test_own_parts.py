@@ -31,7 +31,6 @@ codebook = "codebook.toml"
 model = "Multinomial"
 sensitive = ["sex", "region"]
 datasets = 2
-seed = 5
 
 [privacy]
 mechanism = "mine.py:NoisyCells"
@@ -158,7 +157,6 @@ sensitive = "minutes"
 predictors = "area"
 spread = 3
 draws = 1000
-seed = 2
 
 [privacy]
 mechanism = "Censored"
