@@ -123,8 +123,8 @@ class Equation(Declared, abstract=True):
                 _times(share, part) for share, part in zip(row, psi.parts, strict=True) if share
             ]
             total = sum(terms[1:], terms[0]) if terms else 0.0
-            one = known_or_zero(shared * total)
-            influences.append(one if self.everyone else where_inside(inside, one))
+            influence = known_or_zero(shared * total)
+            influences.append(influence if self.everyone else where_inside(inside, influence))
         return influences
 
 
