@@ -282,3 +282,10 @@ def test_medians_are_those_of_the_sum_written_out(most: int, decay: float) -> No
     share = np.cumsum(posterior, axis=1) / posterior.sum(axis=1, keepdims=True)
     direct = states[np.argmax(share >= 0.5 - 1e-9, axis=1)]
     assert discrepancy_law.laplace_medians(answers, most, decay).tolist() == direct.tolist()
+
+
+def test_an_agreement_that_cannot_be_is_planned_too() -> None:
+    """A chance of 1e-300 and less, for which SciPy's binomial overflows."""
+    made = plan(41_205.0, 99_254.0, measure="agreement", tolerance=41_205.0,
+                tolerance_kind="percent", interval="fixed", epsilon="0.01")  # fmt: skip
+    assert np.isfinite(made.table["says_right"].to_numpy()).all()
