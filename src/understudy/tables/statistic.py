@@ -102,10 +102,19 @@ class Statistic(Declared, abstract=True):
         """An R expression of a column that the call needs first, as `data$share<number>`."""
         return ""
 
+    def spread_out(self, survey: Survey) -> Sequence[Statistic]:  # noqa: ARG002
+        """The statistics that a table shows for it: itself, or one for each level."""
+        return [self]
+
     @property
     def adds_up(self) -> bool:
         """Whether the cells of a table add up to its margins."""
         return self.empty == 0
+
+    @property
+    def intervals(self) -> tuple[str, ...]:
+        """The kinds of interval that `tabulate` may give it (intervals.py), beside its own."""
+        return ("t",)
 
     @property
     def is_own(self) -> bool:
