@@ -105,6 +105,7 @@ from understudy.tables.cross_table import categories_of as categories_of
 from understudy.tables.cross_table import cross_tabulate as cross_tabulate
 from understudy.tables.regress import regress as regress
 from understudy.tables.tabulate import tabulate as tabulate
+from understudy.tables.units import unit_codes as unit_codes
 from understudy.utility.bootstrap import bootstrap_intervals as bootstrap_intervals
 from understudy.utility.ecdf import ecdf_distance as ecdf_distance
 from understudy.utility.estimates import compare as compare
@@ -243,6 +244,7 @@ __all__ = [
     "tabulate",
     "topcode",
     "topcoding_risk",
+    "unit_codes",
     "whack_a_mole",
     "whack_a_mole_figure",
     "write_codebook",

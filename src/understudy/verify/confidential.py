@@ -140,6 +140,8 @@ def _finite(values: ir.Value) -> ir.Value:
 
 
 def _unit_column(codebook: Codebook) -> str | None:
+    if codebook.unit in codebook:
+        return codebook.unit
     units = [column.name for column in codebook if column.role == "unit"]
     if len(units) > 1:
         names = " and ".join(f"`{name}`" for name in units)

@@ -79,3 +79,56 @@ def test_any_codebook_over_any_other(old: Codebook, new: Codebook) -> None:
 def test_what_is_not_toml_is_refused() -> None:
     with pytest.raises(Refused, match="not valid TOML"):
         updated_toml("title = ", Codebook())
+
+
+HOMES = """\
+unit = "home"
+records_per_unit = 9
+
+[columns."home"]
+role = "unit"
+type = "integer"
+
+[columns."age"]
+role = "public"
+type = "integer"
+"""
+
+
+def test_the_unit_and_its_limit_come_back_from_the_file() -> None:
+    book = parse_codebook(HOMES)
+    assert (book.unit_column, book.records_per_unit) == ("home", 9)
+    assert codebook_to_toml(book).split() == HOMES.split()
+    by_role = parse_codebook(HOMES.replace('unit = "home"\n', "", 1))
+    assert by_role.unit == ""
+    assert by_role.unit_column == "home"
+    assert by_role.only(["age"]).unit_column == "home"
+    assert parse_codebook(codebook_to_toml(by_role)) == by_role
+    assert "unit" not in codebook_to_toml(book.only(["age"]))  # the column is not there
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('unit = "home"', 'unit = "hoem"', "did you mean `home`"),
+        ("= 9", "= 0", "whole number of at least 1"),
+        ("= 9", "= 2.5", "whole number of at least 1"),
+        ('unit = "home"', "unit = 3", "name of a column"),
+        ('"unit"\n', '"public"\n', ""),
+    ],
+)
+def test_mistakes_about_units_are_named(old: str, new: str, message: str) -> None:
+    text = HOMES.replace(old, new, 1)
+    if not message:  # a unit may have another role
+        assert parse_codebook(text).unit_column == "home"
+        return
+    with pytest.raises(Refused, match=message):
+        parse_codebook(text)
+
+
+def test_a_limit_needs_one_unit() -> None:
+    without = HOMES.replace('unit = "home"\n', "", 1)
+    with pytest.raises(Refused, match="name its column with `unit`"):
+        parse_codebook(without.replace('"unit"\n', '"public"\n'))
+    with pytest.raises(Refused, match="two unit columns"):
+        parse_codebook(without.replace('"public"\n', '"unit"\n'))

@@ -1,0 +1,92 @@
+"""The units that claims are for: which records belong together, and how many of them count.
+
+A unit (a household, a person with several visits) is all records with one value in the codebook's
+unit column. A table of counts takes at most `records_per_unit` of a unit's records, so that a unit
+changes at most that many counts by one. Which ones are left out depends on the unit's own records
+alone: they stand in the order of a hash of their values, and the first ones stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import xor
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from understudy.errors import Refused
+from understudy.survey.survey import Survey
+
+__public__ = ("unit_codes",)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What a claim protects as a whole: a column, and the most records of a unit that count."""
+
+    column: str
+    records: int | None
+
+    @property
+    def limit(self) -> int:
+        """The declared limit; refused where a table of counts would rest on one that is not."""
+        if self.records is None:
+            raise Refused(
+                f"Counts with a claim for each `{self.column}` need the most records that one may "
+                "have; declare `records_per_unit` in the codebook."
+            )
+        return self.records
+
+
+def unit_of(survey: Survey) -> Unit | None:
+    """The survey's declared unit; None where each record is one."""
+    column = survey.codebook.unit_column
+    if column is None:
+        return None
+    if column not in survey.columns:
+        raise Refused(
+            f"Claims are for each `{column}`, and these records do not have that column; keep it, "
+            "or take `unit` out of the codebook."
+        )
+    return Unit(column, survey.codebook.records_per_unit)
+
+
+def records_per_unit(survey: Survey) -> int:
+    """How many counts of a table one unit can change by one; 1 where each record is a unit."""
+    unit = unit_of(survey)
+    return 1 if unit is None else unit.limit
+
+
+def unit_codes(survey: Survey) -> NDArray[np.int32] | None:
+    """The number of each record's unit, from 0 on, (n,); None where each record is a unit."""
+    unit = unit_of(survey)
+    if unit is None:
+        return None
+    values = pl.Series(survey.raw.select(unit.column).to_polars()[unit.column])
+    if values.null_count():
+        raise Refused(
+            f"The unit column `{unit.column}` is missing for some records; give every record an id."
+        )
+    return (values.rank("dense").to_numpy() - 1).astype(np.int32)
+
+
+def within_limit(survey: Survey, table: ir.Table, columns: Sequence[str]) -> ir.Table:
+    """The columns of `table` (the survey's records, as they are or without missing codes), at most
+    `records_per_unit` records of each unit.
+
+    Records that are equal in these columns count alike, so it does not matter which of them stay.
+    """
+    unit = unit_of(survey)
+    if unit is None:
+        return table.select(list(columns))
+    hashes = (table[name].hash() for name in dict.fromkeys([unit.column, *columns]))
+    # hashed once more: the order of values xor a constant is not a random one
+    order_by = [reduce(xor, hashes).hash(), *columns]
+    place = ibis.row_number().over(group_by=table[unit.column], order_by=order_by)
+    numbered = table.mutate(__place=place)
+    return numbered.filter(numbered["__place"] < unit.limit).select(list(columns))
