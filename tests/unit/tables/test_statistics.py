@@ -93,7 +93,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def test_every_statistic_says_all_about_itself() -> None:
-    assert set(statistics()) == {"count", "total", "mean", "proportion", "ratio", "quantile"}
+    assert set(statistics()) == {"count", "total", "mean", "median", "proportion", "ratio", "quantile"}
     for name, one in statistics().items():
         assert one.form.startswith(name)
         parsed = parse_statistic(one.form.replace('"level"', "1"), ["x", "y"])
