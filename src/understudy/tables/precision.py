@@ -50,7 +50,7 @@ class PrecisionRule:
             texts.append("; ".join(said))
         if self.nchs:
             standard = _nchs(value, se, df, n)
-            for number in np.flatnonzero(shares):
+            for number in np.flatnonzero(shares).tolist():
                 texts[number] = "; ".join(t for t in (texts[number], standard[number]) if t)
         return texts
 
@@ -69,7 +69,7 @@ def precision_rule(asked: str | Mapping[str, float] | None) -> PrecisionRule | N
     for name, limit in asked.items():
         if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
             raise Refused(f"`{name}` of `precision` must be a number above 0.")
-    return PrecisionRule(**asked)
+    return PrecisionRule(asked.get("records", 0), asked.get("cv", np.inf))
 
 
 def _nchs(value: Floats, se: Floats, df: Floats, n: Floats) -> list[str]:
