@@ -6,8 +6,8 @@
     log     the t interval of log(estimate), se/estimate, taken back   (counts and totals above 0)
 
 `beta` is Korn and Graubard's (1998): n_eff = p(1-p)/V, times (t(n-1)/t(df))^2 at the asked level,
-n the records that the estimate rests on, as R survey's svyciprop has it by the name of beta: n_eff may
-exceed n where the design effect is below 1.
+n the records that the estimate rests on, as R survey's svyciprop has it by the name of beta: n_eff
+may exceed n where the design effect is below 1.
 """
 
 from __future__ import annotations
