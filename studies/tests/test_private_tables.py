@@ -10,12 +10,13 @@ import polars as pl
 import pytest
 
 import understudy as us
+from understudy_studies.private_tables import run as private_tables
 from understudy_studies.private_tables.application import application_survey
 from understudy_studies.private_tables.cells import CELLS, INNER, TOTALS, CellTable, combined
 from understudy_studies.private_tables.errors import jackknife_error
 from understudy_studies.private_tables.file_order import sample_in_file_order
 from understudy_studies.private_tables.paper_files import synthesized_weights
-from understudy_studies.private_tables.replicate import Plan
+from understudy_studies.private_tables.replicate import Plan, replicate
 from understudy_studies.private_tables.run import run_study
 from understudy_studies.private_tables.tables import by_cell, printed_table, summary
 
@@ -158,7 +159,8 @@ def test_application_is_nearly_non_informative() -> None:
 
 
 @pytest.mark.any_noise
-def test_a_small_study_runs_and_goes_on(tmp_path: Path) -> None:
+def test_a_small_study_runs_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study that is stopped after its first replicate, then run again to the end."""
     plan = Plan(
         n=300,
         bounds=(1.8,),
@@ -168,9 +170,18 @@ def test_a_small_study_runs_and_goes_on(tmp_path: Path) -> None:
         application_records=0,
         file_order=False,
     )
-    page = run_study(1, tmp_path, design=plan)
+
+    def stopped(plan: Plan, seed: int, number: int) -> dict[str, Any]:
+        if number == 1:
+            raise KeyboardInterrupt
+        return replicate(plan, seed, number)
+
+    monkeypatch.setattr(private_tables, "replicate", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(2, tmp_path, design=plan)
+    monkeypatch.undo()
     first = (tmp_path / "replicates" / "0000.json").read_bytes()
-    run_study(2, tmp_path, design=plan)
+    page = run_study(2, tmp_path, design=plan)
     assert (tmp_path / "replicates" / "0000.json").read_bytes() == first
     text = page.read_text(encoding="utf-8")
     assert "T Table 4" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ MAY_IMPORT: dict[str, str] = {
     "audit": "survey dp models mechanisms",
     "publication": "survey tables models",
     "synthesis": "survey tables dp models mechanisms fitting publication",
+    "influence": "survey tables dp",
     "report": "survey tables fitting risk utility",
     "release": "survey tables models mechanisms fitting publication synthesis ledger risk report",
     "verify": "survey tables dp ledger",
@@ -160,6 +162,16 @@ def test_files_are_small_and_named_for_one_thing() -> None:
         assert path.stem not in {"utils", "util", "helpers", "common", "misc"}
         lines = len(path.read_text(encoding="utf-8").splitlines())
         assert lines <= 500, f"{path.name} has {lines} lines"
+
+
+def test_the_repository_holds_no_links() -> None:
+    """A link to an environment, once checked out, takes the place of the environment itself."""
+    asked = ["git", "-C", str(SOURCE.parents[1]), "ls-files", "--stage"]
+    kept = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if kept.returncode != 0:
+        pytest.skip("not a clone: git knows nothing of these files")
+    links = [line for line in kept.stdout.splitlines() if line.startswith("120000 ")]
+    assert links == []
 
 
 STUDIES = SOURCE.parents[1] / "studies"
