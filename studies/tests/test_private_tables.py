@@ -23,8 +23,16 @@ from understudy_studies.private_tables.tables import by_cell, printed_table, sum
 STATISTICS = ["count", "mean(salary)"]
 
 
+def drawn(seed: int) -> us.Survey:
+    """A sample with the weights that it was drawn with, as the paper's: not adjusted to totals."""
+    rng = np.random.default_rng(seed)
+    frame = us.doctorate_sample(us.doctorate_population(rng), 300, rng)
+    design = us.Design(weight="weight", strata="field")
+    return us.Survey(frame, design, us.doctorate_codebook())
+
+
 def test_cell_tables_are_tabulates() -> None:
-    surveys = [us.doctorates(300, seed=k) for k in range(3)]
+    surveys = [drawn(seed) for seed in range(3)]
     same = [
         us.Survey(
             survey.frame().with_columns(surveys[0].frame()["field"]), survey.design, survey.codebook
@@ -51,18 +59,19 @@ def test_cell_tables_are_tabulates() -> None:
             maintain_order="left",
         )
         np.testing.assert_allclose(estimates.value, rows["estimate"].to_numpy(), rtol=1e-9)
-        np.testing.assert_allclose(estimates.se, rows["se"].to_numpy(), rtol=1e-7, atol=1e-6)
-        np.testing.assert_allclose(estimates.lower, rows["lower"].to_numpy(), rtol=1e-6, atol=1e-4)
+        # `tabulate` states no error of a mean over one record; the paper's tables do
+        stated = np.isfinite(rows["se"].to_numpy())
+        assert stated.sum() >= (len(CELLS) if statistic == "count" else 0.9 * len(CELLS))
+        for ours, column, near in ((estimates.se, "se", 1e-6), (estimates.lower, "lower", 1e-4)):
+            theirs = rows[column].to_numpy()
+            np.testing.assert_allclose(ours[stated], theirs[stated], rtol=1e-6, atol=near)
 
 
 def test_known_stratum_sizes_are_tabulates() -> None:
     """Weights that add up to public sizes: `tabulate` and the study's tables agree, and add up."""
     survey = us.doctorates(300, seed=4)
-    total = pl.col("weight").sum().over("field")
-    size = pl.col("field").replace_strict(survey.codebook.population_by["field"])
-    frame = survey.frame().with_columns(weight=pl.col("weight") * size / total)
-    known = us.Survey(frame, survey.design, survey.codebook)
-    expected = us.tabulate(known, STATISTICS, by=["field", "gender"], margins=True)
+    frame = survey.frame()
+    expected = us.tabulate(survey, STATISTICS, by=["field", "gender"], margins=True)
     table, w, y = CellTable(frame), frame["weight"].to_numpy(), frame["salary"].to_numpy()
     estimates = {
         "count": table.counts(w, "known sizes"),
