@@ -270,7 +270,7 @@ def changed(**fields):
         ("{", "not JSON"),
         ("[]", "object"),
         ("{}", "schema"),
-        (changed(schema="understudy-claim-2"), "schema"),
+        (changed(schema="understudy-claim-3"), "schema"),
         (changed(epsilom=1.0), "epsilon"),
         (changed(epsilon="1"), "epsilon"),
         (changed(epsilon=-1.0), "epsilon"),

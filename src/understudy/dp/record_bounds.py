@@ -97,8 +97,8 @@ def _maxima(
     alpha: Array,
     reference_loglik: Array,
     limit: Array,
-    units: Array | None,
-    present: Array | None,
+    units: Array | None = None,
+    present: Array | None = None,
 ) -> Maxima:
     draws, dimension = positions.shape
     blocks = -(-draws // block)
