@@ -77,7 +77,6 @@ NOT_PASSED = (
     "The sampler's diagnostics had not passed; the data holder released nevertheless, and how well "
     "the files keep the confidential data's features is shown by measures of utility alone"
 )
-SECRET_SEED = "The seed of the random numbers is kept secret"
 
 
 class Fitted(Protocol):
@@ -284,7 +283,7 @@ class Mechanism(Declared, ABC, abstract=True):
         return Released(
             generated,
             draws,
-            about(fitter, claim, [draws_are, SECRET_SEED]),
+            about(fitter, claim, [draws_are]),
             prepared.terms.alpha,
             fitted.bounds,
             fitted,
