@@ -217,8 +217,8 @@ def grid_neighbours(
     ]
     if mechanism == "censored-units":
         pairs = [
-            (np.repeat(first, HOUSEHOLD), np.repeat(second, HOUSEHOLD), *rest)
-            for first, second, *rest in pairs
+            (list(np.repeat(first, HOUSEHOLD)), list(np.repeat(second, HOUSEHOLD)), centre, share)
+            for first, second, centre, share in pairs
         ]
     built = []
     for first, second, reference, share in pairs:
