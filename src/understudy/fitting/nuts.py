@@ -314,11 +314,11 @@ _BUILDING = threading.Lock()
 
 def _program(density: Density, inputs: Inputs) -> _Program:
     with _BUILDING:
-        given = tuple(sorted(inputs))  # moments, units and a scale are not always there
+        names = tuple(sorted(inputs))  # moments, units and a scale are not always there
         programs = _PROGRAMS.setdefault(density, {})
-        if given not in programs:
-            programs[given] = _Program(density, inputs)
-        return programs[given]
+        if names not in programs:
+            programs[names] = _Program(density, inputs)
+        return programs[names]
 
 
 def _starting_points(

@@ -24,7 +24,7 @@ from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Value
 from understudy.survey.survey import Survey
 from understudy.tables.domain import named_columns, parse_domain
-from understudy.tables.units import Unit, within_limit
+from understudy.tables.units import Unit, limited
 
 __public__ = ("Categories", "CrossTable", "categories_of", "cross_tabulate")
 
@@ -137,7 +137,7 @@ def cross_tabulate(survey: Survey, categories: Categories, unit: Unit | None = N
     """
     names = list(categories.columns)
     coded = any(None in levels for levels in categories.levels)
-    table = within_limit(survey.raw if coded else survey.table, unit, names)
+    table = limited(survey.raw if coded else survey.table, unit, names)
     for name in names:
         if table[name].type().is_floating():
             table = table.mutate(**{name: table[name].nullif(float("nan"))})

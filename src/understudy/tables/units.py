@@ -75,7 +75,13 @@ def unit_codes(survey: Survey) -> NDArray[np.int32] | None:
     return (values.rank("dense").to_numpy() - 1).astype(np.int32)
 
 
-def within_limit(table: ir.Table, unit: Unit | None, columns: Sequence[str]) -> ir.Table:
+def within_limit(survey: Survey, table: ir.Table, columns: Sequence[str]) -> ir.Table:
+    """The columns of `table` (the survey's records, as they are or without missing codes), at most
+    `records_per_unit` records of each unit."""
+    return limited(table, unit_of(survey), columns)
+
+
+def limited(table: ir.Table, unit: Unit | None, columns: Sequence[str]) -> ir.Table:
     """The columns of a table of records, at most the limit of each unit.
 
     Records that are equal in these columns count alike, so it does not matter which of them stay.
@@ -95,5 +101,5 @@ def values_within_limit(
 ) -> NDArray[np.float64]:
     """The values of one variable, at most `limit` of each unit, in no particular order."""
     table = ibis.memtable(pl.DataFrame({"unit": units, "value": values}))
-    left = within_limit(table, Unit("unit", limit), ["value"]).to_polars()
+    left = limited(table, Unit("unit", limit), ["value"]).to_polars()
     return np.sort(left["value"].to_numpy())

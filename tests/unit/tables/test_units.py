@@ -30,7 +30,7 @@ def survey_of(rows: list[tuple[int, int | None, str | None]], book: Codebook = B
 
 
 def counted(survey: Survey) -> list[tuple]:
-    rows = within_limit(survey.table, unit_of(survey), COUNTED).to_polars().rows()
+    rows = within_limit(survey, survey.table, COUNTED).to_polars().rows()
     return sorted(rows, key=repr)
 
 
