@@ -38,6 +38,7 @@ MAY_IMPORT: dict[str, str] = {
     "audit": "survey dp models mechanisms",
     "publication": "survey tables models",
     "synthesis": "survey tables dp models mechanisms fitting publication",
+    "influence": "survey tables dp",
     "report": "survey tables fitting risk utility",
     "release": "survey tables models mechanisms fitting publication synthesis ledger risk report",
     "verify": "survey tables dp ledger",
