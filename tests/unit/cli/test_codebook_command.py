@@ -51,7 +51,7 @@ def test_drafts_writes_and_says_what_next(survey_file: Path) -> None:
     for shown in ("4 records, 4 columns", "sensitive", "10.25 to 40", "F, M, [bold]M", "bounds"):
         assert shown in result.output
     assert str(target.name) in result.output.replace("\n", "")
-    assert "check the 10 drafted facts" in result.output.replace("\n", " ")
+    assert "check the 13 drafted facts" in result.output.replace("\n", " ")
 
 
 def test_an_existing_codebook_is_not_overwritten(survey_file: Path) -> None:
