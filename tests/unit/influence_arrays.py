@@ -54,9 +54,7 @@ def answer(
     noise = LaplaceNoise(epsilon)
     question = InfluenceQuestion(equation, lambda t: {})
     files: Any = list(synthetic)
-    prepared = prepare_influence(
-        [question], files, noise.deviation(2) ** 2, 1, confidential.units
-    )
+    prepared = prepare_influence([question], files, noise.deviation(2) ** 2, 1, confidential.units)
     plan = InfluencePlan(prepared, noise, "replace")
     parts = equation.influences(
         prepared.released[0], confidential.values, confidential.weight,

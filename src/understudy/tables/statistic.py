@@ -110,10 +110,19 @@ class Statistic(Declared, abstract=True):
         """An R expression of a column that the call needs first, as `data$share<number>`."""
         return ""
 
+    def spread_out(self, survey: Survey) -> Sequence[Statistic]:  # noqa: ARG002
+        """The statistics that a table shows for it: itself, or one for each level."""
+        return [self]
+
     @property
     def adds_up(self) -> bool:
         """Whether the cells of a table add up to its margins."""
         return self.empty == 0
+
+    @property
+    def intervals(self) -> tuple[str, ...]:
+        """The kinds of interval that `tabulate` may give it (intervals.py), beside its own."""
+        return ("t",)
 
     @property
     def is_own(self) -> bool:
@@ -144,6 +153,21 @@ class LinearStatistic(Statistic, abstract=True):
 
     def estimates(self, cells: Cells) -> DomainEstimates:
         return linear_estimates(cells.sums, cells.linear.index(self), cells.domain, cells.count)
+
+
+@dataclass(frozen=True)
+class ColumnStatistic(LinearStatistic, abstract=True):
+    """A sum or a ratio of one column, written `name(x)`."""
+
+    x: str
+
+    @classmethod
+    def arguments(cls, reader: Reader) -> dict[str, Any]:
+        return {"x": reader.only_column()}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.x,)
 
 
 @cache
