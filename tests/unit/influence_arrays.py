@@ -19,7 +19,7 @@ from understudy.tables.influence.unit_sums import array_sums
 
 @dataclass(frozen=True, eq=False)
 class ArrayFile:
-    """A file of one stratum whose records are units and PSUs: what `SyntheticFile` is to a table."""
+    """A file of one stratum whose records are its PSUs: what `SyntheticFile` is to a table."""
 
     values: Mapping[str, np.ndarray]
     weight: np.ndarray
@@ -52,7 +52,7 @@ def answer(
 ) -> InfluenceAnswer:
     """What `us.influence` would answer under `replace`, with noise from `draw`."""
     noise = LaplaceNoise(epsilon)
-    question = InfluenceQuestion(equation, lambda t: {})
+    question = InfluenceQuestion(equation, lambda _: {})
     files: Any = list(synthetic)
     prepared = prepare_influence([question], files, noise.deviation(2) ** 2, 1, confidential.units)
     plan = InfluencePlan(prepared, noise, "replace")
