@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from understudy.models.contract import OutcomeModel, RowsModel
-from understudy.survey.codebook import Codebook
+from understudy.survey.codebook import Codebook, Column
+from understudy.survey.draft import kind_of
+from understudy.survey.published_type import types_not_declared
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import Categories
 
@@ -37,7 +39,7 @@ def outcome_conditions(
     survey: Survey, model: OutcomeModel, missing: str, publication: Publication
 ) -> tuple[str, ...]:
     kept = [name for name in survey.columns if name not in model.sensitive]
-    conditions = [model.units(survey.codebook)]
+    conditions = [model.units(survey.codebook), *_types(survey, model.sensitive)]
     if publication.in_order:
         conditions.append(IN_ORDER)
     if kept and not publication.given_drawn:
@@ -60,12 +62,22 @@ def outcome_conditions(
 
 
 def rows_conditions(survey: Survey, model: RowsModel, publication: Publication) -> tuple[str, ...]:
-    conditions = []
+    conditions = _types(survey, model.columns)
     if survey.design.weight is not None:
         conditions.append(WITHOUT_WEIGHTS)
     if model.missing == "level":
         conditions.append(MISSING_LEVEL)
     return (*conditions, *_restriction(publication))
+
+
+def _types(survey: Survey, columns: tuple[str, ...]) -> list[str]:
+    unclear = types_not_declared(survey, columns)
+    if not unclear:
+        return []
+    return [
+        f"The types of {', '.join(unclear)} (whole numbers, decimals or text) are those of the "
+        "file, not declared ones, and are not covered"
+    ]
 
 
 def _restriction(publication: Publication) -> tuple[str, ...]:
@@ -78,27 +90,45 @@ def _restriction(publication: Publication) -> tuple[str, ...]:
 
 
 def without_drafted(codebook: Codebook, columns: Iterable[str]) -> Codebook:
-    """The codebook without levels and bounds that were drafted from the records' values."""
+    """The codebook without facts of these columns that were drafted from the records' values."""
     for name in columns:
+        if name in codebook:
+            codebook = codebook.with_column(_declared_only(codebook[name]))
+    return codebook
+
+
+def _declared_only(column: Column) -> Column:
+    """What is known of a column without its values; its type is the published one."""
+    kept = replace(
+        column,
+        bounds=column.bounds if column.declared("bounds") else None,
+        levels=column.levels if column.declared("levels") else None,
+        transform=column.transform if column.declared("transform") else None,
+        missing=column.missing if column.declared("missing") else (),
+    )
+    return replace(kept, drafted=kept.drafted & {"role", "type"})
+
+
+def published_codebook(dataset: Survey, synthesized: Iterable[str]) -> Codebook:
+    """The codebook of a published file. Of a synthesized column that is not declared, the type is
+    that of the file (the claim says so) and nothing else is told."""
+    codebook = without_drafted(dataset.codebook, dataset.codebook.columns)
+    schema = dataset.raw.schema()
+    for name in synthesized:
         if name not in codebook:
             continue
         column = codebook[name]
-        codebook = codebook.with_column(
-            replace(
-                column,
-                bounds=None if "bounds" in column.drafted else column.bounds,
-                levels=None if "levels" in column.drafted else column.levels,
-            )
-        )
+        if "type" in column.drafted:
+            column = replace(column, type=kind_of(schema[name]))
+        if "role" in column.drafted:
+            column = replace(column, role="sensitive")
+        codebook = codebook.with_column(replace(column, drafted=frozenset()))
     return codebook
 
 
 def rows_codebook(codebook: Codebook, categories: Categories) -> Codebook:
-    """The codebook of the synthetic file: no level that was only drafted from the records."""
-    kept = codebook.only(list(categories.columns))
-    for column in list(kept):
-        if column.drafted & {"levels", "bounds"}:
-            levels = None if "levels" in column.drafted else column.levels
-            kept = kept.with_column(replace(column, levels=levels, bounds=None))
-    ordered = {name: kept[name] for name in categories.columns}
+    """The codebook of the synthetic file: no fact that was only drafted from the records."""
+    names = list(categories.columns)
+    kept = without_drafted(codebook.only(names), names)
+    ordered = {name: kept[name] for name in names}
     return replace(kept, columns=ordered, population_by={})

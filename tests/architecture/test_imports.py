@@ -19,6 +19,7 @@ EVERYONE = {
     "claim_text",
     "declarations",
     "drawing",
+    "envelope",
     "toml_mistakes",
     "version",
 }
@@ -29,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "declarations": {"errors"},
     "drawing": set(),
     "chance": set(),
+    "envelope": {"claim"},
     "toml_mistakes": {"errors"},
     "version": set(),
     "survey": set(),

@@ -159,7 +159,7 @@ def _column(column: Column, type_: Any, role: Role | None, summary: Mapping[str,
         kind, bounds = "categorical", None
         drafted |= set() if declared else {"levels"}
     else:
-        kind, bounds = _kind(type_), _bounds(summary)
+        kind, bounds = kind_of(type_), _bounds(summary)
         drafted |= {"bounds"} if bounds is not None else set()
     return replace(
         column,
@@ -202,7 +202,8 @@ def _levels(
     return (tuple(seen), False) if few else (None, False)
 
 
-def _kind(type_: Any) -> Type:
+def kind_of(type_: Any) -> Type:
+    """The kind of column that a storage type alone suggests."""
     if type_.is_integer():
         return "integer"
     if type_.is_numeric():

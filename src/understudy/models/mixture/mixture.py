@@ -107,6 +107,9 @@ class Mixture(GibbsModel):
     def targets(self) -> tuple[str, ...]:
         return ("y",)
 
+    def given_columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*super().given_columns(), *self.zero_by]))
+
     @property
     def generates_from_records(self) -> bool:
         return self.assignments == "posterior"
