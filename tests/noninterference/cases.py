@@ -86,7 +86,8 @@ def by_model() -> list[Case]:
 
 
 def by_counts() -> list[Case]:
-    """Whole rows with noise (without it the rows are the mechanism's own); and mixed releases, whose regressions are given what was drawn."""
+    """Whole rows with noise (without it they are the mechanism's own), and mixed releases, whose
+    regressions are given what was drawn."""
     drawn = ("group", "rank")
     cases = [Case("Multinomial", name, drawn, "", privacy) for name, privacy in ROWS.items()]
     threshold = 'epsilon = 4\nsupport = "threshold"\ndelta = 0.1\nrelation = "replace"'

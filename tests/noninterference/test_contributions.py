@@ -1,4 +1,4 @@
-"""A record's contribution depends on no other record, also where predictors are drawn themselves."""
+"""A record's contribution depends on no other record, also where predictors are drawn."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from neighbours import changed
 from releases import CODEBOOK, base
 
+from understudy.errors import Refused
 from understudy.mechanisms.censored import Censored
 from understudy.models.beta_regression import BetaRegression
 from understudy.models.from_numpyro import from_numpyro
@@ -74,6 +75,6 @@ def test_mutant_coding_by_the_records_is_caught(monkeypatch: pytest.MonkeyPatch)
     for model in MODELS[:4]:
         try:
             caught += rows_that_differ(model) != {RECORD}
-        except AssertionError:  # a shape or a scale has changed for everyone
+        except (AssertionError, Refused):  # a shape or a scale has changed for everyone
             caught += 1
     assert caught == 4
