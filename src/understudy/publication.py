@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from understudy.models.contract import OutcomeModel, RowsModel
-from understudy.survey.codebook import Codebook, Column
+from understudy.survey.codebook import Codebook
 from understudy.survey.draft import kind_of
 from understudy.survey.published_type import types_not_declared
 from understudy.survey.survey import Survey
@@ -93,20 +93,8 @@ def without_drafted(codebook: Codebook, columns: Iterable[str]) -> Codebook:
     """The codebook without facts of these columns that were drafted from the records' values."""
     for name in columns:
         if name in codebook:
-            codebook = codebook.with_column(_declared_only(codebook[name]))
+            codebook = codebook.with_column(codebook[name].without_drafted())
     return codebook
-
-
-def _declared_only(column: Column) -> Column:
-    """What is known of a column without its values; its type is the published one."""
-    kept = replace(
-        column,
-        bounds=column.bounds if column.declared("bounds") else None,
-        levels=column.levels if column.declared("levels") else None,
-        transform=column.transform if column.declared("transform") else None,
-        missing=column.missing if column.declared("missing") else (),
-    )
-    return replace(kept, drafted=kept.drafted & {"role", "type"})
 
 
 def published_codebook(dataset: Survey, synthesized: Iterable[str]) -> Codebook:
