@@ -22,24 +22,24 @@ from understudy.survey.survey import Survey
 MOST_ROWS = 20_000
 
 
-def declared_grid(codebook: Codebook, given: Sequence[str], outcomes: Sequence[str]) -> Survey:
-    """The grid of the columns `given`; `outcomes` hold one value, which nothing looks at."""
-    drafted = codebook.not_declared(dict.fromkeys(given, "levels"))
+def declared_grid(codebook: Codebook, predictors: Sequence[str], outcomes: Sequence[str]) -> Survey:
+    """The grid of the columns `predictors`; `outcomes` hold one value, which nothing looks at."""
+    drafted = codebook.not_declared(dict.fromkeys(predictors, "levels"))
     if drafted:
         raise Refused(
             f"The regressions rest on `{drafted[0]}`, which is not declared; declare it in the "
             "codebook from what is public."
         )
-    sizes = [len(codebook[name].levels or ()) for name in given]
+    sizes = [len(codebook[name].levels or ()) for name in predictors]
     places = _places(sizes)
     columns = [
         pl.Series(name, list(codebook[name].levels or ()), declared_dtype(codebook[name])).gather(
             places[:, j]
         )
-        for j, name in enumerate(given)
+        for j, name in enumerate(predictors)
     ]
     columns += [_constant(codebook, name, len(places)) for name in outcomes]
-    names = [*given, *outcomes]
+    names = [*predictors, *outcomes]
     return Survey(pl.DataFrame(columns), codebook=codebook.only(names))
 
 

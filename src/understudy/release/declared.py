@@ -24,7 +24,7 @@ FACTS, CODEBOOK, PUBLIC = "facts.json", "codebook.toml", "public.parquet"
 
 
 @dataclass(frozen=True, eq=False)
-class Declared:
+class Declarations:
     """The public declarations of a release."""
 
     title: str
@@ -59,13 +59,13 @@ class Declared:
         self.public.write_parquet(folder / PUBLIC, statistics=False)
 
 
-def open_declared(folder: Path) -> Declared:
+def open_declared(folder: Path) -> Declarations:
     """The declarations that `write` wrote."""
     facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
     listed = {name: tuple(value) for name, value in facts.items() if isinstance(value, list)}
     design = design_from(facts.pop("design"))
     codebook = read_codebook(folder / CODEBOOK)
-    return Declared(
+    return Declarations(
         **{**facts, **listed},
         design=design,
         codebook=codebook,

@@ -22,7 +22,7 @@ import polars as pl
 from understudy.envelope import Envelope
 from understudy.errors import Refused
 from understudy.publication import published_codebook
-from understudy.release.declared import Declared, open_declared
+from understudy.release.declared import Declarations, open_declared
 from understudy.release.inside import Inside
 from understudy.release.outside import DECLARED, ENVELOPE
 from understudy.report.material import ChainQuality, Records
@@ -93,9 +93,9 @@ def _sorted(result: Synthesis) -> tuple[Envelope, pl.DataFrame]:
     return envelope, frames[0].select(kept)
 
 
-def _declared(result: Synthesis, inside: Inside, public: pl.DataFrame) -> Declared:
+def _declared(result: Synthesis, inside: Inside, public: pl.DataFrame) -> Declarations:
     first, recipe = result.datasets[0], inside.recipe
-    return Declared(
+    return Declarations(
         title=inside.title,
         columns=first.columns,
         synthesized=inside.synthesized,

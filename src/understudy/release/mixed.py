@@ -148,8 +148,8 @@ def _coding(narrowed: Survey, step: Given) -> Survey | None:
     if step.mechanism.claims == "risk":
         return None
     categories = [name for name in narrowed.columns if name not in step.model.sensitive]
-    given = step.model.given_columns() or categories  # one's own function may use them all
-    return declared_grid(narrowed.codebook, given, step.model.sensitive)
+    predictors = step.model.given_columns() or categories  # one's own function may use them all
+    return declared_grid(narrowed.codebook, predictors, step.model.sensitive)
 
 
 def _narrowed(survey: Survey, categories: RowsModel, model: OutcomeModel) -> Survey:

@@ -21,7 +21,7 @@ import polars as pl
 
 from understudy.envelope import DRAWS, Envelope, open_envelope, plain_draw
 from understudy.errors import Refused
-from understudy.release.declared import Declared, design_to, open_declared
+from understudy.release.declared import Declarations, design_to, open_declared
 from understudy.release.open import FACTS, SCHEMA, checksum
 from understudy.report.material import CombiningRule, PublicFacts
 from understudy.report.public import public_page
@@ -88,7 +88,7 @@ def make_public(handed: Path, out: Path) -> None:
     _write_public(out / PUBLIC, envelope, datasets, facts)
 
 
-def _dataset(synthesized: pl.DataFrame, declared: Declared) -> Survey:
+def _dataset(synthesized: pl.DataFrame, declared: Declarations) -> Survey:
     """One published file: the mechanism's columns beside the public ones, sorted by content."""
     frame = synthesized
     if declared.public.width:

@@ -34,7 +34,8 @@ def published_dtype(survey: Survey, name: str) -> pl.DataType:
     declared = declared_dtype(survey.codebook.columns.get(name))
     if declared is not None:
         return declared
-    return survey.raw.select(name).schema().to_polars()[name]
+    kind: pl.DataType = survey.raw.select(name).schema().to_polars()[name]
+    return kind
 
 
 def types_not_declared(survey: Survey, columns: tuple[str, ...]) -> list[str]:

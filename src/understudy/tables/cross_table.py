@@ -102,9 +102,9 @@ class CrossTable:
             used = [int(k) for k in np.unique(codes[:, j])]
             used.sort(key=lambda k: _sort_key(self.categories.levels[j][k]))
             levels[j] = tuple(self.categories.levels[j][k] for k in used)
-            place = np.zeros(len(self.categories.levels[j]), dtype=codes.dtype)
-            place[used] = np.arange(len(used))
-            codes[:, j] = place[codes[:, j]]
+            new_code = np.zeros(len(self.categories.levels[j]), dtype=codes.dtype)
+            new_code[used] = np.arange(len(used))
+            codes[:, j] = new_code[codes[:, j]]
         order = np.lexsort(codes.T[::-1])
         categories = replace(self.categories, levels=tuple(levels))
         return CrossTable(categories, codes[order], self.counts[order])
