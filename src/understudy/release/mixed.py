@@ -30,7 +30,6 @@ from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import OutcomeModel, RowsModel
 from understudy.models.declared_grid import declared_grid
 from understudy.models.density import density_of
-from understudy.models.multinomial import Multinomial
 from understudy.publication import Publication
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
@@ -49,7 +48,7 @@ class Given:
 
 def synthesize_mixed(
     survey: Survey,
-    categories: Multinomial,
+    categories: RowsModel,
     mechanism: Mechanism,
     given: Sequence[Given],
     datasets: int = 1,
@@ -95,7 +94,7 @@ def mixed_for(
         results.append(result)
         columns = _numbers(narrowed, step.model, result, frames, own, coding)
         frames = [frame.with_columns(new) for frame, new in zip(frames, columns, strict=True)]
-    codebook = survey.codebook.only(frames[0].columns)
+    codebook = survey.codebook.without_unit().only(frames[0].columns)
     for dataset in [first.datasets[0], *(result.datasets[0] for result in results)]:
         for column in dataset.codebook:  # without facts that were drafted from the records
             codebook = codebook.with_column(replace(column, role=survey.codebook[column.name].role))
@@ -131,10 +130,12 @@ def _numbers(
         # the model only needs columns of the right type here; their values are replaced
         stand_in = result.datasets[number].frame(list(model.sensitive))
         rows = np.resize(np.arange(stand_in.height), frame.height)
-        filled = frame.select(
-            name for name in narrowed.columns if name not in model.sensitive
-        ).with_columns(stand_in[name].gather(rows) for name in model.sensitive)
-        synthetic = Survey(filled.select(narrowed.columns), Design(), narrowed.codebook)
+        unit = narrowed.codebook.unit_column  # given to the fit alone
+        names = [name for name in narrowed.columns if name != unit]
+        filled = frame.select(name for name in names if name not in model.sensitive).with_columns(
+            stand_in[name].gather(rows) for name in model.sensitive
+        )
+        synthetic = Survey(filled.select(names), Design(), narrowed.codebook.without_unit())
         arrays = model.prepare(synthetic, like=coding or narrowed)
         key, density = random_key(chance, f"numbers {number}"), density_of(model, arrays)
         generated, _ = generated_from(density, key, jnp.asarray(position), arrays)
@@ -147,14 +148,17 @@ def _coding(narrowed: Survey, step: Given) -> Survey | None:
     """What decides the encoding of the categories; the records where no epsilon is claimed."""
     if step.mechanism.claims == "risk":
         return None
-    categories = [name for name in narrowed.columns if name not in step.model.sensitive]
+    codebook = narrowed.codebook.without_unit()
+    categories = [name for name in codebook.columns if name not in step.model.sensitive]
     predictors = step.model.given_columns() or categories  # one's own function may use them all
-    return declared_grid(narrowed.codebook, predictors, step.model.sensitive)
+    return declared_grid(codebook, predictors, step.model.sensitive)
 
 
 def _narrowed(survey: Survey, categories: RowsModel, model: OutcomeModel) -> Survey:
     """The columns that the regression sees; the categories are given to it, hence `public`."""
     names = [*categories.columns, *(n for n in model.sensitive if n not in categories.columns)]
+    unit = survey.codebook.unit_column
+    names += [unit] if unit is not None and unit not in names else []
     codebook = survey.codebook.only(names)
     for name in categories.columns:
         codebook = codebook.with_column(replace(codebook[name], role="public"))
