@@ -205,7 +205,7 @@ def _column(column: Column, type_: Any, role: Role | None, summary: Mapping[str,
         kind, bounds = "categorical", None
         drafted |= set() if declared else {"levels"}
     elif _is_day(type_):
-        kind, bounds = _kind(type_), date_bounds((summary["low"], summary["high"]))
+        kind, bounds = kind_of(type_), date_bounds((summary["low"], summary["high"]))
         drafted |= {"bounds"} if bounds is not None else set()
     else:
         kind, bounds = kind_of(type_), _bounds(summary)
