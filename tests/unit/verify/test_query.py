@@ -273,6 +273,7 @@ def test_a_measure_of_steps_needs_the_synthetic_standard_error() -> None:
     for measure, mistakes in (("discrepancy", ["se"]), ("agreement", [])):
         query = read_query(ask(measure=measure, tolerance={"kind": "percent", "value": 5.0}))
         assert [one.field for one in scale_mistakes(query, 120.0, None)] == mistakes
+        assert scale_mistakes(query, 120.0, 1.0) == []
 
 
 def test_the_numeric_columns_are_named() -> None:
