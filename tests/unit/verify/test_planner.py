@@ -289,3 +289,9 @@ def test_an_agreement_that_cannot_be_is_planned_too() -> None:
     made = plan(41_205.0, 99_254.0, measure="agreement", tolerance=41_205.0,
                 tolerance_kind="percent", interval="fixed", epsilon="0.01")  # fmt: skip
     assert np.isfinite(made.table["says_right"].to_numpy()).all()
+
+
+def test_answers_far_outside_are_answers_at_the_end() -> None:
+    """Beyond M all that noise can say is e^(epsilon S), however far the answer is."""
+    near, far = beta_medians(np.array([25.0, 5000.0]), 25, 1.0, "laplace")
+    assert far == pytest.approx(near, abs=1e-12)
