@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.claim import checked_epsilon
+from understudy.dp.kept_noise import kept
 from understudy.errors import Refused
 
 SMALLEST_EPSILON = 1e-9  # noise of scale 1e9 drowns any file; below it 64-bit counts may saturate
@@ -65,7 +66,8 @@ def integer_laplace(counts: Counts, sensitivity: int, epsilon: float) -> Counts:
     if not np.issubdtype(counts.dtype, np.integer) or counts.ndim != 1:
         raise Refused("Integer noise is added to a one-dimensional vector of whole counts.")
     scale = exact_scale(sensitivity, epsilon)
-    return _opendp_laplace(counts.astype(np.int64), scale)
+    exact = counts.astype(np.int64)
+    return kept(f"laplace {scale!r}", exact, lambda: _opendp_laplace(exact, scale))
 
 
 def _opendp_laplace(counts: Counts, scale: float) -> Counts:

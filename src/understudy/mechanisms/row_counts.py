@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from understudy.dp.kept_noise import kept_apart
 from understudy.errors import Refused
 from understudy.survey.engine import new_scratch_file, parquet_table
 from understudy.survey.survey import Survey
@@ -90,8 +92,13 @@ def side_by_side(
     draw: Callable[[np.random.Generator], Drawn], rngs: Sequence[np.random.Generator]
 ) -> list[Drawn]:
     """One draw from each generator, on all cores: NumPy and OpenDP draw outside Python's lock."""
+
+    def one(rng: np.random.Generator, keeping: AbstractContextManager[None]) -> Drawn:
+        with keeping:
+            return draw(rng)
+
     with ThreadPoolExecutor(min(len(rngs), len(os.sched_getaffinity(0)))) as pool:
-        return list(pool.map(draw, rngs))
+        return list(pool.map(one, rngs, kept_apart(len(rngs))))
 
 
 def stored_records(table: CrossTable) -> Any:

@@ -147,6 +147,12 @@ def csv_table(
     return parquet_table(typed)
 
 
+def csv_texts(path: Path, names: list[str], delimiter: str) -> ir.Table:
+    """The records as the texts that they are, read when they are asked for."""
+    fields = ", ".join(f"c{i} AS {identifier(name)}" for i, name in enumerate(names))
+    return connection().sql(f"SELECT {fields} FROM {_records(path, len(names), delimiter)}")
+
+
 def fitting_codes(table: ir.Table, codebook: Codebook) -> Codebook:
     """The codebook without text missing codes of numeric columns: reading made them null."""
     for column in codebook:
