@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tables": {"survey"},
     "models": {"survey", "tables"},
     "dp": set(),
-    "ledger": set(),
+    "ledger": {"dp"},
     "mechanisms": {"survey", "tables", "dp", "models", "risk"},
     "fitting": {"survey", "dp", "models", "mechanisms"},
     "audit": {"survey", "tables", "dp", "models", "mechanisms"},

@@ -3,7 +3,7 @@
 epsilon is counted in millionths, rho in billionths, delta in units of 10^-18. Costs are rounded up
 to these, allowances down, and the sums of whole numbers are exact.
 
-A cap of epsilon alone holds the sum of epsilons. A cap of (epsilon, delta) fixes, when it is
+A cap of epsilon alone holds the sum of epsilons; deltas are added up beside it. A cap of (epsilon, delta) fixes, when it is
 stated, the rho that OpenDP converts to it; then releases may go on as long as their epsilons add up
 to no more than epsilon, or their rhos to no more than rho. Either rule alone keeps the promise when
 each release is chosen after seeing the last ones, and so does their union: on a path that ends
@@ -132,7 +132,7 @@ class Standing:
     def check(self, amount: Amount) -> None:
         """Refused where the cap would be passed."""
         total = self.spent + amount
-        if total.atto > self.cap.own:
+        if (self.cap.atto or self.cap.own) and total.atto > self.cap.own:
             raise OverBudget(
                 f"This carries delta {show_delta(amount.atto)} of its own, and "
                 f"{show_delta(max(self.cap.own - self.spent.atto, 0))} is left for such deltas; "

@@ -168,24 +168,24 @@ class Ledger:
                 reference,
             )
             if known:
-                number, micro, charged, body = known[0]
-                facts = {k: v for k, v in json.loads(body).items() if k in ("rho", "delta")}
-                same = {k: v for k, v in _facts(amount, population).items() if k in facts} == facts
+                number, micro, file, body = known[0]
+                old, new = json.loads(body), _facts(amount, population)
+                same = all(old.get(fact) == new.get(fact) for fact in ("rho", "delta"))
                 ties = read_ties(run)
-                if same and micro == amount.micro and ties.of(charged) == ties.of(dataset):
+                if same and micro == amount.micro and ties.of(file) == ties.of(dataset):
                     return int(number)
                 raise Refused(
                     f"The reference `{reference}` is in the ledger with a different amount or data "
                     "set; choose a new one."
                 )
-            facts = self._spend(run, costs, dataset, None).facts
+            charged = self._spend(run, costs, dataset, None)
             return self.journal.append(
                 run,
                 "spend",
                 dataset=dataset,
                 micro=amount.micro,
                 question=reference,
-                body={**facts, "what": what},
+                body={**charged.facts, "what": what},
             )
 
     def record_envelope(self, entry: int, digest: str) -> bool:

@@ -59,6 +59,10 @@ class Declaration:
     def stated_cap(self) -> Cap:
         return Cap.stated(self.cap, self.delta, self.own_delta)
 
+    def population(self) -> Population:
+        """As it will be in a ledger that does not have it yet."""
+        return Population("", (self.name,), self.unit, self.records_per_unit, self.relation)
+
 
 @dataclass(frozen=True)
 class Population:

@@ -88,7 +88,12 @@ def answer_question(
     """
     query = question.query
     paid = ledger.stored(user, data.fingerprint, query) or ledger.reserve(
-        user, data.fingerprint, query, hold_seconds
+        user,
+        data.fingerprint,
+        query,
+        hold_seconds,
+        data.relations(query.partitioning),
+        data.unit_name,
     )
     if isinstance(paid, StoredAnswer):
         return Receipt.from_ledger(paid, query.catalogue, replayed=True)

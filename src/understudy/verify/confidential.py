@@ -15,8 +15,10 @@ import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
+from understudy.claim import Relation
+from understudy.dp.accounting import RECORD
 from understudy.errors import Refused
-from understudy.ledger.fingerprint import fingerprint
+from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 from understudy.verify.exact_sums import exact_decimal
@@ -63,14 +65,29 @@ class ConfidentialData:
         self.records: ir.Table = prepared
 
     @property
+    def unit_name(self) -> str:
+        """What an answer's epsilon is for."""
+        return self.unit or RECORD
+
+    @property
     def relation(self) -> UnitRelation:
         """The widest relation that a keyed-hash answer protects at its epsilon."""
         return "replace" if self.unit is None else "add-remove"
 
     @cached_property
+    def file(self) -> FileIdentity:
+        """By this the population is found, whatever the data set is called (threats 15, 19)."""
+        return identify(self._survey.untyped, self._survey.raw)[0]
+
+    @property
     def fingerprint(self) -> str:
-        """By this the cap is found, whatever the data set is called (threat 15)."""
-        return fingerprint(self._survey.raw)
+        """Of the file, as the ledger knows it."""
+        return self.file.fingerprint
+
+    def relations(self, partitioning: str) -> tuple[Relation, ...]:
+        """All relations under which an answer costs its epsilon (docs/proofs/verification.md)."""
+        both = self.unit is not None and partitioning == "hash"
+        return ("replace", "add-remove") if both else ("replace",)
 
     @cached_property
     def units(self) -> int:

@@ -11,8 +11,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from understudy.dp.accounting import Cost
 from understudy.errors import Refused, UnknownName
-from understudy.ledger.epsilon import show_epsilon
+from understudy.ledger.epsilon import exact_epsilon, show_epsilon
 from understudy.ledger.ledger import Ledger, StillAnswering
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
@@ -24,7 +25,7 @@ from understudy.verify.answer import (
 )
 from understudy.verify.catalogue import Catalogue, own_catalogue, packaged
 from understudy.verify.confidential import ConfidentialData
-from understudy.verify.config import DatasetConfig, ServerConfig
+from understudy.verify.config import DatasetConfig, ServerConfig, declaration
 from understudy.verify.estimator import Estimator
 from understudy.verify.planner import Plan, plan_of
 from understudy.verify.query import Query
@@ -106,18 +107,23 @@ class Service:
 
     def quote(self, user: str, question: CheckedQuery) -> Quote:
         query = question.query
-        fingerprint = self.dataset(query.dataset).data.fingerprint
+        data = self.dataset(query.dataset).data
+        fingerprint = data.fingerprint
         own = self.ledger.budget("user", user).left
         shared = self.ledger.budget("dataset", fingerprint).left
+        cost = Cost(
+            data.relations(query.partitioning), exact_epsilon(query.micro), unit=data.unit_name
+        )
+        charged = self.ledger.population(fingerprint).amount([cost]).micro
         try:
             free = self.ledger.stored(user, fingerprint, query) is not None
         except StillAnswering:
             free = True
         return Quote(
-            epsilon=query.epsilon,
+            epsilon=show_epsilon(charged),
             left=show_epsilon(own),
             left_for_dataset=show_epsilon(shared),
-            affordable=free or query.micro <= min(own, shared),
+            affordable=free or charged <= min(own, shared),
             free=free,
             seconds=self.seconds(query),
             synthetic=question.synthetic,
@@ -194,7 +200,7 @@ def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: No
         for name, dataset in config.datasets.items():
             say(f"Opening {name}")
             opened[name] = _open(name, dataset)
-            ledger.add_dataset(opened[name].data.fingerprint, name, dataset.cap, "configuration")
+            ledger.admit(opened[name].data.file, declaration(name, dataset), "configuration")
     except BaseException:
         for served in opened.values():
             served.data.close()
