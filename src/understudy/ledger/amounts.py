@@ -3,13 +3,12 @@
 epsilon is counted in millionths, rho in billionths, delta in units of 10^-18. Costs are rounded up
 to these, allowances down, and the sums of whole numbers are exact.
 
-A cap of epsilon alone holds the sum of epsilons; deltas are added up beside it. A cap of (epsilon, delta) fixes, when it is
-stated, the rho that OpenDP converts to it; then releases may go on as long as their epsilons add up
-to no more than epsilon, or their rhos to no more than rho. Either rule alone keeps the promise when
-each release is chosen after seeing the last ones, and so does their union: on a path that ends
-within the first one the privacy loss is at most epsilon, and the paths that end within the second
-one are those of releases that stop there (docs/decisions/020). Deltas that releases carry
-themselves (a threshold) come out of a share of their own, `own`, fixed with the cap.
+A cap of epsilon alone holds the sum of epsilons; deltas are added up beside it. A cap of (epsilon,
+delta) fixes, when it is stated, the rho that OpenDP converts to it; then releases may go on as long
+as their epsilons add up to no more than epsilon, or their rhos to no more than rho. Either rule
+alone keeps the promise when each release is chosen after seeing the last ones, and so does their
+union (docs/proofs/accounts.md). Deltas that releases carry themselves (a threshold) come out of a
+share of their own, `own`, fixed with the cap.
 """
 
 from __future__ import annotations

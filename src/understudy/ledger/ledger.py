@@ -17,8 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from understudy.claim import Relation
-from understudy.dp.accounting import RECORD, Cost
+from understudy.dp.accounting import Cost
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.amounts import Amount, Budget, OverBudget, Standing
 from understudy.ledger.chain import BrokenLedger, Entry
@@ -103,17 +102,17 @@ class Ledger:
         dataset: str,
         query: Question,
         hold_seconds: float = 0.0,
-        relations: tuple[Relation, ...] = ("replace",),
-        unit: str = RECORD,
+        cost: Cost | None = None,
     ) -> Reservation | StoredAnswer:
         """Spend the query's epsilon, or return the answer that was already paid for.
 
-        `dataset` is the fingerprint of the file; its population is charged, in its unit and
-        relation. `hold_seconds` is the reply slot. Until it has passed, the same question is
-        refused and its answer is shown to nobody, whenever the computation ended, so that the time
-        of the release cannot be probed by asking again (threat 7).
+        `dataset` is the fingerprint of the file; its population is charged `cost` (by default the
+        epsilon under `replace` for one record) in its own unit and relation. `hold_seconds` is the
+        reply slot. Until it has passed, the same question is refused and its answer is shown to
+        nobody, whenever the computation ended, so that the time of the release cannot be probed by
+        asking again (threat 7).
         """
-        cost = Cost(relations, exact_epsilon(query.micro), unit=unit)
+        cost = cost or Cost(("replace",), exact_epsilon(query.micro))
         with self.journal.write() as run:
             now = self.journal.clock()
             stored = _stored(run, now, user, dataset, query.digest())

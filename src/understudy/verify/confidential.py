@@ -16,13 +16,15 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from understudy.claim import Relation
-from understudy.dp.accounting import RECORD
+from understudy.dp.accounting import RECORD, Cost
 from understudy.errors import Refused
+from understudy.ledger.epsilon import exact_epsilon
 from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 from understudy.verify.exact_sums import exact_decimal
 from understudy.verify.partitions import UNIT_HEAD, UNIT_NUMBER, UNIT_TAIL, unit_digests
+from understudy.verify.query import Query
 from understudy.verify.workers import WorkerPool
 
 WEIGHT = "__weight"
@@ -65,11 +67,6 @@ class ConfidentialData:
         self.records: ir.Table = prepared
 
     @property
-    def unit_name(self) -> str:
-        """What an answer's epsilon is for."""
-        return self.unit or RECORD
-
-    @property
     def relation(self) -> UnitRelation:
         """The widest relation that a keyed-hash answer protects at its epsilon."""
         return "replace" if self.unit is None else "add-remove"
@@ -84,10 +81,11 @@ class ConfidentialData:
         """Of the file, as the ledger knows it."""
         return self.file.fingerprint
 
-    def relations(self, partitioning: str) -> tuple[Relation, ...]:
-        """All relations under which an answer costs its epsilon (docs/proofs/verification.md)."""
-        both = self.unit is not None and partitioning == "hash"
-        return ("replace", "add-remove") if both else ("replace",)
+    def cost(self, query: Query) -> Cost:
+        """What an answer costs one unit, under each relation (docs/proofs/verification.md)."""
+        both = self.unit is not None and query.partitioning == "hash"
+        relations: tuple[Relation, ...] = ("replace", "add-remove") if both else ("replace",)
+        return Cost(relations, exact_epsilon(query.micro), unit=self.unit or RECORD)
 
     @cached_property
     def units(self) -> int:

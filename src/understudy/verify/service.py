@@ -11,9 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from understudy.dp.accounting import Cost
 from understudy.errors import Refused, UnknownName
-from understudy.ledger.epsilon import exact_epsilon, show_epsilon
+from understudy.ledger.epsilon import show_epsilon
 from understudy.ledger.ledger import Ledger, StillAnswering
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
@@ -111,10 +110,7 @@ class Service:
         fingerprint = data.fingerprint
         own = self.ledger.budget("user", user).left
         shared = self.ledger.budget("dataset", fingerprint).left
-        cost = Cost(
-            data.relations(query.partitioning), exact_epsilon(query.micro), unit=data.unit_name
-        )
-        charged = self.ledger.population(fingerprint).amount([cost]).micro
+        charged = self.ledger.population(fingerprint).amount([data.cost(query)]).micro
         try:
             free = self.ledger.stored(user, fingerprint, query) is not None
         except StillAnswering:
