@@ -40,7 +40,9 @@ MAY_IMPORT: dict[str, str] = {
     "synthesis": "survey tables dp models mechanisms fitting publication",
     "influence": "survey tables dp",
     "report": "survey tables fitting risk utility",
-    "release": "survey tables dp models mechanisms fitting publication synthesis ledger risk report",
+    "release": (
+        "survey tables dp models mechanisms fitting publication synthesis ledger risk report"
+    ),
     "verify": "survey tables dp ledger",
     "web": "survey ledger verify",
     "demo": "survey tables models mechanisms synthesis ledger report release verify web",

@@ -18,7 +18,7 @@ ledger = typer.Typer(
 )
 
 BY = "command line"
-Source = Annotated[
+RecipeOrConfig = Annotated[
     Path, typer.Argument(help="A recipe, or the configuration of a server: it names the ledger.")
 ]
 DatasetName = Annotated[
@@ -28,7 +28,7 @@ Reason = Annotated[str, typer.Option(help="Why; it stays on record.")]
 
 
 @ledger.command("list", no_args_is_help=True)
-def list_populations(source: Source) -> None:
+def list_populations(source: RecipeOrConfig) -> None:
     """All populations with their caps, what was spent, and what is left.
 
     Example: understudy ledger list release.toml
@@ -46,7 +46,7 @@ def list_populations(source: Source) -> None:
 
 
 @ledger.command(no_args_is_help=True)
-def successor(source: Source, dataset: DatasetName = "", reason: Reason = "") -> None:
+def successor(source: RecipeOrConfig, dataset: DatasetName = "", reason: Reason = "") -> None:
     """Record a corrected file as the successor of the one that the ledger knows.
 
     It belongs to the same population: what was spent on the old file counts, and the cap is shared.
@@ -60,7 +60,7 @@ def successor(source: Source, dataset: DatasetName = "", reason: Reason = "") ->
 
 
 @ledger.command(no_args_is_help=True)
-def population(source: Source, dataset: DatasetName = "", reason: Reason = "") -> None:
+def population(source: RecipeOrConfig, dataset: DatasetName = "", reason: Reason = "") -> None:
     """Record a file as that of another population, with a cap of its own.
 
     Only for other people: the same ones in another year, or after corrections, are a successor.
@@ -78,7 +78,7 @@ def population(source: Source, dataset: DatasetName = "", reason: Reason = "") -
 
 @ledger.command(no_args_is_help=True)
 def merge(
-    source: Source,
+    source: RecipeOrConfig,
     name: Annotated[str, typer.Argument(help="The population that goes, or a fingerprint.")],
     into: Annotated[str, typer.Argument(help="The population that stays, or a fingerprint.")],
     reason: Reason = "",
@@ -94,7 +94,7 @@ def merge(
 
 @ledger.command(no_args_is_help=True)
 def cap(
-    source: Source,
+    source: RecipeOrConfig,
     name: Annotated[str, typer.Argument(help="The population, or a file's fingerprint.")],
     epsilon: Annotated[str, typer.Argument(help='Epsilon to add to the cap, such as "5".')],
     own_delta: Annotated[str, typer.Option(help="More for deltas of releases, such as 1e-9.")] = "",

@@ -137,10 +137,10 @@ class _Register:
         known = [f for f in (file.fingerprint, file.typed) if f in self.ties]
         keys = list(dict.fromkeys(self.ties.of(fingerprint) for fingerprint in known))
         if len(keys) > 1:
-            one, two = (self.populations[key].name for key in keys)
+            first, second = (self.populations[key].name for key in keys)
             raise ChangedFile(
-                f"The ledger knows these records as two populations, `{one}` and `{two}`; merge "
-                "them with `understudy ledger merge`."
+                f"The ledger knows these records as two populations, `{first}` and `{second}`; "
+                "merge them with `understudy ledger merge`."
             )
         return self.populations[keys[0]] if keys else None
 

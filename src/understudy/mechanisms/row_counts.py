@@ -97,12 +97,12 @@ def side_by_side(
 ) -> list[Drawn]:
     """One draw from each generator, on all cores: NumPy and OpenDP draw outside Python's lock."""
 
-    def one(rng: np.random.Generator, keeping: AbstractContextManager[None]) -> Drawn:
+    def drawn(rng: np.random.Generator, keeping: AbstractContextManager[None]) -> Drawn:
         with keeping:
             return draw(rng)
 
     with ThreadPoolExecutor(min(len(rngs), len(os.sched_getaffinity(0)))) as pool:
-        return list(pool.map(one, rngs, kept_apart(len(rngs))))
+        return list(pool.map(drawn, rngs, kept_apart(len(rngs))))
 
 
 def stored_records(table: CrossTable) -> Any:

@@ -137,12 +137,12 @@ def files_of(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def _one_begins_the_other(one: Path, two: Path) -> bool:
-    length = min(one.stat().st_size, two.stat().st_size)
-    with one.open("rb") as first, two.open("rb") as second:
+def _one_begins_the_other(path: Path, other: Path) -> bool:
+    length = min(path.stat().st_size, other.stat().st_size)
+    with path.open("rb") as file, other.open("rb") as second:
         while length > 0:
             size = min(length, 1 << 20)
-            if first.read(size) != second.read(size):
+            if file.read(size) != second.read(size):
                 return False
             length -= size
     return True
