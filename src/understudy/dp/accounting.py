@@ -24,10 +24,9 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from understudy.claim import Relation, checked_epsilon
+from understudy.claim import RECORD, Relation, checked_epsilon
 from understudy.errors import Refused
 
-RECORD = "record"  # the unit of claims that name none
 LARGEST_RHO = 10_000.0  # epsilon about 10,600 at delta 1e-5; beyond it OpenDP's sums overflow
 
 

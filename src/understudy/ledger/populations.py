@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from understudy.claim import RELATIONS, Relation
-from understudy.dp.accounting import RECORD, Cost, checked_size
+from understudy.claim import RECORD, RELATIONS, Relation
+from understudy.dp.accounting import Cost, checked_size
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.amounts import Amount, Cap, Standing
 from understudy.ledger.database import Run

@@ -12,10 +12,11 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from understudy.claim import Claim
+from understudy.claim import RECORD, Claim
 from understudy.dp.accounting import Cost
 from understudy.dp.kept_noise import OtherQuestion, forget, keeping
 from understudy.errors import Refused
@@ -30,7 +31,8 @@ SYNTHESIS = "1-synthesis"
 
 
 def costs_of(inside: Inside) -> list[Cost]:
-    """What each part of a release costs; refused where one states nothing."""
+    """What each part of a release costs the codebook's unit; refused where one states nothing."""
+    unit = inside.narrowed.codebook.unit_column or RECORD
     costs = []
     for mechanism in inside.mechanisms:
         cost = mechanism.cost()
@@ -39,7 +41,7 @@ def costs_of(inside: Inside) -> list[Cost]:
                 f"A ledger counts epsilon, and {type(mechanism).__name__} states none beforehand; "
                 "give `epsilon`, or leave out [ledger]."
             )
-        costs.append(cost)
+        costs.append(replace(cost, unit=unit))
     return costs
 
 
@@ -189,9 +191,9 @@ def check_price(inside: Inside, claim: Claim) -> None:
 def cost_of(claim: Claim) -> Cost:
     """What a claim with an epsilon costs, in its own relation or under `replace`."""
     if claim.epsilon_replace is not None:
-        return Cost(("replace",), Fraction(repr(claim.epsilon_replace)))
+        return Cost(("replace",), Fraction(repr(claim.epsilon_replace)), unit=claim.unit)
     epsilon, delta = Fraction(repr(claim.epsilon)), Fraction(repr(claim.delta))
-    return Cost((claim.relation,), epsilon, delta)
+    return Cost((claim.relation,), epsilon, delta, unit=claim.unit)
 
 
 def _digest(folder: Path) -> str:

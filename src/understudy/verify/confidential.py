@@ -15,8 +15,8 @@ import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from understudy.claim import Relation
-from understudy.dp.accounting import RECORD, Cost
+from understudy.claim import RECORD, Relation
+from understudy.dp.accounting import Cost
 from understudy.errors import Refused
 from understudy.ledger.epsilon import exact_epsilon
 from understudy.ledger.fingerprint import FileIdentity, identify

@@ -36,7 +36,7 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from understudy.dp.accounting import RECORD
+from understudy.claim import RECORD
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.epsilon import parse_epsilon
 from understudy.ledger.populations import Declaration
