@@ -23,8 +23,8 @@ from understudy.errors import Refused
 from understudy.ledger.amounts import OverBudget
 from understudy.ledger.ledger import Ledger
 from understudy.ledger.populations import Declaration
-from understudy.release.envelope import ENVELOPE
 from understudy.release.inside import Inside
+from understudy.release.outside import ENVELOPE
 from understudy.release.stages import Leavings, Workspace, files_of
 
 SYNTHESIS = "1-synthesis"

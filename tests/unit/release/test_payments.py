@@ -15,8 +15,8 @@ from understudy.dp import noise
 from understudy.errors import Refused
 from understudy.ledger.ledger import Ledger
 from understudy.release import publish as publishing
-from understudy.release.envelope import ENVELOPE
 from understudy.release.inside import Inside, prepare
+from understudy.release.outside import ENVELOPE
 from understudy.release.recipe import read_recipe
 from understudy.release.spending import paid_synthesis, price
 from understudy.release.stages import Leavings, workspace
