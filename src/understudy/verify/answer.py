@@ -75,8 +75,10 @@ def check_question(
     synthetic, plan = released(query), None
     planned = getattr(released, "influence_plan", None)
     if not query.measured_by.divides and planned is not None:
-        units = data.units if data.relation == "replace" else None
-        plan = planned(query, data.relation, data.unit, units)
+        # Noise for `replace`, which is enough for `add-remove` too: the ledger counts both where
+        # there is a unit, and then the number of units is not public.
+        units = data.units if data.unit is None else None
+        plan = planned(query, "replace", data.unit, units)
         synthetic = replace(synthetic, influence=figures_of(plan))
     mistakes = scale_mistakes(query, synthetic.estimate, synthetic.se, synthetic.influence)
     if mistakes:
@@ -99,7 +101,7 @@ def answer_question(
     """
     query = question.query
     paid = ledger.stored(user, data.fingerprint, query) or ledger.reserve(
-        user, data.fingerprint, query, hold_seconds
+        user, data.fingerprint, query, hold_seconds, data.cost(query)
     )
     if isinstance(paid, StoredAnswer):
         return Receipt.from_ledger(paid, query.catalogue, replayed=True)

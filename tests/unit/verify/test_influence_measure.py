@@ -166,6 +166,20 @@ def test_there_are_no_fits_deadlines_or_parts_on_this_path(data: ConfidentialDat
     assert question(partitions=90).digest() == question(partitions=None).digest()
 
 
+def test_the_noise_is_enough_for_both_relations(data: ConfidentialData) -> None:
+    """Where there is a unit the ledger counts `replace` and `add-remove` at the same epsilon."""
+    made = check_question(question(estimator="total"), data, FILES).plan
+    assert made is not None
+    assert data.unit == "person"
+    assert made.unit_moves == 2 * GRID
+    assert not made.prepared.per_unit.any()  # the number of units is not public
+    rows = make_survey(CONFIDENTIAL.drop("person"))
+    with ConfidentialData("survey", rows) as records:
+        counted = check_question(question(estimator="total"), records, FILES).plan
+        assert counted is not None
+        assert counted.prepared.per_unit[0] == pytest.approx(counted.prepared.constant[0] / 2000)
+
+
 def test_plans_are_computed_once(data: ConfidentialData) -> None:
     class Counted(ReleasedFiles):
         calls = 0
