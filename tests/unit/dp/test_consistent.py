@@ -71,9 +71,15 @@ def noisy_tables(seed: int, size: float) -> list[Vector]:
     return [table + rng.normal(0, size, size=table.shape) for table in tables]
 
 
+def total_by_least_squares(tables: list[Vector]) -> float:
+    """The number of records, from noisy sums whose variance is their number of cells."""
+    sums, cells = [table.sum() for table in tables], [table.size for table in tables]
+    return float(np.average(sums, weights=1 / np.array(cells)))
+
+
 def margin_by_least_squares(tables: list[Vector], column: int) -> Vector:
     """Shares of a column's levels, from noisy sums whose variance is their number of cells."""
-    total = sum(float(table.sum()) for table in tables) / len(tables)
+    total = total_by_least_squares(tables)
     sums, precisions = [], []
     for table, names in zip(tables, COLUMNS, strict=True):
         if column in names:
@@ -101,7 +107,7 @@ def moved_by_least_squares(table: Vector, names: tuple[int, ...], margins: list[
 @pytest.mark.parametrize("seed", range(3))
 def test_full_tables_are_moved_by_weighted_least_squares(seed: int) -> None:
     tables = noisy_tables(seed, size=20.0)
-    total = sum(float(table.sum()) for table in tables) / len(tables)
+    total = total_by_least_squares(tables)
     margins = [margin_by_least_squares(tables, column) for column in range(3)]
     for table, names, settled in zip(tables, COLUMNS, consistent(tables, COLUMNS), strict=True):
         expected = moved_by_least_squares(table / total, names, [margins[name] for name in names])
