@@ -67,7 +67,7 @@ def _smallest_power(exact: Fraction, power: int, budget: float) -> float:
     return scale
 
 
-def integer_laplace(counts: Counts, sensitivity: int, epsilon: float) -> Counts:
+def integer_laplace(counts: Counts, sensitivity: int, epsilon: float | Fraction) -> Counts:
     """counts + independent integer Laplace noise of scale sensitivity / epsilon, from OpenDP.
 
     `epsilon`-differentially private for any two vectors of counts whose L1 distance is at most
@@ -75,7 +75,7 @@ def integer_laplace(counts: Counts, sensitivity: int, epsilon: float) -> Counts:
     """
     if checked_epsilon(epsilon) < SMALLEST_EPSILON:
         raise Refused(
-            f"Counts with noise at epsilon {epsilon:g} say nothing; ask for at least "
+            f"Counts with noise at epsilon {float(epsilon):g} say nothing; ask for at least "
             f"{SMALLEST_EPSILON:g}."
         )
     return _opendp_laplace(_whole_counts(counts), exact_scale(sensitivity, epsilon))
