@@ -210,11 +210,22 @@ def stand_in_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("understudy.verify.partitions.os", SimpleNamespace(urandom=draw.bytes))
 
 
+@contextmanager
+def seeded_chance(seed: int = 20240504) -> Iterator[None]:
+    """What is drawn from the operating system comes from a seed: the same chains in every run."""
+
+    def drawn(size: int) -> bytes:
+        return np.random.default_rng(seed).bytes(size)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("understudy.chance.secrets", SimpleNamespace(token_bytes=drawn))
+        yield
+
+
 @pytest.fixture
-def stand_in_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release without a seed gets this one, so that its chains are the same in every run."""
-    drawn = SimpleNamespace(randbits=lambda _bits: 20240504, token_hex=secrets.token_hex)
-    monkeypatch.setattr("understudy.release.publish.secrets", drawn)
+def stand_in_seed() -> Iterator[None]:
+    with seeded_chance():
+        yield
 
 
 # -- who draws -----------------------------------------------------------------------------------
@@ -243,7 +254,12 @@ class Draws:
         """From now on, for the rest of the session."""
         measurement: Any = opendp.mod.Measurement
         measurement.__call__ = self.wrap(measurement.__call__)
-        for module, name in ((secrets, "randbelow"), (secrets, "randbits"), (os, "urandom")):
+        for module, name in (
+            (secrets, "randbelow"),
+            (secrets, "randbits"),
+            (secrets, "token_bytes"),
+            (os, "urandom"),
+        ):
             setattr(module, name, self.wrap(getattr(module, name), ours=True))
         seeded = np.random.default_rng
 

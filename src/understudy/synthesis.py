@@ -6,12 +6,13 @@ rows:    survey -> counts -> mechanism.release_rows -> records -> surveys with a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
 from understudy.declarations import declared_in
 from understudy.dp.record_bounds import RecordBounds
@@ -64,6 +65,7 @@ class Synthesis:
     parts: tuple[Synthesis, ...] = field(default=(), repr=False)
     dropped: int = 0
     rows_correspond: bool = True  # whether row i of a data set stands for record i
+    for_studies: bool = False  # its seed could be guessed: `release` does not publish from it
 
     @property
     def categories(self) -> Synthesis | None:
@@ -127,7 +129,7 @@ def synthesize(
     model: Model,
     mechanism: Mechanism,
     datasets: int = 1,
-    seed: int = 0,
+    seed: Seed = None,
     *,
     draws: int = 2000,
     chains: int = 4,
@@ -145,14 +147,17 @@ def synthesize(
     "model", which treats the value as blank when fitting and synthesizes it like the others.
     `diagnostics` says what becomes of a fit whose chains do not agree: it is refused, or, under a
     mechanism without epsilon only, kept ("report"), and the claim says so.
-    The same seed and version give the same bytes, except under noise from OpenDP, which has no
-    seed (PerturbedHistogram, two-stage). Keep the seed of a release secret.
+    `seed` None draws a secret one from the operating system. A passed one must be at least 16
+    random bytes and stay secret, and the claim says so; a whole number makes a result for
+    studies (`result.for_studies`). The same seed and version give the same bytes, except under
+    noise from OpenDP, which has no seed (PerturbedHistogram, two-stage).
 
     A model of whole rows (Multinomial) is drawn from a table of counts: nothing is fitted, and the
     arguments after `seed` do not concern it.
     """
     fit = FitSettings(draws, chains, warmup, target_acceptance, missing, diagnostics, progress)
-    return synthesize_for(Publication(), survey, model, mechanism, datasets, seed, fit)
+    chance = chance_of(seed)
+    return synthesize_for(Publication(), survey, model, mechanism, datasets, chance, fit)
 
 
 def synthesize_for(
@@ -161,20 +166,30 @@ def synthesize_for(
     model: Model,
     mechanism: Mechanism,
     datasets: int,
-    seed: int,
+    chance: Chance,
     fit: FitSettings,
 ) -> Synthesis:
     """`synthesize`, with a claim that speaks of this publication."""
-    _refuse_arguments(survey, model, mechanism, datasets, seed)
+    _refuse_arguments(survey, model, mechanism, datasets)
     _refuse_pair(model, mechanism)
     if isinstance(model, RowsModel):
-        result = _synthesize_rows(publication, survey, model, mechanism, datasets, seed)
+        result = _synthesize_rows(publication, survey, model, mechanism, datasets, chance)
     elif isinstance(model, OutcomeModel):
-        result = _synthesize_outcome(publication, survey, model, mechanism, datasets, seed, fit)
+        result = _synthesize_outcome(publication, survey, model, mechanism, datasets, chance, fit)
     else:
         raise Refused("A model must describe an outcome (OutcomeModel) or whole rows (RowsModel).")
     _check_claim(mechanism, result.claim)
-    return result
+    return _said_of_chance(result, chance)
+
+
+def _said_of_chance(result: Synthesis, chance: Chance) -> Synthesis:
+    """The claim with what must be said of the seed; counts with noise of their own need none."""
+    if result.posterior is None and chance.source == "system":
+        return result
+    conditions = [*result.claim.conditions]
+    conditions.insert(0 if chance.for_studies else len(conditions), chance.condition)
+    claim = replace(result.claim, conditions=tuple(conditions))
+    return replace(result, claim=claim, for_studies=chance.for_studies)
 
 
 def _synthesize_outcome(
@@ -183,7 +198,7 @@ def _synthesize_outcome(
     model: OutcomeModel,
     mechanism: Mechanism,
     datasets: int,
-    seed: int,
+    chance: Chance,
     fit: FitSettings,
 ) -> Synthesis:
     if _whole(fit.draws) and datasets > fit.draws:
@@ -205,7 +220,7 @@ def _synthesize_outcome(
         model.prepare(filled),
         lacking,
         fit.sampler,
-        seed,
+        chance,
         outcome_conditions(survey, model, fit.missing, publication),
         fit.progress,
     )
@@ -229,10 +244,10 @@ def _synthesize_rows(
     model: RowsModel,
     mechanism: Mechanism,
     datasets: int,
-    seed: int,
+    chance: Chance,
 ) -> Synthesis:
     """Whole records from counts; rows come in the order of their cells."""
-    counts = RowCounts(model, survey, seed, rows_conditions(survey, model, publication))
+    counts = RowCounts(model, survey, chance, rows_conditions(survey, model, publication))
     released = mechanism.release_rows(counts, datasets)
     codebook = rows_codebook(survey.codebook, counts.categories)
     return Synthesis(
@@ -268,7 +283,7 @@ def _check_claim(mechanism: Mechanism, claim: Claim) -> None:
         )
 
 
-def _refuse_arguments(survey: Any, model: Any, mechanism: Any, datasets: Any, seed: Any) -> None:
+def _refuse_arguments(survey: Any, model: Any, mechanism: Any, datasets: Any) -> None:
     if not isinstance(survey, Survey):
         raise Refused("`survey` must be a Survey; make one with `Survey(frame)` or `read_survey`.")
     if not isinstance(model, Model):
@@ -277,8 +292,6 @@ def _refuse_arguments(survey: Any, model: Any, mechanism: Any, datasets: Any, se
         raise Refused("`mechanism` must be a mechanism, such as Censored(epsilon=3).")
     if not _whole(datasets) or datasets < 1:
         raise Refused("`datasets` must be a whole number of at least 1.")
-    if not _whole(seed) or not 0 <= seed < 2**63:
-        raise Refused("`seed` must be a whole number from 0 to 2^63 - 1.")
 
 
 def _refuse_columns(survey: Survey, model: OutcomeModel, mechanism: Mechanism) -> None:

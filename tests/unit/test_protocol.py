@@ -150,7 +150,7 @@ def test_a_pair_that_does_not_fit_is_refused() -> None:
         for does, model in MODELS.items():
             if does not in str(cls.synthesizes):
                 with pytest.raises(Refused, match=f"and {name} does not; it goes with"):
-                    us.synthesize(survey(), model, example(cls))
+                    us.synthesize(survey(), model, example(cls), seed=3)
 
 
 COLUMNS = {"NegativeBinomial": "visits"}  # the one model whose outcome is a count

@@ -203,7 +203,7 @@ def test_two_stages_need_no_history() -> None:
     rng = np.random.default_rng(4)
     codebook = Codebook({"y": Column("y", role="sensitive", bounds=(0.0, 1.0))})
     shares = Survey(pl.DataFrame({"y": rng.beta(2, 5, N)}), codebook=codebook)
-    result = synthesize(shares, Beta("y"), ReferenceCensored(1.5, "two-stage"), **SMALL)
+    result = synthesize(shares, Beta("y"), ReferenceCensored(1.5, "two-stage"), 1, 5, **SMALL)
     assert result.claim.epsilon == 1.5
     assert "spends 0.5 of epsilon" in str(result.claim)
     assert result.record_bounds.max() <= 0.5
@@ -218,7 +218,7 @@ def test_a_value_on_the_bound_weighs_nothing_and_is_synthesized() -> None:
     y[[3, 8]] = 0.0, 1.0
     codebook = Codebook({"y": Column("y", role="sensitive", bounds=(0.0, 1.0))})
     result = synthesize(
-        Survey(pl.DataFrame({"y": y}), codebook=codebook), Beta("y"), Censored(5.0), **SMALL
+        Survey(pl.DataFrame({"y": y}), codebook=codebook), Beta("y"), Censored(5.0), 1, 5, **SMALL
     )
     assert result.record_weights[[3, 8]].tolist() == [0.0, 0.0]
     assert result.record_bounds[[3, 8]].tolist() == [0.0, 0.0]
@@ -272,9 +272,9 @@ def test_bad_input_is_refused_in_one_sentence(survey: Survey) -> None:
         (lambda: run(survey, Censored(6.0), datasets=2000), "only 1000 are kept"),
         (lambda: run(survey, Censored(6.0), datasets=0), "whole number"),
         (lambda: synthesize(survey, MODEL, Censored(6.0), seed=-1), "`seed`"),
-        (lambda: synthesize(frame, MODEL, Censored(6.0)), "must be a Survey"),
-        (lambda: synthesize(survey, wages, Censored(6.0)), "from_numpyro"),
-        (lambda: synthesize(survey, MODEL, "Censored"), "must be a mechanism"),
+        (lambda: synthesize(frame, MODEL, Censored(6.0), 1, 5), "must be a Survey"),
+        (lambda: synthesize(survey, wages, Censored(6.0), 1, 5), "from_numpyro"),
+        (lambda: synthesize(survey, MODEL, "Censored", 1, 5), "must be a mechanism"),
         (lambda: run(survey, Censored(6.0), missing="impute"), "way to treat missing values"),
         (lambda: run(constant, Unweighted()), "`wage` is constant"),
         (lambda: run(survey, ReferenceCensored(1.0, other_levels)), "the same levels"),

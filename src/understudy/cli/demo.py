@@ -12,7 +12,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("demo-out"),
     epsilon: Annotated[float, typer.Option(help="Privacy budget of the formal release.")] = 3.0,
     datasets: Annotated[int, typer.Option(help="Number of synthetic data sets.")] = 3,
-    seed: Annotated[int, typer.Option(help="Seed of the simulated survey and of the model.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated survey.")] = 1,
 ) -> None:
     """Publish a simulated survey twice, compare, and check a result on a server of its own.
 

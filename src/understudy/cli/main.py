@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import typer
 from typer.core import TyperCommand
@@ -67,7 +68,9 @@ def options(
 
 
 def run() -> None:
-    """Entry point: a refusal is one sentence on stderr and exit code 2."""
+    """Entry point: a refusal is one sentence on stderr and exit code 2; so is a warning, and the
+    command goes on."""
+    warnings.showwarning = lambda said, *_: typer.echo(f"understudy: {said}", err=True)
     try:
         app()
     except Refused as refusal:

@@ -51,7 +51,6 @@ model = "FBS"                       # salaries and weights, given field and gend
 sensitive = "salary"
 predictors = "field + gender"
 datasets = {datasets}
-seed = {seed}
 
 [privacy]
 {privacy}
@@ -125,7 +124,7 @@ def demonstrate(folder: Path, epsilon: float, datasets: int, seed: int, say: Say
         ("asymptotic", "asymptotic release", ASYMPTOTIC),
     ):
         recipe = folder / f"{name}.toml"
-        text = RECIPE.format(name=name, title=title, privacy=privacy, datasets=datasets, seed=seed)
+        text = RECIPE.format(name=name, title=title, privacy=privacy, datasets=datasets)
         recipe.write_text(text, encoding="utf-8")
         say(f"\n$ understudy release {recipe}")
         names[name] = publish(recipe, say=say, progress=False)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isinf
 from typing import Any
-from zlib import crc32
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +18,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from understudy.chance import Chance, Seed, chance_of
 from understudy.dp.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
 from understudy.dp.record_bounds import record_bounds
 from understudy.errors import Refused
@@ -50,11 +50,12 @@ class ModelFitter:
     arrays: Arrays = field(repr=False)
     missing: NDArray[np.bool_] = field(repr=False)
     settings: Settings
-    seed: int = field(repr=False)
+    seed: Seed | Chance = field(repr=False)
     conditions: tuple[str, ...] = ()
     show_progress: bool | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", chance_of(self.seed))
         for column, target in zip(self.model.sensitive, self.model.targets, strict=True):
             values = self.arrays[target][~self.missing]
             if len(values) == 0:
@@ -208,7 +209,7 @@ class ModelFitter:
 
     def sample_histogram(self, histogram: HistogramDraw, dataset: int) -> Generated:
         name, _ = self.model.bounded_target(self.survey.codebook)
-        rng = np.random.default_rng([self.seed, dataset])
+        rng = chance_of(self.seed).generator(f"histogram {dataset}")
         return {name: histogram.sample(self.n, rng)}
 
     def on_histogram(self, epsilon: float, bins: Bins) -> ModelFitter:
@@ -229,7 +230,7 @@ class ModelFitter:
             raise Refused("Data are generated from a posterior of this fitter.")
         generated, parameters = [], []
         for number, position in enumerate(fitted.spaced(datasets)):
-            key = jax.random.fold_in(self._key("generate"), number)
+            key = random_key(self.seed, f"generate {number}")
             point = jnp.asarray(position)
             arrays, values = _generated(self.density, key, point, self.safe_arrays)
             generated.append({name: np.asarray(array) for name, array in arrays.items()})
@@ -237,7 +238,12 @@ class ModelFitter:
         return generated, parameters
 
     def _key(self, stage: str) -> Array:
-        return jax.random.fold_in(jax.random.key(self.seed), crc32(stage.encode()))
+        return random_key(self.seed, stage)
+
+
+def random_key(seed: Seed | Chance, label: str) -> Array:
+    """JAX's key for one use: 63 bits, all that its generator takes."""
+    return jax.random.key(int.from_bytes(chance_of(seed).random_bytes(label, 8)) >> 1)
 
 
 @kept(constants=1)

@@ -76,7 +76,6 @@ NOT_PASSED = (
     "The sampler's diagnostics had not passed; the data holder released nevertheless, and how well "
     "the files keep the confidential data's features is shown by measures of utility alone"
 )
-SECRET_SEED = "The seed of the random numbers is kept secret"
 
 
 class Fitted(Protocol):
@@ -280,7 +279,7 @@ class Mechanism(Declared, ABC, abstract=True):
         return Released(
             generated,
             draws,
-            with_conditions(claim, [*fitter.conditions, draws_are, SECRET_SEED]),
+            with_conditions(claim, [*fitter.conditions, draws_are]),
             prepared.terms.alpha,
             fitted.bounds,
             fitted,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from understudy.chance import Chance, Seed, chance_of
 from understudy.errors import Refused
 from understudy.survey.engine import new_scratch_file, parquet_table
 from understudy.survey.survey import Survey
@@ -42,8 +43,11 @@ class RowCounts:
 
     model: RowsModel
     survey: Survey
-    seed: int = field(default=0, repr=False)
+    seed: Seed | Chance = field(default=None, repr=False)
     conditions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", chance_of(self.seed))
 
     @cached_property
     def categories(self) -> Categories:
@@ -79,7 +83,7 @@ class RowCounts:
 
     def rng(self, dataset: int) -> np.random.Generator:
         """Each data set has its own generator, whatever the number of data sets and of cores."""
-        return np.random.default_rng([self.seed, dataset])
+        return chance_of(self.seed).generator(f"rows {dataset}")
 
     def each(self, draw: Callable[[np.random.Generator], Drawn], datasets: int) -> list[Drawn]:
         """One draw for each data set, on all cores."""

@@ -14,6 +14,7 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
+from understudy.chance import Chance
 from understudy.errors import Refused
 from understudy.release.inside import Inside
 from understudy.release.open import checksum
@@ -37,7 +38,7 @@ LIBRARIES = (
 
 
 def write_manifest(
-    folder: Path, inside: Inside, seed: int, chains: ChainQuality | None, public: list[str]
+    folder: Path, inside: Inside, chance: Chance, chains: ChainQuality | None, public: list[str]
 ) -> None:
     """manifest.json: everything needed to make or check the release again."""
     recipe = {part: keys for part, keys in inside.recipe.written.items() if part != "ledger"}
@@ -62,7 +63,7 @@ def write_manifest(
             "python": platform.python_version(),
             "libraries": {name: version(name) for name in LIBRARIES},
             "recipe": recipe,  # without the ledger's address, which may hold a password
-            "seed": seed,
+            "seed": chance.secret.hex(),
             "unseeded": [f"noise of {name} (OpenDP)" for name in inside.unseeded],
             "diagnostics": diagnostics,
             "public": sorted(public),

@@ -43,6 +43,11 @@ class Envelope:
 
 def seal(result: Synthesis, folder: Path) -> None:
     """Write the envelope, and beside it what stays inside."""
+    if result.for_studies:
+        raise Refused(
+            "This result was made for studies: its seed could be guessed. Leave out `seed`, and "
+            "one is drawn from the operating system."
+        )
     (folder / ENVELOPE).mkdir()
     (folder / KEPT).mkdir()
     for number, dataset in enumerate(result.datasets, start=1):

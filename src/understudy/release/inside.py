@@ -16,6 +16,7 @@ import pyarrow as pa
 from duckdb import Error as DuckDBError
 from ibis.common.exceptions import IbisError
 
+from understudy.chance import Chance
 from understudy.errors import Refused, UnknownName
 from understudy.fitting.missing import without_missing
 from understudy.ledger.fingerprint import fingerprints
@@ -96,7 +97,7 @@ class Inside:
         columns, folder = self.narrowed.columns, self.recipe.folder
         return tuple(parse_statistic(text, columns, folder) for text in asked)
 
-    def synthesize(self, seed: int, progress: bool | None) -> Synthesis:
+    def synthesize(self, chance: Chance, progress: bool | None) -> Synthesis:
         """Fit and draw; refused when the sampler's diagnostics fail."""
         recipe = self.recipe
         # the files are sorted by content before they are published
@@ -105,10 +106,10 @@ class Inside:
         if self.given and isinstance(self.model, RowsModel):
             return mixed_for(
                 publication, self.narrowed, self.model, self.mechanism, self.given, datasets,
-                seed, fit,
+                chance, fit,
             )  # fmt: skip
         return synthesize_for(
-            publication, self.narrowed, self.model, self.mechanism, datasets, seed, fit
+            publication, self.narrowed, self.model, self.mechanism, datasets, chance, fit
         )
 
     def _kept(self, survey: Survey) -> Survey:

@@ -16,13 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import polars as pl
 
+from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
 from understudy.errors import Refused
+from understudy.fitting.fitter import random_key
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import OutcomeModel, RowsModel
 from understudy.models.density import density_of
@@ -49,18 +50,19 @@ def synthesize_mixed(
     mechanism: Mechanism,
     given: Sequence[Given],
     datasets: int = 1,
-    seed: int = 0,
+    seed: Seed = None,
     **fit: Any,
 ) -> Synthesis:
     """m synthetic files with categorical and numeric columns, under one claim by composition.
 
     `mechanism` is for the categories, each of `given` brings its own; their epsilons add up.
     `fit` are the arguments of `synthesize` for the regressions (draws, chains, ...). The result's
-    `parts` are those of the categories and of each regression.
+    `parts` are those of the categories and of each regression; `seed` is as in `synthesize`.
     """
     return mixed_for(
-        Publication(), survey, categories, mechanism, given, datasets, seed, FitSettings(**fit)
-    )
+        Publication(), survey, categories, mechanism, given, datasets, chance_of(seed),
+        FitSettings(**fit),
+    )  # fmt: skip
 
 
 def mixed_for(
@@ -70,24 +72,22 @@ def mixed_for(
     mechanism: Mechanism,
     given: Sequence[Given],
     datasets: int,
-    seed: int,
+    chance: Chance,
     fit: FitSettings,
 ) -> Synthesis:
     """`synthesize_mixed`, with a claim that speaks of this publication."""
     _refuse(survey, categories, given)
-    first = synthesize_for(publication, survey, categories, mechanism, datasets, seed, fit)
+    first = synthesize_for(publication, survey, categories, mechanism, datasets, chance, fit)
     # the regressions' own rows are not published: numbers are drawn anew for synthetic categories
     drawn = Publication(in_order=False, where=publication.where, given_drawn=True)
     frames = [dataset.frame() for dataset in first.datasets]
     results = []
     for number, step in enumerate(given):
         narrowed = _narrowed(survey, categories, step.model)
-        result = synthesize_for(
-            drawn, narrowed, step.model, step.mechanism, datasets, seed + 1 + number, fit
-        )
+        own = chance.of(f"given {number}")
+        result = synthesize_for(drawn, narrowed, step.model, step.mechanism, datasets, own, fit)
         results.append(result)
-        key = jax.random.fold_in(jax.random.key(seed), number)
-        columns = _numbers(narrowed, step.model, result, frames, key)
+        columns = _numbers(narrowed, step.model, result, frames, own)
         frames = [frame.with_columns(new) for frame, new in zip(frames, columns, strict=True)]
     codebook = survey.codebook.only(frames[0].columns)
     for dataset in [first.datasets[0], *(result.datasets[0] for result in results)]:
@@ -101,6 +101,7 @@ def mixed_for(
         posterior=results[0].posterior,
         parts=(first, *results),
         rows_correspond=False,
+        for_studies=chance.for_studies,
     )
 
 
@@ -109,7 +110,7 @@ def _numbers(
     model: OutcomeModel,
     result: Synthesis,
     frames: Sequence[pl.DataFrame],
-    key: Any,
+    chance: Chance,
 ) -> list[list[pl.Series]]:
     """The model's columns for the synthetic categories, each file from its own parameter draw."""
     if result.posterior is None:
@@ -128,7 +129,7 @@ def _numbers(
         synthetic = Survey(filled.select(narrowed.columns), Design(), narrowed.codebook)
         arrays = model.prepare(synthetic, like=narrowed)
         generated = density_of(model, arrays).generate(
-            jax.random.fold_in(key, number), jnp.asarray(position), arrays
+            random_key(chance, f"numbers {number}"), jnp.asarray(position), arrays
         )
         values = {name: np.asarray(array) for name, array in generated.items()}
         drawn.append(list(model.restore(values, synthetic).values()))

@@ -19,6 +19,7 @@ from typing import Any
 import ibis
 import polars as pl
 
+from understudy.chance import Chance, chance_of
 from understudy.release.bundle import finished, write_manifest
 from understudy.release.envelope import Envelope, kept_inside, open_envelope, seal
 from understudy.release.inside import Inside, prepare
@@ -56,13 +57,13 @@ def publish(
     with one_thread():
         confidential = confidential_table(inside)  # what a table refuses is refused unpaid
         with workspace(folder, inside.identity, say) as work:
-            chance = work.stage("0-chance", "", lambda at: _draw_seed(inside, at))
-            seed = int((chance / "seed").read_text(encoding="utf-8"))
-            spend(inside, (chance / "nonce").read_text(encoding="utf-8"))
+            drawn = work.stage("0-chance", "", draw_chance)
+            chance = Chance((drawn / "seed").read_bytes(), "system")
+            spend(inside, (drawn / "nonce").read_text(encoding="utf-8"))
             first = work.stage(
                 "1-synthesis",
                 f"Fitting {recipe.model} under {recipe.mechanism} ...",
-                lambda at: run_synthesis(inside, seed, at, progress),
+                lambda at: run_synthesis(inside, chance, at, progress),
             )
             envelope = open_envelope(first)
             second = work.stage(
@@ -81,7 +82,7 @@ def publish(
             last = work.stage(
                 "4-bundle",
                 "Reports and files ...",
-                lambda at: _write_bundle(inside, envelope, released, seed, first, third, at),
+                lambda at: _write_bundle(inside, envelope, released, chance, first, third, at),
             )
             work.finish(last, folder)
     return folder
@@ -113,21 +114,19 @@ def confidential_table(inside: Inside) -> pl.DataFrame:
     return tabulate(inside.confidential, inside.statistics, asked.by, asked.margins)
 
 
-def run_synthesis(inside: Inside, seed: int, folder: Path, progress: bool | None) -> None:
+def run_synthesis(inside: Inside, chance: Chance, folder: Path, progress: bool | None) -> None:
     """Everything that looks at the records ends in the envelope."""
-    result = inside.synthesize(seed, progress)
+    result = inside.synthesize(chance, progress)
     check_price(inside, result.claim)
     seal(result, folder)
 
 
-def _draw_seed(inside: Inside, folder: Path) -> None:
-    """The seed; and a nonce, because a release with new chance is a new one for the ledger."""
-    declared = inside.recipe.synthesis.seed
-    seed = secrets.randbits(62) if declared is None else declared
-    same_bytes = declared is not None and not inside.unseeded
-    (folder / "seed").write_text(str(seed), encoding="utf-8")
-    nonce = "" if same_bytes else secrets.token_hex(8)
-    (folder / "nonce").write_text(nonce, encoding="utf-8")
+def draw_chance(folder: Path) -> None:
+    """The seed, from the operating system; and a nonce, because a release with new chance is a
+    new one for the ledger."""
+    (folder / "seed").touch(0o600)
+    (folder / "seed").write_bytes(chance_of(None).secret)
+    (folder / "nonce").write_text(secrets.token_hex(8), encoding="utf-8")
 
 
 def _write_evidence(
@@ -168,7 +167,7 @@ def _write_bundle(
     inside: Inside,
     envelope: Envelope,
     released: pl.DataFrame,
-    seed: int,
+    chance: Chance,
     first: Path,
     evidence: Path,
     folder: Path,
@@ -180,4 +179,4 @@ def _write_bundle(
     text = (evidence / "evidence.json").read_text(encoding="utf-8")
     (folder / "evidence.json").write_text(text, encoding="utf-8")
     (folder / "report.html").write_text(internal_page(json.loads(text)), encoding="utf-8")
-    write_manifest(folder, inside, seed, kept_inside(first)["chains"], public)
+    write_manifest(folder, inside, chance, kept_inside(first)["chains"], public)

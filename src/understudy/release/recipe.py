@@ -13,6 +13,7 @@ classes of models and mechanisms, shown in docs/recipe.md.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,10 @@ from understudy.survey.design import Design, Replicates
 from understudy.synthesis import FitSettings
 from understudy.toml_mistakes import TomlRefused, lines_of, parse_toml, read_toml_text
 
+SEEDED = (
+    "`{}` names a seed, and it is not used: the seed of a release is drawn from the operating "
+    "system, so that nobody knows it. Take the line out."
+)
 SERVER = ("postgresql://", "postgres://")  # a ledger that is not a file
 
 
@@ -102,6 +107,7 @@ class Recipe:
         """What decides the release's contents, as one text: where files lie does not."""
         sections = {part: dict(keys) for part, keys in self.written.items() if part != "given"}
         sections.pop("ledger", None)
+        sections.get("synthesis", {}).pop("seed", None)
         sections.get("output", {}).pop("folder", None)
         return json.dumps({**sections, "given": self.written.get("given", [])}, sort_keys=True)
 
@@ -119,6 +125,8 @@ def parse_recipe(text: str, folder: Path, name: str = "release.toml") -> Recipe:
     design = _design(checked)
     if checked.mistakes:
         raise TomlRefused(name, checked.mistakes)
+    if checked.sections["synthesis"].get("seed") is not None:
+        warnings.warn(SEEDED.format(name), UserWarning, stacklevel=2)
     return _recipe(checked, design, written, folder, name)
 
 

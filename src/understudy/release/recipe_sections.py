@@ -67,7 +67,7 @@ class SynthesisKeys:
         str | None, "A formula over public columns, such as `field + gender`."
     ] = None
     datasets: Annotated[int, "Number of synthetic data sets.", Interval(ge=1, le=1_000)] = 1
-    seed: Annotated[int | None, "Seed of the model, to be kept secret; drawn when left out."] = None
+    seed: Annotated[int | None, "Not used: a release draws its seed. Take it out."] = None
     publish: Annotated[tuple[str, ...], "Further public columns for the synthetic files."] = ()
     missing: Annotated[
         Literal["refuse", "drop", "model", "level"],

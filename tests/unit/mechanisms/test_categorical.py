@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 import chance
+from understudy.chance import chance_of
 from understudy.errors import Refused
 from understudy.mechanisms import modips as modips_file
 from understudy.mechanisms import row_counts
@@ -103,7 +104,7 @@ def test_the_same_seed_gives_the_same_ms_and_noise_has_no_seed():
     together = synthesize(survey(), MODEL, Unweighted(), 3, 1).tables
     exact = Unweighted().cells(RowCounts(MODEL, survey())).counts
     for number, one in enumerate(together):
-        alone = synthetic_counts(exact, 4000, 0.5, np.random.default_rng([1, number]))
+        alone = synthetic_counts(exact, 4000, 0.5, chance_of(1).generator(f"rows {number}"))
         assert one.counts.tolist() == alone.tolist()
     private = [synthesize(survey(), MODEL, Modips(0.9, "public"), 1, 1).draws[0]
                for _ in range(2)]  # fmt: skip
@@ -309,7 +310,8 @@ def test_synthesize_takes_a_multinomial_model():
     assert table["estimate"].sum() == pytest.approx(4000)
 
 
-def test_without_a_seed_the_generators_are_those_of_seed_0():
-    counts = RowCounts(MODEL, survey(9))
-    assert counts.rng(2).random() == np.random.default_rng([0, 2]).random()
+def test_each_data_set_has_a_generator_of_its_own():
+    counts = RowCounts(MODEL, survey(9), seed=0)
+    assert counts.rng(2).random() == chance_of(0).generator("rows 2").random()
+    assert counts.rng(2).random() != counts.rng(1).random()
     assert "seed" not in repr(counts)

@@ -82,7 +82,6 @@ codebook = "codebook.toml"
 model = "Multinomial"
 sensitive = ["sex", "region"]
 datasets = 2
-seed = 5
 
 [privacy]
 mechanism = "mine.py:Mine"

@@ -26,7 +26,6 @@ model = "FBS"
 sensitive = "salary"
 predictors = "field + gender"
 datasets = 3
-seed = 7
 
 [privacy]
 mechanism = "Weighted"
@@ -54,9 +53,16 @@ def test_a_recipe_is_read_whole() -> None:
     assert (recipe.model.name, recipe.model.sensitive) == ("FBS", ("salary",))
     assert recipe.mechanism.options == {"epsilon": 10.8}
     made = recipe.synthesis
-    assert (made.datasets, made.seed, recipe.tables.margins) == (3, 7, True)
+    assert (made.datasets, made.seed, recipe.tables.margins) == (3, None, True)
     assert recipe.known == (("field", "gender"),)
     assert recipe.out == Path("here/sdr")
+
+
+def test_a_seed_in_an_old_recipe_is_told_and_not_used() -> None:
+    old = GOOD.replace("datasets = 3", "datasets = 3\nseed = 7")
+    with pytest.warns(UserWarning, match=r"names a seed, and it is not used.*Take the line out"):
+        seeded = parse_recipe(old, Path("here"))
+    assert seeded.canonical() == parse_recipe(GOOD, Path("here")).canonical()
 
 
 def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
@@ -65,8 +71,8 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
     told = mistakes(text)
     assert told[0] == "release.toml:10: Unknown model `FBQ`; did you mean `FBS`?"
     assert told[1] == "release.toml:13: `datasets` must be a whole number from 1 to 1,000."
-    assert told[2].startswith("release.toml:18: Unknown key in [privacy] `epsilonn`; did you mean")
-    assert told[3] == "release.toml:27: Unknown section `riks`; did you mean `risk`?"
+    assert told[2].startswith("release.toml:17: Unknown key in [privacy] `epsilonn`; did you mean")
+    assert told[3] == "release.toml:26: Unknown section `riks`; did you mean `risk`?"
     assert len(told) == 4
 
 
@@ -146,5 +152,5 @@ def test_own_keys_of_another_class_are_named() -> None:
 def test_what_a_class_refuses_is_told_with_its_line() -> None:
     told = mistakes(GOOD.replace("epsilon = 10.8", "epsilon = 3\nbound = 1"))
     assert told == [
-        "release.toml:17: Give `epsilon` (over all data sets) or `bound` (per draw), not both."
+        "release.toml:16: Give `epsilon` (over all data sets) or `bound` (per draw), not both."
     ]
