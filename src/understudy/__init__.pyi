@@ -53,6 +53,7 @@ from understudy.models.multinomial import synthetic_counts as synthetic_counts
 from understudy.models.negative_binomial import NegativeBinomial as NegativeBinomial
 from understudy.models.normal_population import FBP as FBP
 from understudy.models.normal_sample import FBS as FBS
+from understudy.models.whole_file import WholeFile as WholeFile
 from understudy.release.mixed import Given as Given
 from understudy.release.mixed import synthesize_mixed as synthesize_mixed
 from understudy.release.open import open_release as open_release
@@ -178,6 +179,7 @@ __all__ = [
     "Unweighted",
     "Weighted",
     "WeightedE",
+    "WholeFile",
     "Words",
     "__version__",
     "acs_codebook",

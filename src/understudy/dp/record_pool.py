@@ -146,12 +146,15 @@ def rake_pool(
     sweeps: int,
     tolerance: float,
     groups: NDArray[np.intp] | None = None,
+    easing: float = 0.0,
 ) -> tuple[Vector, float]:
     """Weights whose tables are the given ones, and the mean total variation that is left.
 
     Starts from `weights`; stops when a sweep finds a mean total variation below `tolerance`, or
     no longer improves on it by a twentieth. `groups` of cells, numbered (U,), keep the weight that
-    they have together in the pool.
+    they have together in the pool. Noisy tables need not have a distribution that meets them all;
+    then whole steps end at whatever the last table says. With `easing`, sweep s takes the power
+    1/(1 + easing s) of each step, which settles between the tables.
     """
     shares_of_groups = None if groups is None else np.bincount(groups, pool.weights)
     shapes = [table.shape for table in tables]
@@ -160,14 +163,15 @@ def rake_pool(
         for names, shape in zip(columns, shapes, strict=True)
     ]
     fitted, before = weights.copy(), np.inf
-    for _ in range(sweeps):
-        distance = 0.0
+    for sweep in range(sweeps):
+        power, distance = 1 / (1 + easing * sweep), 0.0
         for table, numbers in zip(tables, cells, strict=True):
             target = table.ravel()
             shares = np.bincount(numbers, fitted, minlength=target.size)
             distance += 0.5 * float(np.abs(shares - target).sum())
             step = np.divide(target, shares, out=np.ones_like(target), where=shares > 0)
-            fitted *= np.clip(step, 1 / LARGEST_STEP, LARGEST_STEP)[numbers]
+            step = np.clip(step, 1 / LARGEST_STEP, LARGEST_STEP)
+            fitted *= (step**power if easing else step)[numbers]
         if groups is not None and shares_of_groups is not None:
             sums = np.bincount(groups, fitted)
             fitted *= np.divide(shares_of_groups, sums, out=np.ones_like(sums), where=sums > 0)[
@@ -175,7 +179,7 @@ def rake_pool(
             ]
         fitted /= fitted.sum()
         distance /= len(tables)
-        if distance < tolerance or distance > 0.95 * before:
+        if distance < tolerance or distance > (0.99 if easing else 0.95) * before:
             break
         before = distance
     return fitted, distance

@@ -40,6 +40,8 @@ from understudy.errors import Refused
 
 if TYPE_CHECKING:
     from understudy.mechanisms.row_counts import RowCounts
+    from understudy.mechanisms.whole_file.file_counts import FileCounts
+    from understudy.mechanisms.whole_file.noisy_file import NoisyFile
     from understudy.models.contract import OutcomeModel
     from understudy.survey.survey import Survey
     from understudy.tables.cross_table import CrossTable
@@ -49,8 +51,8 @@ __public__ = ("Mechanism", "Terms", "plain_terms")
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Generated = dict[str, NDArray[Any]]
-# an outcome given public columns, which stay as they are; whole rows; or both
-Synthesizes = Literal["outcome", "rows", "outcome or rows"]
+# an outcome given public columns, which stay as they are; whole rows of categories; whole files
+Synthesizes = Literal["outcome", "rows", "rows or file", "outcome or file", "outcome, rows or file"]
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,15 @@ class ReleasedRows:
     claim: Claim
 
 
+@dataclass(frozen=True)
+class ReleasedFile:
+    """What a mechanism gives for a model of a whole file: noisy tables, from which anyone can make
+    records, and the claim about them."""
+
+    noisy: NoisyFile
+    claim: Claim
+
+
 class Mechanism(Declared, ABC, abstract=True):
     """A way to release draws of a model, and what may be promised about them."""
 
@@ -238,6 +249,8 @@ class Mechanism(Declared, ABC, abstract=True):
             raise TypeError(f"{cls.__name__} synthesizes outcomes; it needs `prepare` and `claim`")
         if "rows" in does and cls.release_rows is Mechanism.release_rows:
             raise TypeError(f"{cls.__name__} synthesizes rows; it needs `release_rows`")
+        if "file" in does and cls.release_file is Mechanism.release_file:
+            raise TypeError(f"{cls.__name__} synthesizes whole files; it needs `release_file`")
 
     def price(self) -> Decimal | None:
         """Epsilon under `replace`, over all data sets, as a ledger counts it before any fit.
@@ -261,6 +274,10 @@ class Mechanism(Declared, ABC, abstract=True):
 
     def release_rows(self, counts: RowCounts, datasets: int) -> ReleasedRows:
         """Synthetic tables of counts, and the claim about them."""
+        raise NotImplementedError
+
+    def release_file(self, counts: FileCounts, datasets: int) -> ReleasedFile:
+        """The noisy tables of a whole file, and the claim about them."""
         raise NotImplementedError
 
     def release(self, fitter: Fitter, datasets: int) -> Released:

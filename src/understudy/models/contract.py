@@ -42,7 +42,8 @@ Columns = dict[str, pl.Series]
 class Model(Declared, ABC, abstract=True):
     """A synthesizer."""
 
-    synthesizes: ClassVar[Literal["outcome", "rows"]]  # given public columns; or every column
+    # given public columns; every column, from one table of counts; every column, from many
+    synthesizes: ClassVar[Literal["outcome", "rows", "file"]]
 
     @property
     @abstractmethod

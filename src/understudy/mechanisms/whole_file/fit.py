@@ -25,7 +25,8 @@ ColumnNumbers = tuple[int, ...]
 Possible = Callable[[Codes], NDArray[np.bool_]]
 
 POOL = 200_000  # cells that are drawn; repeats are merged
-SWEEPS = 40
+SWEEPS = 15
+EASING = 1 / 3  # of the steps of the fit, sweep by sweep
 TOLERANCE = 2e-4  # mean total variation between the pool's tables and the given ones
 
 
@@ -60,7 +61,7 @@ class Fit:
             return self.weights
         tables = self.sets[number].tables
         weights, _ = rake_pool(
-            self.pool, self.weights, tables, self.tables, SWEEPS // 2, tolerance, self.groups
+            self.pool, self.weights, tables, self.tables, SWEEPS, tolerance, self.groups, EASING
         )
         return weights
 
@@ -87,7 +88,9 @@ def fitted(
         groups = _groups(pool.codes[:, kept.columns], kept)
     if possible is not None:
         pool, groups = _allowed(pool, groups, possible)
-    weights, _ = rake_pool(pool, pool.weights, whole.tables, columns, SWEEPS, TOLERANCE, groups)
+    weights, _ = rake_pool(
+        pool, pool.weights, whole.tables, columns, SWEEPS, TOLERANCE, groups, EASING
+    )
     return Fit(pool, weights, whole.total, noisy.sizes, each, columns, groups)
 
 

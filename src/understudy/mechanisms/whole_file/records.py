@@ -122,3 +122,4 @@ def _numbered(rows: Codes, of_pool: Codes, groups: NDArray[np.intp]) -> NDArray[
     place = np.full(len(together), -1, dtype=np.intp)
     place[numbers[: len(distinct)]] = np.arange(len(distinct))
     return place[numbers[len(distinct) :]]
+

@@ -1,0 +1,90 @@
+"""One whole file, ready to be counted: what mechanisms ask for when the model is WholeFile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.chance import Chance, Seed, chance_of
+from understudy.claim import Claim
+from understudy.mechanisms.whole_file.budget import Budget
+from understudy.mechanisms.whole_file.measure import Question, measured
+from understudy.mechanisms.whole_file.noisy_file import NoisyFile
+from understudy.mechanisms.whole_file.plan import Order
+from understudy.survey.cells import ColumnCells
+from understudy.survey.survey import Survey
+from understudy.tables.coded_records import coded_records
+from understudy.tables.units import unit_of
+
+if TYPE_CHECKING:
+    from understudy.models.whole_file import WholeFile
+
+DECLARED_CELLS = "The cells into which values are counted come from the codebook alone"
+PUBLIC_SIZE = "The number of records in the file is public and is not covered"
+SHOWN_ROWS = "The number of records and the columns {} are public: published as they are, row by row"
+
+
+@dataclass(frozen=True, eq=False)
+class FileCounts:
+    """`model` knows its columns (`for_survey`); `conditions` are those of every claim about this
+    database."""
+
+    model: WholeFile
+    survey: Survey
+    seed: Seed | Chance = field(default=None, repr=False)
+    conditions: tuple[str, ...] = ()
+
+    @cached_property
+    def cells(self) -> tuple[ColumnCells, ...]:
+        return self.model.cells(self.survey)
+
+    @property
+    def per_unit(self) -> int:
+        """How many records of one unit are counted at most."""
+        unit = unit_of(self.survey)
+        return 1 if unit is None else unit.limit
+
+    def rng(self, label: str) -> np.random.Generator:
+        """Chance of its own for one use; all that is drawn with it is post-processing."""
+        return chance_of(self.seed).generator(f"file {label}")
+
+    def measured(
+        self,
+        order: Order,
+        datasets: int,
+        budget: Budget | None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> NoisyFile:
+        """The noisy tables: all that a release may show of the records."""
+        size = self.model.size
+        shown = self.survey.n if size is None else size
+        asked = Question(
+            self.cells,
+            self.model.kept_places(),
+            order,
+            datasets,
+            budget,
+            None if shown == "noisy" else shown,
+        )
+        records = coded_records(self.survey, self.cells, weights)
+        return measured(records, asked, self.rng("choice"))
+
+    def claimed(self, claim: Claim) -> Claim:
+        """The claim with what holds for every claim about this file."""
+        conditions = [*claim.conditions, *self.conditions, DECLARED_CELLS]
+        if self.model.keep:
+            conditions.append(SHOWN_ROWS.format(", ".join(self.model.keep)))
+        elif self.model.size is None:
+            conditions.append(PUBLIC_SIZE)
+        unit = unit_of(self.survey)
+        if unit is None:
+            return replace(claim, conditions=tuple(conditions))
+        conditions.append(
+            f"At most {unit.limit} records of each `{unit.column}` were counted, chosen by these "
+            "records' own values"
+        )
+        return replace(claim, conditions=tuple(conditions), unit=unit.column)
