@@ -82,14 +82,7 @@ def without_drafted(codebook: Codebook, columns: Iterable[str]) -> Codebook:
     for name in columns:
         if name not in codebook:
             continue
-        column = codebook[name]
-        codebook = codebook.with_column(
-            replace(
-                column,
-                bounds=None if "bounds" in column.drafted else column.bounds,
-                levels=None if "levels" in column.drafted else column.levels,
-            )
-        )
+        codebook = codebook.with_column(codebook[name].without_drafted())
     return codebook
 
 
@@ -97,8 +90,6 @@ def rows_codebook(codebook: Codebook, categories: Categories) -> Codebook:
     """The codebook of the synthetic file: no level that was only drafted from the records."""
     kept = codebook.only(list(categories.columns))
     for column in list(kept):
-        if column.drafted & {"levels", "bounds"}:
-            levels = None if "levels" in column.drafted else column.levels
-            kept = kept.with_column(replace(column, levels=levels, bounds=None))
+        kept = kept.with_column(column.without_drafted())
     ordered = {name: kept[name] for name in categories.columns}
     return replace(kept, columns=ordered, population_by={})

@@ -7,10 +7,11 @@ until the steward removes it from that list, and a formal claim refuses to rest 
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from understudy.errors import Refused, UnknownName
 from understudy.toml_mistakes import (
@@ -27,15 +28,30 @@ __public__ = ("Codebook", "Column", "read_codebook")
 Role = Literal["public", "sensitive", "weight", "stratum", "psu", "fpc", "unit", "replicate"]
 Type = Literal["categorical", "continuous", "integer", "text", "date"]
 Transform = Literal["log"]
-Fact = Literal["role", "type", "levels", "bounds", "transform", "missing"]  # may be drafted
+CellFact = Literal[  # what cells.py makes a column's cells of
+    "type", "levels", "bounds", "missing", "blanks", "grid", "special", "rounding"
+]
+Fact = Literal["role", "transform", CellFact]  # may be drafted
+CellGrid = Literal["linear", "log"] | tuple[float, ...]
 Value = str | int | float | bool
 
-FACTS: tuple[str, ...] = get_args(Fact)
+FACTS: tuple[str, ...] = ("role", *get_args(CellFact), "transform")
+GRIDS = ("linear", "log")
+EPOCH = datetime.date(1970, 1, 1)  # bounds of dates are days since then
+CELL_FACTS: tuple[str, ...] = get_args(CellFact)
 
 
 @dataclass(frozen=True)
 class Column:
-    """The public facts of one column."""
+    """The public facts of one column.
+
+    `grid`, `special` and `rounding` say into which cells a number is counted (cells.py): evenly
+    wide ones, ones of equal ratio or between given edges; values with a cell of their own (0, the
+    topcode); the steps that published numbers stand on. `blanks`: whether a value may be empty;
+    None where nothing is said. `applies_when`: a condition in the words of `where`; a record that
+    does not meet it holds `skip` (empty when None). `derived`: a formula of other columns; such a
+    column is computed and never drawn.
+    """
 
     name: str
     role: Role = "public"
@@ -47,20 +63,42 @@ class Column:
     transform: Transform | None = None
     missing: tuple[Value, ...] = ()
     drafted: frozenset[str] = frozenset()
+    blanks: bool | None = None
+    grid: CellGrid | None = None
+    special: tuple[float, ...] = ()
+    rounding: float | None = None
+    applies_when: str = ""
+    skip: Value | None = None
+    derived: str = ""
 
     def declared(self, fact: str) -> bool:
         """Whether a fact was declared rather than drafted from the data."""
         return fact not in self.drafted and getattr(self, fact) not in (None, ())
 
+    def without_drafted(self) -> Column:
+        """The column without levels, bounds and other values that were drafted from the records."""
+        drafted = self.drafted & {"levels", "bounds", "missing", "grid", "special", "rounding"}
+        cleared: dict[str, Any] = {
+            fact: () if fact in ("missing", "special") else None for fact in drafted
+        }
+        return replace(self, **cleared)
+
+    @property
+    def drafted_cells(self) -> tuple[str, ...]:
+        """The facts that its cells rest on (cells.py) and that were only drafted from the data."""
+        return tuple(fact for fact in CELL_FACTS if fact in self.drafted)
+
 
 @dataclass(frozen=True)
 class Codebook:
-    """Columns by name, the public totals of the population, and its structural zeros.
+    """Columns by name, the public totals of the population, and the rules between columns.
 
     The totals are those of the records that meet `population_where` ("all" for every record); where
     it is empty, of the records that a release uses, which is checked. `impossible` are
     conditions that no record can meet (`age < 15 and marital == "married"`): edit rules that are
-    public, in the words of `tabulate`'s `where`.
+    public, in the words of `tabulate`'s `where`. `order` are comparisons between numbers that every
+    record meets (`wages <= income`). `design_effect` is what the variance of an estimate loses by
+    clusters that a synthetic file does not have.
 
     `unit` names the column that says which records belong to one unit (a household); where it is
     empty, that is the column with the declared role `unit`, if there is one. Claims are then for
@@ -75,6 +113,8 @@ class Codebook:
     population_where: str = ""
     unit: str = ""
     records_per_unit: int | None = None
+    order: tuple[str, ...] = ()
+    design_effect: float | None = None
 
     def __getitem__(self, name: str) -> Column:
         if name not in self.columns:

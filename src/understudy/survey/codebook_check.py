@@ -5,8 +5,10 @@ Columns and totals are checked one by one, so that a mistake in one hides none i
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Annotated, Any, get_args
 
 from annotated_types import Gt
@@ -26,6 +28,8 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import (
+    EPOCH,
+    GRIDS,
     Codebook,
     Column,
     Fact,
@@ -48,6 +52,19 @@ _WANTED = {  # by pydantic's name of the mistake
     "tuple_type": _LIST,
     "frozen_set_type": _LIST,
     "plain_value": _LIST,
+}
+_FACT_WANTED = {  # of a column
+    "bounds": "two finite numbers, low before high",
+    "grid": '"linear", "log" or a list of increasing edges',
+    "special": "a list of finite numbers",
+    "blanks": "true or false",
+    "skip": "a string, a number or true/false",
+    "applies_when": 'a condition, such as "age >= 16"',
+    "derived": 'a formula of other columns, such as "wages + rents"',
+}
+_RULE_EXAMPLES = {
+    "impossible": "\"age < 15 and marital == 'married'\"",
+    "order": '"wages <= income"',
 }
 _CHOICES = {"role": Role, "type": Type, "transform": Transform, "drafted": Fact}
 
@@ -80,9 +97,28 @@ def _by_value(labels: dict[str, str], info: ValidationInfo) -> dict[Value, str]:
     return {read_key(text, spelled): label for text, label in labels.items()}
 
 
+def _days(value: Any) -> Any:
+    """A TOML date as days since 1970-01-01; anything else as it is."""
+    day = isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
+    return float((value - EPOCH).days) if day else value
+
+
+def _grid(grid: Any) -> Any:
+    if isinstance(grid, str):
+        if grid not in GRIDS:
+            raise PydanticCustomError("grid", "not a grid")
+        return grid
+    edges = TypeAdapter(tuple[Day, ...]).validate_python(grid)
+    if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
+        raise PydanticCustomError("grid", "not increasing")
+    return edges
+
+
 Number = Annotated[float, Strict(), AllowInfNan(False)]
+Day = Annotated[Number, BeforeValidator(_days)]
 Positive = Annotated[Number, Gt(0)]
 Text = Annotated[str, BeforeValidator(str)]
+RuleText = Annotated[str, Strict(), StringConstraints(pattern=r"\S")]
 Values = tuple[Annotated[Any, AfterValidator(_plain)], ...]
 
 
@@ -100,7 +136,14 @@ class _Facts(_Table):
     missing: Values = ()
     value_labels: Annotated[dict[str, Text], AfterValidator(_by_value)] = {}
     transform: Transform | None = None
-    bounds: Annotated[tuple[Number, Number], AfterValidator(_in_order)] | None = None
+    bounds: Annotated[tuple[Day, Day], AfterValidator(_in_order)] | None = None
+    blanks: Annotated[bool, Strict()] | None = None
+    grid: Annotated[Any, AfterValidator(_grid)] = None
+    special: tuple[Day, ...] = ()
+    rounding: Positive | None = None
+    applies_when: RuleText = ""
+    skip: Annotated[Any, AfterValidator(_plain)] | None = None
+    derived: RuleText = ""
     drafted: frozenset[Fact] = frozenset()
 
 
@@ -112,7 +155,9 @@ class _Population(_Table):
 
 class _Document(_Table):
     title: Text = ""
-    impossible: tuple[Annotated[str, Strict(), StringConstraints(pattern=r"\S")], ...] = ()
+    impossible: tuple[RuleText, ...] = ()
+    order: tuple[RuleText, ...] = ()
+    design_effect: Positive | None = None
     unit: Annotated[str, Strict()] = ""
     records_per_unit: Annotated[int, Strict(), Gt(0)] | None = None
     columns: dict[str, Any] = {}
@@ -133,9 +178,17 @@ def checked_codebook(written: Mapping[str, Any]) -> tuple[Codebook, Mistakes]:
         for name, totals in _inner(inside, "by").items()
     }
     codebook = Codebook(
-        columns, document.title, population.size, by, document.impossible, population.where,
-        document.unit, document.records_per_unit,
-    )  # fmt: skip
+        columns,
+        document.title,
+        population.size,
+        by,
+        document.impossible,
+        population.where,
+        document.unit,
+        document.records_per_unit,
+        document.order,
+        document.design_effect,
+    )
     _check_unit(codebook, mistakes)
     return codebook, mistakes
 
@@ -221,11 +274,11 @@ def _in_our_words(error: ErrorDetails, location: Location, known: list[str]) -> 
         fact = "drafted fact" if key == "drafted" else key
         choices = get_args(_CHOICES[key])
         return str(UnknownName(f"{fact} of column `{column}`", str(error["input"]), choices))
-    if location[2:] == ("bounds",):
-        return f"The bounds of column `{column}` must be two finite numbers, low before high."
-    if location == ("impossible",):
-        example = "\"age < 15 and marital == 'married'\""
-        return f"`impossible` in the codebook must be a list of conditions, such as {example}."
+    if location[2:] and key in _FACT_WANTED:
+        return f"The {key} of column `{column}` must be {_FACT_WANTED[key]}."
+    if dotted in _RULE_EXAMPLES:
+        example = _RULE_EXAMPLES[dotted]
+        return f"`{dotted}` in the codebook must be a list of conditions, such as {example}."
     if location == ("unit",):
         return "`unit` in the codebook must be the name of a column."
     if location == ("records_per_unit",):

@@ -6,7 +6,8 @@ differs in a text that somebody has edited by hand: its order, comments and spel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+import datetime
+from collections.abc import Iterable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Comment, Null, Table
 
 from understudy.errors import Refused
-from understudy.survey.codebook import FACTS, Codebook, Column, Value, read_key, spelled_values
+from understudy.survey.codebook import (
+    EPOCH,
+    FACTS,
+    Codebook,
+    Column,
+    Value,
+    read_key,
+    spelled_values,
+)
 
 __public__ = ("write_codebook",)
 
@@ -93,8 +102,11 @@ def codebook_to_toml(codebook: Codebook) -> str:
     lines = []
     if codebook.title:
         lines += [f"title = {_toml(codebook.title)}", ""]
-    if codebook.impossible:
-        lines += [f"impossible = {_toml(list(codebook.impossible))}", ""]
+    for key, rules in (("impossible", codebook.impossible), ("order", codebook.order)):
+        if rules:
+            lines += [f"{key} = {_toml(list(rules))}", ""]
+    if codebook.design_effect is not None:
+        lines += [f"design_effect = {_toml(codebook.design_effect)}", ""]
     if codebook.unit in codebook:
         lines += [f"unit = {_toml(codebook.unit)}", ""]
     if codebook.records_per_unit is not None and codebook.unit_column in codebook:
@@ -127,16 +139,39 @@ def codebook_to_toml(codebook: Codebook) -> str:
                 f"{_key(v, spelled)} = {_toml(t)}" for v, t in column.value_labels.items()
             )
             lines.append(f"value_labels = {{ {pairs} }}")
+        days = column.type == "date"
         if column.bounds is not None:
-            lines.append(f"bounds = {_toml(list(column.bounds))}")
+            lines.append(f"bounds = {_toml(_dated(column.bounds, days))}")
         if column.transform is not None:
             lines.append(f"transform = {_toml(column.transform)}")
         if column.missing:
             lines.append(f"missing = {_toml(list(column.missing))}")
+        if column.grid is not None:
+            edges = not isinstance(column.grid, str)
+            lines.append(f"grid = {_toml(_dated(column.grid, days) if edges else column.grid)}")
+        if column.special:
+            lines.append(f"special = {_toml(_dated(column.special, days))}")
+        for fact in ("blanks", "rounding", "skip"):
+            if getattr(column, fact) is not None:
+                lines.append(f"{fact} = {_toml(getattr(column, fact))}")
+        for fact in ("applies_when", "derived"):
+            if getattr(column, fact):
+                lines.append(f"{fact} = {_toml(getattr(column, fact))}")
         if column.drafted:
             lines.append(f"drafted = {_toml(sorted(column.drafted))}")
         lines.append("")
     return "\n".join(lines)
+
+
+def _dated(numbers: Iterable[Any], days: bool) -> list[Any]:
+    """The numbers, or the dates that they stand for, where there are such dates."""
+    numbers = list(numbers)
+    try:
+        dates = [EPOCH + datetime.timedelta(days=int(number)) for number in numbers]
+    except OverflowError:
+        return numbers
+    whole = all(float(number).is_integer() for number in numbers)
+    return list(dates) if days and whole else numbers
 
 
 def _key(value: Value, spelled: Mapping[str, Value]) -> str:
@@ -155,6 +190,8 @@ def _toml(value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         return repr(value)
+    if isinstance(value, datetime.date):
+        return value.isoformat()
     if isinstance(value, list):
         return "[" + ", ".join(_toml(v) for v in value) + "]"
     escaped = "".join(_escape(character) for character in str(value))

@@ -145,6 +145,8 @@ def _merged(
         columns=columns,
         title=declared.title or in_file.title,
         impossible=declared.impossible or in_file.impossible,
+        order=declared.order or in_file.order,
+        design_effect=declared.design_effect or in_file.design_effect,
         unit=declared.unit or in_file.unit,
         records_per_unit=declared.records_per_unit or in_file.records_per_unit,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from command_line import understudy
 from typer.main import get_command
 
 from understudy.cli.main import app
@@ -15,13 +16,6 @@ from understudy.cli.main import app
 pytestmark = pytest.mark.any_noise
 
 COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
-
-
-def understudy(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    code = "from understudy.cli.main import run; run()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=cwd, check=False
-    )
 
 
 @pytest.fixture
@@ -109,9 +103,10 @@ def test_tabulate_prints_and_writes(survey_file: Path) -> None:
     ],
 )
 def test_mistakes_are_one_sentence_and_exit_2(
-    survey_file: Path, words: list[str], says: str
+    survey_file: Path, words: list[str], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = understudy("tabulate", str(survey_file), *words, cwd=survey_file.parent)
+    monkeypatch.chdir(survey_file.parent)
+    done = understudy("tabulate", str(survey_file), *words)
     assert done.returncode == 2
     assert says in done.stderr
     assert "Traceback" not in done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from command_line import understudy
 
 from understudy.cli.main import app
 from understudy.errors import Refused
@@ -47,17 +47,6 @@ QUESTION = {
     "epsilon": "0.5",
     "partitions": 10,
 }
-
-
-def understudy(*words: str, given: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", RUN, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        input=given,
-        env={**os.environ, **variables},
-    )
 
 
 def refusal(*words: str) -> str:

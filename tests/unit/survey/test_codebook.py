@@ -48,6 +48,15 @@ def columns(draw: st.DrawFn, name: str) -> Column:
         transform="log" if log else None,
         missing=tuple(missing),
         drafted=frozenset(draw(st.sets(st.sampled_from(FACTS)))),
+        blanks=draw(st.sampled_from([None, True, False])),
+        grid=draw(
+            st.sampled_from([None, "linear", "log", (0.0, 0.5, 9.0), (-719162.0, 2932896.0)])
+        ),
+        special=draw(st.sampled_from([(), (0.0,), (0.0, 99999.5), (-719163.0, 2932897.0)])),
+        rounding=draw(st.sampled_from([None, 0.1, 100.0])),
+        applies_when=draw(st.sampled_from(["", "age >= 16", "sex == 'f'"])),
+        skip=draw(st.one_of(st.none(), values)),
+        derived=draw(st.sampled_from(["", "wages + rents"])),
     )
 
 
@@ -60,7 +69,14 @@ def codebooks(draw: st.DrawFn) -> Codebook:
         if column.levels is not None and draw(st.booleans()):
             totals[column.name] = {level: draw(st.floats(0.5, 1e9)) for level in column.levels}
     rules = draw(st.lists(TEXTS.filter(str.strip), max_size=2))
-    return Codebook(made, title=draw(TEXTS), population_by=totals, impossible=tuple(rules))
+    return Codebook(
+        made,
+        title=draw(TEXTS),
+        population_by=totals,
+        impossible=tuple(rules),
+        order=draw(st.sampled_from([(), ("wages <= income",)])),
+        design_effect=draw(st.sampled_from([None, 1.5])),
+    )
 
 
 @settings(max_examples=200, deadline=None)
@@ -92,6 +108,14 @@ def test_population_totals_survive(tmp_path: Path) -> None:
     )
     write_codebook(codebook, tmp_path / "codebook.toml")
     assert read_codebook(tmp_path / "codebook.toml") == codebook
+
+
+def test_dates_are_written_as_dates(tmp_path: Path) -> None:
+    path = tmp_path / "codebook.toml"
+    path.write_text('[columns.born]\ntype = "date"\nbounds = [1970-01-02, 2000-01-01]\n')
+    codebook = read_codebook(path)
+    assert codebook["born"].bounds == (1.0, 10957.0)  # days since 1970-01-01
+    assert "bounds = [1970-01-02, 2000-01-01]" in codebook_to_toml(codebook)
 
 
 def test_a_person_can_read_and_change_it(tmp_path: Path) -> None:
@@ -142,6 +166,20 @@ def test_a_person_can_read_and_change_it(tmp_path: Path) -> None:
         ("[columns.x]\ndrafted = ['rolle']", "did you mean `role`"),
         ("[columns.x]\ndrafted = [1]", "Unknown drafted fact"),
         ("[columns.x]\ndrafted = 'role'", "must be a list"),
+        ("[columns.x]\ngrid = 'logg'", '"linear", "log" or a list of increasing edges'),
+        ("[columns.x]\ngrid = [3]", "increasing edges"),
+        ("[columns.x]\ngrid = [3, 3]", "increasing edges"),
+        ("[columns.x]\ngrid = ['a', 'b']", "increasing edges"),
+        ("[columns.x]\ngrid = 5", "increasing edges"),
+        ("[columns.x]\nspecial = 0", "a list of finite numbers"),
+        ("[columns.x]\nspecial = [inf]", "a list of finite numbers"),
+        ("[columns.x]\nrounding = 0", "above 0"),
+        ("[columns.x]\nblanks = 1", "true or false"),
+        ("[columns.x]\nskip = [1]", "a string, a number or true/false"),
+        ("[columns.x]\napplies_when = ' '", "a condition"),
+        ("[columns.x]\nderived = 5", "a formula"),
+        ("order = 'a < b'", 'a list of conditions, such as "wages <= income"'),
+        ("design_effect = 0", "above 0"),
         ("population = 5", "must be a table"),
         ("[population]\nsize = 0", "above 0"),
         ("[population]\nsize = true", "above 0"),
