@@ -68,6 +68,10 @@ def rows_conditions(survey: Survey, model: RowsModel, publication: Publication) 
     return (*conditions, *_restriction(publication))
 
 
+def file_conditions(publication: Publication) -> tuple[str, ...]:
+    return _restriction(publication)
+
+
 def _restriction(publication: Publication) -> tuple[str, ...]:
     if publication.where is None:
         return ()

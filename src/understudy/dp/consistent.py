@@ -57,8 +57,9 @@ def agreed(
 
     The average comes first. What depends on the tables in a way that is not linear (which cells are
     empty, how far a table is drawn to independence) is settled on the average; a set is the
-    average's fit plus its own deviation from the average, so that the spread between sets is that
-    of their noise and their mean is the average's fit, but for cells that would be negative.
+    average's fit plus its own deviation from the average (`moved_within`), so that the spread
+    between sets is that of their noise, but in cells smaller than it, and their mean is the
+    average's fit.
     `variances` are those of one set. With `shrink`, tables are drawn to independence of their
     columns as far as their noise suggests (`kept_share`).
     """
@@ -93,7 +94,7 @@ def _one_set(
 ) -> Agreed:
     own = _margins(tables, columns, spread)
     margins = {
-        name: on_simplex(margin + own.margins[name] - linear.margins[name])
+        name: on_simplex(moved_within(margin, own.margins[name] - linear.margins[name]))
         for name, margin in whole.margins.items()
     }
     fitted = []
@@ -101,9 +102,14 @@ def _one_set(
         mine = [margins[name] for name in names]
         outer = outer_product(mine)
         moved = outer + kept[t] * (_moved(table / own.total, mine) - outer)
-        deviation = np.where(whole.tables[t] > NOTHING, moved - plain[t], 0.0)
-        fitted.append(_raked(whole.tables[t] + deviation, mine))
+        fitted.append(_raked(moved_within(whole.tables[t], moved - plain[t]), mine))
     return Agreed(fitted, margins, own.total)
+
+
+def moved_within(shares: Vector, deviation: Vector) -> Vector:
+    """Shares moved by a deviation, by no more than their own size either way: none is negative, and
+    a deviation that is as likely up as down leaves them unbiased."""
+    return np.asarray(shares + np.clip(deviation, -shares, shares), dtype=np.float64)
 
 
 def kept_share(deviation: Vector, expected: Vector, variance: float) -> Vector:

@@ -185,6 +185,14 @@ def rake_pool(
     return fitted, distance
 
 
+def thinned(weights: Vector, least: float, rng: np.random.Generator) -> Vector:
+    """The weights with small ones, below `least`, either raised to it or dropped, so that each
+    keeps its expectation; what is left has far fewer cells."""
+    small = (weights > 0) & (weights < least)
+    kept = rng.random(weights.size) * least < weights
+    return np.where(small, np.where(kept, least, 0.0), weights)
+
+
 def systematic(weights: Vector, size: int, rng: np.random.Generator) -> Counts:
     """Whole counts with sum `size`, each within one of size * weight: floors of a shifted sum."""
     reached = np.floor(np.cumsum(weights) * (size / weights.sum()) + rng.random())

@@ -22,6 +22,7 @@ from understudy.fitting.missing import without_missing
 from understudy.ledger.fingerprint import fingerprints
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import Model, OutcomeModel, RowsModel
+from understudy.models.whole_file import WholeFile
 from understudy.publication import Publication
 from understudy.release.mixed import Given, mixed_for
 from understudy.release.parts import own_files
@@ -71,7 +72,7 @@ class Inside:
     def sensitive(self) -> tuple[str, ...]:
         """The columns that the recipe calls sensitive."""
         steps = (name for step in self.recipe.given for name in step.model.sensitive)
-        return (*self.recipe.model.sensitive, *steps)
+        return (*(self.recipe.model.sensitive or self.model.sensitive), *steps)
 
     @cached_property
     def confidential(self) -> Survey:
@@ -86,8 +87,15 @@ class Inside:
     @cached_property
     def numeric(self) -> tuple[str, ...]:
         """The sensitive columns that hold numbers."""
-        raw = self.narrowed.raw
-        return tuple(name for name in self.sensitive if raw[name].type().is_numeric())
+        raw, codebook = self.narrowed.raw, self.narrowed.codebook
+        design = self.narrowed.design.columns(raw.columns)
+        return tuple(
+            name
+            for name in self.sensitive
+            if raw[name].type().is_numeric()
+            and name not in design
+            and not (isinstance(self.model, WholeFile) and codebook[name].type == "categorical")
+        )
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
@@ -125,6 +133,8 @@ def prepare(recipe: Recipe) -> Inside:
     whole = _restricted(recipe, read)
     check_totals(whole)
     model = recipe.model.build(recipe.synthesis.missing)
+    if isinstance(model, WholeFile):
+        model = model.for_survey(whole)
     narrowed = _narrowed(recipe, whole, model)
     drawn = [name for step in recipe.given for name in step.model.sensitive]
     drawn += model.for_survey(narrowed).sensitive
@@ -233,6 +243,8 @@ def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:
         raise Refused("The predictors name no column; name at least one public column.")
     design = model.published_design(whole.design)
     names = [*recipe.model.sensitive, *(n for step in recipe.given for n in step.model.sensitive)]
+    if isinstance(model, WholeFile):
+        names = [*(model.columns or ())]
     if model.synthesizes == "outcome":
         names += [*predictors, *recipe.tables.by, *recipe.synthesis.publish]
         names += design.columns(whole.columns)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.dp.consistent import Agreed, agreed, kept_share, on_simplex
-from understudy.dp.record_pool import Pool, cell_table, draw_pool, rake_pool
+from understudy.dp.consistent import Agreed, agreed, kept_share, moved_within, on_simplex
+from understudy.dp.record_pool import Pool, cell_table, draw_pool, rake_pool, thinned
 from understudy.errors import Refused
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 
@@ -26,6 +26,7 @@ Possible = Callable[[Codes], NDArray[np.bool_]]
 
 POOL = 200_000  # cells that are drawn; repeats are merged
 SWEEPS = 15
+LEAST = 1e-5  # weight of a cell in the pool of several sets
 EASING = 1 / 3  # of the steps of the fit, sweep by sweep
 TOLERANCE = 2e-4  # mean total variation between the pool's tables and the given ones
 
@@ -91,6 +92,11 @@ def fitted(
     weights, _ = rake_pool(
         pool, pool.weights, whole.tables, columns, SWEEPS, TOLERANCE, groups, EASING
     )
+    if len(each) > 1 and groups is None:  # fitted again for every set, so a smaller pool pays
+        weights = thinned(weights, LEAST, rng)
+        pool, weights = Pool(pool.codes[weights > 0], weights), weights[weights > 0]
+        weights /= weights.sum()
+        pool = Pool(pool.codes, weights)
     return Fit(pool, weights, whole.total, noisy.sizes, each, columns, groups)
 
 
@@ -128,11 +134,12 @@ def _with_one_way(
     return [*one.tables, *merged]
 
 
-def fine_shares(noisy: NoisyFile, fit: Fit) -> list[list[Vector]]:
+def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[Vector]]:
     """The share of each fine cell within its coarse one: [set][column].
 
-    Within a coarse cell the noisy counts are drawn to an even spread as far as their noise suggests
-    (`kept_share`), on the average over the sets; a set has its own deviation from that.
+    Within a coarse cell the noisy counts are drawn to a smooth curve as far as their noise suggests
+    (`kept_share`), on the average over the sets; a set has its own deviation from that. `grids`:
+    how many of a column's cells lie on a grid.
     """
     pooled = [
         np.mean([one.one_way[j] for one in noisy.sets], axis=0) for j in range(len(noisy.columns))
@@ -140,22 +147,38 @@ def fine_shares(noisy: NoisyFile, fit: Fit) -> list[list[Vector]]:
     shares: list[list[Vector]] = [[] for _ in noisy.sets]
     for j, (mapped, average) in enumerate(zip(noisy.coarse, pooled, strict=True)):
         variance = noisy.one_way_variances[j] / len(noisy.sets) / fit.total**2
-        even, members = _even(average / fit.total, mapped)
-        deviation = average / fit.total - even
-        keep = kept_share(deviation, np.maximum(even, 0.0), variance)
-        fine = np.maximum(even + keep * deviation, 0.0)
+        smooth, members = smoothed(average / fit.total, mapped, grids[j])
+        deviation = average / fit.total - smooth
+        keep = kept_share(deviation, smooth, variance)
+        fine = np.maximum(smooth + keep * deviation, 0.0)
         for number, one in enumerate(noisy.sets):
             own = keep * (one.one_way[j] - average) / fit.total
-            moved = np.maximum(fine + np.where(fine > 0, own, 0.0), 0.0)
-            shares[number].append(_within(moved, mapped, members))
+            shares[number].append(_within(moved_within(fine, own), mapped, members))
     return shares
 
 
-def _even(table: Vector, mapped: Codes) -> tuple[Vector, Vector]:
-    """Each coarse cell's share spread evenly over its fine cells; how many these are."""
+def smoothed(table: Vector, mapped: Codes, grid: int) -> tuple[Vector, Vector]:
+    """Each coarse cell's share spread over its fine cells, and how many these are.
+
+    On the grid the log of the share is linear between the middles of coarse cells; in the first and
+    last one it goes on, but never upwards. Elsewhere a coarse cell is spread evenly.
+    """
     members = np.bincount(mapped).astype(np.float64)
     coarse = on_simplex(np.bincount(mapped, table))
-    return (coarse / members)[mapped], members
+    curve = np.ones(mapped.size)
+    runs = int(mapped[grid - 1]) + 1 if grid else 0
+    if runs > 1:
+        height = np.log(np.maximum(coarse[:runs], 1e-3 / mapped.size) / members[:runs])
+        place = np.arange(grid, dtype=np.float64)
+        middle = np.bincount(mapped[:grid], place)[:runs] / members[:runs]
+        logs = np.interp(place, middle, height)
+        rise = np.diff(height) / np.diff(middle)
+        before, after = place < middle[0], place > middle[-1]
+        logs[before] = height[0] + (place[before] - middle[0]) * max(rise[0], 0.0)
+        logs[after] = height[-1] + (place[after] - middle[-1]) * min(rise[-1], 0.0)
+        curve[:grid] = np.exp(logs - logs.max())
+    sums = np.bincount(mapped, curve)
+    return curve * (coarse / sums)[mapped], members
 
 
 def _within(shares: Vector, mapped: Codes, members: Vector) -> Vector:

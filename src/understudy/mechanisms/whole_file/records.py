@@ -75,7 +75,8 @@ def synthesizer(
         codes = [noisy.coarse[j][cells[j].codes(kept_values[cells[j].name])] for j in columns]
         kept = Kept(columns, np.column_stack(codes).astype(np.int32))
     fit = fitted(noisy, rng, kept=kept, possible=possible)
-    return Synthesizer(noisy, tuple(cells), fit, fine_shares(noisy, fit), kept, kept_values)
+    shares = fine_shares(noisy, fit, [column.grid_size for column in cells])
+    return Synthesizer(noisy, tuple(cells), fit, shares, kept, kept_values)
 
 
 def _completed(kept: Kept, fit: Fit, weights: Vector, rng: np.random.Generator) -> Codes:
