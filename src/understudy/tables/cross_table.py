@@ -7,7 +7,6 @@ list of levels (M §2.2.1: K cells, counts n).
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Value
 from understudy.survey.survey import Survey
-from understudy.tables.domain import parse_domain
+from understudy.tables.domain import named_columns, parse_domain
 
 __public__ = ("Categories", "CrossTable", "categories_of", "cross_tabulate")
 
@@ -243,7 +242,7 @@ def possible_cells(
     """
     possible = np.ones(len(codes), dtype=bool)
     elsewhere = set(known) - set(categories.columns)
-    applicable = [rule for rule in rules if not _named(rule) & elsewhere]
+    applicable = [rule for rule in rules if not named_columns(rule) & elsewhere]
     if not applicable:
         return possible
     for start in range(0, len(codes), CODE_BLOCK):
@@ -278,17 +277,6 @@ def full_domain(table: CrossTable, survey: Survey) -> CrossTable:
         possible = possible_cells(categories, codes, rules, survey.codebook.columns)
         codes, counts = codes[possible], counts[possible]
     return replace(table, codes=codes, counts=counts)
-
-
-def _named(rule: str) -> set[str]:
-    """Column names in a condition; a text that cannot be read is left to `parse_domain`."""
-    try:
-        nodes = list(ast.walk(ast.parse(rule.strip(), mode="eval")))
-    except (SyntaxError, ValueError):
-        return set()
-    calls = [node for node in nodes if isinstance(node, ast.Call) and len(node.args) == 1]
-    spelled = {node.args[0].value for node in calls if isinstance(node.args[0], ast.Constant)}
-    return {node.id for node in nodes if isinstance(node, ast.Name)} | {str(s) for s in spelled}
 
 
 def _codes(values: pl.Series, levels: Sequence[Value | None]) -> NDArray[np.int32]:

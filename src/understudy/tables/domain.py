@@ -29,23 +29,48 @@ _KNOWN = 'compare a column with a value (age > 65, sex == "F", region in ("N", "
 
 def parse_domain(text: str, table: ir.Table) -> ir.BooleanValue:
     """The condition as an expression over `table`; a missing value is never inside."""
+    return condition_of(syntax_of(text), text.strip(), table).fill_null(False)
+
+
+def parse_broken(text: str, table: ir.Table) -> ir.BooleanValue:
+    """Where a record breaks the condition; a missing value breaks none."""
+    return (~condition_of(syntax_of(text), text.strip(), table)).fill_null(False)
+
+
+def syntax_of(text: str, what: str = "condition", known: str = _KNOWN) -> ast.expr:
+    """The text as Python's syntax, which is never evaluated."""
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError) as error:
         offset = max((getattr(error, "offset", 1) or 1) - 1, 0)
-        raise SyntaxRefused(
-            f"The condition cannot be read; {_KNOWN}:", text.strip(), offset
-        ) from None
-    condition = _condition(tree.body, text.strip(), table)
-    return condition.fill_null(False)
+        raise SyntaxRefused(f"The {what} cannot be read; {known}:", text.strip(), offset) from None
 
 
-def _condition(node: ast.expr, text: str, table: ir.Table) -> Any:
+def named_columns(text: str) -> set[str]:
+    """The columns that a condition or a formula names."""
+    nodes = list(ast.walk(syntax_of(text)))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    names = [column_name(node) for node in nodes if id(node) not in called]
+    return {name for name in names if name is not None}
+
+
+def column_name(node: ast.AST) -> str | None:
+    """The column that a part of the text names: age, or column("net income")."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "column":
+        argument = node.args[0] if len(node.args) == 1 and not node.keywords else None
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+            return argument.value
+    return None
+
+
+def condition_of(node: ast.expr, text: str, table: ir.Table) -> Any:
     if isinstance(node, ast.BoolOp):
-        parts = [_condition(value, text, table) for value in node.values]
+        parts = [condition_of(value, text, table) for value in node.values]
         return reduce(operator.and_ if isinstance(node.op, ast.And) else operator.or_, parts)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return ~_condition(node.operand, text, table)
+        return ~condition_of(node.operand, text, table)
     if isinstance(node, ast.Compare):
         sides = [node.left, *node.comparators]
         pairs = zip(sides, node.ops, sides[1:], strict=False)
@@ -54,7 +79,7 @@ def _condition(node: ast.expr, text: str, table: ir.Table) -> Any:
 
 
 def _compare(left: ast.expr, op: ast.cmpop, right: ast.expr, text: str, table: ir.Table) -> Any:
-    a = _operand(left, text, table)
+    a = operand_of(left, text, table)
     if isinstance(op, (ast.Is, ast.IsNot)) and isinstance(a, ir.Value):
         if isinstance(right, ast.Constant) and right.value is None:
             return a.isnull() if isinstance(op, ast.Is) else a.notnull()
@@ -62,29 +87,25 @@ def _compare(left: ast.expr, op: ast.cmpop, right: ast.expr, text: str, table: i
     if isinstance(op, (ast.In, ast.NotIn)) and isinstance(a, ir.Value):
         if not isinstance(right, (ast.List, ast.Tuple, ast.Set)):
             raise SyntaxRefused("A list of values must follow `in`:", text, right.col_offset)
-        values = [_operand(item, text, table) for item in right.elts]
+        values = [operand_of(item, text, table) for item in right.elts]
         for value, item in zip(values, right.elts, strict=True):
             _comparable(a, value, text, item)
         inside = a.isin(values)
         return inside if isinstance(op, ast.In) else ~inside
     if type(op) not in _COMPARE:
         raise SyntaxRefused(f"This comparison is not known; {_KNOWN}:", text, right.col_offset)
-    b = _operand(right, text, table)
+    b = operand_of(right, text, table)
     if not isinstance(a, ir.Value) and not isinstance(b, ir.Value):
         raise SyntaxRefused(f"This comparison names no column; {_KNOWN}:", text, left.col_offset)
     _comparable(a, b, text, right)
     return _COMPARE[type(op)](a, b)
 
 
-def _operand(node: ast.expr, text: str, table: ir.Table) -> Any:
-    if isinstance(node, ast.Name):
-        return _column(node.id, table)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "column":
-        argument = node.args[0] if len(node.args) == 1 and not node.keywords else None
-        if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-            return _column(argument.value, table)
+def operand_of(node: ast.expr, text: str, table: ir.Table) -> Any:
+    if (name := column_name(node)) is not None:
+        return _column(name, table)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        value = _operand(node.operand, text, table)
+        value = operand_of(node.operand, text, table)
         if isinstance(value, (int, float)):
             return -value
     if isinstance(node, ast.Constant) and isinstance(node.value, (str, int, float, bool)):
