@@ -85,7 +85,7 @@ class Marginals(Mechanism):
         """The columns of each table of a Multinomial model, by their positions."""
         if self.order == "chosen":
             raise Refused(
-                'Tables are chosen for a WholeFile; give `order` 1, 2 or 3 for a Multinomial model.'
+                "Tables are chosen for a WholeFile; give `order` 1, 2 or 3 for a Multinomial model."
             )
         return list(combinations(range(count), min(self.order or 2, count)))
 

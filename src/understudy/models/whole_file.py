@@ -34,7 +34,8 @@ class WholeFile(Model):
     synthesizes = "file"
 
     columns: Annotated[
-        tuple[str, ...] | None, "The columns of the synthetic files; all but identifiers by default."
+        tuple[str, ...] | None,
+        "The columns of the synthetic files; by default all but identifiers.",
     ] = None
     keep: Annotated[
         tuple[str, ...] | None, "Public columns among them that stay as they are, row by row."

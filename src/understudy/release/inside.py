@@ -242,9 +242,11 @@ def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:
     if recipe.model.predictors is not None and not predictors:
         raise Refused("The predictors name no column; name at least one public column.")
     design = model.published_design(whole.design)
+    # counted, not published: at most so many records of a unit
+    unit = whole.codebook.unit_column if isinstance(model, WholeFile) else None
     names = [*recipe.model.sensitive, *(n for step in recipe.given for n in step.model.sensitive)]
     if isinstance(model, WholeFile):
-        names = [*(model.columns or ())]
+        names = [*(model.columns or ()), *([unit] if unit else [])]
     if model.synthesizes == "outcome":
         names += [*predictors, *recipe.tables.by, *recipe.synthesis.publish]
         names += design.columns(whole.columns)
@@ -258,7 +260,7 @@ def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:
         kind = whole.raw[name].type()
         if not (kind.is_numeric() or kind.is_string() or kind.is_boolean() or kind.is_date()):
             raise Refused(f"`{name}` is not a number, text, date or true/false; convert it first.")
-        if name in whole.codebook and whole.codebook[name].role == "unit":
+        if name in whole.codebook and whole.codebook[name].role == "unit" and name != unit:
             raise Refused(f"`{name}` identifies units and cannot be published; leave it out.")
     kept = [name for name in whole.columns if name in names]
     codebook = whole.codebook.only(kept)

@@ -61,7 +61,8 @@ class CodedRecords:
                 cell = block[names[0]]
                 for name in names[1:]:
                     cell = cell * self.sizes[name] + block[name]
-                counts += np.bincount(cell, weights, minlength=counts.size).astype(counts.dtype)
+                block_counts = np.bincount(cell, weights, minlength=counts.size)
+                np.add(counts, block_counts, out=counts, casting="unsafe")
         return [counts.reshape(shape) for counts, shape in zip(flat, shapes, strict=True)]
 
     def coarse(self, maps: Sequence[NDArray[np.int32]]) -> CodedRecords:

@@ -18,6 +18,7 @@ from understudy.mechanisms.whole_file.plan import Order
 from understudy.survey.cells import ColumnCells
 from understudy.survey.survey import Survey
 from understudy.tables.coded_records import coded_records
+from understudy.tables.rule_cells import ruled_out
 from understudy.tables.units import unit_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 DECLARED_CELLS = "The cells into which values are counted come from the codebook alone"
 PUBLIC_SIZE = "The number of records in the file is public and is not covered"
-SHOWN_ROWS = "The number of records and the columns {} are public: published as they are, row by row"
+SHOWN_ROWS = (
+    "The number of records and the columns {} are public: published as they are, row by row"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +72,7 @@ class FileCounts:
             datasets,
             budget,
             None if shown == "noisy" else shown,
+            tuple(ruled_out(self.survey.codebook, {c.name: c for c in self.cells})),
         )
         records = coded_records(self.survey, self.cells, weights)
         return measured(records, asked, self.rng("choice"))

@@ -20,6 +20,7 @@ from understudy.survey.cells import ColumnCells, cells_of
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
+from understudy.tables.domain import named_columns
 
 Vector = NDArray[np.float64]
 
@@ -37,14 +38,11 @@ def synthetic_files(
     """A file from each set of noisy tables, as a survey with its weight and strata."""
     maker = file_maker(noisy, codebook, design, chance, kept_values)
     published = published_codebook(codebook, noisy.columns)
-    return [
-        Survey(
-            finished(maker.file(number, chance.generator(f"file {number}")), published, design),
-            design,
-            published,
-        )
-        for number in range(len(noisy.sets))
-    ]
+    files = []
+    for number in range(len(noisy.sets)):
+        frame, _ = maker.file(number, chance.generator(f"file {number}"))
+        files.append(Survey(finished(frame, published, design), design, published))
+    return files
 
 
 def file_maker(
@@ -56,7 +54,7 @@ def file_maker(
 ) -> Synthesizer:
     """What draws the files; cells come from the codebook alone."""
     cells = tuple(cells_in(codebook, name, design) for name in noisy.columns)
-    return synthesizer(noisy, cells, chance.generator("file pool"), kept_values)
+    return synthesizer(noisy, cells, codebook, chance.generator("file pool"), kept_values)
 
 
 def cells_in(codebook: Codebook, name: str, design: Design) -> ColumnCells:
@@ -109,6 +107,8 @@ def _places(values: pl.Series, totals: Mapping[object, float]) -> tuple[NDArray[
 
 def published_codebook(codebook: Codebook, columns: tuple[str, ...]) -> Codebook:
     """The codebook of the synthetic files: nothing that was only drafted from the records."""
+    derived = [c.name for c in codebook if c.derived and named_columns(c.derived) <= {*columns}]
+    columns = (*columns, *(name for name in derived if name not in columns))
     kept = codebook.only(list(columns))
     for column in list(kept):
         facts = {fact: _empty(fact) for fact in column.drafted_cells if fact != "type"}

@@ -18,6 +18,7 @@ from understudy.dp.consistent import Agreed, agreed, kept_share, moved_within, o
 from understudy.dp.record_pool import Pool, cell_table, draw_pool, rake_pool, thinned
 from understudy.errors import Refused
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
+from understudy.tables.rule_cells import RuledOut
 
 Vector = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -98,6 +99,20 @@ def fitted(
         weights /= weights.sum()
         pool = Pool(pool.codes, weights)
     return Fit(pool, weights, whole.total, noisy.sizes, each, columns, groups)
+
+
+def allowed_by(rules: Sequence[RuledOut], noisy: NoisyFile) -> Possible | None:
+    """Which coarse cells the codebook's rules leave; None where they say nothing."""
+    if not rules:
+        return None
+    maps = dict(zip(noisy.columns, noisy.coarse, strict=True))
+    coarse = [rule.coarsened(maps) for rule in rules]
+
+    def possible(codes: Codes) -> NDArray[np.bool_]:
+        named = {name: codes[:, j] for j, name in enumerate(noisy.columns)}
+        return ~np.any([rule.holds(named) for rule in coarse], axis=0)
+
+    return possible
 
 
 def tables_of(noisy: NoisyFile) -> tuple[tuple[ColumnNumbers, ...], list[float]]:

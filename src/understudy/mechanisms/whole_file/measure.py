@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from understudy.dp.choice import table_score
 from understudy.dp.coarsening import coarse_cells
 from understudy.mechanisms.whole_file.budget import Budget
-from understudy.mechanisms.whole_file.fit import Fit, Kept, fitted
+from understudy.mechanisms.whole_file.fit import Fit, Kept, allowed_by, fitted
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile, NoisySet
 from understudy.mechanisms.whole_file.plan import (
     CHOICE,
@@ -35,6 +35,7 @@ from understudy.mechanisms.whole_file.plan import (
 )
 from understudy.survey.cells import ColumnCells
 from understudy.tables.coded_records import CodedRecords
+from understudy.tables.rule_cells import RuledOut
 
 Counts = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -55,6 +56,7 @@ class Question:
     datasets: int
     budget: Budget | None
     records: int | None = None  # of each synthetic file; None: the noisy number
+    rules: tuple[RuledOut, ...] = ()  # combinations of cells that the codebook leaves no record
 
     @property
     def sensitive(self) -> ColumnNumbers:
@@ -71,13 +73,13 @@ def measured(records: CodedRecords, asked: Question, rng: np.random.Generator) -
     if not plan.tables:
         return noisy
     coarse = records.coarse(noisy.coarse)
-    kept = _kept(coarse, asked)
+    kept, possible = _kept(coarse, asked), allowed_by(asked.rules, noisy)
     if not plan.batches:
         return _with_tables(noisy, coarse, _all_tables(asked, noisy, int(plan.order)), asked, plan)
     for number, picks in enumerate(plan.batches):
         last = number == len(plan.batches) - 1
         names = _candidates(asked, noisy, plan, triples=last and number > 0)
-        fit = fitted(noisy, rng, SMALL_POOL, kept)
+        fit = fitted(noisy, rng, SMALL_POOL, kept, possible)
         chosen = _chosen(coarse, names, fit, asked, plan, min(picks, len(names)))
         noisy = _with_tables(noisy, coarse, chosen, asked, plan)
     return noisy

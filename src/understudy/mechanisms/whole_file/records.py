@@ -17,14 +17,17 @@ from understudy.mechanisms.whole_file.fit import (
     Codes,
     Fit,
     Kept,
-    Possible,
     Vector,
+    allowed_by,
     fine_codes,
     fine_shares,
     fitted,
 )
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 from understudy.survey.cells import ColumnCells
+from understudy.survey.codebook import Codebook
+from understudy.tables.rule_cells import ruled_out
+from understudy.tables.rules import RuleEffects, apply_rules
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +41,15 @@ class Synthesizer:
     cells: tuple[ColumnCells, ...]
     fit: Fit
     shares: list[list[Vector]]  # of fine cells in coarse ones, [set][column]
+    codebook: Codebook
     kept: Kept | None = None
     kept_values: pl.DataFrame | None = None
 
-    def file(self, number: int, rng: np.random.Generator, size: int | None = None) -> pl.DataFrame:
-        """One file of the set `number`; of `size` records, or as many as the release has."""
+    def file(
+        self, number: int, rng: np.random.Generator, size: int | None = None
+    ) -> tuple[pl.DataFrame, RuleEffects]:
+        """One file of the set `number`; of `size` records, or as many as the release has; and what
+        the codebook's rules changed in it."""
         weights = self.fit.weights_of(number)
         if self.kept is not None and self.fit.groups is not None:
             coarse = _completed(self.kept, self.fit, weights, rng)
@@ -50,21 +57,28 @@ class Synthesizer:
             counts = systematic(weights, size or self.noisy.records, rng)
             coarse = np.repeat(self.fit.pool.codes, counts, axis=0)
         fine = fine_codes(coarse, self.shares[number], self.noisy.coarse, rng)
-        drawn = [
-            column.values(codes, rng) for column, codes in zip(self.cells, fine, strict=True)
-        ]
+        drawn = [column.values(codes, rng) for column, codes in zip(self.cells, fine, strict=True)]
         frame = pl.DataFrame(drawn)
         if self.kept_values is not None:
             frame = frame.with_columns(self.kept_values)
-        return frame
+        names = self.noisy.columns
+        return apply_rules(
+            frame,
+            self.codebook,
+            {column.name: column for column in self.cells},
+            rng,
+            kept=() if self.kept_values is None else self.kept_values.columns,
+            coarse=dict(zip(names, self.noisy.coarse, strict=True)),
+            shares=dict(zip(names, self.shares[number], strict=True)),
+        )
 
 
 def synthesizer(
     noisy: NoisyFile,
     cells: Sequence[ColumnCells],
+    codebook: Codebook,
     rng: np.random.Generator,
     kept_values: pl.DataFrame | None = None,
-    possible: Possible | None = None,
 ) -> Synthesizer:
     """Everything that the files of a release are drawn from; `kept_values` are the public columns
     that stay as they are, one row for each record."""
@@ -74,9 +88,10 @@ def synthesizer(
         columns = tuple(places[name] for name in kept_values.columns)
         codes = [noisy.coarse[j][cells[j].codes(kept_values[cells[j].name])] for j in columns]
         kept = Kept(columns, np.column_stack(codes).astype(np.int32))
-    fit = fitted(noisy, rng, kept=kept, possible=possible)
+    rules = ruled_out(codebook, {column.name: column for column in cells})
+    fit = fitted(noisy, rng, kept=kept, possible=allowed_by(rules, noisy))
     shares = fine_shares(noisy, fit, [column.grid_size for column in cells])
-    return Synthesizer(noisy, tuple(cells), fit, shares, kept, kept_values)
+    return Synthesizer(noisy, tuple(cells), fit, shares, codebook, kept, kept_values)
 
 
 def _completed(kept: Kept, fit: Fit, weights: Vector, rng: np.random.Generator) -> Codes:
@@ -123,4 +138,3 @@ def _numbered(rows: Codes, of_pool: Codes, groups: NDArray[np.intp]) -> NDArray[
     place = np.full(len(together), -1, dtype=np.intp)
     place[numbers[: len(distinct)]] = np.arange(len(distinct))
     return place[numbers[len(distinct) :]]
-
