@@ -59,10 +59,10 @@ def effective_draws(survey: us.Survey, repeats: int) -> tuple[float, float, floa
 
     fit()
     with_compiler = time.perf_counter() - start
-    found = sample_exactly(density, arrays, alpha, Settings(2000), jax.random.key(1))
-    if found is None:
+    posterior = sample_exactly(density, arrays, alpha, Settings(2000), jax.random.key(1))
+    if posterior is None:
         raise SystemExit("the exact sampler did not run")
-    return found.diagnostics.least_ess_bulk, timed(fit, repeats), with_compiler
+    return posterior.diagnostics.least_ess_bulk, timed(fit, repeats), with_compiler
 
 
 def rstan(survey: us.Survey) -> tuple[float, float, float] | None:

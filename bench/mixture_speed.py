@@ -93,16 +93,16 @@ def stan_chain(
 
 def quantities(fitter: ModelFitter, parameters: dict[str, np.ndarray]) -> np.ndarray:
     """(draws, quantities) of parameters whose first axis is the draw."""
-    arrays = {name: fitter.safe_arrays[name] for name in ("Q", "given", "centre")}
+    arrays = {name: fitter.safe_arrays[name] for name in ("Q", "confidential", "centre")}
 
     @jax.jit
-    def every(given: Any) -> Any:
-        return jax.lax.map(lambda one: generating_quantities(one, arrays), given)
+    def every(draws: Any) -> Any:
+        return jax.lax.map(lambda draw: generating_quantities(draw, arrays), draws)
 
     return np.stack([np.asarray(value) for value in every(parameters).values()], axis=-1)
 
 
-def told(name: str, numbers: np.ndarray, seconds: float, iterations: int) -> np.ndarray:
+def printed_worth(name: str, numbers: np.ndarray, seconds: float, iterations: int) -> np.ndarray:
     """Print a sampler's line; its CPU seconds per effective draw, (quantities,)."""
     worth = ess_bulk(numbers)
     print(
@@ -144,13 +144,13 @@ def main() -> None:
     values = {name: np.asarray(v) for name, v in constrain(flat).items()}
     numbers = quantities(fitter, {name: values[name] for name in ("theta", "sigma", "share")})
     numbers = numbers.reshape(*fitted.chains.shape[:2], -1)
-    ours = told("ours", numbers, seconds, chosen.chains * (chosen.warmup + chosen.draws))
+    ours = printed_worth("ours", numbers, seconds, chosen.chains * (chosen.warmup + chosen.draws))
     if not rstan_is_here() and chosen.stan_folder is None:
         print("rstan is not installed here; the times above stand alone")
         return
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(2) as two:
         folder = chosen.stan_folder or Path(temporary)
-        found = list(
+        chains = list(
             two.map(
                 lambda chain: stan_chain(
                     folder / f"chain-{chain}", fitter, chain, chosen.stan_warmup, chosen.stan_draws
@@ -159,11 +159,13 @@ def main() -> None:
             )
         )
     names = ("theta", "sigma", "share")
-    theirs = told(
+    theirs = printed_worth(
         "rstan",
-        np.stack([quantities(fitter, dict(zip(names, one[:3], strict=True))) for one in found]),
-        sum(one[3] for one in found),
-        sum(one[4] for one in found),
+        np.stack(
+            [quantities(fitter, dict(zip(names, chain[:3], strict=True))) for chain in chains]
+        ),
+        sum(chain[3] for chain in chains),
+        sum(chain[4] for chain in chains),
     )
     ratio = theirs / ours
     print(

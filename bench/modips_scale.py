@@ -70,7 +70,7 @@ def total_variation(a: CrossTable, b: CrossTable) -> float:
     return float(np.mean([0.5 * np.abs(x / a.n - y / b.n).sum() for x, y in tables]))
 
 
-def told(text: str, value: float, limit: float) -> list[str]:
+def missed_limit(text: str, value: float, limit: float) -> list[str]:
     """Print a figure beside its limit; what is missed is given back."""
     print(f"{text}: {value:.4g}, limit {limit:g}", flush=True)
     return [text] if value > limit else []
@@ -95,7 +95,7 @@ def replicate(survey: Survey, table: CrossTable) -> list[str]:
         ("replicate", whole, whole_cpu),
     ):
         print(f"  {name}: {wall:.3f} ({cpu:.3f})")
-    missed = told("a replicate over the bare draws, wall", whole / plain, 3)
+    missed = missed_limit("a replicate over the bare draws, wall", whole / plain, 3)
     print(f"  the same in CPU time: {whole_cpu / plain_cpu:.2f}")
     mechanism = Modips(1.0)
     noise, noise_cpu = best(
@@ -105,11 +105,11 @@ def replicate(survey: Survey, table: CrossTable) -> list[str]:
         f"  with OpenDP's noise: {noise + whole:.1f} ({noise_cpu + whole_cpu:.1f}), ratio "
         f"{(noise + whole) / plain:.0f} by decision 011"
     )
-    _, place = np.unique(table.counts, return_inverse=True)
+    _, cell = np.unique(table.counts, return_inverse=True)
     study, _ = best(
-        lambda: one_replicate(table.counts, place, methods(), np.random.default_rng(1)), 1
+        lambda: one_replicate(table.counts, cell, methods(), np.random.default_rng(1)), 1
     )
-    return missed + told("minutes of a study of 20 replicates", 20 * study / 60, 20)
+    return missed + missed_limit("minutes of a study of 20 replicates", 20 * study / 60, 20)
 
 
 def writing(survey: Survey, path: Path) -> list[str]:
@@ -121,12 +121,12 @@ def writing(survey: Survey, path: Path) -> list[str]:
     print(f"a release of 5 files with OpenDP's noise: {time.perf_counter() - start:.1f} s")
 
     def write() -> None:
-        for number, one in enumerate(result.tables):
-            one.records().write_parquet(path.with_name(f"{number}.parquet"))
+        for number, synthetic in enumerate(result.tables):
+            synthetic.records().write_parquet(path.with_name(f"{number}.parquet"))
 
     written, _ = best(write, 3)
     print(f"  writing 5 files: {written:.2f} s, the input once {once:.2f} s")
-    return told("writing 5 files over writing the input 5 times", written / (5 * once), 3)
+    return missed_limit("writing 5 files over writing the input 5 times", written / (5 * once), 3)
 
 
 def pairs_of_twelve(table: CrossTable, codebook: Codebook) -> list[str]:
@@ -135,11 +135,11 @@ def pairs_of_twelve(table: CrossTable, codebook: Codebook) -> list[str]:
     start = time.perf_counter()
     made = synthesize(survey, Multinomial(TWELVE), Marginals(1.0))
     wall = time.perf_counter() - start
-    missed = told("Marginals, epsilon 1, s", wall, 300)
+    missed = missed_limit("Marginals, epsilon 1, s", wall, 300)
     distance = total_variation(twelve, made.tables[0])
-    missed += told(f"Marginals ({made.claim.kind}), mean total variation", distance, 0.01)
+    missed += missed_limit(f"Marginals ({made.claim.kind}), mean total variation", distance, 0.01)
     modips = synthesize(survey, Multinomial(TWELVE), Modips(1.0), DATASETS)
-    distances = [total_variation(twelve, one) for one in modips.tables]
+    distances = [total_variation(twelve, synthetic) for synthetic in modips.tables]
     print(f"  MODIPS ({modips.claim.kind}), m = 5, K = {twelve.cells:,}: {np.mean(distances):.4f}")
     return missed
 
@@ -154,7 +154,7 @@ def main() -> None:
         survey = read_survey(str(path), codebook=codebook)
         missed = replicate(survey, table) + writing(survey, path)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    missed += told("peak memory so far, GB", peak, 2)
+    missed += missed_limit("peak memory so far, GB", peak, 2)
     missed += pairs_of_twelve(table, codebook)
     if missed:
         sys.exit(f"missed: {'; '.join(missed)}")

@@ -27,14 +27,14 @@ def main() -> None:
     density = density_of(Beta("y"), arrays)
     positions = rng.normal([-1.8, 1.25], 0.02, (DRAWS, 2))
     before, start = peak_gb(), time.perf_counter()
-    found = record_bounds(density.record_loglik, positions, arrays, np.ones(N), np.zeros(N))
+    bounds = record_bounds(density.record_loglik, positions, arrays, np.ones(N), np.zeros(N))
     taken, after = time.perf_counter() - start, peak_gb()
     matrix = N * DRAWS * 8 / 1e9
     print(
         f"{'records':>10}{'draws':>8}{'seconds':>10}{'peak GB':>10}{'before':>9}{'matrix GB':>11}"
     )
     print(f"{N:>10,}{DRAWS:>8,}{taken:>10.1f}{after:>10.2f}{before:>9.2f}{matrix:>11.1f}")
-    print(f"largest bound {found.overall:.2f}; under {LIMIT_GB:g} GB: {after < LIMIT_GB}")
+    print(f"largest bound {bounds.overall:.2f}; under {LIMIT_GB:g} GB: {after < LIMIT_GB}")
 
 
 if __name__ == "__main__":

@@ -81,8 +81,8 @@ def one_answer(data: ConfidentialData, folder: Path, repeats: int = 15) -> tuple
         ledger.grant("ann", "900")
         ledger.add_dataset(data.fingerprint, "people", "900")
         times, busy = [], []
-        for place in range(repeats + 2):
-            query = read_query(question(65_000.0 + place))
+        for number in range(repeats + 2):
+            query = read_query(question(65_000.0 + number))
             start, worked = time.perf_counter(), time.process_time()
             answer_query(query, data, ledger, "ann")
             times.append(time.perf_counter() - start)
@@ -90,13 +90,13 @@ def one_answer(data: ConfidentialData, folder: Path, repeats: int = 15) -> tuple
     return statistics.median(times[2:]), statistics.median(busy[2:])
 
 
-async def analyst(url: str, key: str, place: int, until: float) -> tuple[int, list[str]]:
+async def analyst(url: str, key: str, number: int, until: float) -> tuple[int, list[str]]:
     """Ask new questions until the time is over; how many were answered, and what went wrong."""
     answered, wrong = 0, []
     headers = {"Authorization": f"Bearer {key}"}
     async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False) as client:
         while time.monotonic() < until:
-            asked = question(65_000.0 + place + answered / 1000)
+            asked = question(65_000.0 + number + answered / 1000)
             reply = await client.post("/api/v1/verify", json=asked, timeout=120)
             if reply.status_code == 200:
                 answered += 1
@@ -111,9 +111,9 @@ def load(data: ConfidentialData, folder: Path, seconds: float) -> tuple[int, lis
     ledger = Ledger(folder / "load.db")
     ledger.add_dataset(data.fingerprint, "people", "1000")
     keys = []
-    for place in range(ANALYSTS):
-        keys.append(add_user(ledger, f"analyst{place}"))
-        ledger.grant(f"analyst{place}", "20")
+    for number in range(ANALYSTS):
+        keys.append(add_user(ledger, f"analyst{number}"))
+        ledger.grant(f"analyst{number}", "20")
     app = create_app(
         Service(ledger, {"people": Served(data)}, slot_seconds=1.0),
         places=PLACES,
@@ -148,7 +148,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--seconds", type=float, default=60.0, help="of load")
     options.add_argument("--load-records", type=int, default=20_000)
-    given = options.parse_args()
+    chosen = options.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with ConfidentialData("people", survey(RECORDS)) as data:
@@ -163,10 +163,10 @@ def main() -> None:
             plan(65_000.0, 60.0, epsilon="1", measure=measure)
             times.append(time.perf_counter() - start)
         print(f"plan, 20 x 20: {times[0]:.2f} s discrepancy, {times[1]:.2f} s agreement (< 1)")
-        data = ConfidentialData("people", survey(given.load_records))
-        answered, wrong, exact = load(data, folder, given.seconds)
+        data = ConfidentialData("people", survey(chosen.load_records))
+        answered, wrong, exact = load(data, folder, chosen.seconds)
         print(
-            f"{ANALYSTS} analysts for {given.seconds:g} s: {answered} answers, "
+            f"{ANALYSTS} analysts for {chosen.seconds:g} s: {answered} answers, "
             f"{len(wrong)} errors, "
             f"{outlasted()} late replies, ledger {'exact' if exact else 'WRONG'}"
         )

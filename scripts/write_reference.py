@@ -74,11 +74,11 @@ def commands_page() -> str:
 
 
 def _commands(prefix: str, group: Any) -> list[tuple[str, Any]]:
-    found = []
+    listed = []
     for name, command in _named(group):
         full = f"{prefix} {name}"
-        found += _commands(full, command) if hasattr(command, "commands") else [(full, command)]
-    return found
+        listed += _commands(full, command) if hasattr(command, "commands") else [(full, command)]
+    return listed
 
 
 def _named(group: Any) -> list[tuple[str, Any]]:
@@ -144,7 +144,7 @@ def public_names() -> str:
 def _public_names_of(path: Path) -> tuple[str, ...]:
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         targets = node.targets if isinstance(node, ast.Assign) else []
-        if any(isinstance(one, ast.Name) and one.id == "__public__" for one in targets):
+        if any(isinstance(target, ast.Name) and target.id == "__public__" for target in targets):
             return tuple(ast.literal_eval(node.value))  # type: ignore[attr-defined]
     return ()
 

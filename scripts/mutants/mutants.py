@@ -210,10 +210,10 @@ def _changed(node: ast.AST) -> Iterator[ast.AST]:
             for other in OPERATORS.get(type(operator), []):
                 yield ast.AugAssign(target, other(), value)
         case ast.Compare(left, operators, comparators):
-            for place, operator in enumerate(operators):
+            for position, operator in enumerate(operators):
                 for comparison in COMPARISONS[type(operator)]:
                     changed = list(operators)
-                    changed[place] = comparison()
+                    changed[position] = comparison()
                     yield ast.Compare(left, changed, comparators)
         case ast.BoolOp(operator, values):
             yield ast.BoolOp(ast.Or() if isinstance(operator, ast.And) else ast.And(), values)

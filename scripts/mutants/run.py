@@ -266,7 +266,7 @@ def _run_mutant(mutant: Mutant, tests: list[str], verdict: Path) -> int:
     )
     hypothesis.settings.load_profile("mutants")
     sys.meta_path.insert(0, MutatedModule(mutant))
-    order = {test: place for place, test in enumerate(tests)}
+    order = {test: position for position, test in enumerate(tests)}
 
     class Chosen:
         def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:

@@ -17,6 +17,9 @@ from understudy.errors import Refused as Refused
 from understudy.fitting.fitter import ModelFitter as ModelFitter
 from understudy.fitting.nuts import Settings as SamplerSettings
 from understudy.fitting.posterior import Posterior as Posterior
+from understudy.influence import InfluenceAnswer as InfluenceAnswer
+from understudy.influence import influence as influence
+from understudy.influence import plan_influence as plan_influence
 from understudy.ledger.epsilon import parse_epsilon as parse_epsilon
 from understudy.mechanisms.censored import Censored as Censored
 from understudy.mechanisms.constant_weight import ConstantWeight as ConstantWeight
@@ -150,6 +153,7 @@ __all__ = [
     "Grid",
     "Heading",
     "INTERNAL",
+    "InfluenceAnswer",
     "MarginalRisk",
     "Marginals",
     "Mechanism",
@@ -212,6 +216,7 @@ __all__ = [
     "house_style",
     "identification_risk",
     "inclusion_probabilities",
+    "influence",
     "interval_overlap",
     "known_contributions",
     "laplace_noise",
@@ -225,6 +230,7 @@ __all__ = [
     "parse_epsilon",
     "plain_terms",
     "plan",
+    "plan_influence",
     "prepare_acs",
     "propensity_score",
     "proportional_allocation",

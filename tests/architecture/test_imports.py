@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,48 +12,40 @@ import understudy
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "understudy"
 
-# What each part may import, besides itself and the standard names below.
+# What each part may import besides itself: exactly what it uses. A permission that nobody needs
+# is a back door, and a test below closes it.
 EVERYONE = {
-    "chance",
-    "errors",
-    "claim",
-    "claim_text",
-    "declarations",
-    "drawing",
-    "toml_mistakes",
-    "version",
+    "chance", "claim", "claim_text", "declarations", "drawing", "errors", "toml_mistakes", "version"
+}  # fmt: skip
+MAY_IMPORT: dict[str, str] = {
+    "errors": "",
+    "chance": "errors",
+    "version": "",
+    "drawing": "",
+    "declarations": "errors",
+    "toml_mistakes": "errors",
+    "claim": "errors claim_text",
+    "claim_text": "claim",  # for its type alone
+    "survey": "",
+    "dp": "",
+    "ledger": "",
+    "tables": "survey",
+    "risk": "survey",
+    "models": "survey",
+    "utility": "survey tables",
+    "mechanisms": "survey tables dp models risk",
+    "fitting": "survey dp models mechanisms",
+    "audit": "survey dp models mechanisms",
+    "publication": "survey tables models",
+    "synthesis": "survey tables dp models mechanisms fitting publication",
+    "influence": "survey tables dp",
+    "report": "survey tables fitting risk utility",
+    "release": "survey tables models mechanisms fitting publication synthesis ledger risk report",
+    "verify": "survey tables dp ledger",
+    "web": "survey ledger verify",
+    "demo": "survey tables models mechanisms synthesis ledger report release verify web",
+    "cli": "survey tables audit ledger risk utility report release verify web demo",
 }
-MAY_IMPORT: dict[str, set[str]] = {
-    "errors": set(),
-    "claim": {"errors"},
-    "claim_text": {"errors"},
-    "declarations": {"errors"},
-    "drawing": set(),
-    "chance": set(),
-    "toml_mistakes": {"errors"},
-    "version": set(),
-    "survey": set(),
-    "tables": {"survey"},
-    "models": {"survey", "tables"},
-    "dp": set(),
-    "ledger": set(),
-    "mechanisms": {"survey", "tables", "dp", "models", "risk"},
-    "fitting": {"survey", "dp", "models", "mechanisms"},
-    "audit": {"survey", "tables", "dp", "models", "mechanisms"},
-    "risk": {"survey", "tables"},
-    "utility": {"survey", "tables"},
-    "publication": {"survey", "tables", "models"},
-    "synthesis": {"publication", "survey", "tables", "dp", "models", "mechanisms", "fitting"},
-    "verify": {"survey", "tables", "dp", "ledger"},
-    "web": {"survey", "ledger", "verify"},
-}
-LAST = ["report", "release", "demo", "cli"]
-BELOW = set(MAY_IMPORT)
-for part in LAST:
-    MAY_IMPORT[part] = set(BELOW)
-    BELOW.add(part)
-for part in ("report", "release"):  # the server uses what they make, never the other way round
-    MAY_IMPORT[part] -= {"verify", "web"}
 
 
 # Modules that reach JAX when they are imported.
@@ -78,19 +71,60 @@ def imported(tree: ast.AST) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_imports_follow_the_arrows(path: Path) -> None:
-    part = part_of(path)
-    if part == "__init__":
-        return
-    assert part in MAY_IMPORT, f"say in this test what `{part}` may import"
-    allowed = MAY_IMPORT[part] | EVERYONE | {part}
-    for name in imported(ast.parse(path.read_text(encoding="utf-8"))):
-        pieces = name.split(".")
-        if pieces[0] == "understudy" and len(pieces) > 1:
-            assert pieces[1] in allowed, f"{path.name} imports {name}"
-        whole = name == "understudy" and part != "studies"
-        assert not whole, f"{path.name} imports the package itself"
+def rooms_of(path: Path) -> set[str]:
+    """The parts that a file imports, also by a text that names a module; `` is the package."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = imported(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            package, *parts = node.value.split(".")
+            named = package == "understudy" and any(parts)
+            if named and SOURCE.joinpath(parts[0]).is_dir():
+                names.add(node.value)
+    ours = [name.split(".") for name in names if name.split(".")[0] == "understudy"]
+    return {pieces[1] if len(pieces) > 1 else "" for pieces in ours}
+
+
+def used() -> dict[str, dict[str, set[str]]]:
+    """{part: {part it imports: files}}, without itself and what everyone speaks of."""
+    uses: dict[str, dict[str, set[str]]] = {}
+    for path in files():
+        part = part_of(path)
+        for other in rooms_of(path) - {part} - (EVERYONE if part not in EVERYONE else set()):
+            where = str(path.relative_to(SOURCE))
+            uses.setdefault(part, {}).setdefault(other, set()).add(where)
+    return uses
+
+
+def test_imports_follow_the_arrows() -> None:
+    uses = used()
+    assert "__init__" not in uses
+    assert {part_of(path) for path in files()} - {"__init__"} == set(MAY_IMPORT)
+    for part, others in uses.items():
+        assert "" not in others, f"{others['']} import the package itself"
+        closed = {other: others[other] for other in set(others) - set(MAY_IMPORT[part].split())}
+        assert not closed, f"{part} may not import {closed}"
+
+
+def test_every_permission_is_used() -> None:
+    uses = used()
+    for part, allowed in MAY_IMPORT.items():
+        idle = set(allowed.split()) - set(uses.get(part, {}))
+        assert not idle, f"{part} does not import {idle}; take them out of MAY_IMPORT"
+
+
+def test_risk_enters_a_mechanism_by_one_door() -> None:
+    """Only the mechanism whose weights are risks knows how risk is measured."""
+    assert used()["mechanisms"]["risk"] == {"mechanisms/risk_weights.py"}
+
+
+def test_there_are_no_cycles() -> None:
+    above: dict[str, set[str]] = {part: set(text.split()) for part, text in MAY_IMPORT.items()}
+    above["claim_text"] = set()
+    while above:
+        ready = {part for part, others in above.items() if not others & set(above)}
+        assert ready, f"a cycle among {sorted(above)}"
+        above = {part: others for part, others in above.items() if part not in ready}
 
 
 def test_the_server_knows_no_jax_and_no_seeded_chance() -> None:
@@ -128,6 +162,16 @@ def test_files_are_small_and_named_for_one_thing() -> None:
         assert path.stem not in {"utils", "util", "helpers", "common", "misc"}
         lines = len(path.read_text(encoding="utf-8").splitlines())
         assert lines <= 500, f"{path.name} has {lines} lines"
+
+
+def test_the_repository_holds_no_links() -> None:
+    """A link to an environment, once checked out, takes the place of the environment itself."""
+    asked = ["git", "-C", str(SOURCE.parents[1]), "ls-files", "--stage"]
+    kept = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if kept.returncode != 0:
+        pytest.skip("not a clone: git knows nothing of these files")
+    links = [line for line in kept.stdout.splitlines() if line.startswith("120000 ")]
+    assert links == []
 
 
 STUDIES = SOURCE.parents[1] / "studies"

@@ -102,6 +102,7 @@ def check(numbers: pl.DataFrame, key: tuple[str, str, str, str], folder: Path | 
         expected["statistic"].unique(maintain_order=True).to_list(),
         by=names,
         where=where or None,
+        n=True,
     )
     levels = pl.concat_str([pl.col(name).cast(pl.String) for name in names], separator="|")
     found = found.with_columns((levels if names else pl.lit("")).alias("levels"))
@@ -112,7 +113,7 @@ def check(numbers: pl.DataFrame, key: tuple[str, str, str, str], folder: Path | 
         if (data, row["levels"], row["statistic"]) in R_ROUNDS:
             assert row["estimate_ours"] < row["estimate"]
             continue
-        for column in ("estimate", "se", "df", "lower", "upper"):
+        for column in ("estimate", "se", "df", "lower", "upper", "n"):
             theirs, ours = row[column], row[f"{column}_ours"]
             theirs = np.nan if theirs is None else theirs
             ours = np.nan if ours is None else ours

@@ -225,7 +225,7 @@ def test_a_hierarchy_has_its_closed_form(kind: str) -> None:
     effects = {"alike": 0.1, "far apart": 1.5, "weighted": 0.6}[kind] * np.array([-1.0, 1, 0, 0.5])
     y = rng.normal(0.5 + effects[GROUP], 0.8)
     alpha = rng.uniform(0.1, 1.0, RECORDS) if kind == "weighted" else np.ones(RECORDS)
-    fitter = fitter_of(HIERARCHY, survey_of(y), target_acceptance=0.9)
+    fitter = fitter_of(HIERARCHY, survey_of(y), draws=20_000, target_acceptance=0.9)
     posterior = fitter.fit(Terms(alpha, np.zeros(RECORDS)), "test")
     posterior.check()
     draws = posterior.draws

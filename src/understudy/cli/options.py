@@ -45,6 +45,30 @@ def parse_design(text: str) -> Design:
     )
 
 
+def parse_pairs(texts: list[str], option: str) -> dict[str, str]:
+    """{"proportion": "beta"} from ["proportion=beta"]."""
+    pairs = {}
+    for text in texts:
+        key, equals, value = (piece.strip() for piece in text.partition("="))
+        if not equals or not key or not value:
+            raise Refused(f"{option} is written name=value, not `{text}`.")
+        pairs[key] = value
+    return pairs
+
+
+def parse_precision(text: str) -> str | dict[str, float] | None:
+    """A rule's name, or {"records": 30, "cv": 0.3} from `records=30,cv=0.3`."""
+    if "=" not in text:
+        return text or None
+    limits = {}
+    for key, value in parse_pairs(text.split(","), "--precision").items():
+        try:
+            limits[key] = float(value)
+        except ValueError:
+            raise Refused(f"In --precision `{key}` must be a number, not `{value}`.") from None
+    return limits
+
+
 def _replicates(text: str) -> Replicates:
     from understudy.survey.design import Replicates
 

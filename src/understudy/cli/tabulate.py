@@ -23,6 +23,19 @@ def tabulate(
     margins: Annotated[bool, typer.Option("--margins", help="Add all margins.")] = False,
     codebook: Annotated[Path | None, typer.Option(help="Codebook (TOML).")] = None,
     level: Annotated[float, typer.Option(help="Confidence level of the limits.")] = 0.95,
+    interval: Annotated[
+        list[str],
+        typer.Option(
+            help="Another kind of interval: proportion=beta, proportion=logit, count=log."
+        ),
+    ] = [],  # noqa: B006
+    precision: Annotated[
+        str, typer.Option(help="Flag estimates of low precision: nchs, or records=30,cv=0.3")
+    ] = "",
+    n: Annotated[bool, typer.Option("--n", help="Show the records behind each estimate.")] = False,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Show labels and the codebook's order of levels.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the table here (csv or parquet).")] = None,
 ) -> None:
     """Estimates with design-based standard errors.
@@ -30,14 +43,25 @@ def tabulate(
     Example: understudy tabulate sdr.parquet --design weight=w,strata=field
     --by field,gender --statistic count --statistic "mean(salary)" --margins
     """
-    from understudy.cli.options import parse_design
+    from understudy.cli.options import parse_design, parse_pairs, parse_precision
     from understudy.cli.show import show_table, write_table
     from understudy.survey.read import read_survey
     from understudy.tables.tabulate import tabulate as make_table
 
     survey = read_survey(file, parse_design(design), codebook=codebook)
     names = [name.strip() for name in by.split(",") if name.strip()]
-    table = make_table(survey, statistic, names, margins, where or None, level=level)
+    table = make_table(
+        survey,
+        statistic,
+        names,
+        margins,
+        where or None,
+        level=level,
+        intervals=parse_pairs(interval, "--interval"),
+        precision=parse_precision(precision),
+        n=n,
+        labels=labels,
+    )
     if out is not None:
         write_table(table, out)
     show_table(table, title=file.name)

@@ -71,6 +71,13 @@ def sample(persons: pl.DataFrame, n: int, rng: np.random.Generator) -> pl.DataFr
     return chosen.with_columns(pl.Series("weight", drawn.weight))
 
 
+def to_totals(frame: pl.DataFrame) -> pl.DataFrame:
+    """A sample whose weights add up to the public size of every field, as agencies adjust them."""
+    size = pl.col("field").replace_strict(FIELDS, COUNTS.sum(axis=1), return_dtype=pl.Float64)
+    weight = pl.col("weight")
+    return frame.with_columns(weight * size / weight.sum().over("field"))
+
+
 def codebook() -> Codebook:
     """What is public about the survey, with the population's stratum sizes."""
     columns = [
@@ -106,5 +113,5 @@ def codebook() -> Codebook:
 def doctorates(n: int = 1000, seed: int = 1) -> Survey:
     """One simulated confidential survey with its design and codebook."""
     rng = np.random.default_rng(seed)
-    frame = sample(population(rng), n, rng)
+    frame = to_totals(sample(population(rng), n, rng))
     return Survey(frame, Design(weight="weight", strata="field"), codebook())

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from understudy.demo.doctorates import codebook, population, sample
+from understudy.demo.doctorates import codebook, population, sample, to_totals
 from understudy.errors import Refused
 from understudy.ledger.accounts import add_user
 from understudy.ledger.ledger import Ledger
@@ -83,7 +83,7 @@ def demonstration(
 def confidential(n: int, seed: int) -> Survey:
     """The simulated survey, every person with an id of their own."""
     rng = np.random.default_rng(seed)
-    frame = sample(population(rng), n, rng)
+    frame = to_totals(sample(population(rng), n, rng))
     frame = frame.with_columns(pl.Series("person", rng.permutation(len(frame)) + 1))
     book: Codebook = codebook()
     person = Column("person", "unit", "integer", "Person")

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from understudy.errors import Refused
 
-Measure = Literal["epsilon", "rho"]
+BudgetMeasure = Literal["epsilon", "rho"]
 Scores = NDArray[np.int64]
 
 UNITS = 64  # of a score, in one record
@@ -43,7 +43,7 @@ def table_score(counts: ArrayLike, expected: ArrayLike, noise: float) -> int:
 
 
 def noise_of_a_pick(
-    picks: int, sensitivity: int, budget: float | Fraction, measure: Measure
+    picks: int, sensitivity: int, budget: float | Fraction, measure: BudgetMeasure
 ) -> float:
     """The scale of the scores' noise, in units, at which `picks` picks cost at most `budget`.
 
@@ -64,7 +64,7 @@ def noise_of_a_pick(
 
 
 def choose(
-    scores: Scores, picks: int, sensitivity: int, budget: float | Fraction, measure: Measure
+    scores: Scores, picks: int, sensitivity: int, budget: float | Fraction, measure: BudgetMeasure
 ) -> list[int]:
     """The places of `picks` scores, the best ones but for noise that costs `budget` in all."""
     values = np.asarray(scores)
@@ -76,7 +76,7 @@ def choose(
     return [int(place) for place in _top_k(picks, scale, measure)(values.tolist())]
 
 
-def _top_k(picks: int, scale: float, measure: Measure):  # type: ignore[no-untyped-def]
+def _top_k(picks: int, scale: float, measure: BudgetMeasure):  # type: ignore[no-untyped-def]
     import opendp.prelude as dp
 
     dp.enable_features("contrib")

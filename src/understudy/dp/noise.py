@@ -55,7 +55,7 @@ def exact_deviation(squared_sensitivity: int, rho: float | Fraction) -> float:
 def _smallest_power(exact: Fraction, power: int, budget: float) -> float:
     """The smallest double whose power is not below an exact figure."""
     try:
-        scale = float(exact) ** (1 / power)  # near; stepped below to the first not below
+        scale: float = float(exact) ** (1 / power)  # near; stepped below to the first not below
     except OverflowError:
         raise Refused(
             f"Noise at a budget of {budget:g} is out of range; ask for a larger one."
@@ -85,7 +85,7 @@ def integer_gaussian(counts: Counts, squared_sensitivity: int, rho: float | Frac
     """counts + independent discrete Gaussian noise, from OpenDP: rho-zCDP for any two vectors of
     counts whose squared Euclidean distance is at most `squared_sensitivity`."""
     deviation = exact_deviation(squared_sensitivity, rho)
-    if deviation > 1 / SMALLEST_EPSILON:
+    if deviation > squared_sensitivity**0.5 / SMALLEST_EPSILON:
         raise Refused(f"Counts with noise at rho {float(rho):g} say nothing; ask for more.")
     return _opendp_gaussian(_whole_counts(counts), deviation)
 

@@ -32,7 +32,7 @@ from understudy.errors import Refused, UnknownName
 from understudy.mechanisms.contract import Mechanism, ReleasedFile, ReleasedRows
 from understudy.mechanisms.modips import MOST_CELLS, PUBLIC_CELLS, PUBLIC_SIZE
 from understudy.mechanisms.row_counts import RowCounts
-from understudy.mechanisms.whole_file.budget import Budget, budget_of
+from understudy.mechanisms.whole_file.budget import TableBudget, budget_of
 from understudy.mechanisms.whole_file.file_counts import FileCounts
 from understudy.mechanisms.whole_file.plan import checked_order
 from understudy.tables.cross_table import CrossTable
@@ -89,7 +89,11 @@ class Marginals(Mechanism):
             )
         return list(combinations(range(count), min(self.order or 2, count)))
 
-    def budget(self, per_unit: int = 1) -> Budget:
+    def sensitivity(self, tables: int, datasets: int, per_unit: int = 1) -> int:
+        """L1 sensitivity of all counts of m data sets' tables together."""
+        return self.budget(per_unit).moved * tables * datasets
+
+    def budget(self, per_unit: int = 1) -> TableBudget:
         """What may be spent over all data sets, for units of so many records."""
         return budget_of(self.epsilon, self.delta, per_unit, self.relation == "replace")
 

@@ -17,11 +17,10 @@ import numpyro.distributions as dist
 from jax import Array
 from numpy.typing import NDArray
 
-from understudy.models.contract import Arrays, Columns, SummedModel, array_column
+from understudy.models.contract import Arrays, SummedModel
 from understudy.models.log_gamma import log_gamma
-from understudy.models.unit_interval import Bounds, checked_bounds, unit_outcome, unit_scale
-from understudy.survey.codebook import Codebook
-from understudy.survey.survey import Survey
+from understudy.models.outcome import BoundedOutcome
+from understudy.models.unit_interval import Bounds
 
 
 def beta_log_density(y: Array, first: Array, second: Array, total: Array) -> Array:
@@ -34,26 +33,11 @@ def beta_log_density(y: Array, first: Array, second: Array, total: Array) -> Arr
 
 
 @dataclass(frozen=True)
-class Beta(SummedModel):
+class Beta(BoundedOutcome, SummedModel):
     """`Beta("share")` with bounds from the codebook, or `Beta("share", bounds=(0, 100))`."""
 
     outcome: Annotated[str, "The column that is synthesized."]
     bounds: Annotated[Bounds | None, "Public bounds, if the codebook has none."] = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
-
-    @property
-    def sensitive(self) -> tuple[str, ...]:
-        return (self.outcome,)
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        return ("y",)
-
-    def prepare(self, survey: Survey, like: Survey | None = None) -> Arrays:
-        scale = unit_scale(self.outcome, self.bounds, (like or survey).codebook)
-        return {"y": unit_outcome(survey, scale)}
 
     def function(self, n: int, y: Any = None) -> None:
         phi = numpyro.sample("phi", dist.Beta(1.0, 1.0))
@@ -75,18 +59,3 @@ class Beta(SummedModel):
         constant = log_gamma(lam) - log_gamma(first) - log_gamma(second)
         powers = (first - 1.0) * moments["log"] + (second - 1.0) * moments["log1m"]
         return jnp.asarray(constant * moments["weight"] + powers)
-
-    def restore(self, generated: Mapping[str, NDArray[Any]], survey: Survey) -> Columns:
-        scale = unit_scale(self.outcome, self.bounds, survey.codebook)
-        values = scale.from_unit(generated["y"])
-        return {self.outcome: array_column(values, self.outcome, survey)}
-
-    def units(self, codebook: Codebook) -> str:
-        return f"Log-likelihoods are of {unit_scale(self.outcome, self.bounds, codebook)}"
-
-    def rests_on(self, survey: Survey) -> dict[str, str]:  # noqa: ARG002
-        return {} if self.bounds is not None else {self.outcome: "bounds"}
-
-    def bounded_target(self, codebook: Codebook) -> tuple[str, Bounds]:
-        unit_scale(self.outcome, self.bounds, codebook)  # refused unless bounds are declared
-        return "y", (0.0, 1.0)

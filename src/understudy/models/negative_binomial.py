@@ -8,7 +8,6 @@ coefficients Normal(0, 1) with numeric predictors standardised by public constan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -23,9 +22,10 @@ from numpy.typing import NDArray
 from numpyro.distributions import constraints
 
 from understudy.errors import Refused, UnknownName
-from understudy.models.contract import Arrays, Columns, OutcomeModel, array_column
+from understudy.models.contract import Arrays
 from understudy.models.design_matrix import design_matrix
 from understudy.models.log_gamma import log_gamma
+from understudy.models.outcome import SingleOutcome
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
 
@@ -57,19 +57,11 @@ class CountDensity(dist.Distribution):  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(OutcomeModel):
+class NegativeBinomial(SingleOutcome):
     """`NegativeBinomial("employees")`, or with predictors: `("visits", "region + age")`."""
 
     outcome: Annotated[str, "The column that is synthesized."]
     predictors: Annotated[str | None, "A formula over public columns."] = None
-
-    @property
-    def sensitive(self) -> tuple[str, ...]:
-        return (self.outcome,)
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        return ("y",)
 
     def prepare(self, survey: Survey, like: Survey | None = None) -> Arrays:
         y = counts(survey, self.outcome)
@@ -84,23 +76,8 @@ class NegativeBinomial(OutcomeModel):
         with numpyro.plate("record", X.shape[0]):
             numpyro.sample("y", CountDensity(X @ beta, 1.0 / overdispersion), obs=y)
 
-    def restore(self, generated: Mapping[str, NDArray[Any]], survey: Survey) -> Columns:
-        return {self.outcome: array_column(generated["y"], self.outcome, survey)}
-
     def units(self, codebook: Codebook) -> str:  # noqa: ARG002 (a count has one unit)
         return f"Log-likelihoods are log-probabilities of the count `{self.outcome}`"
-
-    def rests_on(self, survey: Survey) -> dict[str, str]:  # noqa: ARG002
-        return {}
-
-    def bounded_target(self, codebook: Codebook) -> tuple[str, tuple[float, float]]:
-        column = codebook.columns.get(self.outcome)
-        if column is None or column.bounds is None or not column.declared("bounds"):
-            raise Refused(
-                f"A histogram of `{self.outcome}` needs declared bounds; give them in the "
-                "codebook, from what is public about the variable."
-            )
-        return "y", column.bounds
 
 
 def counts(survey: Survey, outcome: str) -> NDArray[np.float64]:

@@ -160,8 +160,8 @@ class ColumnCells:
         codes: Codes = np.searchsorted(self._inner, inside, side="right").astype(np.int32)
         if not self.starts:
             codes[:] = self.other
-        for place, point in enumerate(self._point_floats, self.grid_size):
-            codes[(numbers if place >= self.missing_from else inside) == point] = place
+        for cell, point in enumerate(self._point_floats, self.grid_size):
+            codes[(numbers if cell >= self.missing_from else inside) == point] = cell
         codes[np.isnan(numbers)] = self.other
         return codes
 
@@ -172,12 +172,12 @@ class ColumnCells:
             values = values.cast("float64")
         low, high = self._bounds
         code: Any = self._grid_code(values)
-        for place, point in enumerate(self._point_floats, self.grid_size):  # missing codes last
-            if place >= self.missing_from or low < point < high:
+        for cell, point in enumerate(self._point_floats, self.grid_size):  # missing codes last
+            if cell >= self.missing_from or low < point < high:
                 met = values == point
             else:  # numbers beyond a bound count at the bound
                 met = values >= point if point == high else values <= point
-            code = ibis.ifelse(met, _code(place), code)
+            code = ibis.ifelse(met, _code(cell), code)
         nothing = values.isnull()
         if values.type().is_floating():
             nothing |= values.isnan()
@@ -190,8 +190,8 @@ class ColumnCells:
         first = self.starts[1]
         if len(widths) == 1 and (width := widths.pop()).denominator == first.denominator == 1:
             # evenly wide: a division instead of a search
-            place = ((values.cast("float64") - float(first)) / float(width)).floor() + 1
-            return place.clip(0, self.grid_size - 1).cast("int32")
+            cell = ((values.cast("float64") - float(first)) / float(width)).floor() + 1
+            return cell.clip(0, self.grid_size - 1).cast("int32")
         return _halving(values, [*map(float, self._inner)], 0)
 
     def _level_code(self, values: Any) -> Any:
@@ -223,8 +223,8 @@ class ColumnCells:
         if not self.points and not self.blank:
             return self._typed(drawn)
         alone = pl.Series(codes >= self.grid_size)
-        place = np.maximum(codes - self.grid_size, 0)
-        own = self._point_series.cast(pl.Float64).gather(place)
+        position = np.maximum(codes - self.grid_size, 0)
+        own = self._point_series.cast(pl.Float64).gather(position)
         return self._typed(pl.select(pl.when(alone).then(own).otherwise(drawn)).to_series())
 
     def _drawn(self, cell: NDArray[Any], uniform: Floats) -> Floats:

@@ -22,7 +22,7 @@ from understudy.survey.engine import new_scratch_file
 from understudy.survey.survey import ROWS_AT_A_TIME, Survey
 from understudy.tables.units import within_limit
 
-Codes = NDArray[np.uint8] | NDArray[np.uint16]
+SmallCodes = NDArray[np.uint8] | NDArray[np.uint16]
 Counts = NDArray[np.int64]
 Vector = NDArray[np.float64]
 ColumnNumbers = tuple[int, ...]
@@ -38,7 +38,7 @@ class CodedRecords:
     `weights`, where given, are what each record counts (kind `risk` alone).
     """
 
-    codes: tuple[Codes, ...]
+    codes: tuple[SmallCodes, ...]
     sizes: tuple[int, ...]
     weights: Vector | None = None
 
@@ -68,8 +68,8 @@ class CodedRecords:
     def coarse(self, maps: Sequence[NDArray[np.int32]]) -> CodedRecords:
         """The same records in coarser cells; `maps[j]` has the coarse cell of each fine one."""
         sizes = tuple(int(mapped.max()) + 1 for mapped in maps)
-        codes = tuple(
-            codes if size == fine else mapped.astype(_width(size))[codes]
+        codes: tuple[SmallCodes, ...] = tuple(
+            codes if size == fine else _merged(mapped, size)[codes]
             for codes, mapped, size, fine in zip(self.codes, maps, sizes, self.sizes, strict=True)
         )
         return CodedRecords(codes, sizes, self.weights)
@@ -105,11 +105,15 @@ def _numbers(column: pa.Array) -> NDArray[np.int64]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
+def _merged(mapped: NDArray[np.int32], size: int) -> SmallCodes:
+    return mapped.astype(_width(size))
+
+
 def _width(size: int) -> type[np.uint8] | type[np.uint16]:
     return np.uint8 if size <= 256 else np.uint16
 
 
-def _empty(n: int, sizes: Sequence[int]) -> list[Codes]:
+def _empty(n: int, sizes: Sequence[int]) -> list[SmallCodes]:
     kinds = [np.dtype(_width(size)) for size in sizes]
     if n * sum(kind.itemsize for kind in kinds) <= IN_MEMORY:
         return [np.empty(n, dtype=kind) for kind in kinds]

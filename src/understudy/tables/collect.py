@@ -104,6 +104,12 @@ class Sums:
             return u, np.zeros_like(u)
         return u, self.frame.select([f"v{j}{suffix}" for suffix in suffixes]).to_numpy()
 
+    def records(self, j: int, domain: Ints, count: int) -> Floats:
+        """How many records statistic j uses in each domain: those with a value, unweighted."""
+        name = f"k{j}" if f"k{j}" in self.frame.columns else "n"
+        known, inside = self.frame[name].fill_null(0).to_numpy(), domain >= 0
+        return np.bincount(domain[inside], known[inside], count).astype(np.float64)
+
     def alone(self, j: int, domain: Ints, count: int) -> NDArray[np.bool_]:
         """Domains whose ratio j rests on one unit (PSU where the design has them, else record)
         that has weight and was not taken with certainty."""
@@ -165,7 +171,7 @@ def collect(
         columns[f"a{j}"] = _zero_outside(a if x is None else a - pivot * x, mask)
         if x is not None:
             columns[f"x{j}"] = _zero_outside(x, mask)
-        if x is not None or design.lonely_psu == "average":
+        if mask is not None or x is not None or design.lonely_psu == "average":
             columns[f"k{j}"] = ibis.literal(True) if mask is None else mask
     if replicates:
         for r, name in enumerate(replicates):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ibis.expr.types as ir
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +21,9 @@ def linear_estimates(sums: Sums, j: int, domain: NDArray[np.int64], count: int) 
 
     The ratio of a domain with one record, or one PSU, has no variance: the formulas would say 0.
     """
+    records = sums.records(j, domain, count)
     if sums.statistics[j].x is None:
-        return _estimates(sums, j, domain, count, None)
+        return replace(_estimates(sums, j, domain, count, None), records=records)
     alone = sums.alone(j, domain, count)
     estimates = _estimates(sums, j, domain, count, sums.pivots[j])
     variance = np.where(alone, np.nan, estimates.variance)
@@ -29,7 +32,7 @@ def linear_estimates(sums: Sums, j: int, domain: NDArray[np.int64], count: int) 
         said if lonely else note
         for lonely, note in zip(alone, estimates.notes or [""] * count, strict=True)
     ]
-    return DomainEstimates(estimates.value, variance, notes=tuple(notes))
+    return DomainEstimates(estimates.value, variance, notes=tuple(notes), records=records)
 
 
 def _estimates(

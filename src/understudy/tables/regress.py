@@ -1,15 +1,15 @@
 """Regression coefficients with design-based standard errors (R survey's svyglm).
 
 The coefficients solve sum w x (y - mu) = 0. Their variance is A^-1 V(sum z) A^-1 with
-z = w x (y - mu) and A = X' W X (gaussian) or X' W mu(1 - mu) X (binomial): Taylor by strata
-and PSU, or the spread of the refitted replicates.
+z = w x (y - mu) and A = X' W mu' X with mu' = 1 (gaussian), mu(1 - mu) (binomial, logit) or mu
+(poisson, log): Taylor by strata and PSU, or the spread of the refitted replicates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -33,7 +33,8 @@ __public__ = ("regress",)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Family = Literal["gaussian", "binomial"]
+Family = Literal["gaussian", "binomial", "poisson"]
+FAMILIES: tuple[Family, ...] = get_args(Family)
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,8 @@ def regress(
     implicates of one survey. Records with a missing variable are left out of the fit but stay in
     the design.
     """
-    if family not in ("gaussian", "binomial"):
-        raise UnknownName("family", family, ("gaussian", "binomial"))
+    if family not in FAMILIES:
+        raise UnknownName("family", family, FAMILIES)
     if isinstance(survey, Survey):
         if combine not in (None, "none"):
             raise Refused("`combine` is for a list of surveys; this is one survey.")
@@ -114,6 +115,8 @@ def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) 
     y, X, terms = _matrices(formula, frame.filter(pl.Series(used)).select(names))
     if family == "binomial" and (y.min() < 0 or y.max() > 1):
         raise Refused('The outcome of family="binomial" must be 0 or 1; recode it.')
+    if family == "poisson" and y.min() < 0:
+        raise Refused('The outcome of family="poisson" must be a count, 0 or more; recode it.')
     weight = np.ones(frame.height) if design.weight is None else _floats(frame, design.weight)
     if np.linalg.matrix_rank(X) < X.shape[1]:
         raise Refused("The predictors are collinear; leave one of them out of the formula.")
@@ -129,43 +132,58 @@ def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) 
         strata = collect(survey, [], [], None).strata
         influence = np.zeros((frame.height, X.shape[1]))
         influence[used] = _influence(y, X, weight[used], beta, family)
-        covariance = stratified_covariance(*_psu_totals(influence, frame, design), strata)
+        covariance = stratified_covariance(*psu_totals(influence, frame, design), strata)
         df = strata.df
     return RegressionFit(terms, beta, covariance, df + 1 - X.shape[1])
 
 
 def solve(y: Floats, X: Floats, w: Floats, family: Family, start: Floats | None = None) -> Floats:
-    """Weighted least squares, or Newton's method for the weighted logistic likelihood."""
+    """Weighted least squares, or Newton's method for the weighted likelihood."""
     if family == "gaussian":
         root = np.sqrt(w)[:, None]
         return np.asarray(np.linalg.lstsq(X * root, y * root[:, 0], rcond=None)[0])
     w = w / w.mean()
-    beta = np.zeros(X.shape[1]) if start is None else start.copy()
+    beta = _start(y, X, w, family) if start is None else start.copy()
     for _ in range(60):
-        mu = special.expit(X @ beta)
-        hessian = (X * (w * mu * (1 - mu))[:, None]).T @ X
+        mu, slope = mean_and_slope(X @ beta, family)
+        hessian = (X * (w * slope)[:, None]).T @ X
         step = np.linalg.lstsq(hessian, X.T @ (w * (y - mu)), rcond=None)[0]
         beta = beta + step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-300))
         if np.abs(step).max() < 1e-10 * (1 + np.abs(beta).max()):
             return np.asarray(beta)
+    kind = "logistic" if family == "binomial" else "Poisson"
     raise Refused(
-        "The logistic regression does not converge (a predictor separates the outcome); "
+        f"The {kind} regression does not converge (a predictor separates the outcome); "
         "leave that predictor out or merge its levels."
     )
 
 
+def mean_and_slope(linear: Floats, family: Family) -> tuple[Floats, Floats]:
+    """mu and its derivative at a linear predictor, with the canonical link."""
+    if family == "gaussian":
+        return linear, np.ones_like(linear)
+    if family == "binomial":
+        mu = special.expit(linear)
+        return mu, mu * (1 - mu)
+    mu = np.exp(np.clip(linear, -700.0, 700.0))
+    return mu, mu
+
+
+def _start(y: Floats, X: Floats, w: Floats, family: Family) -> Floats:
+    """Newton's method overshoots for counts: there it starts from a regression of log(y + 1/2)."""
+    if family == "poisson":
+        return solve(np.log(y + 0.5), X, w, "gaussian")
+    return np.zeros(X.shape[1])
+
+
 def _influence(y: Floats, X: Floats, w: Floats, beta: Floats, family: Family) -> Floats:
     """Rows A^-1 x w (y - mu): each record's share in the coefficients' error."""
-    if family == "gaussian":
-        mu, slope = X @ beta, np.ones(len(y))
-    else:
-        mu = special.expit(X @ beta)
-        slope = mu * (1 - mu)
+    mu, slope = mean_and_slope(X @ beta, family)
     bread = (X * (w * slope)[:, None]).T @ X
     return np.asarray(np.linalg.solve(bread, (X * (w * (y - mu))[:, None]).T).T)
 
 
-def _psu_totals(influence: Floats, frame: pl.DataFrame, design: Design) -> tuple[Floats, Ints]:
+def psu_totals(influence: Floats, frame: pl.DataFrame, design: Design) -> tuple[Floats, Ints]:
     """Influence summed over each PSU, and the stratum number of each PSU."""
     h = pl.lit(1) if design.strata is None else pl.col(design.strata)
     stratum = frame.select((h.rank("dense") - 1).cast(pl.Int64)).to_series()

@@ -87,15 +87,15 @@ class _Truth:
 
 def ruled_out(codebook: Codebook, cells: Mapping[str, ColumnCells]) -> list[RuledOut]:
     """Of every rule of the codebook whose columns all have cells, in fine cells."""
-    found = []
+    excluded = []
     for rule in codebook.impossible:
         if (joined := _joined(rule, cells)) is not None:
             truth = _condition(syntax_of(rule), cells, joined)
-            found.append(_flags(rule, joined, cells, truth.surely))
+            excluded.append(_flags(rule, joined, cells, truth.surely))
     for rule in codebook.order:
         if (joined := _joined(rule, cells)) is not None:
             truth = _condition(syntax_of(rule), cells, joined)
-            found.append(_flags(rule, joined, cells, truth.negated().surely))
+            excluded.append(_flags(rule, joined, cells, truth.negated().surely))
     for column in codebook:
         rule = column.applies_when
         if rule and column.name in cells and not column.derived:
@@ -106,8 +106,8 @@ def ruled_out(codebook: Codebook, cells: Mapping[str, ColumnCells]) -> list[Rule
                 wrong = ~truth.true & ~skipped
                 if answers_when_applies(cells[column.name]):
                     wrong = wrong | (truth.surely & skipped)
-                found.append(_flags(f"{column.name} applies when {rule}", joined, cells, wrong))
-    return [out for out in found if out.cells.any()]
+                excluded.append(_flags(f"{column.name} applies when {rule}", joined, cells, wrong))
+    return [out for out in excluded if out.cells.any()]
 
 
 def skip_cells(cells: ColumnCells) -> Flags:

@@ -266,8 +266,8 @@ def _fine(
     last = np.searchsorted(groups[order], groups[codes], side="right") - 1
     start = np.where(first > 0, heights[first - 1], 0.0)
     height = start + rng.random(len(codes)) * (heights[last] - start)
-    place = np.clip(np.searchsorted(heights, height, side="right"), first, last)
-    drawn = order[place]
+    position = np.clip(np.searchsorted(heights, height, side="right"), first, last)
+    drawn = order[position]
     return np.where(heights[last] > start, drawn, codes)
 
 
@@ -341,9 +341,9 @@ def _copied(
 def _placed(frame: pl.DataFrame, rows: NDArray[np.int64], new: pl.DataFrame) -> pl.DataFrame:
     if not len(rows):
         return frame
-    place = np.arange(frame.height)
-    place[rows] = frame.height + np.arange(len(rows))
-    return pl.concat([frame, new.select(frame.columns)])[place]
+    row = np.arange(frame.height)
+    row[rows] = frame.height + np.arange(len(rows))
+    return pl.concat([frame, new.select(frame.columns)])[row]
 
 
 def _any(broken: Mapping[str, Flags], height: int) -> Flags:

@@ -18,10 +18,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import ibis
 import numpy as np
 
 from understudy.declarations import Declared, declared_in, own_class
 from understudy.errors import Refused, SyntaxRefused, UnknownName
+from understudy.tables.influence.equations.ratio import RatioEquation
+from understudy.tables.influence.equations.total import TotalEquation
+from understudy.tables.influence.question import InfluenceQuestion
 from understudy.tables.linear import linear_estimates
 from understudy.tables.taylor import DomainEstimates
 
@@ -98,14 +102,27 @@ class Statistic(Declared, abstract=True):
     def r_call(self, number: int) -> str:
         """The R survey call over `cell` and `design`; "" where R survey has none."""
 
+    def influence_question(self) -> InfluenceQuestion | None:
+        """Its estimating equation, where it has one: then it can be verified by influence."""
+        return None
+
     def r_column(self, number: int) -> str:  # noqa: ARG002
         """An R expression of a column that the call needs first, as `data$share<number>`."""
         return ""
+
+    def spread_out(self, survey: Survey) -> Sequence[Statistic]:  # noqa: ARG002
+        """The statistics that a table shows for it: itself, or one for each level."""
+        return [self]
 
     @property
     def adds_up(self) -> bool:
         """Whether the cells of a table add up to its margins."""
         return self.empty == 0
+
+    @property
+    def intervals(self) -> tuple[str, ...]:
+        """The kinds of interval that `tabulate` may give it (intervals.py), beside its own."""
+        return ("t",)
 
     @property
     def is_own(self) -> bool:
@@ -122,6 +139,17 @@ class LinearStatistic(Statistic, abstract=True):
     @abstractmethod
     def linear(self, table: ir.Table) -> Linear:
         """The statistic as sum w a, or sum w a / sum w x."""
+
+    def influence_question(self) -> InfluenceQuestion:
+        """A total, or a ratio; a mean is the ratio to 1."""
+
+        def columns(table: ir.Table) -> dict[str, Any]:
+            linear = self.linear(table)
+            below = ibis.literal(1.0) if isinstance(linear.x, float) else linear.x
+            return {"y": linear.a} if below is None else {"y": linear.a, "z": below}
+
+        equation = TotalEquation() if self.adds_up else RatioEquation()
+        return InfluenceQuestion(equation, columns, names=(self.text,))
 
     def estimates(self, cells: Cells) -> DomainEstimates:
         return linear_estimates(cells.sums, cells.linear.index(self), cells.domain, cells.count)

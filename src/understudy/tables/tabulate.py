@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import stats
 
 from understudy.errors import Refused, UnknownName
+from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
 from understudy.tables.collect import collect
 from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.domain import as_condition
+from understudy.tables.intervals import checked_kinds, limits_of
+from understudy.tables.precision import PrecisionRule, precision_rule
 from understudy.tables.replicates import replicate_degrees
 from understudy.tables.statistic import Cells, LinearStatistic, Statistic, parse_statistics
 from understudy.tables.taylor import DomainEstimates
@@ -27,7 +29,7 @@ Floats = NDArray[np.float64]
 ALL, MISSING = "All", "Missing"
 CELL = "__cell"  # the place of a row's cell, while a table is put together
 OWN = (
-    "statistic", "estimate", "se", "df", "lower", "upper", "cv", "note", "variance", "dataset",
+    "statistic", "estimate", "se", "df", "lower", "upper", "cv", "n", "note", "variance", "dataset",
     CELL,
 )  # fmt: skip
 
@@ -40,6 +42,11 @@ def tabulate(
     where: Any = None,
     combine: str | None = None,
     level: float = 0.95,
+    *,
+    intervals: Mapping[str, str] | None = None,
+    precision: str | Mapping[str, float] | None = None,
+    n: bool = False,
+    labels: bool = False,
 ) -> pl.DataFrame:
     """Estimates with standard errors, degrees of freedom and confidence limits.
 
@@ -49,6 +56,12 @@ def tabulate(
     "Missing" for records without a level. `where` is a domain: the design stays whole. A list of
     surveys needs `combine`: "partial" or "full" for synthetic ones, "imputed" for implicates of
     one survey, or "none" (the tables one under the other, with their number).
+
+    `proportion(x)` stands for the proportions of all levels of x. `intervals` names another kind of
+    interval for a statistic ({"proportion": "beta", "count": "log"}; intervals.py), `precision` a
+    rule by which notes flag estimates of low precision ("nchs", or {"records": 50, "cv": 0.3}).
+    `n` adds the number of records behind each estimate, and `labels` shows the by-columns with
+    the codebook's labels, in the order of its levels.
 
     >>> import polars as pl, understudy as us
     >>> frame = pl.DataFrame({"w": [2.0, 2.0, 3.0, 3.0], "y": [1.0, 3.0, 2.0, 4.0]})
@@ -60,21 +73,24 @@ def tabulate(
     if isinstance(survey, Survey):
         if combine not in (None, "none"):
             raise Refused("`combine` is for a list of surveys; this is one survey.")
-        parsed = parse_statistics(statistics, survey.columns)
-        return _with_limits(_estimates(survey, parsed, by, margins, where, level), level)
+        asked = _Asked(survey, statistics, level, intervals, precision, n)
+        return asked.finished(
+            _estimates(survey, asked.statistics, by, margins, where, level, labels)
+        )
     if combine is None:
         combine = getattr(survey, "kind", None)  # an opened release knows its rule
     surveys = list(survey)
     _check_list(surveys, combine)
-    parsed = parse_statistics(statistics, surveys[0].columns)
-    tables = [_estimates(dataset, parsed, by, margins, where, level) for dataset in surveys]
+    asked = _Asked(surveys[0], statistics, level, intervals, precision, n)
+    parsed = asked.statistics
+    tables = [_estimates(dataset, parsed, by, margins, where, level, labels) for dataset in surveys]
     if combine == "none":
         numbered = [
-            _with_limits(t, level).insert_column(0, pl.lit(i, pl.Int64).alias("dataset"))
+            asked.finished(t).insert_column(0, pl.lit(i, pl.Int64).alias("dataset"))
             for i, t in enumerate(tables, start=1)
         ]
         return pl.concat(numbered)
-    return _with_limits(_combined(tables, str(combine), parsed), level)
+    return asked.finished(_combined(tables, str(combine), parsed))
 
 
 def _check_list(surveys: list[Survey], combine: str | None) -> None:
@@ -104,6 +120,7 @@ def _estimates(
     margins: bool,
     where: Any,
     level: float,
+    labels: bool,
 ) -> pl.DataFrame:
     """The table of one survey: by-columns, statistic, estimate, variance, df (and limits)."""
     names = [by] if isinstance(by, str) else list(by)
@@ -129,7 +146,8 @@ def _estimates(
         cells = Cells(
             survey, statistics, names, kept, levels, inside, sums, linear, domain, df, level
         )
-        key = _key_columns(levels, kept, names, margins)
+        codebook = survey.codebook if labels else Codebook()
+        key = _key_columns(levels, kept, names, margins or labels, codebook)
         pieces = [
             _piece(key, statistic, statistic.estimates(cells), df) for statistic in statistics
         ]
@@ -145,19 +163,26 @@ def _grouping_sets(count: int, margins: bool) -> list[tuple[int, ...]]:
 
 
 def _key_columns(
-    levels: pl.DataFrame, kept: Sequence[int], names: list[str], margins: bool
+    levels: pl.DataFrame, kept: Sequence[int], names: list[str], texts: bool, codebook: Codebook
 ) -> pl.DataFrame:
+    """The by-columns of a table or a margin; those in the codebook by their labels, and the cells
+    in the order of its levels."""
     height = levels.height if kept else 1
-    columns = [pl.Series(CELL, range(height), dtype=pl.Int64)]
+    columns, ranks = [], []
     for k, name in enumerate(names):
-        if k in kept:
-            column = levels[f"by{k}"].alias(name)
-            if margins:
-                column = _labelled(column)
-        else:
-            column = pl.Series(name, [ALL] * height, dtype=pl.String)
-        columns.append(column)
-    return pl.DataFrame(columns)
+        if k not in kept:
+            columns.append(pl.Series(name, [ALL] * height, dtype=pl.String))
+            continue
+        column = levels[f"by{k}"].alias(name)
+        if name in codebook:
+            order = {value: rank for rank, value in enumerate(codebook[name].levels or ())}
+            ranks.append([order.get(value, len(order)) for value in column])
+            words = codebook[name].value_labels
+            column = pl.Series(name, [words.get(v, v) for v in column], strict=False)
+        columns.append(_labelled(column) if texts else column)
+    cell = np.empty(height, dtype=np.int64)
+    cell[np.lexsort(ranks[::-1]) if ranks else np.arange(height)] = np.arange(height)
+    return pl.DataFrame([pl.Series(CELL, cell), *columns])
 
 
 def _labelled(column: pl.Series) -> pl.Series:
@@ -179,6 +204,7 @@ def _piece(
 ) -> pl.DataFrame:
     height = key.height
     lower = upper = np.full(height, np.nan)  # filled in by the t interval
+    records = lower if estimates.records is None else estimates.records
     if statistic.interval == "own" and estimates.limits is not None:
         lower, upper = estimates.limits
     return key.with_columns(
@@ -189,6 +215,7 @@ def _piece(
         pl.Series("lower", lower[:height]),
         pl.Series("upper", upper[:height]),
         pl.Series("note", (estimates.notes or ("",) * height)[:height], dtype=pl.String),
+        pl.Series("n", records[:height]),
     )
 
 
@@ -199,7 +226,7 @@ def _combined(
     keys = [
         c
         for c in tables[0].columns
-        if c not in ("estimate", "variance", "df", "lower", "upper", "note")
+        if c not in ("estimate", "variance", "df", "lower", "upper", "note", "n")
     ]
     every = pl.concat([t.select(keys) for t in tables]).unique(maintain_order=True)
     aligned = [every.join(t, on=keys, how="left", nulls_equal=True) for t in tables]
@@ -224,23 +251,60 @@ def _combined(
         pl.lit(None, pl.Float64).alias("lower"),
         pl.lit(None, pl.Float64).alias("upper"),
         pl.Series("note", notes),
+        pl.Series("n", np.array([t["n"].fill_null(0.0).to_numpy() for t in aligned]).mean(axis=0)),
     )
 
 
-def _with_limits(table: pl.DataFrame, level: float) -> pl.DataFrame:
-    """se, limits and cv from variances; limits that a statistic brought are kept."""
-    number = pl.Float64
-    se = np.sqrt(table["variance"].to_numpy())
-    value, df = table["estimate"].to_numpy(), table["df"].to_numpy()
-    half = stats.t.ppf(0.5 + level / 2, np.where(df > 0, df, np.nan)) * se
-    own = ~np.isnan(table["lower"].cast(number).fill_null(np.nan).to_numpy())
-    own |= ~np.isnan(table["upper"].cast(number).fill_null(np.nan).to_numpy())
-    lower = np.where(own, table["lower"].cast(number).fill_null(np.nan).to_numpy(), value - half)
-    upper = np.where(own, table["upper"].cast(number).fill_null(np.nan).to_numpy(), value + half)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        cv = np.where(value != 0, se / np.abs(value), np.nan)
-    numbers = {"estimate": value, "se": se, "df": df, "lower": lower, "upper": upper, "cv": cv}
-    out = table.drop("variance", "estimate", "df", "lower", "upper").with_columns(
-        *(pl.Series(name, array).fill_nan(None) for name, array in numbers.items())
-    )
-    return out.select(pl.exclude("note"), "note")
+class _Asked:
+    """What is wanted of every row: statistics, intervals, flags, the number of records."""
+
+    def __init__(
+        self,
+        survey: Survey,
+        statistics: str | Statistic | Sequence[str | Statistic],
+        level: float,
+        intervals: Mapping[str, str] | None,
+        precision: str | Mapping[str, float] | None,
+        n: bool,
+    ) -> None:
+        self.statistics = [
+            statistic
+            for each in parse_statistics(statistics, survey.columns)
+            for statistic in each.spread_out(survey)
+        ]
+        allowed = {statistic.name: statistic.intervals for statistic in self.statistics}
+        checked_kinds(intervals, allowed)
+        self.level, self.n = level, n
+        self.kinds = {s.text: (intervals or {}).get(s.name, "t") for s in self.statistics}
+        self.shares = {s.text for s in self.statistics if "beta" in s.intervals}
+        self.rule: PrecisionRule | None = precision_rule(precision)
+
+    def finished(self, table: pl.DataFrame) -> pl.DataFrame:
+        """se, limits and cv from variances; limits that a statistic brought are kept."""
+
+        def numbers_in(name: str) -> Floats:
+            return table[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+        se, value, df = np.sqrt(numbers_in("variance")), numbers_in("estimate"), numbers_in("df")
+        records, lower, upper = (numbers_in(name) for name in ("n", "lower", "upper"))
+        own = ~np.isnan(lower) | ~np.isnan(upper)
+        texts = table["statistic"]
+        for kind in set(self.kinds.values()):
+            rows = ~own & texts.is_in([t for t in self.kinds if self.kinds[t] == kind]).to_numpy()
+            limits = limits_of(kind, value[rows], se[rows], df[rows], records[rows], self.level)
+            (lower, upper) = (np.array(lower), np.array(upper))
+            lower[rows], upper[rows] = limits
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cv = np.where(value != 0, se / np.abs(value), np.nan)
+        numbers = {"estimate": value, "se": se, "df": df, "lower": lower, "upper": upper, "cv": cv}
+        if self.n:
+            numbers["n"] = records
+        notes = table["note"].to_list()
+        if self.rule is not None:
+            shares = texts.is_in(list(self.shares)).to_numpy()
+            flags = self.rule.flags(shares, value, se, df, records)
+            notes = ["; ".join(t for t in pair if t) for pair in zip(notes, flags, strict=True)]
+        return table.drop("variance", "estimate", "df", "lower", "upper", "note", "n").with_columns(
+            *(pl.Series(name, array).fill_nan(None) for name, array in numbers.items()),
+            pl.Series("note", notes, dtype=pl.String),
+        )

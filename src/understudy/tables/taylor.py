@@ -99,6 +99,7 @@ class DomainEstimates:
     variance: Floats
     limits: tuple[Floats, Floats] | None = None  # of an interval of the statistic's own
     notes: tuple[str, ...] = ()  # one for each domain, "" where there is nothing to say
+    records: Floats | None = None  # how many records the estimate rests on
 
 
 def taylor(

@@ -87,6 +87,6 @@ def within_limit(survey: Survey, table: ir.Table, columns: Sequence[str]) -> ir.
     hashes = (table[name].hash() for name in dict.fromkeys([unit.column, *columns]))
     # hashed once more: the order of values xor a constant is not a random one
     order_by = [reduce(xor, hashes).hash(), *columns]
-    place = ibis.row_number().over(group_by=table[unit.column], order_by=order_by)
-    numbered = table.mutate(__place=place)
-    return numbered.filter(numbered["__place"] < unit.limit).select(list(columns))
+    number = ibis.row_number().over(group_by=table[unit.column], order_by=order_by)
+    numbered = table.mutate(__number=number)
+    return numbered.filter(numbered["__number"] < unit.limit).select(list(columns))

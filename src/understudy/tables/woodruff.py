@@ -51,16 +51,20 @@ def quantile_estimates(
     t = float(stats.t.ppf(0.5 + cells.level / 2, cells.df)) if cells.df > 0 else float("nan")
     proportions: list[Floats] = []
     notes: list[tuple[str, ...]] = []
+    behind: list[Floats | None] = []
     for j in range(len(values)):
         below_value = linear_estimates(sums, j, cell_of_row, max(levels.height, 1))
         notes.append(below_value.notes)
+        behind.append(below_value.records)
         half = t * np.sqrt(below_value.variance)
         low, high = below_value.value - half, below_value.value + half
         proportions += [np.where(low >= 0, low, np.nan), np.where(high <= 1, high, np.nan)]
     limits = _inverse(distribution, *proportions)
     return [
-        DomainEstimates(value, ((upper - lower) / (2 * t)) ** 2, (lower, upper), note)
-        for value, lower, upper, note in zip(values, limits[::2], limits[1::2], notes, strict=True)
+        DomainEstimates(value, ((upper - lower) / (2 * t)) ** 2, (lower, upper), note, used)
+        for value, lower, upper, note, used in zip(
+            values, limits[::2], limits[1::2], notes, behind, strict=True
+        )
     ]
 
 

@@ -1,4 +1,4 @@
-"""Pictures in the pages: plain SVG, coloured by the page's style sheet.
+"""Pictures in the pages: plain SVG (templates/chart.svg.j2), coloured by the page's style sheet.
 
 The pages allow neither scripts nor styles inside the document, and they are read in light
 and in dark; so shapes carry a class instead of a colour, and every picture has its message
@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 import polars as pl
-from markupsafe import Markup, escape
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 from understudy.verify.numbers import short
@@ -26,73 +29,68 @@ LEFT, RIGHT, TOP, BOTTOM = 80, 30, 14, 52
 TALL_TOP = 30  # with a line of words above
 
 
+@cache
+def _template() -> Template:
+    templates = Environment(
+        loader=PackageLoader("understudy.web", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return templates.get_template("chart.svg.j2")
+
+
 class Chart:
     """Axes, and shapes between them in the data's own units."""
 
     def __init__(self, x: tuple[float, float], y: tuple[float, float], top: int = TOP) -> None:
         self._x, self._y, self._top = _widened(*x), _widened(*y), top
-        self._shapes: list[str] = []
+        self._shapes: list[dict[str, Any]] = []
 
     def band(self, low: float, high: float, style: str) -> None:
         """A vertical band over the whole height, cut to the axes."""
         left, right = (self._across(min(max(v, self._x[0]), self._x[1])) for v in (low, high))
-        self._add(
-            f'<rect class="{style}" x="{left:.1f}" y="{self._top}" '
-            f'width="{right - left:.1f}" height="{HEIGHT - BOTTOM - self._top}"/>'
-        )
+        width = f"{right - left:.1f}"
+        self._add("rect", style, x=f"{left:.1f}", y=self._top, width=width)
 
     def area(self, x: FloatValues, low: FloatValues, high: FloatValues, style: str) -> None:
         there = [self._point(a, b) for a, b in zip(x, high, strict=True)]
         back = [self._point(a, b) for a, b in zip(x, low, strict=True)][::-1]
-        self._add(f'<polygon class="{style}" points="{" ".join(there + back)}"/>')
+        self._add("polygon", style, points=there + back)
 
     def line(self, x: FloatValues, y: FloatValues, style: str) -> None:
-        points = " ".join(self._point(a, b) for a, b in zip(x, y, strict=True))
-        self._add(f'<polyline class="{style}" points="{points}"/>')
+        points = [self._point(a, b) for a, b in zip(x, y, strict=True)]
+        self._add("polyline", style, points=points)
 
-    def text(
-        self, x: float, y: float, text: str, style: str = "mark", anchor: str = "middle"
-    ) -> None:
+    def text(self, x: float, y: float, text: str) -> None:
         """Words at a point; y counts pixels from the top."""
         pixel = self._across(min(max(x, self._x[0]), self._x[1]))
-        self._add(
-            f'<text class="{style}" x="{pixel:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
-            f"{escape(text)}</text>"
-        )
+        self._add("text", "mark", x=f"{pixel:.1f}", y=f"{y:.1f}", text=text)
 
     def svg(self, name: str, title: str, seen: str, across: str, up: str, marks_up: bool) -> Markup:
         """The picture with its axes; `seen` says in words what can be seen."""
-        axes = [f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" {_at_y(HEIGHT - BOTTOM)}/>']
-        for value in ticks(*self._x, 5):
-            pixel = self._across(value)
-            axes.append(
-                f'<line class="axis" x1="{pixel:.1f}" x2="{pixel:.1f}" y1="{HEIGHT - BOTTOM}" '
-                f'y2="{HEIGHT - BOTTOM + 5}"/><text class="tick" x="{pixel:.1f}" '
-                f'y="{HEIGHT - BOTTOM + 19}" text-anchor="middle">{short(value)}</text>'
-            )
-        for value in ticks(*self._y, 5) if marks_up else ():
-            height = self._up(value)
-            axes.append(
-                f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" {_at_y(height)}/>'
-                f'<text class="tick" x="{LEFT - 7}" y="{height + 4:.1f}" text-anchor="end">'
-                f"{short(value)}</text>"
-            )
-        middle = (LEFT + WIDTH - RIGHT) / 2
-        tall = (self._top + HEIGHT - BOTTOM) / 2
-        names = (
-            f'<text class="name" x="{middle}" y="{HEIGHT - 10}" text-anchor="middle">'
-            f'{escape(across)}</text><text class="name" text-anchor="middle" '
-            f'transform="translate(14 {tall}) rotate(-90)">{escape(up)}</text>'
+        marks = ticks(*self._y, 5) if marks_up else ()
+        picture = _template().render(
+            name=name,
+            title=title,
+            seen=seen,
+            across=across,
+            up=up,
+            width=WIDTH,
+            height=HEIGHT,
+            left=LEFT,
+            right=RIGHT,
+            top=self._top,
+            bottom=BOTTOM,
+            ticks_across=[(f"{self._across(v):.1f}", short(v)) for v in ticks(*self._x, 5)],
+            ticks_up=[(f"{self._up(v):.1f}", short(v)) for v in marks],
+            shapes=self._shapes,
         )
-        return Markup(  # every text above is escaped; numbers are ours
-            f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-            f'aria-labelledby="{name}-t {name}-d"><title id="{name}-t">{escape(title)}</title>'
-            f'<desc id="{name}-d">{escape(seen)}</desc>{"".join(axes)}{"".join(self._shapes)}'
-            f"{names}</svg>"
-        )
+        return Markup(picture)  # the template escapes every text
 
-    def _add(self, shape: str) -> None:
-        self._shapes.append(shape)
+    def _add(self, kind: str, style: str, **facts: Any) -> None:
+        self._shapes.append({"kind": kind, "style": style, "points": [], **facts})
 
     def _across(self, value: float) -> float:
         low, high = self._x
@@ -200,7 +198,3 @@ def _at(x: FloatValues, y: FloatValues, value: float) -> float:
 
 def _widened(low: float, high: float) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
-
-
-def _at_y(height: float) -> str:
-    return f'y1="{height:.1f}" y2="{height:.1f}"'

@@ -136,7 +136,7 @@ def test_components_come_from_the_record_or_from_pi() -> None:
         law = HurdleMixture(
             theta, jnp.full(2, 0.25), jnp.log(jnp.asarray([0.75, 0.25])), hurdle,
             (jnp.asarray(-1.0), jnp.asarray(1.0)), centre, jnp.full(2, LARGEST_SIZE), rows,
-            given=given,
+            confidential=given,
         )  # fmt: skip
         return law.sample(jax.random.key(1))
 
@@ -149,8 +149,8 @@ def test_components_come_from_the_record_or_from_pi() -> None:
         assert high[positive & own].mean() == pytest.approx(shares[0], abs=0.08 * (given is None))
         assert high[positive & ~own].mean() == pytest.approx(shares[1], abs=0.05 * (given is None))
     survey = incomes()
-    assert "given" in MODEL.prepare(survey)
-    assert "given" not in replace(MODEL, assignments="prior").prepare(survey)
+    assert "confidential" in MODEL.prepare(survey)
+    assert "confidential" not in replace(MODEL, assignments="prior").prepare(survey)
 
 
 def test_the_full_conditional_of_a_component_is_bayes_rule() -> None:
@@ -164,7 +164,7 @@ def test_the_full_conditional_of_a_component_is_bayes_rule() -> None:
         jnp.asarray(theta), jnp.asarray(sigma), jnp.log(jnp.asarray(share)),
         Hurdle(jnp.asarray([0.2]), jnp.ones((n, 1)), jnp.asarray(0.07)),
         (jnp.asarray(-1.0), jnp.asarray(1.0)), jnp.asarray(centre), jnp.full(2, LARGEST_SIZE),
-        jnp.asarray(rows), given=jnp.asarray(y),
+        jnp.asarray(rows), confidential=jnp.asarray(y),
     )  # fmt: skip
     means = theta @ rows
     found = jax.nn.softmax(law._component_logits(jnp.asarray(means)), axis=0)

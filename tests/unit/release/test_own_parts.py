@@ -1,4 +1,7 @@
-"""A steward's own mechanism and model, a file each: through recipe, release and ledger."""
+"""A steward's own mechanism and model, a file each: through recipe, release, report and ledger.
+
+The files are the skeletons of CONTRIBUTING.md.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import polars as pl
 import pytest
 
 import understudy as us
+from skeletons import skeleton
 from understudy.errors import Refused
 from understudy.ledger.ledger import Ledger
 from understudy.release.forecast import forecast
@@ -17,62 +21,7 @@ from understudy.release.inside import prepare
 from understudy.release.recipe import read_recipe
 from understudy.toml_mistakes import TomlRefused
 
-MECHANISM = """
-from dataclasses import dataclass, replace
-from typing import Annotated
-
-from understudy.claim import Claim
-from understudy.dp.noise import integer_laplace
-from understudy.mechanisms.contract import Mechanism, ReleasedRows
-from understudy.mechanisms.modips import rescaled
-
-
-@dataclass(frozen=True)
-class Mine(Mechanism):
-    claims = "formal"
-    relation = "add-remove"
-    seeded = False
-    fits = 0
-    synthesizes = "rows"
-
-    epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]
-    boost: Annotated[int, "Added to every noisy count."] = 0
-
-    def release_rows(self, counts, datasets):
-        counts.check_declared()
-        table = counts.all_declared
-        claim = Claim("formal", self.epsilon, relation="add-remove", mechanism="Mine")
-
-        def one_set(rng):
-            noisy = integer_laplace(table.counts, datasets, self.epsilon) + self.boost
-            return replace(table, counts=counts.model.draw(rescaled(noisy, table.n), table.n, rng))
-
-        return ReleasedRows(counts.each(one_set, datasets), [], claim)
-"""
-MODEL = '''
-from dataclasses import dataclass
-from typing import Annotated, Literal
-
-import numpy as np
-
-from understudy.models.contract import RowsModel
-
-
-@dataclass(frozen=True)
-class Even(RowsModel):
-    """Cells in proportion to their counts plus a constant, without a Dirichlet draw."""
-
-    synthesizes = "rows"
-
-    columns: Annotated[tuple[str, ...], "The columns that are synthesized."]
-    plus: Annotated[float, "Added to every cell."] = 1.0
-    missing: Literal["refuse", "level"] = "refuse"
-    size: int | None = None
-
-    def draw(self, counts, size, rng):
-        shares = np.asarray(counts) + self.plus
-        return rng.multinomial(size, shares / shares.sum())
-'''
+MECHANISM = skeleton("NoisyCells")
 RECIPE = """\
 [data]
 path = "file.csv"
@@ -84,7 +33,7 @@ sensitive = ["sex", "region"]
 datasets = 2
 
 [privacy]
-mechanism = "mine.py:Mine"
+mechanism = "mine.py:NoisyCells"
 epsilon = 2
 
 [tables]
@@ -121,7 +70,7 @@ def recipe(tmp_path: Path) -> Path:
     pl.DataFrame({"sex": sex, "region": region}).write_csv(tmp_path / "file.csv")
     (tmp_path / "codebook.toml").write_text(CODEBOOK)
     (tmp_path / "mine.py").write_text(MECHANISM)
-    (tmp_path / "even.py").write_text(MODEL)
+    (tmp_path / "even.py").write_text(skeleton("Even"))
     (tmp_path / "release.toml").write_text(RECIPE)
     return tmp_path / "release.toml"
 
@@ -134,15 +83,15 @@ def spent(folder: Path) -> list[int]:
 @pytest.mark.any_noise
 def test_a_mechanism_of_ones_own(recipe: Path, tmp_path: Path) -> None:
     lines = "\n".join(forecast(prepare(read_recipe(recipe))))
-    assert "kind `formal`, epsilon 2 over all data sets (mine.py:Mine(epsilon=2))" in lines
+    assert "kind `formal`, epsilon 2 over all data sets (mine.py:NoisyCells(epsilon=2))" in lines
     assert "charged epsilon 4.0 (replace)" in lines  # add-remove counts twice
     out = us.publish(recipe, tmp_path / "one", say=quiet)
     release = us.open_release(out)
     assert (release.claim.kind, release.claim.epsilon) == ("formal", 2.0)
     assert us.tabulate(release, "count")["estimate"].to_list() == [300]
     manifest = json.loads((out / "manifest.json").read_text())
-    assert manifest["unseeded"] == ["noise of Mine (OpenDP)"]
-    assert "mine.py:Mine" in (out / "report.html").read_text()
+    assert manifest["unseeded"] == ["noise of NoisyCells (OpenDP)"]
+    assert "mine.py:NoisyCells" in (out / "report.html").read_text()
     assert spent(tmp_path) == [4_000_000]
 
 
@@ -158,14 +107,14 @@ def test_unseeded_noise_is_never_free(recipe: Path, tmp_path: Path) -> None:
 def test_a_mechanism_that_leaves_out_a_fact_is_not_loaded(recipe: Path, fact: str) -> None:
     lines = [line for line in MECHANISM.splitlines() if not line.startswith(f"    {fact} = ")]
     (recipe.parent / "mine.py").write_text("\n".join(lines))
-    with pytest.raises(match=f"Mine does not declare {fact}"):
+    with pytest.raises(match=f"NoisyCells does not declare {fact}"):
         read_recipe(recipe)
 
 
 @pytest.mark.any_noise
 def test_a_mechanism_whose_claim_is_another_is_refused(recipe: Path) -> None:
     (recipe.parent / "mine.py").write_text(
-        MECHANISM.replace('relation = "add-remove"\n', 'relation = "replace"\n')
+        MECHANISM.replace('relation = "add-remove" ', 'relation = "replace" ')
     )
     with pytest.raises(Refused, match="declares claims of kind `formal` under `replace`"):
         us.publish(recipe, say=quiet)
@@ -189,9 +138,75 @@ def test_a_changed_file_is_another_release(recipe: Path) -> None:
 @pytest.mark.any_noise
 def test_a_model_of_ones_own(recipe: Path, tmp_path: Path) -> None:
     text = RECIPE.replace('"Multinomial"', '"even.py:Even"\nplus = 0.5')
-    text = text.replace('"mine.py:Mine"', '"modips"\nsupport = "public"')
+    text = text.replace('"mine.py:NoisyCells"', '"modips"\nsupport = "public"')
     recipe.write_text(text)
     out = us.publish(recipe, tmp_path / "one", say=quiet)
     assert us.tabulate(us.open_release(out), "count")["estimate"].to_list() == [300]
     assert "even.py:Even(sex, region, plus=0.5)" in (out / "report.html").read_text()
     assert spent(tmp_path) == [4_000_000]
+
+
+OUTCOME = """\
+[data]
+path = "waiting.csv"
+codebook = "waiting.toml"
+
+[synthesis]
+model = "waiting.py:Waiting"
+sensitive = "minutes"
+predictors = "area"
+spread = 3
+draws = 1000
+
+[privacy]
+mechanism = "Censored"
+epsilon = 6
+
+[ledger]
+place = "ledger.db"
+cap = "100"
+"""
+WAITING = """\
+[columns.area]
+role = "public"
+type = "categorical"
+levels = ["north", "south"]
+
+[columns.minutes]
+role = "sensitive"
+type = "continuous"
+"""
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(2)
+    area = np.repeat(["north", "south"], 150)
+    minutes = rng.exponential(np.where(area == "north", 1.0, 3.0))
+    pl.DataFrame({"area": area, "minutes": minutes}).write_csv(tmp_path / "waiting.csv")
+    (tmp_path / "waiting.toml").write_text(WAITING)
+    (tmp_path / "waiting.py").write_text(skeleton("Waiting"))
+    (tmp_path / "halved.py").write_text(skeleton("Halved"))
+    (tmp_path / "release.toml").write_text(OUTCOME)
+    return tmp_path / "release.toml"
+
+
+def test_a_model_of_an_outcome(waiting: Path, tmp_path: Path) -> None:
+    out = us.publish(waiting, tmp_path / "out", say=quiet, progress=False)
+    assert "waiting.py:Waiting(minutes ~ area, spread=3)" in (out / "report.html").read_text()
+    released = us.open_release(out).datasets[0].frame()
+    assert (released["minutes"] > 0).all()
+    mean = dict(released.group_by("area").agg(pl.col("minutes").mean()).iter_rows())
+    assert mean["south"] > mean["north"]
+    assert spent(tmp_path) == [12_000_000]  # blank counts twice
+
+
+def test_a_mechanism_for_outcomes(waiting: Path, tmp_path: Path) -> None:
+    text = OUTCOME.replace('"Censored"\nepsilon = 6', '"halved.py:Halved"\nshare = 0.25')
+    waiting.write_text(text.partition("[ledger]")[0])
+    out = us.publish(waiting, tmp_path / "out", say=quiet, progress=False)
+    assert us.open_release(out).claim.kind == "risk"
+    assert "halved.py:Halved(share=0.25)" in (out / "report.html").read_text()
+    waiting.write_text(text)
+    with pytest.raises(Refused, match="A ledger counts epsilon, and this mechanism states none"):
+        us.publish(waiting, tmp_path / "again", say=quiet, progress=False)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +105,43 @@ def test_one_release_reads_digests_and_tabulates_once(
         "table by w",
         "released table",
     ]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[list[int]]:
+    """Counts how often a file is opened, by whatever library, as the kernel says (inotify)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    events = libc.inotify_init1(os.O_NONBLOCK)
+    assert libc.inotify_add_watch(events, os.fsencode(path), 0x20) >= 0  # IN_OPEN
+    times: list[int] = []
+    try:
+        yield times
+        data = os.read(events, 2**16)
+    except BlockingIOError:
+        data = b""
+    finally:
+        os.close(events)
+    start = 0
+    while start < len(data):
+        _, mask, _, length = struct.unpack_from("iIII", data, start)
+        times.append(mask)
+        start += 16 + length
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's count of opened files is Linux's")
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_the_kernel_sees_the_file_opened_for_its_header_and_its_records(
+    recipe: Path, tmp_path: Path, ending: str
+) -> None:
+    """Version 0.1.0 opened the Parquet file 14 times for this release."""
+    pl.read_parquet(tmp_path / "file.parquet").write_csv(tmp_path / "file.csv")
+    recipe.write_text(RECIPE.replace("file.parquet", f"file.{ending}"))
+    with opened(tmp_path / f"file.{ending}") as times:
+        us.publish(recipe, tmp_path / "out", say=lambda _: None)
+    assert 1 <= len(times) <= 3
+    with opened(tmp_path / f"file.{ending}") as never:
+        us.open_release(tmp_path / "out")
+    assert not never
 
 
 def test_the_two_digests_are_of_records_and_of_the_file() -> None:

@@ -10,33 +10,11 @@ import polars as pl
 import pytest
 
 import understudy as us
+from skeletons import skeleton
 from understudy.errors import Refused
+from understudy.ledger.ledger import Ledger
 from understudy.risk.assessment import assess_risk
 from understudy.risk.measure import RiskMeasure, measure_of, measures
-
-OWN = '''
-import polars as pl
-
-from understudy.risk.measure import RiskMeasure
-
-
-class Alone(RiskMeasure):
-    """1 for a record that nobody shares its known columns with."""
-
-    name = "alone"
-    title = "Uniqueness"
-    phrase = "a uniqueness"
-    meaning = "A record is at risk when it is alone with its known columns."
-    of_release = False
-    of_topcoding = False
-
-    def risks(self, confidential, released, intruder):
-        frame = confidential.frame()
-        return {
-            known: (frame.select(pl.len().over(list(known))).to_series() == 1).to_numpy() * 1.0
-            for known in intruder.known
-        }
-'''
 
 
 def people() -> us.Survey:
@@ -50,9 +28,9 @@ def people() -> us.Survey:
 
 
 def test_every_measure_says_all_about_itself() -> None:
-    assert set(measures()) == {"identification", "pairwise"}
-    for one in measures().values():
-        assert one.meaning.endswith(".")
+    assert {"identification", "pairwise"} <= set(measures())
+    for known in measures().values():
+        assert known.meaning.endswith(".")
     with pytest.raises(TypeError, match=r"Half does not declare .*meaning.*of_release"):
 
         class Half(RiskMeasure):
@@ -78,7 +56,7 @@ def test_measures_are_the_functions_of_the_paper() -> None:
 
 
 def test_a_measure_of_ones_own(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")
+    (tmp_path / "mine.py").write_text(skeleton("Alone"), encoding="utf-8")
     mine = measure_of("mine.py:Alone", tmp_path)
     found = assess_risk(people(), known=[["area"]], target=["pay"], measure=mine)
     assert found.main["Data"].tolist() == [0.0] * 11 + [1.0]
@@ -101,6 +79,10 @@ epsilon = 5
 [risk]
 known = ["area"]
 measure = "mine.py:Alone"
+
+[ledger]
+place = "ledger.db"
+cap = "10"
 """
 CODEBOOK = """\
 [columns.area]
@@ -116,7 +98,11 @@ bounds = [0.0, 100.0]
 @pytest.mark.any_noise
 def test_a_measure_of_ones_own_in_a_recipe(tmp_path: Path) -> None:
     people().frame().write_csv(tmp_path / "people.csv")
-    for name, text in (("mine.py", OWN), ("codebook.toml", CODEBOOK), ("release.toml", RECIPE)):
+    for name, text in (
+        ("mine.py", skeleton("Alone")),
+        ("codebook.toml", CODEBOOK),
+        ("release.toml", RECIPE),
+    ):
         (tmp_path / name).write_text(text, encoding="utf-8")
     out = us.publish(tmp_path / "release.toml", say=lambda _: None, progress=False)
     report = (out / "report.html").read_text(encoding="utf-8")
@@ -124,6 +110,8 @@ def test_a_measure_of_ones_own_in_a_recipe(tmp_path: Path) -> None:
     assert "A record is at risk when it is alone" in report
     risk = json.loads((out / "evidence.json").read_text(encoding="utf-8"))["risk"]
     assert risk["profile"][0]["mean"] == pytest.approx(1 / 12)
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        assert [entry.micro for entry in ledger.entries() if entry.kind == "spend"] == [5_000_000]
     wrong = RECIPE.replace("mine.py:Alone", "alone")
     (tmp_path / "wrong.toml").write_text(wrong, encoding="utf-8")
     with pytest.raises(Refused, match="Unknown risk measure `alone`"):

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import warnings
-
-import ibis
 import numpy as np
 import polars as pl
 import pytest
@@ -18,10 +13,7 @@ from understudy.tables.cross_table import categories_of, cross_tabulate
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
 
-def test_spark_counts_the_same_cells():
-    if shutil.which("java") is None:
-        reason = "Spark needs Java: run scripts/test-components"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+def test_spark_counts_the_same_cells(on_spark):
     rng = np.random.default_rng(1)
     frame = pl.DataFrame(
         {
@@ -35,26 +27,8 @@ def test_spark_counts_the_same_cells():
         "sex": Column("sex", type="categorical", levels=("m", "f")),
         "odd": Column("odd", type="categorical", levels=(1, 7, 20)),
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from pyspark.sql import SparkSession
-
-        session = (
-            SparkSession.builder.master("local[1]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.sql.shuffle.partitions", "1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .getOrCreate()
-        )
-        try:
-            session.createDataFrame(frame.to_pandas()).createOrReplaceTempView("cells")
-            clustered = Survey(
-                ibis.pyspark.connect(session).table("cells"), codebook=Codebook(columns)
-            )
-            found = cross_tabulate(clustered, categories_of(clustered, frame.columns, "level"))
-        finally:
-            session.stop()
+    clustered = Survey(on_spark("cells", frame), codebook=Codebook(columns))
+    found = cross_tabulate(clustered, categories_of(clustered, frame.columns, "level"))
     local = Survey(frame, codebook=Codebook(columns))
     expected = cross_tabulate(local, categories_of(local, frame.columns, "level"))
     assert np.array_equal(found.codes, expected.codes)

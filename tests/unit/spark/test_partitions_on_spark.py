@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import shutil
-import warnings
 from typing import Any
 
 import ibis
@@ -23,32 +19,10 @@ from understudy.verify.partitions import PARTITION, UNIT_NUMBER, new_key, with_p
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
 
-@pytest.fixture(scope="module")
-def spark() -> Any:
-    pyspark = pytest.importorskip("pyspark", reason="the spark extra is not installed")
-    if shutil.which("java") is None:
-        reason = "Spark needs Java: run scripts/test-components"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    logging.getLogger("py4j").setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        session = (
-            pyspark.sql.SparkSession.builder.master("local[1]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .getOrCreate()
-        )
-        yield ibis.pyspark.connect(session)
-        session.stop()
-
-
 @pytest.mark.any_noise
-def test_partitions_and_estimates_agree_with_duckdb(spark: Any) -> None:
+def test_partitions_and_estimates_agree_with_duckdb(on_spark: Any) -> None:
     frame = make_frame(300)
-    spark._session.createDataFrame(frame.to_pandas()).createOrReplaceTempView("people")
-    table = spark.table("people")
+    table = on_spark("people", frame)
     key = new_key()
     with (
         ConfidentialData("survey", Survey(table, Design("w"), BOOK), in_memory=False) as there,

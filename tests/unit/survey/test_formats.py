@@ -11,7 +11,9 @@ import polars as pl
 import pytest
 
 import understudy as us
+from skeletons import skeleton
 from understudy.errors import Refused
+from understudy.ledger.ledger import Ledger
 from understudy.survey.file_format import (
     Format,
     endings_read,
@@ -22,30 +24,6 @@ from understudy.survey.file_format import (
     released_formats,
 )
 
-OWN = '''
-import polars as pl
-
-from understudy.survey.file_format import Format, Opened
-from understudy.survey.survey import as_ibis
-
-
-class Lines(Format):
-    """One record a line, as JSON."""
-
-    name = "JSON lines"
-    endings = (".jsonl",)
-    written = (".jsonl",)
-    carries = "nothing"
-    r_reads = "jsonlite::stream_in(base::file(file), verbose = FALSE)"
-    r_package = "jsonlite"
-
-    def open(self, path, naming, declared):
-        frame = pl.read_ndjson(path)
-        return Opened(as_ibis(frame.rename(dict(zip(frame.columns, naming(frame.columns))))))
-
-    def write(self, survey, codebook, path):
-        survey.raw.to_polars().write_ndjson(path)
-'''
 CODEBOOK = """\
 [columns.area]
 role = "sensitive"
@@ -75,17 +53,21 @@ epsilon = 2
 
 [output]
 formats = ["mine.py:Lines"]
+
+[ledger]
+place = "ledger.db"
+cap = "10"
 """
 
 
 def test_endings_belong_to_one_format_each() -> None:
     assert len(set(endings_read())) == len(endings_read())
     assert set(endings_written()) <= set(endings_read())
-    for one in formats():
-        assert set(one.written) <= set(one.endings)
-        for ending in one.endings:
-            assert format_of(Path(f"survey{ending.upper()}")) is one
-    assert {one.name for one in formats()} == {"CSV", "Parquet", "SAS", "SPSS", "Stata"}
+    for known in formats():
+        assert set(known.written) <= set(known.endings)
+        for ending in known.endings:
+            assert format_of(Path(f"survey{ending.upper()}")) is known
+    assert {"CSV", "Parquet", "SAS", "SPSS", "Stata"} <= {known.name for known in formats()}
     assert listed([".a", ".b", ".c"]) == "a, b or c"
     assert listed([".a"]) == "a"
 
@@ -118,7 +100,7 @@ def test_the_help_names_every_ending_and_loads_no_database() -> None:
 
 
 def write_own(folder: Path) -> Path:
-    (folder / "mine.py").write_text(OWN, encoding="utf-8")
+    (folder / "mine.py").write_text(skeleton("Lines"), encoding="utf-8")
     rows = [{"area": ["north", "south"][k % 2], "sex": 1 + (k % 3 == 0)} for k in range(60)]
     text = "\n".join(json.dumps(row) for row in rows)
     (folder / "people.data").write_text(text + "\n", encoding="utf-8")
@@ -159,6 +141,9 @@ def test_a_release_in_a_format_of_ones_own(tmp_path: Path) -> None:
     assert "jsonlite::stream_in" in page
     assert "R, with the package survey and jsonlite" in page
     assert str(tmp_path) not in page
+    assert "Multinomial(area, sex)" in (out / "report.html").read_text(encoding="utf-8")
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        assert [entry.micro for entry in ledger.entries() if entry.kind == "spend"] == [4_000_000]
     wrong = RECIPE.replace('formats = ["mine.py:Lines"]', 'formats = ["sas7bdat"]')
     (tmp_path / "wrong.toml").write_text(wrong, encoding="utf-8")
     with pytest.raises(Refused, match="Unknown format `sas7bdat`"):

@@ -182,7 +182,7 @@ def test_columns_that_are_no_categories_are_refused(monkeypatch):
     ):
         with pytest.raises(Refused, match=text):
             categories_of(survey, [name])
-    with pytest.raises(Refused, match="way with missing"):
+    with pytest.raises(Refused, match="way to treat missing"):
         categories_of(survey, ["t"], "guess")
 
 

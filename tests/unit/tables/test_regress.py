@@ -68,7 +68,7 @@ def test_data_sets_are_combined() -> None:
         (lambda: us.regress(SURVEY, "y ~ x + I(2 * x)"), "collinear"),
         (lambda: us.regress(SURVEY, "log(y - 100) ~ x"), "not finite"),
         (lambda: us.regress(SURVEY, "y ~ x", family="binomial"), "0 or 1"),
-        (lambda: us.regress(SURVEY, "y ~ x", family="poisson"), "Unknown family"),
+        (lambda: us.regress(SURVEY, "y ~ x", family="gamma"), "Unknown family"),
         (lambda: us.regress([SURVEY], "y ~ x"), "combine="),
         (lambda: us.regress(SURVEY, "y ~ x", where="x > 100"), "No record"),
         (

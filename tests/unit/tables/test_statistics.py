@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import understudy as us
+from skeletons import skeleton
 from understudy.errors import Refused, SyntaxRefused
+from understudy.ledger.ledger import Ledger
 from understudy.tables.r_text import r_value
 from understudy.tables.statistic import (
     LinearStatistic,
@@ -93,10 +95,10 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def test_every_statistic_says_all_about_itself() -> None:
-    assert set(statistics()) == {"count", "total", "mean", "proportion", "ratio", "quantile"}
-    for name, one in statistics().items():
-        assert one.form.startswith(name)
-        parsed = parse_statistic(one.form.replace('"level"', "1"), ["x", "y"])
+    assert {"count", "total", "mean", "proportion", "ratio", "quantile"} <= set(statistics())
+    for name, known in statistics().items():
+        assert known.form.startswith(name)
+        parsed = parse_statistic(known.form.replace('"level"', "1"), ["x", "y"])
         assert (parsed.name, parsed.is_own) == (name, False)
     with pytest.raises(TypeError, match=r"Half does not declare .*columns.*empty.*form"):
 
@@ -104,50 +106,6 @@ def test_every_statistic_says_all_about_itself() -> None:
             name = "half"
 
 
-OWN = '''
-from dataclasses import dataclass
-from math import nan
-
-import ibis
-
-from understudy.tables.collect import Linear
-from understudy.tables.linear import numeric
-from understudy.tables.r_text import r_name
-from understudy.tables.statistic import LinearStatistic
-
-
-@dataclass(frozen=True)
-class Above(LinearStatistic):
-    """The share of units whose x lies above a number."""
-
-    name = "Above"
-    form = "Above(x, 1)"
-    empty = nan
-
-    x: str
-    limit: float
-
-    @classmethod
-    def arguments(cls, reader):
-        reader.sign("(")
-        x = reader.column()
-        reader.sign(",")
-        limit = reader.value()
-        reader.sign(")")
-        return {"x": x, "limit": limit}
-
-    @property
-    def columns(self):
-        return (self.x,)
-
-    def linear(self, table):
-        x = numeric(self.text, self.x, table)
-        above = ibis.cases((x.isnull(), ibis.null("float64")), (x > self.limit, 1.0), else_=0.0)
-        return Linear(above, 1.0, pivoted=False)
-
-    def r_call(self, number):
-        return f"svyby(~I({r_name(self.x)} > {self.limit}), cell, design, svymean, na.rm = TRUE)"
-'''
 RECIPE = """\
 [data]
 path = "people.csv"
@@ -165,6 +123,10 @@ epsilon = 2
 [tables]
 statistics = ["count", "mine.py:Above(sex, 1)", "proportion(sex == 2)"]
 by = ["area"]
+
+[ledger]
+place = "ledger.db"
+cap = "10"
 """
 CODEBOOK = """\
 [columns.area]
@@ -180,7 +142,7 @@ levels = [1, 2]
 
 
 def people(folder: Path) -> pl.DataFrame:
-    (folder / "mine.py").write_text(OWN, encoding="utf-8")
+    (folder / "mine.py").write_text(skeleton("Above"), encoding="utf-8")
     frame = pl.DataFrame(
         {
             "area": ["north", "south", "south"] * 40,
@@ -226,6 +188,8 @@ def test_a_statistic_of_ones_own_in_a_release(tmp_path: Path) -> None:
     assert "svyby(~I(sex &gt; 1.0), cell, design, svymean, na.rm = TRUE)" in page
     assert "mine.py" not in page
     assert "Above(sex, 1)" in (out / "report.html").read_text(encoding="utf-8")
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        assert [entry.micro for entry in ledger.entries() if entry.kind == "spend"] == [4_000_000]
     again = us.tabulate(us.open_release(out), ["count"], by=["area"])
     assert again.height >= 1
 

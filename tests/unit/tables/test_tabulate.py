@@ -127,7 +127,7 @@ def test_a_cell_that_is_absent_from_one_data_set() -> None:
         (lambda: us.tabulate(SURVEY, "mean(a)"), "needs numbers"),
         (lambda: us.tabulate(SURVEY, "quantile(a, 0.5)"), "needs numbers"),
         (lambda: us.tabulate(SURVEY, "proportion(a == 1)"), "in quotes"),
-        (lambda: us.tabulate(SURVEY, 'proportion(b == "1")'), "no quotes"),
+        (lambda: us.tabulate(SURVEY, 'proportion(b == "1")'), "leave the quotes out"),
         (lambda: us.tabulate(SURVEY, "count", where="z > 1"), "Unknown column"),
         (lambda: us.tabulate(SURVEY, "count", combine="partial"), "one survey"),
         (lambda: us.tabulate([SURVEY], "count"), "combining rule"),

@@ -19,6 +19,7 @@ import pytest
 from verification_samples import BOOK, make_frame
 from web_samples import running
 
+from skeletons import skeleton
 from understudy.cli.main import app
 from understudy.errors import Refused
 from understudy.ledger.accounts import add_user
@@ -32,120 +33,10 @@ from understudy.web.app import create_app
 
 pytestmark = pytest.mark.any_noise
 
-ABOVE = '''
-"""How many parts lie above the synthetic estimate."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Annotated
-
-import numpy as np
-from pydantic import Field
-
-from understudy.verify.measure import Measure, PosteriorPicture, report_quantiles, zero_width
-from understudy.verify.measures.agreement import agreement_posterior, beta_medians
-from understudy.verify.question_fields import NumberBox
-
-
-@dataclass(frozen=True)
-class Above(Measure):
-    """One for a part whose estimate is above the synthetic one by more than the margin."""
-
-    name = "above"
-    title = "Above: how many parts lie higher?"
-    rank = 3
-    tells = "The share of parts above your estimate."
-    cannot = "It says nothing about how far above they are."
-    partitions = 15
-    bounds = (0, 1)
-    noises = ("geometric",)
-    held = True
-    needs_se = True
-    uses_interval = False
-    reports = "reported share"
-    report_reach = (0.0, 1.0)
-    reports_difference = False
-
-    margin: Annotated[
-        float, Field(ge=0, le=9), NumberBox("Margin", "In standard errors.", "0")
-    ] = 0.0
-
-    def refusal(self, terms):
-        return zero_width(terms)
-
-    def numbers(self, terms, estimates):
-        return (estimates > terms.estimate + self.margin * terms.se).astype(np.int64)
-
-    def posterior(self, terms, noisy):
-        return agreement_posterior(noisy, terms.partitions, terms.epsilon)
-
-    def facts(self, posterior):
-        return {"share": posterior.median}
-
-    def sentence(self, terms, posterior):
-        return f"About {posterior.median:.2f} of the parts lie above {terms.estimate:g}."
-
-    def headline(self, posterior):
-        return f"Share above {posterior.median:.2f}"
-
-    def picture(self, terms, posterior):
-        return PosteriorPicture("above", (0.0, 1.0), None, "The share of parts.", "Its share.")
-
-    def law(self, terms, offset, sigma):
-        answers = np.arange(terms.partitions + 1.0)
-        medians = beta_medians(answers, terms.partitions, terms.epsilon, "geometric")
-        flat = np.full((len(offset), len(answers)), 1 / len(answers))
-        return {
-            **report_quantiles(np.cumsum(flat, axis=1), medians),
-            "noisy_mean": np.full(len(offset), 0.5),
-            "noisy_sd": np.full(len(offset), 0.3),
-            "says_inside": np.full(len(offset), 0.5),
-        }
-'''
-
-MEAN_SQUARE = '''
-"""The mean square about an origin: by sums, or by a fit of its own in every partition."""
-
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Annotated
-
-from pydantic import Field
-
-from understudy.verify.estimator import Estimator, restricted
-from understudy.verify.partition_pass import divide
-from understudy.verify.question_fields import Name, NumberBox, NumberColumn
-
-
-@dataclass(frozen=True)
-class MeanSquare(Estimator):
-    name = "mean_square"
-    title = "Mean square of a number"
-    rank = 20
-    fitted = False
-
-    variable: Annotated[Name, NumberColumn("Number to square")]
-    origin: Annotated[float, Field(ge=-1e6, le=1e6), NumberBox("About", "0 as it is.", "0")]
-
-    def in_words(self, where):
-        return restricted(f"Mean square of {self.variable} about {self.origin:g}", where)
-
-    def partition_estimates(self, records):
-        value = records.number(self.variable)
-        top = records.weight * (value - self.origin) ** 2 / records.size
-        sums = records.sums(
-            records.inside() & value.notnull(), top=top, bottom=records.exact_weight
-        )
-        return records.size * divide(sums["top"], sums["bottom"])
-
-    def released_estimate(self, release):
-        def columns(table, inside):
-            return {"y": (table[self.variable].cast("float64") - self.origin) ** 2}
-
-        return release.statistic("mean(y)", columns)
-
+HIGHER = skeleton("Higher")
+MEAN_SQUARE = skeleton("MeanSquare")
+LARGEST = """
 
 def largest(task):
     return task.columns[0].max()
@@ -168,7 +59,7 @@ class Largest(Estimator):
 
     def released_estimate(self, release):
         return release.statistic("quantile(y, 0.99)", lambda t, _: {"y": t[self.variable]})
-'''
+"""
 
 CONFIG = """
 ledger = "ledger.db"
@@ -245,36 +136,36 @@ def asked_by_command(folder: Path, url: str, key: str, question: dict[str, Any])
 def test_a_plan_takes_a_measure_in_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "above.py").write_text(ABOVE)
+    (tmp_path / "higher.py").write_text(HIGHER)
     monkeypatch.chdir(tmp_path)
     table = tmp_path / "plan.csv"
     words = ["plan", "--estimate", "100", "--se", "2", "--out", str(table)]
-    app([*words, "--measure", "above.py:Above"], standalone_mode=False)
-    assert "(above)" in capsys.readouterr().out
+    app([*words, "--measure", "higher.py:Higher"], standalone_mode=False)
+    assert "(higher)" in capsys.readouterr().out
     assert set(pl.read_csv(table)["noisy_sd"]) == {0.3}  # as the file says
-    made = plan(100.0, 2.0, measure="above.py:Above", margin=0.5, estimates=[100.0], ses=[2.0])
+    made = plan(100.0, 2.0, measure="higher.py:Higher", margin=0.5, estimates=[100.0], ses=[2.0])
     assert made.measured_by.margin == 0.5  # type: ignore[attr-defined]
-    none = plan(100.0, 2.0, measure="above.py:Above", margin=0.0, estimates=[100.0], ses=[2.0])
+    none = plan(100.0, 2.0, measure="higher.py:Higher", margin=0.0, estimates=[100.0], ses=[2.0])
     assert none.measured_by.margin == 0.0  # type: ignore[attr-defined]
     with pytest.raises(Refused, match="`margin` must be greater than or equal to 0"):
-        plan(100.0, 2.0, measure="above.py:Above", margin=-1.0)
+        plan(100.0, 2.0, measure="higher.py:Higher", margin=-1.0)
     with pytest.raises(
-        Refused, match=r"Unknown measure in `above.py` `Abov`.*did you mean `Above`"
+        Refused, match=r"Unknown measure in `higher.py` `Highe`.*did you mean `Higher`"
     ):
-        app([*words, "--measure", "above.py:Abov"], standalone_mode=False)
+        app([*words, "--measure", "higher.py:Highe"], standalone_mode=False)
     with pytest.raises(Refused, match=r"There is no file `mine.py` with the measure"):
         app([*words, "--measure", "mine.py:Mine"], standalone_mode=False)
-    (tmp_path / "above.py").write_text(ABOVE.replace('name = "above"', 'name = "agreement"'))
+    (tmp_path / "higher.py").write_text(HIGHER.replace('name = "higher"', 'name = "agreement"'))
     with pytest.raises(Refused, match="Two classes are called `agreement`"):
-        app([*words, "--measure", "above.py:Above"], standalone_mode=False)
+        app([*words, "--measure", "higher.py:Higher"], standalone_mode=False)
 
 
 def test_a_measure_is_one_file(tmp_path: Path) -> None:
-    (tmp_path / "above.py").write_text(ABOVE)
-    with served(tmp_path, 'measures = ["above.py:Above"]') as (service, url, key):
+    (tmp_path / "higher.py").write_text(HIGHER)
+    with served(tmp_path, 'measures = ["higher.py:Higher"]') as (service, url, key):
         client = Client(url, key)
         question: dict[str, Any] = {
-            "dataset": "survey", "estimator": "mean", "variable": "income", "measure": "above",
+            "dataset": "survey", "estimator": "mean", "variable": "income", "measure": "higher",
             "margin": 0.5, "tolerance": {"value": 2.0}, "epsilon": "1",
         }  # fmt: skip
         assert client.price(question)["epsilon"] == "1"
@@ -286,11 +177,11 @@ def test_a_measure_is_one_file(tmp_path: Path) -> None:
         assert reply["posterior"]["share"] == reply["posterior"]["median"]
         assert "of the parts lie above" in reply["sentence"]
         assert reply["cannot"] == "It says nothing about how far above they are."
-        assert "verification by above, 15 partitions" in reply["claim"]
+        assert "verification by higher, 15 partitions" in reply["claim"]
         again = client.verify(question)
         assert again | {"query": reply["query"]} == reply | {"replayed": True}
         answer = ask_by_page(
-            url, key, "mean", variable="income", measure="above", margin="1", tolerance="2",
+            url, key, "mean", variable="income", measure="higher", margin="1", tolerance="2",
             epsilon="2",
         )  # fmt: skip
         assert "Share above" in answer.text
@@ -308,7 +199,7 @@ def test_a_measure_is_one_file(tmp_path: Path) -> None:
 
 
 def test_an_estimator_is_one_file(tmp_path: Path) -> None:
-    (tmp_path / "squares.py").write_text(MEAN_SQUARE)
+    (tmp_path / "squares.py").write_text(MEAN_SQUARE + LARGEST)
     own = 'estimators = ["squares.py:MeanSquare", "squares.py:Largest"]'
     with served(tmp_path, own) as (service, url, key):
         client = Client(url, key)
@@ -353,27 +244,27 @@ def test_an_estimator_is_one_file(tmp_path: Path) -> None:
     [
         ("    cannot =", "    unsaid =", "cannot"),
         ("    def law(", "    def lore(", "law"),
-        ("    bounds = (0, 1)\n", "", "bounds"),
+        ("    bounds = (0, 1) ", "    limits = (0, 1) ", "bounds"),
     ],
 )
 def test_a_measure_that_leaves_a_fact_out_is_refused_when_the_server_starts(
     tmp_path: Path, old: str, new: str, sentence: str
 ) -> None:
-    assert old in ABOVE
-    (tmp_path / "above.py").write_text(ABOVE.replace(old, new))
-    write_server(tmp_path, 'measures = ["above.py:Above"]')
+    assert old in HIGHER
+    (tmp_path / "higher.py").write_text(HIGHER.replace(old, new))
+    write_server(tmp_path, 'measures = ["higher.py:Higher"]')
     with pytest.raises(Refused, match=sentence):
         open_service(read_config(tmp_path / "server.toml"))
 
 
 def test_names_and_types_of_fields_are_not_taken_twice(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(ABOVE.replace('name = "above"', 'name = "agreement"'))
-    write_server(tmp_path, 'measures = ["mine.py:Above"]')
+    (tmp_path / "mine.py").write_text(HIGHER.replace('name = "higher"', 'name = "agreement"'))
+    write_server(tmp_path, 'measures = ["mine.py:Higher"]')
     with pytest.raises(Refused, match="Two classes are called `agreement`"):
         open_service(read_config(tmp_path / "server.toml"))
-    (tmp_path / "mine.py").write_text(ABOVE.replace("margin", "epsilon"))
+    (tmp_path / "mine.py").write_text(HIGHER.replace("margin", "epsilon"))
     with pytest.raises(Refused, match="`epsilon`, which every question has"):
         open_service(read_config(tmp_path / "server.toml"))
-    (tmp_path / "mine.py").write_text(ABOVE.replace("margin", "clip"))
+    (tmp_path / "mine.py").write_text(HIGHER.replace("margin", "clip"))
     with pytest.raises(Refused, match="declares `clip` with a different type"):
         open_service(read_config(tmp_path / "server.toml"))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.dp.accounting import rho_of
-from understudy.dp.choice import Measure, Scores, choose
+from understudy.dp.choice import BudgetMeasure, Scores, choose
 from understudy.dp.noise import exact_deviation, exact_scale, integer_gaussian, integer_laplace
 
 Counts = NDArray[np.int64]
@@ -30,7 +30,7 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class Budget:
+class TableBudget:
     """What all stages may spend together, and what one unit can change.
 
     `records` is the most records of a unit that count; `replaced` says that a unit is replaced by
@@ -38,7 +38,7 @@ class Budget:
     """
 
     total: Fraction
-    measure: Measure
+    measure: BudgetMeasure
     records: int = 1
     replaced: bool = False
 
@@ -77,8 +77,8 @@ class Budget:
         return choose(scores, picks, self.moved, self.total * share, self.measure)
 
 
-def budget_of(epsilon: float, delta: float, records: int, replaced: bool) -> Budget:
+def budget_of(epsilon: float, delta: float, records: int, replaced: bool) -> TableBudget:
     """Pure epsilon where delta is 0, else the largest rho that is (epsilon, delta)-private."""
     if delta == 0:
-        return Budget(Fraction(epsilon), "epsilon", records, replaced)
-    return Budget(Fraction(rho_of(epsilon, delta)), "rho", records, replaced)
+        return TableBudget(Fraction(epsilon), "epsilon", records, replaced)
+    return TableBudget(Fraction(rho_of(epsilon, delta)), "rho", records, replaced)

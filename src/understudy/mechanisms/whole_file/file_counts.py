@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
-from understudy.mechanisms.whole_file.budget import Budget
-from understudy.mechanisms.whole_file.measure import Question, measured
+from understudy.mechanisms.whole_file.budget import TableBudget
+from understudy.mechanisms.whole_file.measure import FileQuestion, measured
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 from understudy.mechanisms.whole_file.plan import Order
 from understudy.survey.cells import ColumnCells
@@ -59,13 +59,13 @@ class FileCounts:
         self,
         order: Order,
         datasets: int,
-        budget: Budget | None,
+        budget: TableBudget | None,
         weights: NDArray[np.float64] | None = None,
     ) -> NoisyFile:
         """The noisy tables: all that a release may show of the records."""
         size = self.model.size
         shown = self.survey.n if size is None else size
-        asked = Question(
+        asked = FileQuestion(
             self.cells,
             self.model.kept_places(),
             order,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,7 +18,7 @@ from understudy.chance import Chance
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 from understudy.mechanisms.whole_file.records import Synthesizer, synthesizer
 from understudy.survey.cells import ColumnCells, cells_of
-from understudy.survey.codebook import Codebook
+from understudy.survey.codebook import Codebook, Value
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.tables.domain import named_columns
@@ -96,7 +97,7 @@ def calibrated(frame: pl.DataFrame, weight: str, codebook: Codebook) -> Vector:
     return weights
 
 
-def _places(values: pl.Series, totals: Mapping[object, float]) -> tuple[NDArray[np.int64], Vector]:
+def _places(values: pl.Series, totals: Mapping[Value, float]) -> tuple[NDArray[np.int64], Vector]:
     """Each record's place among the levels that have a total; -1 where it has none."""
     texts = [str(level) for level in totals]
     places = values.cast(pl.String).replace_strict(
@@ -111,12 +112,12 @@ def published_codebook(codebook: Codebook, columns: tuple[str, ...]) -> Codebook
     columns = (*columns, *(name for name in derived if name not in columns))
     kept = codebook.only(list(columns))
     for column in list(kept):
-        facts = {fact: _empty(fact) for fact in column.drafted_cells if fact != "type"}
+        facts: dict[str, Any] = {f: _empty(f) for f in column.drafted_cells if f != "type"}
         kept = kept.with_column(replace(column, **facts))
     by = {name: totals for name, totals in kept.population_by.items() if name in columns}
     ordered = {name: kept[name] for name in columns}
     return replace(kept, columns=ordered, population_by=by, unit="", records_per_unit=None)
 
 
-def _empty(fact: str) -> object:
+def _empty(fact: str) -> Any:
     return () if fact in ("missing", "special") else None

@@ -110,7 +110,8 @@ def allowed_by(rules: Sequence[RuledOut], noisy: NoisyFile) -> Possible | None:
 
     def possible(codes: Codes) -> NDArray[np.bool_]:
         named = {name: codes[:, j] for j, name in enumerate(noisy.columns)}
-        return ~np.any([rule.holds(named) for rule in coarse], axis=0)
+        ruled_out: NDArray[np.bool_] = np.any([rule.holds(named) for rule in coarse], axis=0)
+        return ~ruled_out
 
     return possible
 
@@ -141,8 +142,8 @@ def _with_one_way(
     noisy: NoisyFile, number: int, columns: tuple[ColumnNumbers, ...]
 ) -> list[Vector]:
     one = noisy.sets[number]
-    merged = [
-        np.bincount(mapped, table, minlength=int(mapped.max()) + 1)
+    merged: list[Vector] = [
+        np.bincount(mapped, table, minlength=int(mapped.max()) + 1).astype(np.float64)
         for mapped, table in zip(noisy.coarse, one.one_way, strict=True)
     ]
     assert len(columns) == len(one.tables) + len(merged)

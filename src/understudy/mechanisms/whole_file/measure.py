@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from understudy.dp.choice import table_score
 from understudy.dp.coarsening import coarse_cells
-from understudy.mechanisms.whole_file.budget import Budget
+from understudy.mechanisms.whole_file.budget import TableBudget
 from understudy.mechanisms.whole_file.fit import Fit, Kept, allowed_by, fitted
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile, NoisySet
 from understudy.mechanisms.whole_file.plan import (
@@ -30,7 +30,7 @@ from understudy.mechanisms.whole_file.plan import (
     LARGEST_TABLE,
     ONE_WAY,
     Order,
-    Plan,
+    TablePlan,
     plan_of,
 )
 from understudy.survey.cells import ColumnCells
@@ -46,7 +46,7 @@ MOST_TRIPLES = 2_000  # candidates
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class FileQuestion:
     """What is asked of the records: their cells, the columns that are public and kept, the order
     of the tables, the number of sets, and what may be spent (None: no noise, kind `risk`)."""
 
@@ -54,7 +54,7 @@ class Question:
     kept: ColumnNumbers
     order: Order
     datasets: int
-    budget: Budget | None
+    budget: TableBudget | None
     records: int | None = None  # of each synthetic file; None: the noisy number
     rules: tuple[RuledOut, ...] = ()  # combinations of cells that the codebook leaves no record
 
@@ -63,7 +63,7 @@ class Question:
         return tuple(j for j in range(len(self.cells)) if j not in self.kept)
 
 
-def measured(records: CodedRecords, asked: Question, rng: np.random.Generator) -> NoisyFile:
+def measured(records: CodedRecords, asked: FileQuestion, rng: np.random.Generator) -> NoisyFile:
     """The noisy tables of a file; `rng` is for the fits between choices, which see no record."""
     noisy = _one_way(records, asked)
     counted = _total(noisy, asked)
@@ -85,7 +85,7 @@ def measured(records: CodedRecords, asked: Question, rng: np.random.Generator) -
     return noisy
 
 
-def _one_way(records: CodedRecords, asked: Question) -> NoisyFile:
+def _one_way(records: CodedRecords, asked: FileQuestion) -> NoisyFile:
     """Stage 1: the tables of sensitive columns with noise, those of kept columns as they are."""
     tables = records.count([(j,) for j in range(len(asked.cells))])
     sets = []
@@ -111,7 +111,7 @@ def _one_way(records: CodedRecords, asked: Question) -> NoisyFile:
 
 
 def _noisy(
-    tables: Sequence[NDArray[np.int64 | np.float64]], share: Fraction, asked: Question
+    tables: Sequence[NDArray[np.int64 | np.float64]], share: Fraction, asked: FileQuestion
 ) -> list[NDArray[np.float64]]:
     """One set's tables: noise that costs an m-th of the share, or none where nothing is claimed."""
     if asked.budget is None:
@@ -121,7 +121,7 @@ def _noisy(
     return [np.asarray(table, dtype=np.float64) for table in noisy]
 
 
-def _total(noisy: NoisyFile, asked: Question) -> float:
+def _total(noisy: NoisyFile, asked: FileQuestion) -> float:
     """The number of records, from the noisy one-way tables: each sum by its inverse variance. With
     kept columns it is public."""
     if asked.kept:
@@ -130,14 +130,14 @@ def _total(noisy: NoisyFile, asked: Question) -> float:
     return float(np.average(sums, weights=[1 / table.size for table in noisy.sets[0].one_way]))
 
 
-def _plan(asked: Question, counted: float) -> Plan:
+def _plan(asked: FileQuestion, counted: float) -> TablePlan:
     # without noise the plan is that of a large budget
-    budget = asked.budget or Budget(Fraction(1000), "rho")
+    budget = asked.budget or TableBudget(Fraction(1000), "rho")
     datasets = asked.datasets if asked.budget is not None else 1
     return plan_of(asked.order, counted, len(asked.cells), len(asked.kept), budget, datasets)
 
 
-def _coarse(noisy: NoisyFile, asked: Question, plan: Plan) -> tuple[Codes, ...]:
+def _coarse(noisy: NoisyFile, asked: FileQuestion, plan: TablePlan) -> tuple[Codes, ...]:
     """Coarse cells of every column, from the average of its noisy tables."""
     maps = []
     for j, column in enumerate(asked.cells):
@@ -149,14 +149,14 @@ def _coarse(noisy: NoisyFile, asked: Question, plan: Plan) -> tuple[Codes, ...]:
     return tuple(maps)
 
 
-def _kept(coarse: CodedRecords, asked: Question) -> Kept | None:
+def _kept(coarse: CodedRecords, asked: FileQuestion) -> Kept | None:
     if not asked.kept:
         return None
     codes = np.column_stack([coarse.codes[j] for j in asked.kept]).astype(np.int32)
     return Kept(asked.kept, codes)
 
 
-def _all_tables(asked: Question, noisy: NoisyFile, order: int) -> list[ColumnNumbers]:
+def _all_tables(asked: FileQuestion, noisy: NoisyFile, order: int) -> list[ColumnNumbers]:
     size = min(order, len(asked.cells))
     tables = combinations(range(len(asked.cells)), size)
     hidden = set(asked.sensitive)
@@ -164,7 +164,7 @@ def _all_tables(asked: Question, noisy: NoisyFile, order: int) -> list[ColumnNum
 
 
 def _candidates(
-    asked: Question, noisy: NoisyFile, plan: Plan, triples: bool
+    asked: FileQuestion, noisy: NoisyFile, plan: TablePlan, triples: bool
 ) -> list[ColumnNumbers]:
     """Tables that may be picked: pairs, and where two measured pairs share a column, triples."""
     taken = set(noisy.measured)
@@ -193,8 +193,8 @@ def _chosen(
     coarse: CodedRecords,
     names: list[ColumnNumbers],
     fit: Fit,
-    asked: Question,
-    plan: Plan,
+    asked: FileQuestion,
+    plan: TablePlan,
     picks: int,
 ) -> list[ColumnNumbers]:
     """Stage 2: picks by the exponential mechanism, at the batch's part of the choice's share."""
@@ -219,8 +219,8 @@ def _with_tables(
     noisy: NoisyFile,
     coarse: CodedRecords,
     names: list[ColumnNumbers],
-    asked: Question,
-    plan: Plan,
+    asked: FileQuestion,
+    plan: TablePlan,
 ) -> NoisyFile:
     """Stage 3: these tables in every set, at their part of the measurement's share."""
     exact = coarse.count(names)

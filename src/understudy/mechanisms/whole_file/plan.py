@@ -19,10 +19,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, cast
 
 from understudy.errors import Refused
-from understudy.mechanisms.whole_file.budget import Budget, Noise
+from understudy.mechanisms.whole_file.budget import TableBudget, Noise
 
 Order = Literal["chosen", 1, 2, 3]
 
@@ -40,7 +40,7 @@ LARGEST_TABLE = 100_000  # cells
 
 
 @dataclass(frozen=True)
-class Plan:
+class TablePlan:
     """What the second stage does. `batches` are the picks of each choice; none: all are measured.
 
     `share` is what all measured tables cost together.
@@ -57,8 +57,8 @@ class Plan:
 
 
 def plan_of(
-    order: Order, records: float, columns: int, kept: int, budget: Budget, datasets: int
-) -> Plan:
+    order: Order, records: float, columns: int, kept: int, budget: TableBudget, datasets: int
+) -> TablePlan:
     """The plan for a file of about so many records; `kept` of its columns are public and kept."""
     records = max(records, 1.0)
     candidates = math.comb(columns, 2) - math.comb(kept, 2)
@@ -77,7 +77,7 @@ def plan_of(
     noise = averaged(budget, max(tables, 1), share, datasets)
     deviation = math.sqrt(noise.variance)
     most = round(math.sqrt(2 * MOVED * records / max(noise.size, 1e-9)))
-    return Plan(
+    return TablePlan(
         order,
         tables,
         share,
@@ -89,14 +89,14 @@ def plan_of(
     )
 
 
-def averaged(budget: Budget, tables: int, share: Fraction, datasets: int) -> Noise:
+def averaged(budget: TableBudget, tables: int, share: Fraction, datasets: int) -> Noise:
     """The noise of the average over m sets, each with an m-th of the share."""
     one = budget.noise(tables, share / datasets)
     return Noise(one.variance / datasets, one.size / math.sqrt(datasets))
 
 
 def _affordable(
-    records: float, columns: int, candidates: int, budget: Budget, datasets: int
+    records: float, columns: int, candidates: int, budget: TableBudget, datasets: int
 ) -> int:
     """The most tables whose noise is small enough, at least two a column."""
     share = 1 - ONE_WAY - CHOICE
@@ -119,5 +119,5 @@ def _batches(tables: int) -> tuple[int, ...]:
 def checked_order(order: object) -> Order | None:
     """`order` as Marginals has it, or refused."""
     if order in (None, "chosen", 1, 2, 3) and not isinstance(order, bool):
-        return order  # type: ignore[return-value]
+        return cast(Order | None, order)
     raise Refused('`order`, the number of columns in a noisy table, must be 1, 2, 3 or "chosen".')

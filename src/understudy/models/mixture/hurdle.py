@@ -72,11 +72,12 @@ class HurdleMixture(dist.Distribution):  # type: ignore[misc]
         largest: Array,
         rows: Array,
         sign: Array | None = None,
-        given: Array | None = None,
+        confidential: Array | None = None,
     ) -> None:
         self.theta, self.sigma, self.log_share, self.rows = theta, sigma, log_share, rows
         self.hurdle, self.loss = hurdle, loss
-        self.centre, self.largest, self.sign, self.given = centre, largest, sign, given
+        self.centre, self.largest, self.sign = centre, largest, sign
+        self.confidential = confidential
         super().__init__(batch_shape=(rows.shape[1],), event_shape=())
 
     def log_prob(self, value: Array) -> Array:
@@ -110,11 +111,11 @@ class HurdleMixture(dist.Distribution):  # type: ignore[misc]
     def _component_logits(self, means: Array) -> Array:
         """log of pi_k, times the density of the record's own positive value where it is given."""
         prior = jnp.broadcast_to(self.log_share[:, None], means.shape)
-        if self.given is None:
+        if self.confidential is None:
             return prior
-        z = (self._size(self.given) - means) / self.sigma[:, None]
+        z = (self._size(self.confidential) - means) / self.sigma[:, None]
         posterior = prior - jnp.log(self.sigma)[:, None] - 0.5 * z * z
-        return jnp.where(self.given > 0, posterior, prior)
+        return jnp.where(self.confidential > 0, posterior, prior)
 
     def _size(self, value: Array) -> Array:
         return jnp.log(jnp.where(value == 0, 1.0, jnp.abs(value))) - self.centre

@@ -33,8 +33,8 @@ def generating_quantities(
     Q, spread = arrays["Q"][::step], sigma[:, None]
     mean = theta @ Q.T
     drawn = jnp.broadcast_to(share[:, None], mean.shape)
-    if "given" in arrays:
-        y = arrays["given"][::step]
+    if "confidential" in arrays:
+        y = arrays["confidential"][::step]
         z = (jnp.log(jnp.where(y > 0, y, 1.0)) - arrays["centre"] - mean) / spread
         own = jax.nn.softmax(jnp.log(share / sigma)[:, None] - 0.5 * z * z, axis=0)
         drawn = jnp.where(y > 0, own, drawn)

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from numpyro.distributions.transforms import LowerCholeskyAffine
 
 from understudy.errors import Refused, UnknownName
-from understudy.models.contract import Arrays, Columns, GibbsModel, array_column
+from understudy.models.contract import Arrays, Columns, GibbsModel
 from understudy.models.design_matrix import design_matrix, whitening
 from understudy.models.mixture.gibbs import (
     State,
@@ -53,6 +53,7 @@ from understudy.models.mixture.gibbs import (
 from understudy.models.mixture.hurdle import LARGEST_SIZE, HalfT, Hurdle, HurdleMixture
 from understudy.models.mixture.judged import generating_quantities
 from understudy.models.mixture.start import em_start
+from understudy.models.outcome import SingleOutcome
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
 
@@ -64,7 +65,7 @@ DEEPEST_TREE = 6  # measured: longer trajectories give fewer effective draws per
 
 
 @dataclass(frozen=True)
-class Mixture(GibbsModel):
+class Mixture(SingleOutcome, GibbsModel):
     """`Mixture("income", "gender + age + region", components=10)`.
 
     `assignments="posterior"` draws a record's component given its own confidential value (R
@@ -100,14 +101,6 @@ class Mixture(GibbsModel):
             raise Refused("`typical` must be a finite number above 0.")
 
     @property
-    def sensitive(self) -> tuple[str, ...]:
-        return (self.outcome,)
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        return ("y",)
-
-    @property
     def generates_from_records(self) -> bool:
         return self.assignments == "posterior"
 
@@ -131,7 +124,7 @@ class Mixture(GibbsModel):
         if self.zero == "public":
             arrays["sign"] = np.sign(y)
         if self.assignments == "posterior":
-            arrays["given"] = y.copy()
+            arrays["confidential"] = y.copy()
         return arrays
 
     def function(
@@ -145,7 +138,7 @@ class Mixture(GibbsModel):
         losses: Any,
         y: Any = None,
         sign: Any = None,
-        given: Any = None,
+        confidential: Any = None,
     ) -> None:
         K, R = self.components, Q.shape[1]
         concentration = numpyro.sample("gamma", dist.Gamma(1.0, 1.0))
@@ -166,7 +159,7 @@ class Mixture(GibbsModel):
             negative = losses * numpyro.sample("negative", dist.Beta(0.5, 0.5))
         law = HurdleMixture(
             theta, sigma, jnp.log(share), Hurdle(at_zero, groups, negative), loss, centre, largest,
-            rows if y is not None else Q.T, sign, given if y is None else None,
+            rows if y is not None else Q.T, sign, confidential if y is None else None,
         )  # fmt: skip
         with numpyro.plate("record", Q.shape[0]):
             numpyro.sample("y", law, obs=y)
@@ -180,9 +173,9 @@ class Mixture(GibbsModel):
     def restore(self, generated: Mapping[str, NDArray[Any]], survey: Survey) -> Columns:
         values = np.asarray(generated["y"], dtype=np.float64)
         bounds = self._declared_bounds(survey.codebook)
-        if bounds is not None:
-            values = np.clip(values, *bounds)
-        return {self.outcome: array_column(values, self.outcome, survey)}
+        return super().restore(
+            {"y": values if bounds is None else np.clip(values, *bounds)}, survey
+        )
 
     def units(self, codebook: Codebook) -> str:  # noqa: ARG002
         scale = "its median" if self.typical is None else f"{self.typical:g}"
@@ -192,18 +185,6 @@ class Mixture(GibbsModel):
                 f"{size}; whether `{self.outcome}` is positive, zero or negative is public and kept"
             )
         return f"{size} and of whether `{self.outcome}` is positive, zero or negative"
-
-    def rests_on(self, survey: Survey) -> dict[str, str]:  # noqa: ARG002
-        return {}
-
-    def bounded_target(self, codebook: Codebook) -> tuple[str, tuple[float, float]]:
-        bounds = self._declared_bounds(codebook)
-        if bounds is None:
-            raise Refused(
-                f"A histogram of `{self.outcome}` needs declared bounds; give them in the "
-                "codebook, from what is public about the variable."
-            )
-        return "y", bounds
 
     @property
     def deepest_tree(self) -> int:

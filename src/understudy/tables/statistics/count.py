@@ -26,6 +26,10 @@ class Count(LinearStatistic):
     def columns(self) -> tuple[str, ...]:
         return ()
 
+    @property
+    def intervals(self) -> tuple[str, ...]:
+        return ("t", "log")
+
     def linear(self, table: ir.Table) -> Linear:  # noqa: ARG002
         return Linear(ibis.literal(1.0))
 

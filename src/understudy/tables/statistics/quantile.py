@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from math import nan
 from typing import Any
 
+import ibis.expr.types as ir
+
 from understudy.errors import Refused
+from understudy.tables.influence.equations.quantile import QuantileEquation
+from understudy.tables.influence.question import InfluenceQuestion
+from understudy.tables.linear import numeric
 from understudy.tables.r_text import r_name
 from understudy.tables.statistic import Cells, Reader, Statistic
 from understudy.tables.taylor import DomainEstimates
@@ -47,6 +52,12 @@ class Quantile(Statistic):
             together = quantile_estimates(cells, x, [other.probability for other in alike])
             cells.done.update(zip(alike, together, strict=True))
         return cells.done[self]
+
+    def influence_question(self) -> InfluenceQuestion:
+        def columns(table: ir.Table) -> dict[str, Any]:
+            return {"y": numeric(self.text, self.x, table)}
+
+        return InfluenceQuestion(QuantileEquation(self.probability), columns, names=(self.text,))
 
     def r_call(self, number: int) -> str:  # noqa: ARG002
         return (

@@ -29,6 +29,10 @@ class Total(LinearStatistic):
     def columns(self) -> tuple[str, ...]:
         return (self.x,)
 
+    @property
+    def intervals(self) -> tuple[str, ...]:
+        return ("t", "log")
+
     def linear(self, table: ir.Table) -> Linear:
         return Linear(numeric(self.text, self.x, table))
 

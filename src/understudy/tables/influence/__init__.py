@@ -1,0 +1,1 @@
+"""Verification by influence: estimating equations, evaluated at the released estimate."""

@@ -1,0 +1,1 @@
+"""One file per estimating equation; `tables/influence/equation.py` says what each declares."""

@@ -1,0 +1,131 @@
+"""What is asked, in columns: an equation, what its plain columns are, and the domain.
+
+The same question is put to the synthetic files, whose columns come into memory, and to the
+confidential file, whose columns stay expressions in its engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from understudy.errors import Refused
+from understudy.survey.survey import Survey
+from understudy.tables.collect import collect
+from understudy.tables.influence.equation import Equation, FileColumns, Floats, ReleasedEquation
+from understudy.tables.regress import psu_totals
+from understudy.tables.replicates import replicate_covariance, replicate_degrees
+from understudy.tables.taylor import Strata, stratified_covariance
+
+ColumnsOf = Callable[[ir.Table], Mapping[str, Any]]
+InsideOf = Callable[[ir.Table], Any]
+
+
+def everyone(table: ir.Table) -> Any:  # noqa: ARG001
+    """The domain of all records."""
+    return ibis.literal(True)
+
+
+@dataclass(frozen=True)
+class InfluenceQuestion:
+    """An equation over columns of a table, for the records inside of a domain."""
+
+    equation: Equation
+    columns: ColumnsOf
+    inside: InsideOf = everyone
+    names: tuple[str, ...] = ("",)  # of the numbers that the equation estimates
+
+    def expressions(self, released: ReleasedEquation, table: ir.Table, weight: Any) -> list[Any]:
+        """Each record's influences, as expressions over its table."""
+        columns = {name: value.cast("float64") for name, value in self.columns(table).items()}
+        return self.equation.influences(released, columns, weight, self.inside(table))
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticFile:
+    """A synthetic file with its design; `unit` names the column whose records stand together."""
+
+    survey: Survey
+    unit: str | None = None
+
+    @cached_property
+    def weight(self) -> Floats:
+        name = self.survey.design.weight
+        if name is None:
+            return np.ones(self.survey.n)
+        return self.survey.frame([name])[name].cast(pl.Float64).to_numpy()
+
+    @cached_property
+    def unit_number(self) -> NDArray[np.int64]:
+        """The unit of each record, from 0."""
+        if self.unit is None or self.unit not in self.survey.columns:
+            return np.arange(len(self.weight))
+        ids = self.survey.frame([self.unit])[self.unit]
+        return (ids.rank("dense").cast(pl.Int64) - 1).to_numpy()
+
+    @property
+    def units(self) -> int:
+        return int(self.unit_number.max()) + 1
+
+    def columns(self, question: InfluenceQuestion) -> FileColumns:
+        table = self.survey.table
+        made = {n: v.cast("float64") for n, v in question.columns(table).items()}
+        frame = table.select(**made, __inside=question.inside(table)).to_polars()
+        arrays = {name: frame[name].fill_null(np.nan).to_numpy() for name in made}
+        return FileColumns(arrays, self.weight, frame["__inside"].to_numpy())
+
+    def by_unit(self, influences: Floats) -> Floats:
+        """(records, k) influences summed within units."""
+        if self.units == len(influences):
+            return influences
+        totals = np.zeros((self.units, influences.shape[1]))
+        np.add.at(totals, self.unit_number, influences)
+        return totals
+
+    def covariance(self, influences: Floats) -> Floats:
+        """The design-based covariance of the sums of (records, k) influences."""
+        survey, design = self.survey, self.survey.design
+        frame = survey.frame(list(design.columns(survey.columns))) if design.named else None
+        if design.replicates is not None and design.weight is not None and frame is not None:
+            share = influences / np.where(self.weight > 0, self.weight, np.inf)[:, None]
+            columns = design.replicates.matching(survey.columns, design.weight)
+            replicated = [frame[n].cast(pl.Float64).to_numpy() @ share for n in columns]
+            return replicate_covariance(
+                influences.sum(axis=0), np.column_stack(replicated), design.replicates
+            )
+        empty = pl.DataFrame({"__record": np.zeros(len(influences))})
+        totals = psu_totals(influences, empty if frame is None else frame, design)
+        return stratified_covariance(*totals, self._strata)
+
+    @cached_property
+    def df(self) -> float:
+        """The design's degrees of freedom."""
+        survey, design = self.survey, self.survey.design
+        if design.replicates is None or design.weight is None:
+            return self._strata.df
+        return replicate_degrees(survey, design.replicates.matching(survey.columns, design.weight))
+
+    @cached_property
+    def _strata(self) -> Strata:
+        return collect(self.survey, [], [], None).strata
+
+
+def released_at(
+    question: InfluenceQuestion, files: Sequence[SyntheticFile]
+) -> tuple[ReleasedEquation, list[FileColumns]]:
+    """The equation at the released estimate, or a refusal where the files have none."""
+    columns = [file.columns(question) for file in files]
+    if any(file.used().empty for file in columns) and not question.equation.everyone:
+        raise Refused("A synthetic file has no record in this domain; ask about a larger one.")
+    released = question.equation.released(columns)
+    if not (np.all(np.isfinite(released.estimates)) and np.all(np.isfinite(released.bread))):
+        raise Refused("This does not exist in the synthetic files; ask about another domain.")
+    return released, columns

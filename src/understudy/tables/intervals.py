@@ -1,0 +1,96 @@
+"""Confidence limits that stay where the quantity lives, each a function of estimate, se and df.
+
+    t       estimate -+ t se                                           (every statistic)
+    logit   the t interval of log(p/(1-p)), se/(p(1-p)), taken back    (proportions)
+    beta    Clopper and Pearson's limits at the effective sample size  (proportions)
+    log     the t interval of log(estimate), se/estimate, taken back   (counts and totals above 0)
+
+`beta` is Korn and Graubard's (1998): n_eff = p(1-p)/V, times (t(n-1)/t(df))^2 at the asked level,
+n the records that the estimate rests on, as R survey's svyciprop has it by the name of beta: n_eff
+may exceed n where the design effect is below 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from understudy.errors import Refused, UnknownName
+
+Floats = NDArray[np.float64]
+Limits = tuple[Floats, Floats]
+IntervalKind = Literal["t", "logit", "beta", "log"]
+KINDS: tuple[str, ...] = get_args(IntervalKind)
+
+
+def t_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) -> Limits:  # noqa: ARG001
+    half = _t(df, level) * se
+    return value - half, value + half
+
+
+def logit_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) -> Limits:  # noqa: ARG001
+    with np.errstate(divide="ignore", invalid="ignore"):
+        half = _t(df, level) * se / (value * (1 - value))
+        centre = np.log(value / (1 - value))
+        limits = tuple(1 / (1 + np.exp(-(centre + sign * half))) for sign in (-1, 1))
+    inside = (value > 0) & (value < 1)
+    return np.where(inside, limits[0], np.nan), np.where(inside, limits[1], np.nan)
+
+
+def beta_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) -> Limits:
+    """Korn and Graubard's; for a share of 0 or 1, whose variance is 0, n itself is effective."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        effective = np.where(se > 0, value * (1 - value) / se**2, n)
+        effective = effective * (_t(n - 1, level) / _t(df, level)) ** 2
+    tail = (1 - level) / 2
+    hits, misses = effective * value, effective * (1 - value)
+    lower = np.where(hits > 0, stats.beta.ppf(tail, hits, misses + 1), 0.0)
+    upper = np.where(misses > 0, stats.beta.ppf(1 - tail, hits + 1, misses), 1.0)
+    known = np.isfinite(effective)
+    lower, upper = np.where(known, lower, np.nan), np.where(known, upper, np.nan)
+    certain = (se == 0) & (value > 0) & (value < 1)  # a share that the design fixes
+    return np.where(certain, value, lower), np.where(certain, value, upper)
+
+
+def log_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) -> Limits:  # noqa: ARG001
+    with np.errstate(divide="ignore", invalid="ignore"):
+        half = _t(df, level) * se / value
+        lower, upper = value * np.exp(-half), value * np.exp(half)
+    return np.where(value > 0, lower, np.nan), np.where(value > 0, upper, np.nan)
+
+
+_LIMITS: Mapping[str, Callable[[Floats, Floats, Floats, Floats, float], Limits]] = {
+    "t": t_limits,
+    "logit": logit_limits,
+    "beta": beta_limits,
+    "log": log_limits,
+}
+
+
+def limits_of(kind: str, value: Floats, se: Floats, df: Floats, n: Floats, level: float) -> Limits:
+    """The limits of one kind; a t interval where the kind has none (a share of 0 by logit)."""
+    lower, upper = _LIMITS[kind](value, se, df, n, level)
+    if kind == "t":
+        return lower, upper
+    plain = t_limits(value, se, df, n, level)
+    lacking = np.isnan(lower)
+    return np.where(lacking, plain[0], lower), np.where(lacking, plain[1], upper)
+
+
+def checked_kinds(asked: Mapping[str, str] | None, allowed: Mapping[str, tuple[str, ...]]) -> None:
+    """Refused where an interval is asked for a statistic that has none of this kind."""
+    for name, kind in (asked or {}).items():
+        if name not in allowed:
+            raise UnknownName("statistic in `intervals`", name, allowed)
+        if kind not in KINDS:
+            raise UnknownName("kind of interval", kind, KINDS)
+        if kind not in allowed[name]:
+            raise Refused(f"A {name} has no {kind} interval; it has {' and '.join(allowed[name])}.")
+
+
+def _t(df: Floats, level: float) -> Floats:
+    return np.asarray(stats.t.ppf(0.5 + level / 2, np.where(df > 0, df, np.nan)))
