@@ -10,16 +10,17 @@ count of T by 1, and the score by at most 1; a record that is replaced moves it 
 expected table is rounded to 1/64 of a record first, so that scores are whole numbers of 1/64 and
 move by at most 64 times as much: nothing is rounded that depends on a record.
 
-The k best of noisy scores (Gumbel noise of scale 2 Delta / epsilon_0) are k picks of the
+The k best of noisy scores with Gumbel noise of scale 2 Delta / epsilon_0 are k picks of the
 exponential mechanism one after the other, without replacement (Durfee and Rogers 2019); a pick
-costs epsilon_0, or epsilon_0^2 / 8 in rho (Cesar and Rogers 2021).
+costs epsilon_0^2 / 8 in rho (Cesar and Rogers 2021). Under pure epsilon OpenDP's noise is
+exponential, and a pick costs epsilon_0.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 from math import inf, nextafter, sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -73,10 +74,14 @@ def choose(
     if not 1 <= picks <= values.size:
         raise Refused(f"{picks} tables cannot be chosen from {values.size}.")
     scale = noise_of_a_pick(picks, sensitivity, budget, measure)
+    return _opendp_picks(values, picks, scale, measure)
+
+
+def _opendp_picks(values: Scores, picks: int, scale: float, measure: BudgetMeasure) -> list[int]:
     return [int(place) for place in _top_k(picks, scale, measure)(values.tolist())]
 
 
-def _top_k(picks: int, scale: float, measure: BudgetMeasure):  # type: ignore[no-untyped-def]
+def _top_k(picks: int, scale: float, measure: BudgetMeasure) -> Any:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")

@@ -22,7 +22,7 @@ Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Noise:
+class CellNoise:
     """Of one cell: its variance, and its expected size."""
 
     variance: float
@@ -52,14 +52,14 @@ class TableBudget:
         """The most that one table can move in squared L2."""
         return (2 if self.replaced else 1) * self.records**2
 
-    def noise(self, tables: int, share: Fraction) -> Noise:
+    def noise(self, tables: int, share: Fraction) -> CellNoise:
         """Of every cell of so many tables that together cost this share."""
         if self.measure == "rho":
             deviation = exact_deviation(tables * self.moved_squared, self.total * share)
-            return Noise(deviation**2, math.sqrt(2 / math.pi) * deviation)
+            return CellNoise(deviation**2, math.sqrt(2 / math.pi) * deviation)
         scale = exact_scale(tables * self.moved, self.total * share)
         ratio = math.exp(-1 / scale)
-        return Noise(2 * ratio / (1 - ratio) ** 2, 2 * ratio / (1 - ratio**2))
+        return CellNoise(2 * ratio / (1 - ratio) ** 2, 2 * ratio / (1 - ratio**2))
 
     def noisy(self, tables: list[Counts], share: Fraction) -> list[Counts]:
         """The tables with noise from OpenDP that together cost this share of the budget."""

@@ -85,10 +85,9 @@ class FileCounts:
         elif self.model.size is None:
             conditions.append(PUBLIC_SIZE)
         unit = unit_of(self.survey)
-        if unit is None:
-            return replace(claim, conditions=tuple(conditions))
-        conditions.append(
-            f"At most {unit.limit} records of each `{unit.column}` were counted, chosen by these "
-            "records' own values"
-        )
-        return replace(claim, conditions=tuple(conditions), unit=unit.column)
+        if unit is not None:
+            conditions.append(
+                f"The claim is for each `{unit.column}` with all its records; at most {unit.limit} "
+                "of them were counted, chosen by these records' own values"
+            )
+        return replace(claim, conditions=tuple(conditions))

@@ -71,12 +71,13 @@ class Fit:
 def fitted(
     noisy: NoisyFile,
     rng: np.random.Generator,
-    size: int = POOL,
+    size: int | None = None,
     kept: Kept | None = None,
     possible: Possible | None = None,
 ) -> Fit:
     """The pool and its weights; `possible` says which cells the codebook's rules allow."""
     columns, variances = tables_of(noisy)
+    size = size or POOL
     sets = [_with_one_way(noisy, number, columns) for number in range(len(noisy.sets))]
     whole, *each = (_needed(tables, columns) for tables in agreed(sets, columns, variances))
     columns = _names_needed(columns)

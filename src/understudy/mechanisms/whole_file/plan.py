@@ -22,7 +22,7 @@ from fractions import Fraction
 from typing import Literal, cast
 
 from understudy.errors import Refused
-from understudy.mechanisms.whole_file.budget import TableBudget, Noise
+from understudy.mechanisms.whole_file.budget import CellNoise, TableBudget
 
 Order = Literal["chosen", 1, 2, 3]
 
@@ -50,7 +50,7 @@ class TablePlan:
     tables: int
     share: Fraction
     batches: tuple[int, ...]
-    noise: Noise  # of a cell, on average over the sets
+    noise: CellNoise  # of a cell, on average over the sets
     most_cells: int
     least_records: float
     most_triple: int  # cells of a table of three columns
@@ -89,10 +89,10 @@ def plan_of(
     )
 
 
-def averaged(budget: TableBudget, tables: int, share: Fraction, datasets: int) -> Noise:
+def averaged(budget: TableBudget, tables: int, share: Fraction, datasets: int) -> CellNoise:
     """The noise of the average over m sets, each with an m-th of the share."""
     one = budget.noise(tables, share / datasets)
-    return Noise(one.variance / datasets, one.size / math.sqrt(datasets))
+    return CellNoise(one.variance / datasets, one.size / math.sqrt(datasets))
 
 
 def _affordable(
