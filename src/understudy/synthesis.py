@@ -32,6 +32,7 @@ from understudy.models.whole_file import WholeFile
 from understudy.publication import (
     Publication,
     file_conditions,
+    hides_unit,
     outcome_conditions,
     rows_codebook,
     rows_conditions,
@@ -40,6 +41,7 @@ from understudy.publication import (
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import CrossTable
+from understudy.tables.units import unit_of
 
 __public__ = ("Synthesis", "synthesize")
 
@@ -184,7 +186,7 @@ def synthesize_for(
         result = _synthesize_outcome(publication, survey, model, mechanism, datasets, chance, fit)
     else:
         raise Refused("A model must describe an outcome (OutcomeModel) or whole rows (RowsModel).")
-    _check_claim(mechanism, result.claim)
+    _check_claim(mechanism, result.claim, survey)
     return _said_of_chance(result, chance)
 
 
@@ -253,7 +255,8 @@ def _synthesize_rows(
     chance: Chance,
 ) -> Synthesis:
     """Whole records from counts; rows come in the order of their cells."""
-    counts = RowCounts(model, survey, chance, rows_conditions(survey, model, publication))
+    unit = None if mechanism.claims == "risk" else unit_of(survey)
+    counts = RowCounts(model, survey, chance, rows_conditions(survey, model, publication), unit)
     released = mechanism.release_rows(counts, datasets)
     codebook = rows_codebook(survey.codebook, counts.categories)
     return Synthesis(
@@ -277,7 +280,8 @@ def _synthesize_file(
     """A whole file from noisy tables: what is made from them sees no record, but for public columns
     that are kept."""
     model = model.for_survey(survey)
-    counts = FileCounts(model, survey, chance, file_conditions(publication))
+    unit = None if mechanism.claims == "risk" else unit_of(survey)
+    counts = FileCounts(model, survey, chance, file_conditions(publication), unit)
     released = mechanism.release_file(counts, datasets)
     kept = survey.raw.select(list(model.keep)).to_polars() if model.keep else None
     design = model.published_design(survey.design)
@@ -305,8 +309,16 @@ def _refuse_pair(model: Model, mechanism: Mechanism) -> None:
     )
 
 
-def _check_claim(mechanism: Mechanism, claim: Claim) -> None:
-    """What a mechanism declares decides prices and nonces: its claim must say the same."""
+def _check_claim(mechanism: Mechanism, claim: Claim, survey: Survey) -> None:
+    """What a mechanism declares decides prices and nonces: its claim must say the same. And a
+    declared unit is protected as a whole, or nothing is said to be."""
+    unit = unit_of(survey)
+    if unit is not None and claim.kind != "risk" and claim.unit != unit.column:
+        raise Refused(
+            f"Claims are for each `{unit.column}`, and this one of {type(mechanism).__name__} is "
+            f"for each {claim.unit}; correct the class: noise is scaled by `counts.per_unit`, and "
+            "the claim goes through `counts.claimed`."
+        )
     declared, said = (mechanism.claims, mechanism.relation), (claim.kind, claim.relation)
     if declared[0] != said[0] or (claim.kind != "risk" and declared[1] != said[1]):
         raise Refused(
@@ -356,7 +368,10 @@ def _synthetic(survey: Survey, model: OutcomeModel, generated: Generated) -> Sur
     frame = survey.raw.to_polars()
     columns = model.restore(generated, survey)
     new = frame.with_columns(columns[name].cast(frame[name].dtype) for name in model.sensitive)
-    return Survey(new, survey.design, without_drafted(survey.codebook, model.sensitive))
+    codebook = without_drafted(survey.codebook, model.sensitive)
+    if hides_unit(survey):
+        new, codebook = new.drop(survey.codebook.unit_column or ""), codebook.without_unit()
+    return Survey(new, survey.design, codebook)
 
 
 def _whole(value: Any) -> bool:

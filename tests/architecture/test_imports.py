@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, str] = {
     "models": "survey",
     "utility": "survey tables",
     "mechanisms": "survey tables dp models risk",
-    "fitting": "survey dp models mechanisms",
+    "fitting": "survey tables dp models mechanisms",
     "audit": "survey dp models mechanisms",
     "publication": "survey tables models",
     "synthesis": "survey tables dp models mechanisms fitting publication",

@@ -132,7 +132,7 @@ def _modips(
     used = Modips(2 * epsilon, mechanism.support, relation, delta)
     used = used if mutant == "scale-halved" else mechanism
     tables = [
-        mechanism.cells(RowCounts(Multinomial(["g", "h"]), file, 0)) for file in (first, second)
+        mechanism.cells(RowCounts(Multinomial(["g", "h"]), file, 1)) for file in (first, second)
     ]
     # each file's counts over the full domain; -1 where a cell is not in the file's support
     placed = [np.full(4, -1, dtype=np.int64) for _ in tables]
@@ -174,7 +174,7 @@ def _marginals(
     sensitivity = mechanism.sensitivity(1 if mutant == "one-table" else len(columns), 1)
     spent = 2 * epsilon if mutant == "scale-halved" else epsilon
     tables = [
-        mechanism.cells(RowCounts(Multinomial(["g", "h"]), file, 0)) for file in (first, second)
+        mechanism.cells(RowCounts(Multinomial(["g", "h"]), file, 1)) for file in (first, second)
     ]
     exact = [np.concatenate(marginal_counts(table, columns)) for table in tables]
     differing = np.flatnonzero(exact[0] != exact[1])

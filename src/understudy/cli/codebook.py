@@ -31,7 +31,8 @@ def codebook(
         bool, typer.Option("--merge", help="Keep a codebook that exists, and draft what it lacks.")
     ] = False,
 ) -> None:
-    """Draft a codebook: the role, type, levels and bounds of every column.
+    """Draft a codebook: the role, type, levels or bounds, missing codes and rounding of every
+    column.
 
     Whatever is read off the data is marked as drafted; a formal privacy claim rests only on
     facts that you have confirmed. Example: understudy codebook sdr.sav --design
@@ -108,7 +109,14 @@ def _range(column: Column) -> str:
         )
         more = len(column.levels) - SHOWN_LEVELS
         return f"{shown}, and {more} more" if more > 0 else shown
-    if column.bounds is not None:
-        low, high = column.bounds
-        return f"{low:.10g} to {high:.10g}"
-    return "-"
+    if column.bounds is None:
+        return "-"
+    low, high = column.bounds
+    parts = [f"{low:.10g} to {high:.10g}"]
+    if column.rounding is not None:
+        parts.append(f"in steps of {column.rounding:g}")
+    if column.special:
+        parts.append(f"special {', '.join(f'{value:g}' for value in column.special)}")
+    if column.missing:
+        parts.append(f"missing {', '.join(map(str, column.missing))}")
+    return "; ".join(parts)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from typing import Annotated, Any, Literal, get_args
@@ -106,9 +106,10 @@ class Marginals(Mechanism):
         table = self.cells(counts)
         size = counts.model.size or table.n
         rngs = [counts.rng(number) for number in range(datasets)]
-        tables, draws = marginal_tables(table, self, datasets, size, rngs, counts.possible)
-        promised = self.promise(datasets, size_is_public=counts.model.size is None)
-        claim = replace(promised, conditions=(*promised.conditions, *counts.conditions))
+        tables, draws = marginal_tables(
+            table, self, datasets, size, rngs, counts.possible, counts.per_unit
+        )
+        claim = counts.claimed(self.promise(datasets, size_is_public=counts.model.size is None))
         return ReleasedRows(tables, draws, claim)
 
     def release_file(self, counts: FileCounts, datasets: int) -> ReleasedFile:
@@ -144,13 +145,17 @@ class Marginals(Mechanism):
 
 
 def noisy_tables(
-    table: CrossTable, mechanism: Marginals, columns: Sequence[ColumnNumbers], datasets: int
+    table: CrossTable,
+    mechanism: Marginals,
+    columns: Sequence[ColumnNumbers],
+    datasets: int,
+    per_unit: int = 1,
 ) -> list[Vector]:
     """One data set's tables with noise at epsilon/m: all that touches the records."""
     sizes = table.categories.sizes
     shapes = [tuple(sizes[column] for column in names) for names in columns]
     exact = marginal_counts(table, columns)
-    noisy = mechanism.budget().noisy(exact, Fraction(1, datasets))
+    noisy = mechanism.budget(per_unit).noisy(exact, Fraction(1, datasets))
     return [
         counts.reshape(shape).astype(np.float64)
         for counts, shape in zip(noisy, shapes, strict=True)
@@ -176,6 +181,7 @@ def marginal_tables(
     size: int,
     rngs: Sequence[np.random.Generator],
     possible: Callable[[CrossTable], NDArray[np.bool_]],
+    per_unit: int = 1,
 ) -> tuple[list[CrossTable], list[dict[str, Any]]]:
     """m synthetic tables of cells, and the noisy tables that each was made from.
 
@@ -184,11 +190,11 @@ def marginal_tables(
     """
     columns = mechanism.columns(len(table.categories.columns))
     _refuse_cells(table, columns)
-    _warn_useless(table, mechanism, columns, datasets)
+    _warn_useless(table, mechanism, columns, datasets, per_unit)
     made, draws = [], []
     pool, weights = None, np.empty(0)
     for rng in rngs:
-        noisy = noisy_tables(table, mechanism, columns, datasets)
+        noisy = noisy_tables(table, mechanism, columns, datasets, per_unit)
         fitted = consistent(noisy, columns)
         draws.append({"columns": columns, "noisy_tables": noisy})
         if pool is None:
@@ -235,10 +241,14 @@ def _refuse_cells(table: CrossTable, columns: Sequence[ColumnNumbers]) -> None:
 
 
 def _warn_useless(
-    table: CrossTable, mechanism: Marginals, columns: Sequence[ColumnNumbers], datasets: int
+    table: CrossTable,
+    mechanism: Marginals,
+    columns: Sequence[ColumnNumbers],
+    datasets: int,
+    per_unit: int,
 ) -> None:
     """Expected total variation of one noisy table: cells * scale / (2N), on average."""
-    noise = mechanism.budget().noise(len(columns), Fraction(1, datasets))
+    noise = mechanism.budget(per_unit).noise(len(columns), Fraction(1, datasets))
     sizes = table.categories.sizes
     cells = np.mean([math.prod(sizes[column] for column in names) for names in columns])
     error = float(cells * noise.size / (2 * table.n))

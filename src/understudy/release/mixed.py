@@ -89,7 +89,7 @@ def mixed_for(
         results.append(result)
         columns = _numbers(narrowed, step.model, result, frames, own)
         frames = [frame.with_columns(new) for frame, new in zip(frames, columns, strict=True)]
-    codebook = survey.codebook.only(frames[0].columns)
+    codebook = survey.codebook.without_unit().only(frames[0].columns)
     for dataset in [first.datasets[0], *(result.datasets[0] for result in results)]:
         for column in dataset.codebook:  # without facts that were drafted from the records
             codebook = codebook.with_column(replace(column, role=survey.codebook[column.name].role))
@@ -123,10 +123,12 @@ def _numbers(
         # the model only needs columns of the right type here; their values are replaced
         stand_in = result.datasets[number].frame(list(model.sensitive))
         rows = np.resize(np.arange(stand_in.height), frame.height)
-        filled = frame.select(
-            name for name in narrowed.columns if name not in model.sensitive
-        ).with_columns(stand_in[name].gather(rows) for name in model.sensitive)
-        synthetic = Survey(filled.select(narrowed.columns), Design(), narrowed.codebook)
+        unit = narrowed.codebook.unit_column  # given to the fit alone
+        names = [name for name in narrowed.columns if name != unit]
+        filled = frame.select(name for name in names if name not in model.sensitive).with_columns(
+            stand_in[name].gather(rows) for name in model.sensitive
+        )
+        synthetic = Survey(filled.select(names), Design(), narrowed.codebook.without_unit())
         arrays = model.prepare(synthetic, like=narrowed)
         generated = density_of(model, arrays).generate(
             random_key(chance, f"numbers {number}"), jnp.asarray(position), arrays
@@ -139,6 +141,8 @@ def _numbers(
 def _narrowed(survey: Survey, categories: RowsModel, model: OutcomeModel) -> Survey:
     """The columns that the regression sees; the categories are given to it, hence `public`."""
     names = [*categories.columns, *(n for n in model.sensitive if n not in categories.columns)]
+    unit = survey.codebook.unit_column
+    names += [unit] if unit is not None and unit not in names else []
     codebook = survey.codebook.only(names)
     for name in categories.columns:
         codebook = codebook.with_column(replace(codebook[name], role="public"))

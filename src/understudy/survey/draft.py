@@ -19,6 +19,15 @@ import ibis.expr.types as ir
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Column, Role, Type, Value
 from understudy.survey.design import Design
+from understudy.survey.draft_numbers import (
+    CODE_SUMMARY,
+    code_summary,
+    date_bounds,
+    drafted_codes,
+    drafted_number,
+    may_have_codes,
+    shapes,
+)
 
 FEW_CODES = 30  # most levels of a categorical integer column
 MANY_TEXTS = 1000  # a text column with more different texts has no levels
@@ -50,7 +59,23 @@ def draft_codebook(table: ir.Table, design: Design, labels: Codebook | None = No
         for name in block:
             type_ = table[name].type()
             columns[name] = _column(described[name], type_, roles.get(name), summaries[name])
+        _look_at_numbers(table, columns, block)
     return replace(known, columns=columns)
+
+
+def _look_at_numbers(table: ir.Table, columns: dict[str, Column], block: list[str]) -> None:
+    """Add what the shape of numbers suggests to columns that hold some."""
+    numbers = {
+        name: _usable(table, columns[name])
+        for name in block
+        if columns[name].role in ("public", "sensitive")
+        and columns[name].type in ("integer", "continuous")
+        and columns[name].bounds is not None
+        and table[name].type().is_numeric()
+    }
+    if numbers:
+        for name, shape in shapes(table, numbers).items():
+            columns[name] = drafted_number(columns[name], shape)
 
 
 def _roles(design: Design, names: tuple[str, ...]) -> dict[str, Role]:
@@ -91,22 +116,28 @@ def _comparable(values: Any, code: Value) -> bool:
     )
 
 
+_SUMMARY = ("known", "empty", "about", "low", "high")
+
+
 def _summaries(table: ir.Table, described: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
     """Known and different values (by a sketch) and the range of the numbers, in one pass."""
     wanted: dict[str, Any] = {"records": table.count()}
     for number, column in enumerate(described.values()):
         values = _usable(table, column)
         wanted[f"known_{number}"] = values.count()
+        raw: Any = table[column.name]
+        empty = raw.isnull() | raw.isnan() if raw.type().is_floating() else raw.isnull()
+        wanted[f"empty_{number}"] = empty.sum()
         if _may_have_levels(values, column):
             wanted[f"about_{number}"] = values.approx_nunique()
-        if values.type().is_numeric():
+        if values.type().is_numeric() or _is_day(values.type()):
             wanted[f"low_{number}"] = values.min()
             wanted[f"high_{number}"] = values.max()
     row = table.aggregate(**wanted).to_polars().row(0, named=True)
     return {
         name: {
             "records": row["records"],
-            **{fact: row.get(f"{fact}_{number}") for fact in ("known", "about", "low", "high")},
+            **{fact: row.get(f"{fact}_{number}") for fact in _SUMMARY},
         }
         for number, name in enumerate(described)
     }
@@ -117,6 +148,7 @@ def _may_have_levels(values: Any, column: Column) -> bool:
     return bool(
         type_.is_string()
         or type_.is_integer()
+        or type_.is_floating()
         or (type_.is_numeric() and any(isinstance(v, (int, float)) for v in column.value_labels))
     )
 
@@ -129,11 +161,16 @@ def _look_closer(
     wanted: dict[str, Any] = {}
     for number, (name, column) in enumerate(described.items()):
         summary = summaries[name]
+        if may_have_codes(table[name].type(), summary) and not column.missing:
+            for fact, aggregate in code_summary(_usable(table, column)).items():
+                wanted[f"{fact}_{number}"] = aggregate
         about = summary["about"]
         if about is None or summary["known"] == 0:
             continue
         values = _usable(table, column)
-        if about <= 1.3 * MANY_TEXTS:  # the sketch errs by a few per cent
+        floating = values.type().is_floating() and not column.value_labels
+        most = FEW_CODES if floating else MANY_TEXTS
+        if about <= 1.3 * most:  # the sketch errs by a few per cent
             wanted[f"levels_{number}"] = values.collect(distinct=True)
         elif about > 0.8 * summary["records"]:
             wanted[f"different_{number}"] = values.nunique()
@@ -141,6 +178,7 @@ def _look_closer(
         return
     row = table.aggregate(**wanted).to_polars().row(0, named=True)
     for number, name in enumerate(described):
+        summaries[name] |= {fact: row.get(f"{fact}_{number}") for fact in CODE_SUMMARY}
         levels = row.get(f"levels_{number}")
         if levels is not None:
             summaries[name]["levels"] = sorted(level for level in levels if level is not None)
@@ -154,10 +192,21 @@ def _column(column: Column, type_: Any, role: Role | None, summary: Mapping[str,
     if role is None and _is_unit(column.name, type_, summary):
         kind: Type = "text" if type_.is_string() else "integer"
         return replace(column, role="unit", type=kind, drafted=frozenset(drafted))
+    codes = () if role is not None or column.missing else drafted_codes(summary)
+    if codes:
+        column = replace(column, missing=codes)
+        drafted.add("missing")
+        summary = {**summary, "low": summary["others_low"], "high": summary["others_high"]}
+        kept = [code for code in summary["codes"] if code not in codes]
+        summary["low"] = min([summary["low"], *kept])
+        summary["high"] = max([summary["high"], *kept])
     levels, declared = _levels(column, type_, role, summary)
     if levels is not None:
         kind, bounds = "categorical", None
         drafted |= set() if declared else {"levels"}
+    elif _is_day(type_):
+        kind, bounds = _kind(type_), date_bounds((summary["low"], summary["high"]))
+        drafted |= {"bounds"} if bounds is not None else set()
     else:
         kind, bounds = _kind(type_), _bounds(summary)
         drafted |= {"bounds"} if bounds is not None else set()
@@ -167,7 +216,8 @@ def _column(column: Column, type_: Any, role: Role | None, summary: Mapping[str,
         type=kind,
         levels=levels,
         bounds=bounds,
-        drafted=frozenset(drafted),
+        blanks=bool(summary["empty"]) if role is None else None,
+        drafted=frozenset(drafted | ({"blanks"} if role is None else set())),
     )
 
 
@@ -187,7 +237,7 @@ def _levels(
         return None, False
     if type_.is_boolean():
         return (False, True), False
-    seen = summary.get("levels")
+    seen = [level for level in summary.get("levels") or () if level not in column.missing]
     if not seen or len(seen) > MANY_TEXTS:
         return None, False
     labelled = [value for value in column.value_labels if value not in column.missing]
@@ -198,7 +248,9 @@ def _levels(
         # Texts that hardly repeat are answers or names in words, not categories.
         few = len(seen) <= FEW_CODES or 2 * len(seen) <= summary["known"]
     else:
-        few = type_.is_integer() and len(seen) <= most
+        # codes that a file stores as decimals are whole numbers all the same
+        few = len(seen) <= most and all(level == int(level) for level in seen)
+        seen = [int(level) for level in seen] if few else seen
     return (tuple(seen), False) if few else (None, False)
 
 
@@ -207,7 +259,11 @@ def _kind(type_: Any) -> Type:
         return "integer"
     if type_.is_numeric():
         return "continuous"
-    return "date" if type_.is_date() or type_.is_timestamp() else "text"
+    return "date" if _is_day(type_) else "text"
+
+
+def _is_day(type_: Any) -> bool:
+    return bool(type_.is_date() or type_.is_timestamp())
 
 
 def _bounds(summary: Mapping[str, Any]) -> tuple[float, float] | None:

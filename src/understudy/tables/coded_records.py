@@ -20,7 +20,7 @@ from understudy.errors import Refused
 from understudy.survey.cells import ColumnCells
 from understudy.survey.engine import new_scratch_file
 from understudy.survey.survey import ROWS_AT_A_TIME, Survey
-from understudy.tables.units import within_limit
+from understudy.tables.units import Unit, limited
 
 SmallCodes = NDArray[np.uint8] | NDArray[np.uint16]
 Counts = NDArray[np.int64]
@@ -76,18 +76,20 @@ class CodedRecords:
 
 
 def coded_records(
-    survey: Survey, cells: Sequence[ColumnCells], weights: Vector | None = None
+    survey: Survey,
+    cells: Sequence[ColumnCells],
+    unit: Unit | None = None,
+    weights: Vector | None = None,
 ) -> CodedRecords:
-    """The cells of every record, at most `records_per_unit` records of each unit."""
-    names = [column.name for column in cells]
-    limited = within_limit(survey, survey.raw, names)
-    n = int(limited.count().execute())
+    """The cells of every record, at most the limit of records of each unit."""
+    records = limited(survey.raw, unit, [column.name for column in cells])
+    n = int(records.count().execute())
     if n == 0:
         raise Refused("The survey has no records; check the file or the filter that made it.")
     if weights is not None and len(weights) != n:
         raise Refused("Record weights and a limit of records per unit do not go together.")
-    coded = limited.select(
-        **{f"c{j}": column.codes(limited[column.name]) for j, column in enumerate(cells)}
+    coded = records.select(
+        **{f"c{j}": column.codes(records[column.name]) for j, column in enumerate(cells)}
     )
     sizes = tuple(column.size for column in cells)
     arrays = _empty(n, sizes)
@@ -106,7 +108,7 @@ def _numbers(column: pa.Array) -> NDArray[np.int64]:
 
 
 def _merged(mapped: NDArray[np.int32], size: int) -> SmallCodes:
-    return mapped.astype(_width(size))
+    return mapped.astype(np.uint8) if size <= 256 else mapped.astype(np.uint16)
 
 
 def _width(size: int) -> type[np.uint8] | type[np.uint16]:

@@ -47,11 +47,11 @@ def test_drafts_writes_and_says_what_next(survey_file: Path) -> None:
     written = read_codebook(target)
     assert [c.role for c in written] == ["weight", "stratum", "sensitive", "sensitive"]
     assert written["pay"].bounds == (10.25, 40.0)
-    assert written["pay"].drafted == {"role", "type", "bounds"}
+    assert written["pay"].drafted == {"role", "type", "bounds", "blanks", "rounding"}
     for shown in ("4 records, 4 columns", "sensitive", "10.25 to 40", "F, M, [bold]M", "bounds"):
         assert shown in result.output
     assert str(target.name) in result.output.replace("\n", "")
-    assert "check the 10 drafted facts" in result.output.replace("\n", " ")
+    assert "check the 13 drafted facts" in result.output.replace("\n", " ")
 
 
 def test_an_existing_codebook_is_not_overwritten(survey_file: Path) -> None:
@@ -86,7 +86,7 @@ def test_what_the_file_declares_is_kept(tmp_path: Path) -> None:
     assert "1 männlich, 2 weiblich" in result.output
     written = read_codebook(tmp_path / "survey.codebook.toml")
     assert written["sex"].missing == (9,)
-    assert written["sex"].drafted == {"role", "type"}
+    assert written["sex"].drafted == {"role", "type", "blanks"}
     assert "bounds" in written["x"].drafted
 
 
@@ -99,7 +99,7 @@ def test_a_codebook_inside_parquet_is_completed(tmp_path: Path) -> None:
     assert list(written.columns) == ["a", "b"]
     assert written["b"] == inside["b"]
     assert written.title == "Inside"
-    assert written["a"].drafted == {"role", "type", "levels"}
+    assert written["a"].drafted == {"role", "type", "levels", "blanks"}
 
 
 def test_a_missing_file_and_a_wrong_design_are_refused(survey_file: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_codebook_that_exists_can_be_completed(survey_file: Path) -> None:
     assert merged.title == "by hand"
     assert merged["pay"].label == "Pay"
     assert merged["pay"].drafted == frozenset()
-    assert merged["sex"].drafted == {"role", "type", "levels"}
+    assert merged["sex"].drafted == {"role", "type", "levels", "blanks"}
     again = target.read_text()
     assert run.invoke(app, [str(survey_file), "--merge"]).exit_code == 0
     assert target.read_text() == again

@@ -73,18 +73,18 @@ def drafted(frame: pl.DataFrame) -> Codebook:
         ("p", "psu", "categorical", {"type", "levels"}),
         ("big_n", "fpc", "integer", {"type"}),
         ("rep1", "replicate", "continuous", {"type", "bounds"}),
-        ("income", "sensitive", "continuous", {"role", "type", "bounds"}),
-        ("age", "sensitive", "integer", {"role", "type", "bounds"}),
-        ("rank", "sensitive", "integer", {"role", "type", "bounds"}),
-        ("region", "sensitive", "categorical", {"role", "type", "levels"}),
-        ("town", "sensitive", "categorical", {"role", "type", "levels"}),
-        ("answer", "sensitive", "categorical", {"role", "type", "levels"}),
-        ("ok", "sensitive", "categorical", {"role", "type", "levels"}),
-        ("born", "sensitive", "date", {"role", "type"}),
-        ("children", "sensitive", "categorical", {"role", "type", "levels"}),
-        ("constant", "sensitive", "continuous", {"role", "type"}),
-        ("nothing", "sensitive", "text", {"role", "type"}),
-        ("strange", "sensitive", "continuous", {"role", "type", "bounds"}),
+        ("income", "sensitive", "continuous", {"role", "type", "bounds", "blanks", "grid"}),
+        ("age", "sensitive", "integer", {"role", "type", "bounds", "blanks"}),
+        ("rank", "sensitive", "integer", {"role", "type", "bounds", "blanks"}),
+        ("region", "sensitive", "categorical", {"role", "type", "levels", "blanks"}),
+        ("town", "sensitive", "categorical", {"role", "type", "levels", "blanks"}),
+        ("answer", "sensitive", "categorical", {"role", "type", "levels", "blanks"}),
+        ("ok", "sensitive", "categorical", {"role", "type", "levels", "blanks"}),
+        ("born", "sensitive", "date", {"role", "type", "bounds", "blanks"}),
+        ("children", "sensitive", "categorical", {"role", "type", "levels", "blanks"}),
+        ("constant", "sensitive", "continuous", {"role", "type", "blanks"}),
+        ("nothing", "sensitive", "text", {"role", "type", "blanks"}),
+        ("strange", "sensitive", "continuous", {"role", "type", "bounds", "blanks"}),
     ],
 )
 def test_roles_types_and_marks(
@@ -172,7 +172,7 @@ def test_facts_that_came_with_the_file_are_kept_and_not_drafted() -> None:
     codebook = draft_codebook(table, Design(), labels)
     assert codebook.title == "A title"
     assert codebook["sex"].levels == (1, 2, 3)  # declared by the labels, also what is not seen
-    assert codebook["sex"].drafted == {"role", "type"}
+    assert codebook["sex"].drafted == {"role", "type", "blanks"}
     assert codebook["sex"].missing == (9,)
     assert codebook["opinion"].levels == (1, 2, 3, 7)
     assert "levels" in codebook["opinion"].drafted
@@ -230,3 +230,42 @@ def test_real_file(shared_data: Path) -> None:
     assert codebook["SEX"].levels == (1, 2)
     ages = pl.read_parquet(shared_data / "acs2018_person_hi.parquet", columns=["AGEP"])["AGEP"]
     assert codebook["AGEP"].bounds == (ages.min(), ages.max())
+
+
+def test_numbers_are_drafted_by_their_shape() -> None:
+    """Codes stored as decimals are categories, 9999998 is a missing code and not a maximum, piles
+    at 0 and at the topcode are special values, heaps suggest a rounding."""
+    chance = np.random.default_rng(3)
+    amounts = np.minimum(np.round(chance.lognormal(10, 1.2, N), -2), 150_000)
+    amounts[chance.random(N) < 0.3] = 0
+    amounts[:40] = 9_999_998
+    amounts[40:60] = 9_999_999
+    hours = chance.integers(1, 61, N)
+    hours[:100] = -8
+    frame = pl.DataFrame(
+        {
+            "code": chance.integers(1, 5, N).astype(float),
+            "wages": amounts,
+            "hours": hours,
+            "losses": np.round(chance.normal(0, 500, N)),
+            "share": chance.random(N),
+            "ninety": chance.integers(0, 100, N),
+            "seen": [dt.datetime(2001, 5, 3, 12) + dt.timedelta(days=i) for i in range(N)],
+        }
+    )
+    book = draft_codebook(ibis.memtable(frame), Design())
+    assert book["code"].levels == (1, 2, 3, 4)
+    wages = book["wages"]
+    assert (wages.type, wages.missing) == ("integer", (9_999_998, 9_999_999))
+    assert wages.bounds == (0, 150_000)
+    assert wages.special == (0, 150_000)
+    assert wages.rounding == 100
+    assert {"missing", "special", "rounding"} <= wages.drafted
+    assert book["hours"].missing == (-8,)
+    assert book["hours"].bounds == (1, 60)
+    assert book["losses"].missing == ()  # many negative numbers are a scale
+    assert book["share"].rounding is None
+    assert book["ninety"].missing == ()  # 99 beside 98 is a number
+    assert book["ninety"].special == ()
+    assert book["seen"].bounds == (11323.0, 13513.0)  # 2001-01-01 to 2006-12-31
+    assert {column.blanks for column in book} == {False}

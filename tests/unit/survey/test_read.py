@@ -509,7 +509,7 @@ def test_spss_labels_and_missing_ranges(tmp_path: Path) -> None:
     assert survey.codebook["state"].missing == ("XX",)
     assert survey.codebook["state"].value_labels == {"NY": "York"}
     assert survey.codebook["sex"].value_labels == {1: "männlich", 2: "weiblich"}
-    assert survey.codebook["sex"].drafted == {"role", "type"}
+    assert survey.codebook["sex"].drafted == {"role", "type", "blanks"}
 
 
 @pytest.mark.parametrize("suffix", ["sas7bdat", "xpt"])
@@ -602,7 +602,7 @@ def test_a_given_codebook_wins_over_the_file_fact_by_fact(tmp_path: Path) -> Non
     assert codebook["x"].declared("role")
     assert codebook["y"].label == "file y"
     assert codebook["y"].levels == (1, 2, 3)
-    assert codebook["y"].drafted == {"role", "type"}
+    assert codebook["y"].drafted == {"role", "type", "blanks"}
     assert list(codebook.columns) == ["x", "y", "z"]
 
 

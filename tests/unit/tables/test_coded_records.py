@@ -14,6 +14,7 @@ from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 from understudy.tables import coded_records as module
 from understudy.tables.coded_records import CodedRecords, coded_records
+from understudy.tables.units import Unit
 
 COLUMNS = {
     "sex": Column("sex", levels=("f", "m"), type="categorical", blanks=False),
@@ -75,10 +76,8 @@ def test_no_more_records_of_a_unit_than_declared():
     unit = Codebook({**COLUMNS, "home": Column("home", role="unit", type="integer")}, unit="home")
     frame = survey().raw.to_polars()
     cells = [cells_of(column) for column in COLUMNS.values()]
+    data = Survey(frame, codebook=unit)
     for limit in (2, 5):
-        from dataclasses import replace
-
-        limited = Survey(frame, codebook=replace(unit, records_per_unit=limit))
-        assert coded_records(limited, cells).n == 100 * limit
+        assert coded_records(data, cells, Unit("home", limit)).n == 100 * limit
     with pytest.raises(Refused, match="records_per_unit"):
-        coded_records(Survey(frame, codebook=unit), cells)
+        coded_records(data, cells, Unit("home", None))

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.chance import Chance, Seed, chance_of
-from understudy.claim import Claim
+from understudy.claim import RECORD, Claim
+from understudy.errors import Refused
 from understudy.mechanisms.whole_file.budget import TableBudget
 from understudy.mechanisms.whole_file.measure import FileQuestion, measured
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
@@ -19,7 +20,7 @@ from understudy.survey.cells import ColumnCells
 from understudy.survey.survey import Survey
 from understudy.tables.coded_records import coded_records
 from understudy.tables.rule_cells import ruled_out
-from understudy.tables.units import unit_of
+from understudy.tables.units import Unit
 
 if TYPE_CHECKING:
     from understudy.models.whole_file import WholeFile
@@ -34,12 +35,13 @@ SHOWN_ROWS = (
 @dataclass(frozen=True, eq=False)
 class FileCounts:
     """`model` knows its columns (`for_survey`); `conditions` are those of every claim about this
-    database."""
+    database, `unit` what the claim is for."""
 
     model: WholeFile
     survey: Survey
     seed: Seed | Chance = field(default=None, repr=False)
     conditions: tuple[str, ...] = ()
+    unit: Unit | None = None
 
     @cached_property
     def cells(self) -> tuple[ColumnCells, ...]:
@@ -48,8 +50,7 @@ class FileCounts:
     @property
     def per_unit(self) -> int:
         """How many records of one unit are counted at most."""
-        unit = unit_of(self.survey)
-        return 1 if unit is None else unit.limit
+        return 1 if self.unit is None else self.unit.limit
 
     def rng(self, label: str) -> np.random.Generator:
         """Chance of its own for one use; all that is drawn with it is post-processing."""
@@ -63,6 +64,11 @@ class FileCounts:
         weights: NDArray[np.float64] | None = None,
     ) -> NoisyFile:
         """The noisy tables: all that a release may show of the records."""
+        if self.model.keep and self.unit is not None:
+            raise Refused(
+                "Kept columns show all records of a unit, and counts take some of them; leave out "
+                "`keep`, or the codebook's `unit`."
+            )
         size = self.model.size
         shown = self.survey.n if size is None else size
         asked = FileQuestion(
@@ -74,7 +80,7 @@ class FileCounts:
             None if shown == "noisy" else shown,
             tuple(ruled_out(self.survey.codebook, {c.name: c for c in self.cells})),
         )
-        records = coded_records(self.survey, self.cells, weights)
+        records = coded_records(self.survey, self.cells, self.unit, weights)
         return measured(records, asked, self.rng("choice"))
 
     def claimed(self, claim: Claim) -> Claim:
@@ -84,10 +90,11 @@ class FileCounts:
             conditions.append(SHOWN_ROWS.format(", ".join(self.model.keep)))
         elif self.model.size is None:
             conditions.append(PUBLIC_SIZE)
-        unit = unit_of(self.survey)
+        unit = self.unit
         if unit is not None:
             conditions.append(
-                f"The claim is for each `{unit.column}` with all its records; at most {unit.limit} "
-                "of them were counted, chosen by these records' own values"
+                f"At most {unit.limit} records of each `{unit.column}` were counted, chosen by "
+                "these records' own values"
             )
-        return replace(claim, conditions=tuple(conditions))
+        whom = RECORD if unit is None else unit.column
+        return replace(claim, conditions=tuple(conditions), unit=whom)

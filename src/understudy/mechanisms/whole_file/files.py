@@ -116,7 +116,7 @@ def published_codebook(codebook: Codebook, columns: tuple[str, ...]) -> Codebook
         kept = kept.with_column(replace(column, **facts))
     by = {name: totals for name, totals in kept.population_by.items() if name in columns}
     ordered = {name: kept[name] for name in columns}
-    return replace(kept, columns=ordered, population_by=by, unit="", records_per_unit=None)
+    return replace(kept.without_unit(), columns=ordered, population_by=by)
 
 
 def _empty(fact: str) -> Any:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, cast
+from typing import Literal
 
 from understudy.errors import Refused
 from understudy.mechanisms.whole_file.budget import CellNoise, TableBudget
@@ -119,5 +119,5 @@ def _batches(tables: int) -> tuple[int, ...]:
 def checked_order(order: object) -> Order | None:
     """`order` as Marginals has it, or refused."""
     if order in (None, "chosen", 1, 2, 3) and not isinstance(order, bool):
-        return cast(Order | None, order)
+        return order
     raise Refused('`order`, the number of columns in a noisy table, must be 1, 2, 3 or "chosen".')

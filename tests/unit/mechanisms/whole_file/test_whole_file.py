@@ -238,6 +238,21 @@ def test_a_noisy_size_needs_no_public_number():
 
 
 @pytest.mark.usefixtures("stand_in_noise")
+def test_a_claim_for_households_counts_so_many_of_their_records():
+    frame = mixed_file(300).with_columns(home=pl.Series(np.arange(300) // 3))
+    homes = Column("home", "unit", "integer")
+    codebook = replace(CODEBOOK, columns={**COLUMNS, "home": homes}, records_per_unit=2)
+    data = survey(frame, codebook)
+    result = us.synthesize(data, us.WholeFile(size="noisy"), us.Marginals(900.0, 1e-6), seed=1)
+    assert result.claim.unit == "home"
+    assert "home" not in result.datasets[0].columns
+    assert abs(result.datasets[0].n - 200) <= 2
+    kept = us.WholeFile(keep=["region"])
+    with pytest.raises(Refused, match="all records of a unit"):
+        us.synthesize(data, kept, us.Marginals(9.0, 1e-6, relation="blank"), seed=1)
+
+
+@pytest.mark.usefixtures("stand_in_noise")
 def test_what_was_drafted_from_the_records_carries_no_formal_claim():
     drafted = us.Survey(mixed_file(), us.Design(weight="w"))
     with pytest.raises(Refused, match="not declared"):

@@ -1,0 +1,172 @@
+"""What a numeric column looks like, drafted: missing codes, special values, rounding and grid.
+
+Every guess is read off the records, so it is marked as drafted until the steward confirms it.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import ibis.expr.types as ir
+
+from understudy.survey.codebook import EPOCH, Column, Value
+
+# What questionnaires use for "refused", "unknown" and "does not apply".
+HIGH_CODES = [10**k - j for k in range(2, 11) for j in range(1, 5)]
+LOW_CODES = [*range(-9, 0), -66, -77, -88, *(-code for code in HIGH_CODES if code < 10_000)]
+CODE_SUMMARY = ("codes", "coded", "others_low", "others_high")
+OFTEN = 3  # records of a code, on average; a number that occurs once is a number
+MOST_LOW_CODES = 4  # negative values of a column that are all codes; more are a scale
+
+STEPS = (0.01, 0.1, 0.5, 1, 5, 10, 50, 100, 500, 1000)
+HEAPED = 0.8  # share of multiples of a step that suggests a rounding
+FEWEST_STEPS = 50  # between the bounds: a coarser rounding would be most of the column
+MANY_ZEROS = 0.05  # share of zeros that makes 0 a value of its own
+MASS_AT_BOUND = 0.002  # share of records on a bound, with 3 times what a value has on average
+SKEWED = 20  # times the median: a larger maximum wants a grid by ratios
+
+
+def missing_codes(values: Sequence[float], low: float | None, high: float | None) -> list[float]:
+    """Which of the values that look like codes stand apart from the other numbers, which lie
+    between `low` and `high`."""
+    below = [code for code in values if code < 0]
+    above = [code for code in values if code >= 0]
+    if low is None or high is None:
+        return []
+    codes = [*below] if low >= 0 and len(below) <= MOST_LOW_CODES else []
+    # far above the others: at least as far as these reach themselves
+    return codes + [code for code in above if code - high > max(high - low, 1)]
+
+
+def may_have_codes(type_: Any, summary: Mapping[str, Any]) -> bool:
+    """Whether the least or the largest value could be a code."""
+    if not type_.is_numeric() or summary["low"] is None:
+        return False
+    return bool(summary["low"] in LOW_CODES or summary["high"] in HIGH_CODES)
+
+
+def code_summary(values: Any) -> dict[str, Any]:
+    """The aggregates that `drafted_codes` needs, by name."""
+    candidates = values.isin([*LOW_CODES, *HIGH_CODES])
+    return {
+        "codes": values.collect(where=candidates, distinct=True),
+        "coded": candidates.sum(),
+        "others_low": values.min(where=~candidates),
+        "others_high": values.max(where=~candidates),
+    }
+
+
+def drafted_codes(summary: Mapping[str, Any]) -> tuple[Value, ...]:
+    found = [code for code in summary.get("codes") or () if code is not None]
+    low, high = summary.get("others_low"), summary.get("others_high")
+    if (summary.get("coded") or 0) < OFTEN * len(found):
+        return ()
+    codes = missing_codes(sorted(found), low, high)
+    return tuple(int(code) for code in codes)
+
+
+def shapes(table: ir.Table, columns: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Counts that tell the shape of each column of numbers, in one pass; `columns` are its values
+    without missing codes."""
+    wanted: dict[str, Any] = {}
+    for number, values in enumerate(columns.values()):
+        low, high = values.min(), values.max()
+        whole = values.cast("float64")
+        wanted |= {
+            f"known_{number}": values.count(),
+            f"low_{number}": low,
+            f"high_{number}": high,
+            f"zeros_{number}": (values == 0).sum(),
+            f"median_{number}": whole.abs().approx_median(where=values != 0),
+            f"different_{number}": values.approx_nunique(),
+        }
+        for place, step in enumerate(STEPS):
+            ratio = whole / step
+            # a multiple of 0.1 is one up to the rounding of binary numbers
+            near = (ratio - ratio.round()).abs() < 1e-6
+            wanted[f"step{place}_{number}"] = near.sum()
+    row = table.aggregate(**wanted).to_polars().row(0, named=True)
+    found = {
+        name: {key.rsplit("_", 1)[0]: v for key, v in row.items() if key.endswith(f"_{number}")}
+        for number, name in enumerate(columns)
+    }
+    return _with_mass(table, columns, found)
+
+
+def _with_mass(
+    table: ir.Table, columns: Mapping[str, Any], found: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """How many records are on the least and the largest value."""
+    wanted = {}
+    for number, (name, values) in enumerate(columns.items()):
+        if found[name]["known"]:
+            wanted[f"at_low_{number}"] = (values == found[name]["low"]).sum()
+            wanted[f"at_high_{number}"] = (values == found[name]["high"]).sum()
+    row = table.aggregate(**wanted).to_polars().row(0, named=True) if wanted else {}
+    for number, name in enumerate(columns):
+        found[name]["at_low"] = row.get(f"at_low_{number}") or 0
+        found[name]["at_high"] = row.get(f"at_high_{number}") or 0
+    return found
+
+
+def special_values(shape: Mapping[str, Any]) -> tuple[float, ...]:
+    """0 where many records have it, and a bound where records pile up."""
+    known, low, high = shape["known"], shape["low"], shape["high"]
+    if not known or not low < high:
+        return ()
+    usual = max(3 * known / max(shape["different"], 1), MASS_AT_BOUND * known, 10)
+    piles = [0.0] if shape["zeros"] > max(MANY_ZEROS * known, usual) else []
+    piles += [float(low)] if shape["at_low"] > usual else []
+    piles += [float(high)] if shape["at_high"] > usual else []
+    return tuple(sorted(set(piles)))
+
+
+def rounding_step(shape: Mapping[str, Any]) -> float | None:
+    """The widest step that most values are multiples of; None where none is, or where it is 1."""
+    known = shape["known"] - shape["zeros"]  # 0 is a multiple of everything
+    if known <= 0:
+        return None
+    reach = shape["high"] - shape["low"]
+    least = 1 if is_whole(shape) else 0
+    met = [
+        step
+        for place, step in enumerate(STEPS)
+        if shape[f"step{place}"] - shape["zeros"] >= HEAPED * known
+        and least <= step <= reach / FEWEST_STEPS
+    ]
+    return float(met[-1]) if met else None
+
+
+def is_whole(shape: Mapping[str, Any]) -> bool:
+    """Whether all values are whole numbers."""
+    return bool(shape["known"] and shape[f"step{STEPS.index(1)}"] == shape["known"])
+
+
+def drafted_number(column: Column, shape: Mapping[str, Any]) -> Column:
+    """The column with what its shape suggests; what the file declared stays."""
+    drafted = set(column.drafted)
+    facts: dict[str, Any] = {}
+    if column.type == "continuous" and is_whole(shape):
+        facts["type"] = "integer"
+    special, step = special_values(shape), rounding_step(shape)
+    if special and not column.special:
+        facts["special"] = special
+    if step is not None and step != (1.0 if facts.get("type", column.type) == "integer" else None):
+        facts["rounding"] = step
+    median = shape["median"]
+    if median and max(abs(shape["low"]), abs(shape["high"])) > SKEWED * median:
+        facts["grid"] = "log"
+    drafted |= set(facts)
+    return replace(column, **facts, drafted=frozenset(drafted))
+
+
+def date_bounds(values: Iterable[Any]) -> tuple[float, float] | None:
+    """Whole years around the first and the last day."""
+    first, last = values
+    if first is None or last is None:
+        return None
+    low, high = datetime.date(first.year, 1, 1), datetime.date(last.year, 12, 31)
+    return float((low - EPOCH).days), float((high - EPOCH).days)
