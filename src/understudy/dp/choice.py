@@ -78,7 +78,7 @@ def choose(
 
 
 def _opendp_picks(values: Scores, picks: int, scale: float, measure: BudgetMeasure) -> list[int]:
-    return [int(place) for place in _top_k(picks, scale, measure)(values.tolist())]
+    return [int(index) for index in _top_k(picks, scale, measure)(values.tolist())]
 
 
 def _top_k(picks: int, scale: float, measure: BudgetMeasure) -> Any:

@@ -26,17 +26,17 @@ def coarse_cells(noisy: ArrayLike, grid: int, levels: int, least: float, most: i
     if grid:
         mapped[:grid] = _runs(counts[:grid], least, most)
         first = int(mapped[grid - 1]) + 1
-    place = first
+    number = first
     rare = counts[grid : grid + levels] < least
     shared = -1
     for cell in range(grid, counts.size):
         level = cell - grid
         if level < levels and rare[level] and int(rare.sum()) > 1:
             if shared < 0:
-                shared, place = place, place + 1
+                shared, number = number, number + 1
             mapped[cell] = shared
         else:
-            mapped[cell], place = place, place + 1
+            mapped[cell], number = number, number + 1
     return mapped
 
 

@@ -43,8 +43,8 @@ def consistent(
     tables are moved to it by least squares; then negative shares go and the margins are raked in
     again.
     """
-    given = np.ones(len(noisy)) if variances is None else variances
-    return agreed([noisy], columns, given, shrink=False)[0].tables
+    alike = np.ones(len(noisy)) if variances is None else variances
+    return agreed([noisy], columns, alike, shrink=False)[0].tables
 
 
 def agreed(

@@ -82,13 +82,13 @@ def draw_pool(
     size: int,
     rng: np.random.Generator,
     independent: float = INDEPENDENT,
-    given: Mapping[int, Codes] | None = None,
+    known: Mapping[int, Codes] | None = None,
 ) -> Pool:
     """`size` records along the tree, a share with independent columns, as distinct cells.
 
-    Columns that are `given` (size,) keep their codes, and the tree grows from them.
+    Columns that are `known` (size,) keep their codes, and the tree grows from them.
     """
-    known = given or {}
+    known = known or {}
     order = tree(tables, columns, tuple(known))
     codes = np.empty((size, len(order)), dtype=np.int32)
     alone = int(independent * size)

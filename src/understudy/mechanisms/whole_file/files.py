@@ -86,11 +86,11 @@ def calibrated(frame: pl.DataFrame, weight: str, codebook: Codebook) -> Vector:
         steps.append((np.zeros(frame.height, dtype=np.int64), whole))
     for _ in range(CALIBRATIONS):
         worst = 0.0
-        for place, totals in steps:
-            inside = place >= 0
-            sums = np.bincount(place[inside], weights[inside], minlength=totals.size)
+        for position, totals in steps:
+            inside = position >= 0
+            sums = np.bincount(position[inside], weights[inside], minlength=totals.size)
             factor = np.divide(totals, sums, out=np.ones_like(totals), where=sums > 0)
-            weights[inside] *= factor[place[inside]]
+            weights[inside] *= factor[position[inside]]
             worst = max(worst, float(np.abs(factor - 1).max()))
         if worst < CLOSE:
             break
@@ -98,7 +98,7 @@ def calibrated(frame: pl.DataFrame, weight: str, codebook: Codebook) -> Vector:
 
 
 def _places(values: pl.Series, totals: Mapping[Value, float]) -> tuple[NDArray[np.int64], Vector]:
-    """Each record's place among the levels that have a total; -1 where it has none."""
+    """Each record's position among the levels that have a total; -1 where it has none."""
     texts = [str(level) for level in totals]
     places = values.cast(pl.String).replace_strict(
         texts, range(len(texts)), default=-1, return_dtype=pl.Int64

@@ -87,7 +87,7 @@ def fitted(
     else:
         repeats = max(1, size // len(kept.codes))
         rows = np.tile(np.arange(len(kept.codes)), repeats)
-        pool = draw_pool(whole.tables, columns, rows.size, rng, given=_given(kept, rows))
+        pool = draw_pool(whole.tables, columns, rows.size, rng, known=_known(kept, rows))
         groups = _groups(pool.codes[:, kept.columns], kept)
     if possible is not None:
         pool, groups = _allowed(pool, groups, possible)
@@ -142,13 +142,13 @@ def _needed(tables: Agreed, columns: tuple[ColumnNumbers, ...]) -> Agreed:
 def _with_one_way(
     noisy: NoisyFile, number: int, columns: tuple[ColumnNumbers, ...]
 ) -> list[Vector]:
-    one = noisy.sets[number]
+    single = noisy.sets[number]
     merged: list[Vector] = [
         np.bincount(mapped, table, minlength=int(mapped.max()) + 1).astype(np.float64)
-        for mapped, table in zip(noisy.coarse, one.one_way, strict=True)
+        for mapped, table in zip(noisy.coarse, single.one_way, strict=True)
     ]
-    assert len(columns) == len(one.tables) + len(merged)
-    return [*one.tables, *merged]
+    assert len(columns) == len(single.tables) + len(merged)
+    return [*single.tables, *merged]
 
 
 def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[Vector]]:
@@ -159,7 +159,8 @@ def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[V
     how many of a column's cells lie on a grid.
     """
     pooled = [
-        np.mean([one.one_way[j] for one in noisy.sets], axis=0) for j in range(len(noisy.columns))
+        np.mean([single.one_way[j] for single in noisy.sets], axis=0)
+        for j in range(len(noisy.columns))
     ]
     shares: list[list[Vector]] = [[] for _ in noisy.sets]
     for j, (mapped, average) in enumerate(zip(noisy.coarse, pooled, strict=True)):
@@ -168,8 +169,8 @@ def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[V
         deviation = average / fit.total - smooth
         keep = kept_share(deviation, smooth, variance)
         fine = np.maximum(smooth + keep * deviation, 0.0)
-        for number, one in enumerate(noisy.sets):
-            own = keep * (one.one_way[j] - average) / fit.total
+        for number, single in enumerate(noisy.sets):
+            own = keep * (single.one_way[j] - average) / fit.total
             shares[number].append(_within(moved_within(fine, own), mapped, members))
     return shares
 
@@ -186,13 +187,13 @@ def smoothed(table: Vector, mapped: Codes, grid: int) -> tuple[Vector, Vector]:
     runs = int(mapped[grid - 1]) + 1 if grid else 0
     if runs > 1:
         height = np.log(np.maximum(coarse[:runs], 1e-3 / mapped.size) / members[:runs])
-        place = np.arange(grid, dtype=np.float64)
-        middle = np.bincount(mapped[:grid], place)[:runs] / members[:runs]
-        logs = np.interp(place, middle, height)
+        position = np.arange(grid, dtype=np.float64)
+        middle = np.bincount(mapped[:grid], position)[:runs] / members[:runs]
+        logs = np.interp(position, middle, height)
         rise = np.diff(height) / np.diff(middle)
-        before, after = place < middle[0], place > middle[-1]
-        logs[before] = height[0] + (place[before] - middle[0]) * max(rise[0], 0.0)
-        logs[after] = height[-1] + (place[after] - middle[-1]) * min(rise[-1], 0.0)
+        before, after = position < middle[0], position > middle[-1]
+        logs[before] = height[0] + (position[before] - middle[0]) * max(rise[0], 0.0)
+        logs[after] = height[-1] + (position[after] - middle[-1]) * min(rise[-1], 0.0)
         curve[:grid] = np.exp(logs - logs.max())
     sums = np.bincount(mapped, curve)
     return curve * (coarse / sums)[mapped], members
@@ -204,8 +205,8 @@ def _within(shares: Vector, mapped: Codes, members: Vector) -> Vector:
     return np.where(sums[mapped] > 0, spread, 1 / members[mapped])
 
 
-def _given(kept: Kept, rows: NDArray[np.intp]) -> dict[int, Codes]:
-    return {column: kept.codes[rows, place] for place, column in enumerate(kept.columns)}
+def _known(kept: Kept, rows: NDArray[np.intp]) -> dict[int, Codes]:
+    return {column: kept.codes[rows, position] for position, column in enumerate(kept.columns)}
 
 
 def _groups(codes: Codes, kept: Kept) -> NDArray[np.intp]:

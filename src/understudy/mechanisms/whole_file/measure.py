@@ -126,7 +126,7 @@ def _total(noisy: NoisyFile, asked: FileQuestion) -> float:
     kept columns it is public."""
     if asked.kept:
         return float(noisy.sets[0].one_way[asked.kept[0]].sum())
-    sums = np.mean([[table.sum() for table in one.one_way] for one in noisy.sets], axis=0)
+    sums = np.mean([[table.sum() for table in single.one_way] for single in noisy.sets], axis=0)
     return float(np.average(sums, weights=[1 / table.size for table in noisy.sets[0].one_way]))
 
 
@@ -141,7 +141,7 @@ def _coarse(noisy: NoisyFile, asked: FileQuestion, plan: TablePlan) -> tuple[Cod
     """Coarse cells of every column, from the average of its noisy tables."""
     maps = []
     for j, column in enumerate(asked.cells):
-        average = np.mean([one.one_way[j] for one in noisy.sets], axis=0)
+        average = np.mean([single.one_way[j] for single in noisy.sets], axis=0)
         levels = len(column.levels) if not column.grid_size else 0
         maps.append(
             coarse_cells(average, column.grid_size, levels, plan.least_records, plan.most_cells)
@@ -208,11 +208,11 @@ def _chosen(
         dtype=np.int64,
     )
     if asked.budget is None:
-        places = [int(place) for place in np.argsort(-scores, kind="stable")[:picks]]
+        places = [int(position) for position in np.argsort(-scores, kind="stable")[:picks]]
     else:
         share = CHOICE * Fraction(picks, sum(plan.batches))
         places = asked.budget.picks(scores, picks, share)
-    return [names[place] for place in places]
+    return [names[position] for position in places]
 
 
 def _with_tables(
@@ -226,7 +226,8 @@ def _with_tables(
     exact = coarse.count(names)
     share = plan.share * Fraction(len(names), plan.tables)
     sets = tuple(
-        NoisySet(one.one_way, [*one.tables, *_noisy(exact, share, asked)]) for one in noisy.sets
+        NoisySet(single.one_way, [*single.tables, *_noisy(exact, share, asked)])
+        for single in noisy.sets
     )
     variance = 0.0
     if asked.budget is not None:

@@ -59,10 +59,10 @@ class NoisyFile:
         return [
             common
             | {
-                "one_way": [_plain(table) for table in one.one_way],
-                "tables": [_plain(table) for table in one.tables],
+                "one_way": [_plain(table) for table in single.one_way],
+                "tables": [_plain(table) for table in single.tables],
             }
-            for one in self.sets
+            for single in self.sets
         ]
 
 

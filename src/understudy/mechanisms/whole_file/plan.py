@@ -91,8 +91,8 @@ def plan_of(
 
 def averaged(budget: TableBudget, tables: int, share: Fraction, datasets: int) -> CellNoise:
     """The noise of the average over m sets, each with an m-th of the share."""
-    one = budget.noise(tables, share / datasets)
-    return CellNoise(one.variance / datasets, one.size / math.sqrt(datasets))
+    single = budget.noise(tables, share / datasets)
+    return CellNoise(single.variance / datasets, single.size / math.sqrt(datasets))
 
 
 def _affordable(

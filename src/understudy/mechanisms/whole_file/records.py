@@ -135,6 +135,6 @@ def _numbered(rows: Codes, of_pool: Codes, groups: NDArray[np.intp]) -> NDArray[
     distinct = of_pool[order]  # in the order of the groups
     together, numbers = np.unique(np.vstack([distinct, rows]), axis=0, return_inverse=True)
     numbers = np.asarray(numbers).ravel()
-    place = np.full(len(together), -1, dtype=np.intp)
-    place[numbers[: len(distinct)]] = np.arange(len(distinct))
-    return place[numbers[len(distinct) :]]
+    position = np.full(len(together), -1, dtype=np.intp)
+    position[numbers[: len(distinct)]] = np.arange(len(distinct))
+    return position[numbers[len(distinct) :]]
