@@ -23,7 +23,7 @@ import polars as pl
 from understudy.claim import Claim
 from understudy.errors import Refused
 from understudy.mechanisms.contract import Fitted, Fitter, Mechanism, Prepared, Vector, plain_terms
-from understudy.risk.patterns import RadiusKind, checked_radius
+from understudy.risk.patterns import RadiusKind, check_together, checked_radius
 from understudy.risk.reference_weights import reference_risk_weights
 from understudy.risk.weights import SmallPatterns, q_way_weights
 from understudy.survey.survey import Survey
@@ -166,8 +166,7 @@ class QWayRisk(RiskWeights):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.q, bool) or not isinstance(self.q, int) or self.q < 1:
-            raise Refused("The number of records that are taken together, q, must be 1, 2, 3, ...")
+        check_together(self.q)
 
     @property
     def records_together(self) -> int:

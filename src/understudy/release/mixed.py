@@ -27,7 +27,6 @@ from understudy.fitting.fitter import random_key
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import OutcomeModel, RowsModel
 from understudy.models.density import density_of
-from understudy.models.multinomial import Multinomial
 from understudy.publication import Publication
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
@@ -46,7 +45,7 @@ class Given:
 
 def synthesize_mixed(
     survey: Survey,
-    categories: Multinomial,
+    categories: RowsModel,
     mechanism: Mechanism,
     given: Sequence[Given],
     datasets: int = 1,
