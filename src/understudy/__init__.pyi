@@ -44,6 +44,7 @@ from understudy.mechanisms.weighted import Weighted as Weighted
 from understudy.mechanisms.weighted_e import WeightedE as WeightedE
 from understudy.models.beta import Beta as Beta
 from understudy.models.beta_regression import BetaRegression as BetaRegression
+from understudy.models.contract import FileModel as FileModel
 from understudy.models.contract import Model as Model
 from understudy.models.contract import OutcomeModel as OutcomeModel
 from understudy.models.contract import RowsModel as RowsModel
@@ -148,6 +149,7 @@ __all__ = [
     "Design",
     "FBP",
     "FBS",
+    "FileModel",
     "Fold",
     "Given",
     "Grid",

@@ -27,8 +27,7 @@ from understudy.mechanisms.contract import FixedWeights, Generated, Mechanism
 from understudy.mechanisms.row_counts import RowCounts, stored_records
 from understudy.mechanisms.whole_file.file_counts import FileCounts
 from understudy.mechanisms.whole_file.files import synthetic_files
-from understudy.models.contract import Model, OutcomeModel, RowsModel
-from understudy.models.whole_file import WholeFile
+from understudy.models.contract import FileModel, Model, OutcomeModel, RowsModel
 from understudy.publication import (
     Publication,
     file_conditions,
@@ -180,7 +179,7 @@ def synthesize_for(
     _refuse_pair(model, mechanism)
     if isinstance(model, RowsModel):
         result = _synthesize_rows(publication, survey, model, mechanism, datasets, chance)
-    elif isinstance(model, WholeFile):
+    elif isinstance(model, FileModel):
         result = _synthesize_file(publication, survey, model, mechanism, datasets, chance)
     elif isinstance(model, OutcomeModel):
         result = _synthesize_outcome(publication, survey, model, mechanism, datasets, chance, fit)
@@ -272,7 +271,7 @@ def _synthesize_rows(
 def _synthesize_file(
     publication: Publication,
     survey: Survey,
-    model: WholeFile,
+    model: FileModel,
     mechanism: Mechanism,
     datasets: int,
     chance: Chance,

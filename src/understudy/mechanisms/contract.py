@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from understudy.mechanisms.row_counts import RowCounts
     from understudy.mechanisms.whole_file.file_counts import FileCounts
     from understudy.mechanisms.whole_file.noisy_file import NoisyFile
-    from understudy.models.contract import OutcomeModel
+    from understudy.models.contract import Model, OutcomeModel
     from understudy.survey.survey import Survey
     from understudy.tables.cross_table import CrossTable
 
@@ -283,6 +283,10 @@ class Mechanism(Declared, ABC, abstract=True):
     def release_file(self, counts: FileCounts, datasets: int) -> ReleasedFile:
         """The noisy tables of a whole file, and the claim about them."""
         raise NotImplementedError
+
+    def forecast(self, model: Model, survey: Survey, datasets: int) -> list[str]:  # noqa: ARG002
+        """Sentences on what its noise will do, before anything is spent; none by default."""
+        return []
 
     def release(self, fitter: Fitter, datasets: int) -> Released:
         prepared = self.prepare(fitter, datasets)

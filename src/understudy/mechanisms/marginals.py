@@ -34,8 +34,12 @@ from understudy.mechanisms.modips import MOST_CELLS, PUBLIC_CELLS, PUBLIC_SIZE
 from understudy.mechanisms.row_counts import RowCounts
 from understudy.mechanisms.whole_file.budget import TableBudget, budget_of
 from understudy.mechanisms.whole_file.file_counts import FileCounts
+from understudy.mechanisms.whole_file.forecast import file_forecast
 from understudy.mechanisms.whole_file.plan import checked_order
+from understudy.models.contract import FileModel, Model
+from understudy.survey.survey import Survey
 from understudy.tables.cross_table import CrossTable
+from understudy.tables.units import records_per_unit
 
 __public__ = ("marginal_counts", "marginal_tables")
 
@@ -131,6 +135,13 @@ class Marginals(Mechanism):
             mechanism=f"Marginals of a whole file, tables {chosen}, {datasets} data sets",
         )
         return ReleasedFile(noisy, counts.claimed(claim))
+
+    def forecast(self, model: Model, survey: Survey, datasets: int) -> list[str]:
+        if not isinstance(model, FileModel):
+            return []
+        order = checked_order(self.order) or "chosen"
+        budget = self.budget(records_per_unit(survey))
+        return file_forecast(model, survey, order, budget, datasets)
 
     def promise(self, datasets: int, size_is_public: bool) -> Claim:
         """What m data sets promise; `size_is_public`: as many records as the file has."""

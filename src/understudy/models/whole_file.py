@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 from understudy.errors import Refused, UnknownName
-from understudy.models.contract import Model
+from understudy.models.contract import FileModel
 from understudy.survey.cells import ColumnCells, cells_of
 from understudy.survey.codebook import Column
 from understudy.survey.design import Design
@@ -23,7 +23,7 @@ MAY_BE_KEPT = ("public", "stratum")
 
 
 @dataclass(frozen=True)
-class WholeFile(Model):
+class WholeFile(FileModel):
     """All `columns` (by default every column of the codebook that is not an identifier) are drawn,
     but for those in `keep`: public columns that stay as they are, row by row.
 
@@ -66,15 +66,6 @@ class WholeFile(Model):
             )
         object.__setattr__(self, "size", size)
 
-    @property
-    def sensitive(self) -> tuple[str, ...]:
-        """The columns that are drawn; of a survey, after `for_survey`."""
-        kept = self.keep or ()
-        return tuple(name for name in self.columns or () if name not in kept)
-
-    def given_columns(self) -> tuple[str, ...]:
-        return self.keep or ()
-
     def for_survey(self, survey: Survey) -> Self:
         """The model with its columns by name, checked against the codebook."""
         columns = self.columns
@@ -103,11 +94,6 @@ class WholeFile(Model):
     def cells(self, survey: Survey) -> tuple[ColumnCells, ...]:
         """The cells of every column."""
         return tuple(cells_of(_column(survey, name)) for name in self.columns or ())
-
-    def kept_places(self) -> tuple[int, ...]:
-        """The places of the kept columns among all."""
-        kept = self.keep or ()
-        return tuple(j for j, name in enumerate(self.columns or ()) if name in kept)
 
     def check_declared(self, survey: Survey) -> None:
         """Refused where a cell rests on something that was drafted from the records."""

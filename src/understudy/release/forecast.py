@@ -17,12 +17,9 @@ import numpy as np
 from understudy.claim import KINDS
 from understudy.errors import Refused
 from understudy.fitting.missing import without_missing
-from understudy.mechanisms.marginals import Marginals
-from understudy.mechanisms.whole_file.forecast import file_forecast
 from understudy.models.contract import OutcomeModel
 from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel
-from understudy.models.whole_file import WholeFile
 from understudy.release.inside import Inside
 from understudy.release.spending import total_price
 
@@ -47,9 +44,7 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
         _promise(inside),
         f"{_between(*seconds)}, about {size / 1e9:.1f} GB of memory on this machine.",
     ]
-    if isinstance(inside.model, WholeFile) and isinstance(inside.mechanism, Marginals):
-        model, mechanism = inside.model, inside.mechanism
-        lines += file_forecast(model, mechanism, survey, recipe.synthesis.datasets)
+    lines += inside.mechanism.forecast(inside.model, survey, recipe.synthesis.datasets)
     if recipe.ledger is not None:
         lines.append(f"The ledger will be charged epsilon {total_price(inside):f} (replace).")
     return [*lines, "Nothing was spent and nothing was written."]

@@ -21,8 +21,7 @@ from understudy.errors import Refused, UnknownName
 from understudy.fitting.missing import without_missing
 from understudy.ledger.fingerprint import fingerprints
 from understudy.mechanisms.contract import Mechanism
-from understudy.models.contract import Model, OutcomeModel, RowsModel
-from understudy.models.whole_file import WholeFile
+from understudy.models.contract import FileModel, Model, OutcomeModel, RowsModel
 from understudy.publication import Publication, hides_unit
 from understudy.release.mixed import Given, mixed_for
 from understudy.release.parts import own_files
@@ -94,7 +93,7 @@ class Inside:
             for name in self.sensitive
             if raw[name].type().is_numeric()
             and name not in design
-            and not (isinstance(self.model, WholeFile) and codebook[name].type == "categorical")
+            and not (isinstance(self.model, FileModel) and codebook[name].type == "categorical")
         )
 
     @cached_property
@@ -133,7 +132,7 @@ def prepare(recipe: Recipe) -> Inside:
     whole = _restricted(recipe, read)
     check_totals(whole)
     model = recipe.model.build(recipe.synthesis.missing)
-    if isinstance(model, WholeFile):
+    if isinstance(model, FileModel):
         model = model.for_survey(whole)
     narrowed = _narrowed(recipe, whole, model)
     drawn = [name for step in recipe.given for name in step.model.sensitive]
@@ -246,7 +245,7 @@ def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:
         raise Refused("The predictors name no column; name at least one public column.")
     design = model.published_design(whole.design)
     names = [*recipe.model.sensitive, *(n for step in recipe.given for n in step.model.sensitive)]
-    if isinstance(model, WholeFile):
+    if isinstance(model, FileModel):
         names = [*(model.columns or ())]
     if model.synthesizes == "outcome":
         names += [*predictors, *recipe.tables.by, *recipe.synthesis.publish]

@@ -1,4 +1,4 @@
-"""One whole file, ready to be counted: what mechanisms ask for when the model is WholeFile."""
+"""One whole file, ready to be counted: what mechanisms ask for when the model is FileModel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from understudy.tables.rule_cells import ruled_out
 from understudy.tables.units import Unit
 
 if TYPE_CHECKING:
-    from understudy.models.whole_file import WholeFile
+    from understudy.models.contract import FileModel
 
 DECLARED_CELLS = "The cells into which values are counted come from the codebook alone"
 PUBLIC_SIZE = "The number of records in the file is public and is not covered"
@@ -37,7 +37,7 @@ class FileCounts:
     """`model` knows its columns (`for_survey`); `conditions` are those of every claim about this
     database, `unit` what the claim is for."""
 
-    model: WholeFile
+    model: FileModel
     survey: Survey
     seed: Seed | Chance = field(default=None, repr=False)
     conditions: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class FileCounts:
         shown = self.survey.n if size is None else size
         asked = FileQuestion(
             self.cells,
-            self.model.kept_places(),
+            self.model.kept_positions(),
             order,
             datasets,
             budget,

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from understudy.mechanisms.whole_file.budget import TableBudget
 from understudy.mechanisms.whole_file.plan import (
     ONE_WAY,
+    Order,
     TablePlan,
     averaged,
-    checked_order,
     plan_of,
 )
 from understudy.survey.cells import ColumnCells
@@ -24,23 +24,19 @@ from understudy.survey.survey import Survey
 from understudy.tables.units import unit_of
 
 if TYPE_CHECKING:
-    from understudy.mechanisms.marginals import Marginals
-    from understudy.models.whole_file import WholeFile
+    from understudy.models.contract import FileModel
 
 SHOWN_PAIRS = 66  # of all pairs; of more, the largest
 LARGEST = 10
 
 
 def file_forecast(
-    model: WholeFile, mechanism: Marginals, survey: Survey, datasets: int
+    model: FileModel, survey: Survey, order: Order, budget: TableBudget, datasets: int
 ) -> list[str]:
     """Sentences for the steward: the plan, each one-way table, each pair, and what a unit costs."""
-    unit = unit_of(survey)
-    records = 1 if unit is None else unit.limit
-    budget = mechanism.budget(records)
-    cells, kept = model.cells(survey), set(model.kept_places())
+    unit, records = unit_of(survey), budget.records
+    cells, kept = model.cells(survey), set(model.kept_positions())
     hidden = [j for j in range(len(cells)) if j not in kept]
-    order = checked_order(mechanism.order) or "chosen"
     plan = plan_of(order, survey.n, len(cells), len(kept), budget, datasets)
     lines = [_said(plan, budget)]
     one_way = averaged(budget, len(hidden), ONE_WAY, datasets)
