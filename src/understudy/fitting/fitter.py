@@ -55,6 +55,7 @@ class ModelFitter:
     seed: Seed | Chance = field(repr=False)
     conditions: tuple[str, ...] = ()
     show_progress: bool | None = None
+    coding: Survey | None = None  # what decides the encoding, if not the survey itself
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", chance_of(self.seed))
@@ -206,7 +207,7 @@ class ModelFitter:
             raise Refused(f"{purpose.capitalize()} must come from a Survey with the same columns.")
         try:
             complete, _ = without_missing(survey, self.model.sensitive)
-            arrays = self.model.prepare(complete, like=self.survey)
+            arrays = self.model.prepare(complete, like=self.coding or self.survey)
         except Refused as error:
             raise Refused(f"The survey for {purpose} does not fit this one: {error}") from None
         same = [_same(arrays[t], self.arrays[t]) for t in self.model.targets]
@@ -255,7 +256,7 @@ class ModelFitter:
         for number, position in enumerate(fitted.spaced(datasets)):
             key = random_key(self.seed, f"generate {number}")
             point = jnp.asarray(position)
-            arrays, values = _generated(self.density, key, point, self.safe_arrays)
+            arrays, values = generated_from(self.density, key, point, self.safe_arrays)
             generated.append({name: np.asarray(array) for name, array in arrays.items()})
             parameters.append({name: np.asarray(value) for name, value in values.items()})
         return generated, parameters
@@ -270,9 +271,10 @@ def random_key(seed: Seed | Chance, label: str) -> Array:
 
 
 @kept(constants=1)
-def _generated(
+def generated_from(
     density: Density, key: Array, position: Array, arrays: Any
 ) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Generated arrays, and the parameters in the model's own coordinates."""
     return density.generate(key, position, arrays), density.constrain(position, arrays)
 
 
