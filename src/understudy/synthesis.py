@@ -312,6 +312,7 @@ def _synthesize_file(
         released.noisy.draws(),
         np.ones(survey.n),
         rows_correspond=False,
+        synthesized=tuple(name for name in files[0].columns if name not in model.given_columns()),
     )
 
 

@@ -21,6 +21,7 @@ from understudy.mechanisms.whole_file.files import calibrated
 from understudy.mechanisms.whole_file.fit import fine_codes, smoothed
 from understudy.mechanisms.whole_file.noisy_file import from_draws
 from understudy.mechanisms.whole_file.plan import CHOICE, ONE_WAY, plan_of
+from understudy.release.recipe import parse_recipe
 from understudy.survey.codebook import Codebook, Column
 
 N = 4000
@@ -319,3 +320,34 @@ def test_identifiers_and_what_belongs_to_clusters_are_left_out():
     assert us.WholeFile().for_survey(data).columns == tuple(COLUMNS)
     with pytest.raises(Refused, match="identifies units"):
         us.WholeFile(["age", "id"]).for_survey(data)
+
+
+@pytest.mark.usefixtures("stand_in_noise")
+def test_the_envelope_holds_the_drawn_columns_and_the_noisy_tables():
+    blank = us.Marginals(5.0, 1e-6, relation="blank")
+    result = us.synthesize(survey(), us.WholeFile(keep=["region"]), blank, datasets=2, seed=1)
+    envelope = result.envelope
+    assert [frame.columns for frame in envelope.synthesized] == [list(COLUMNS)[1:]] * 2
+    assert len(envelope.draws) == 2
+
+
+def test_a_recipe_need_not_name_the_columns(tmp_path):
+    text = """
+[data]
+path = "file.parquet"
+[synthesis]
+model = "wholefile"
+keep = ["region"]
+[privacy]
+mechanism = "marginals"
+epsilon = 1
+delta = 1e-9
+relation = "blank"
+"""
+    recipe = parse_recipe(text, tmp_path)
+    assert recipe.model.build() == us.WholeFile(keep=["region"])
+    assert recipe.mechanism.build(None) == us.Marginals(1, 1e-9, relation="blank")
+    with pytest.raises(Refused, match="lacks `sensitive`"):
+        parse_recipe(
+            text.replace("wholefile", "Multinomial").replace('keep = ["region"]', ""), tmp_path
+        )
