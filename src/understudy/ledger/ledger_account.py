@@ -17,12 +17,12 @@ __public__ = ("LedgerAccount",)
 
 @dataclass(frozen=True)
 class LedgerAccount:
-    """The account of a population in the ledger at `place` (a file or a postgresql:// address).
+    """The account of a population in a `ledger` (a file or a postgresql:// address).
 
     `population` and `cap` declare it when it first spends; later the ledger's cap counts.
     """
 
-    place: str | Path
+    ledger: str | Path
     population: str
     cap: str
     head: str | Path | None = None
@@ -31,7 +31,7 @@ class LedgerAccount:
         """Charge the population before anything is drawn; a sentence for the claim. Refused where
         the cap would be passed, or the file is not one of the population."""
         file, _ = identify(survey.untyped, survey.raw)
-        with Ledger(self.place, self.head) as ledger:
-            ledger.admit(file, Declaration(self.population, self.cap), "account")
-            ledger.record_spending(file.fingerprint, costs, what)
+        with Ledger(self.ledger, self.head) as opened:
+            opened.admit(file, Declaration(self.population, self.cap), "account")
+            opened.record_spending(file.fingerprint, costs, what)
         return f"It was counted in a ledger, for the population `{self.population}`"
