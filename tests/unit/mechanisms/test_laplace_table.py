@@ -250,3 +250,10 @@ def test_consistency_needs_noise_on_every_number() -> None:
     assert laplace_table(alone, "count", "g", 1.0).table["noise_sd"].min() == 0
     with pytest.raises(Refused, match="noise on every number"):
         laplace_table(alone, "count", "g", 1.0, consistent=True)
+
+
+def test_values_show_no_record() -> None:
+    weights, pay = np.array([12.5, 987.25]), np.array([31.75, 654.125])
+    shown = repr(module._Values("mean(pay)", weights, pay, None, None))
+    assert "mean(pay)" in shown
+    assert not [number for number in ("12.5", "987.25", "31.75", "654.125") if number in shown]
