@@ -254,6 +254,10 @@ def test_consistency_needs_noise_on_every_number() -> None:
 
 def test_values_show_no_record() -> None:
     weights, pay = np.array([12.5, 987.25]), np.array([31.75, 654.125])
-    shown = repr(module._Values("mean(pay)", weights, pay, None, None))
+    values = module._Values("mean(pay)", weights, pay, None, None)
+    shown = repr(values)
+    assert values.estimate(weights, np.zeros(2, dtype=int), 1).tolist() == [
+        pytest.approx(np.average(pay, weights=weights))
+    ]
     assert "mean(pay)" in shown
     assert not [number for number in ("12.5", "987.25", "31.75", "654.125") if number in shown]

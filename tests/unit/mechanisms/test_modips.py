@@ -185,3 +185,18 @@ def test_a_unit_of_several_records_is_shown_as_seldom(epsilon, per_unit):
     while max(law.sf(t - per_unit - 1), per_unit * law.sf(t - 2)) > 1e-6:
         t += 1
     assert mechanism.threshold(1, per_unit) == t
+
+
+@pytest.mark.parametrize("steps", range(3, 40, 4))
+@pytest.mark.parametrize(("scale", "cells", "shown"), [(1, 1, 2), (5, 2, 1)])
+def test_a_delta_just_below_a_step_of_a_pair(steps, scale, cells, shown):
+    """Two records of one unit: in one cell where the noise is small, in two where it is large."""
+    with localcontext(prec=50):
+        a = (Decimal(-1) / scale).exp()
+        chance_of_step = cells * a**steps / (1 + a)
+    delta = float(chance_of_step)
+    while Decimal(delta) >= chance_of_step:
+        delta = math.nextafter(delta, 0.0)
+    mechanism = Modips(2 / scale, "threshold", delta=delta)
+    assert mechanism.scale(1, 2) == scale
+    assert mechanism.threshold(1, 2) > shown + steps
