@@ -28,6 +28,7 @@ from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
 from understudy.fitting.missing import without_missing
 from understudy.fitting.moments import is_linear, sample_exactly
 from understudy.fitting.nuts import Chains, Settings, sample
+from understudy.fitting.overlap import refuse_overlap
 from understudy.fitting.posterior import Posterior
 from understudy.fitting.progress import fit_progress
 from understudy.mechanisms.contract import Fitted, Generated, Matrix, Terms, Vector
@@ -210,15 +211,23 @@ class ModelFitter:
             arrays = self.model.prepare(complete, like=self.coding or self.survey)
         except Refused as error:
             raise Refused(f"The survey for {purpose} does not fit this one: {error}") from None
-        same = [_same(arrays[t], self.arrays[t]) for t in self.model.targets]
-        if survey is self.survey or all(same):
-            raise Refused(
-                f"{purpose.capitalize()} must not come from the confidential data itself; give a "
-                "historical or public survey."
-            )
-        return replace(
+        other = replace(
             self, survey=complete, arrays=arrays, missing=np.zeros(complete.n, dtype=bool)
         )
+        self.refuse_source(other.sensitive_values, purpose)
+        return other
+
+    @property
+    def sensitive_values(self) -> Matrix:
+        """The sensitive values of the records that have them, (records, columns)."""
+        columns = [
+            self.arrays[name].reshape(self.n, -1).astype(np.float64) for name in self.model.targets
+        ]
+        return np.concatenate(columns, axis=1)[~self.missing]
+
+    def refuse_source(self, values: Matrix, purpose: str) -> None:
+        """Refused where these values, from which something is taken, are this database's own."""
+        refuse_overlap(self.sensitive_values, values, purpose)
 
     def histogram(self, epsilon: float, bins: Bins) -> HistogramDraw:
         """A private histogram of the one bounded variable; a missing value is in no bin."""
@@ -283,7 +292,3 @@ def _factor(draws: Matrix | None, d: int) -> Matrix:
     if draws is None or len(draws) < FEW * d:
         return np.eye(d)
     return np.asarray(np.linalg.cholesky(np.cov(draws.T)))
-
-
-def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return a.shape == b.shape and bool(np.array_equal(a, b))

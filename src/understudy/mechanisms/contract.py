@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from fractions import Fraction
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from understudy.claim import Claim, ClaimKind, Relation
 from understudy.declarations import Declared
+from understudy.dp.accounting import Cost
 from understudy.dp.histogram import Bins, HistogramDraw
 from understudy.dp.record_bounds import RecordBounds
 from understudy.dp.record_weights import linear_weights
@@ -123,6 +124,11 @@ class Fitter(Protocol):
 
     def on(self, survey: Any, purpose: str) -> Fitter: ...  # the same model on another survey
 
+    @property
+    def sensitive_values(self) -> Matrix: ...  # (records, columns)
+
+    def refuse_source(self, values: Matrix, purpose: str) -> None: ...  # if they are its own
+
     def on_histogram(self, epsilon: float, bins: Bins) -> Fitter: ...  # on a private histogram
 
     def histogram(self, epsilon: float, bins: Bins) -> HistogramDraw: ...
@@ -139,7 +145,8 @@ class FixedWeights:
     """A weight function of one record's own values, fixed on a historical file (C §4.5).
 
     A record's bound is taken over the historical posterior's draws, then mapped linearly with
-    the historical least and largest bound. It depends on no other record of the new file.
+    the historical least and largest bound. It depends on no other record of the new file, which is
+    why `source`, the sensitive values that it was fixed on, must not be the new file's.
     """
 
     positions: Matrix = field(repr=False)
@@ -147,13 +154,14 @@ class FixedWeights:
     high: float
     c1: float = 1.0
     c2: float = 0.0
+    source: Matrix | None = field(default=None, repr=False)
 
     def __call__(self, fitter: Fitter) -> Vector:
         bounds = fitter.bounds_over(self.positions)
         return linear_weights(bounds, self.c1, self.c2, self.low, self.high)
 
 
-def weights_from(fitted: Fitted, c1: float, c2: float) -> FixedWeights:
+def weights_from(fitter: Fitter, fitted: Fitted, c1: float, c2: float) -> FixedWeights:
     """The linear weight function that an unweighted fit suggests."""
     bounds = fitted.bounds.loglik
     finite = bounds[np.isfinite(bounds)]
@@ -161,7 +169,9 @@ def weights_from(fitted: Fitted, c1: float, c2: float) -> FixedWeights:
         raise Refused(
             "Every record has an infinite log-likelihood; check the outcome's bounds or units."
         )
-    return FixedWeights(fitted.positions, float(finite.min()), float(finite.max()), c1, c2)
+    return FixedWeights(
+        fitted.positions, float(finite.min()), float(finite.max()), c1, c2, fitter.sensitive_values
+    )
 
 
 @dataclass(frozen=True)
@@ -243,17 +253,22 @@ class Mechanism(Declared, ABC, abstract=True):
         if "rows" in does and cls.release_rows is Mechanism.release_rows:
             raise TypeError(f"{cls.__name__} synthesizes rows; it needs `release_rows`")
 
-    def price(self) -> Decimal | None:
-        """Epsilon under `replace`, over all data sets, as a ledger counts it before any fit.
+    @property
+    def delta(self) -> float:
+        """Total over all data sets; 0 for a pure epsilon."""
+        return 0.0
 
-        A ledger adds epsilons, so they must speak of one relation; the number of records of a
-        release is public, hence `replace`. A claim under `blank` or `add-remove` counts twice
-        (a replacement is two such steps; docs/proofs/censoring.md, step 5). None where no guarantee
-        is stated beforehand.
+    def cost(self) -> Cost | None:
+        """What a ledger counts before any fit, over all data sets, for one record.
+
+        A mechanism whose noise is accounted for by rho returns that. None where no guarantee is
+        stated beforehand.
         """
         if self.epsilon is None or self.claims in ("risk", "local"):
             return None
-        return Decimal(repr(float(self.epsilon))) * (1 if self.relation == "replace" else 2)
+        # a double counts as the decimal that it was written as, which is what the claim shows
+        epsilon, delta = Fraction(repr(float(self.epsilon))), Fraction(repr(float(self.delta)))
+        return Cost((self.relation,), epsilon, delta)
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         """Record weights, reference and limit for this database."""
