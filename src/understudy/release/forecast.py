@@ -21,7 +21,7 @@ from understudy.models.contract import OutcomeModel
 from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel
 from understudy.release.inside import Inside
-from understudy.release.spending import total_price
+from understudy.release.spending import price
 
 STEPS = (7, 127)  # gradients of one iteration of NUTS: an easy posterior, and a hard one
 LONGER = 4  # chains that do not agree are run on
@@ -45,7 +45,7 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
         f"{_between(*seconds)}, about {size / 1e9:.1f} GB of memory on this machine.",
     ]
     if recipe.ledger is not None:
-        lines.append(f"The ledger will be charged epsilon {total_price(inside):f} (replace).")
+        lines.append(f"The ledger will be charged {price(inside)}.")
     return [*lines, "Nothing was spent and nothing was written."]
 
 
