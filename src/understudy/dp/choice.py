@@ -25,6 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from understudy.dp.kept_noise import kept
 from understudy.errors import Refused
 
 BudgetMeasure = Literal["epsilon", "rho"]
@@ -74,7 +75,13 @@ def choose(
     if not 1 <= picks <= values.size:
         raise Refused(f"{picks} tables cannot be chosen from {values.size}.")
     scale = noise_of_a_pick(picks, sensitivity, budget, measure)
-    return _opendp_picks(values, picks, scale, measure)
+    # a run that was killed and goes on must not choose anew for the same payment (kept_noise.py)
+    picked = kept(
+        f"top {picks} {measure} {scale!r}",
+        values.astype(np.int64),
+        lambda: np.asarray(_opendp_picks(values, picks, scale, measure), dtype=np.int64),
+    )
+    return [int(index) for index in picked]
 
 
 def _opendp_picks(values: Scores, picks: int, scale: float, measure: BudgetMeasure) -> list[int]:

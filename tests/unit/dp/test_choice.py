@@ -13,6 +13,7 @@ from scipy import stats
 
 import chance
 from understudy.dp.choice import UNITS, choose, noise_of_a_pick, table_score
+from understudy.dp.kept_noise import keeping
 from understudy.errors import Refused
 
 COUNTS = st.lists(st.integers(0, 50), min_size=1, max_size=6)
@@ -76,3 +77,13 @@ def test_picks_differ_and_refusals_speak():
         choose(np.array([5.5]), 1, 1, 1.0, "rho")
     with pytest.raises(Refused, match="budget above 0"):
         choose(np.array([5]), 1, 1, math.inf, "rho")
+
+
+@pytest.mark.any_noise
+def test_a_run_that_goes_on_has_the_same_picks(tmp_path):
+    scores = np.zeros(200, dtype=np.int64)
+    picked = []
+    for _ in range(2):
+        with keeping(tmp_path / "noise"):
+            picked.append(choose(scores, 20, 1, 1.0, "rho"))
+    assert picked[0] == picked[1]
