@@ -267,7 +267,6 @@ class Draws:
         for module, name in (
             (secrets, "randbelow"),
             (secrets, "randbits"),
-            (secrets, "token_bytes"),
             (os, "urandom"),
         ):
             setattr(module, name, self.wrap(getattr(module, name), ours=True))
