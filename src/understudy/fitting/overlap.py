@@ -9,7 +9,9 @@ things betray the same records:
 - *Too few misses*: a new record has a value that a file of n records does not have with chance
   N1/n, N1 the file's single values (Good and Turing again). A subset misses nothing.
 - *Too equal*: where values repeat, two samples differ in how often each occurs. Their chi-square
-  statistic of homogeneity, each difference raised by a half, must not be improbably small.
+  statistic of homogeneity, each difference raised by a half, must not be improbably small. Where
+  the multisets are the same, the chance of that is exact: given how often each value occurs in
+  both files together, they are dealt out alike in prod C(2c, c) of C(2n, n) ways.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
 from understudy.errors import Refused
 
@@ -59,8 +61,17 @@ def overlap(confidential: NDArray[np.float64], reference: NDArray[np.float64]) -
     difference = np.abs(ours - both * (n / (n + m))) + 0.5
     square = float((difference**2 / both).sum()) * (n + m) ** 2 / (n * m)
     too_equal = float(stats.chi2.cdf(square, cells - 1)) if cells > 1 else 1.0
+    if np.array_equal(ours, theirs):
+        too_equal = min(
+            too_equal, float(np.exp(_log_halvings(ours).sum() - _log_halvings(np.array(n))))
+        )
     few = min(_few_misses(ours, theirs), _few_misses(theirs, ours))
     return Overlap(int(np.minimum(ours, theirs).sum()), hits, explained, few, too_equal)
+
+
+def _log_halvings(size: NDArray[np.int64]) -> NDArray[np.float64]:
+    """log C(2c, c): the ways to divide 2c records into two halves."""
+    return np.asarray(special.gammaln(2 * size + 1) - 2 * special.gammaln(size + 1))
 
 
 def _few_misses(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> float:

@@ -84,6 +84,8 @@ class Censored(Mechanism):
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         limit = clip_bound(self.epsilon, datasets)
+        if isinstance(self.weights, RiskWeights) and self.weights.reference is not None:
+            fitter.on(self.weights.reference, "the record weights")  # refuses the same database
         # clipped, the density is flat far from the data: chains start from a fit without a clip
         first = fitter.fit(plain_terms(fitter), "weights")
         first.check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -91,3 +92,18 @@ def test_mechanisms_refuse_references_and_weights_from_the_same_file() -> None:
     first = synthesize(shuffled, Beta("share"), Censored(2.0), **few)
     with pytest.raises(Refused, match="The record weights must not come from the confidential"):
         synthesize(survey, Beta("share"), Censored(2.0).fixed_from(first), **few)
+
+
+def test_the_chance_of_the_same_multiset_is_counted_out() -> None:
+    """All ways to deal six records into two files of three: how many have the same multisets."""
+    values = np.array([1.0, 1.0, 2.0, 1.0, 1.0, 2.0])
+    ways = list(combinations(range(6), 3))
+    alike = [sorted(values[list(way)]) == sorted(np.delete(values, list(way))) for way in ways]
+    same = overlap(values[:3, None], values[3:, None])
+    assert same.too_equal == pytest.approx(np.mean(alike), rel=1e-12)
+
+
+def test_a_few_values_many_times_are_seen_when_they_are_the_same_records() -> None:
+    values = np.rint(np.exp(np.random.default_rng(1).normal(3, 0.6, 150)))[:, None]
+    assert overlap(values, values[::-1]).improbable
+    assert not overlap(values[:75], values[75:]).improbable

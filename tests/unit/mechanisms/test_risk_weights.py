@@ -24,6 +24,7 @@ from understudy.mechanisms.unweighted import Unweighted
 from understudy.models.mixture.mixture import Mixture
 from understudy.models.negative_binomial import NegativeBinomial
 from understudy.risk.reference_weights import reference_risk_weights
+from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 from understudy.synthesis import synthesize
 
@@ -159,6 +160,15 @@ def test_risk_weights_release_without_epsilon_and_inside_a_clip_with_one() -> No
     np.testing.assert_array_equal(clipped.record_weights, risky.record_weights)
     other = PairwiseRisk([], 0.2, reference=Survey(people(60).drop("region")))
     assert Censored(4.0, weights=other).claims == "formal"
+
+
+def test_risk_against_the_same_file_as_its_reference_is_refused() -> None:
+    frame = people(150).drop("region")
+    shuffled = Survey(frame.sample(fraction=1.0, shuffle=True, seed=2))
+    mechanism = Censored(4.0, weights=PairwiseRisk([], 0.2, reference=shuffled))
+    declared = Codebook({"y": Column("y", "sensitive", "integer", bounds=(0.0, 1000.0))})
+    with pytest.raises(Refused, match="record weights"):
+        synthesize(Survey(frame, codebook=declared), NegativeBinomial("y"), mechanism)
 
 
 def test_components_by_record_carry_no_epsilon() -> None:
