@@ -31,7 +31,7 @@ from understudy.fitting.posterior import Posterior
 from understudy.fitting.progress import fit_progress
 from understudy.mechanisms.contract import Fitted, Generated, Matrix, Terms, Vector
 from understudy.models.contract import Arrays, OutcomeModel, SummedModel
-from understudy.models.density import Density, density_of
+from understudy.models.density import Density, density_of, kept_inside_bounds
 from understudy.models.gaussian import GaussianModel
 from understudy.survey.survey import Survey
 
@@ -232,10 +232,21 @@ class ModelFitter:
         for number, position in enumerate(fitted.spaced(datasets)):
             key = random_key(self.seed, f"generate {number}")
             point = jnp.asarray(position)
-            arrays, values = _generated(self.density, key, point, self.safe_arrays)
-            generated.append({name: np.asarray(array) for name, array in arrays.items()})
+            arrays, values = self._drawn(key, point)
+            generated.append(arrays)
             parameters.append({name: np.asarray(value) for name, value in values.items()})
         return generated, parameters
+
+    def _drawn(self, key: Array, point: Array) -> tuple[Generated, dict[str, Array]]:
+        """New arrays from one draw, within declared bounds, and its parameters."""
+        arrays, values = _generated(self.density, key, point, self.safe_arrays)
+
+        def again(attempt: int) -> dict[str, Array]:
+            renewed = jax.random.fold_in(key, attempt)
+            drawn: dict[str, Array] = _generated(self.density, renewed, point, self.safe_arrays)[0]
+            return drawn
+
+        return kept_inside_bounds(self.model, arrays, again), values
 
     def _key(self, stage: str) -> Array:
         return random_key(self.seed, stage)

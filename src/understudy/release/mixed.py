@@ -12,10 +12,12 @@ regressions are independent; use one model of several outcomes where that will n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import polars as pl
@@ -26,7 +28,7 @@ from understudy.errors import Refused
 from understudy.fitting.fitter import random_key
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import OutcomeModel, RowsModel
-from understudy.models.density import density_of
+from understudy.models.density import density_of, kept_inside_bounds
 from understudy.models.multinomial import Multinomial
 from understudy.publication import Publication
 from understudy.survey.design import Design
@@ -128,12 +130,17 @@ def _numbers(
         ).with_columns(stand_in[name].gather(rows) for name in model.sensitive)
         synthetic = Survey(filled.select(narrowed.columns), Design(), narrowed.codebook)
         arrays = model.prepare(synthetic, like=narrowed)
-        generated = density_of(model, arrays).generate(
-            random_key(chance, f"numbers {number}"), jnp.asarray(position), arrays
-        )
-        values = {name: np.asarray(array) for name, array in generated.items()}
+        density = density_of(model, arrays)
+        key = random_key(chance, f"numbers {number}")
+        draw = partial(density.generate, position=jnp.asarray(position), arrays=arrays)
+        again = partial(_again, draw, key)
+        values = kept_inside_bounds(model, draw(key), again)
         drawn.append(list(model.restore(values, synthetic).values()))
     return drawn
+
+
+def _again(draw: Callable[[Any], Any], key: Any, attempt: int) -> Any:
+    return draw(jax.random.fold_in(key, attempt))
 
 
 def _narrowed(survey: Survey, categories: RowsModel, model: OutcomeModel) -> Survey:
