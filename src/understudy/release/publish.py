@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from understudy.release.outside import KIND, public_facts, released_table, write
 from understudy.release.recipe import Recipe, read_recipe
 from understudy.release.spending import check_price, spend
 from understudy.release.stages import Say, workspace
+from understudy.release.verdict import check_verdict
 from understudy.report.evidence import gather
 from understudy.report.internal import internal_page
 from understudy.report.material import Material, RiskSettings
@@ -42,10 +44,13 @@ def publish(
     out: str | Path | None = None,
     say: Say = print,
     progress: bool | None = None,
+    accept: str = "",
 ) -> Path:
     """Make the release that a recipe describes, and return its folder.
 
-    The same recipe, file and version give the same bytes, except for noise from OpenDP.
+    A release whose verdict is red needs `accept`, the reason why it is released all the same,
+    which goes into the internal manifest. The same recipe, file and version give the same bytes,
+    except for noise from OpenDP.
     """
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe)
@@ -79,10 +84,13 @@ def publish(
                 "Risk and usefulness ...",
                 lambda at: _write_evidence(inside, envelope, confidential, released, first, at),
             )
+            verdict = check_verdict(third, accept)
             last = work.stage(
                 "4-bundle",
                 "Reports and files ...",
-                lambda at: _write_bundle(inside, envelope, released, chance, first, third, at),
+                lambda at: _write_bundle(
+                    inside, envelope, released, chance, first, third, at, verdict
+                ),
             )
             work.finish(last, folder)
     return folder
@@ -157,10 +165,12 @@ def _write_evidence(
         released_table=released,
         risk=risk,
         regression=recipe.utility.regression,
+        fitness=recipe.fitness,
         **kept_inside(first),
     )
     text = json.dumps(gather(material), sort_keys=True, allow_nan=False)
     (folder / "evidence.json").write_text(text + "\n", encoding="utf-8")
+    (folder / "report.html").write_text(internal_page(json.loads(text)), encoding="utf-8")
 
 
 def _write_bundle(
@@ -171,6 +181,7 @@ def _write_bundle(
     first: Path,
     evidence: Path,
     folder: Path,
+    verdict: dict[str, str],
 ) -> None:
     facts = public_facts(
         envelope, released, inside.recipe, inside.title, inside.statistics, inside.synthesized
@@ -178,5 +189,5 @@ def _write_bundle(
     public = write_public(folder, envelope, facts)
     text = (evidence / "evidence.json").read_text(encoding="utf-8")
     (folder / "evidence.json").write_text(text, encoding="utf-8")
-    (folder / "report.html").write_text(internal_page(json.loads(text)), encoding="utf-8")
-    write_manifest(folder, inside, chance, kept_inside(first)["chains"], public)
+    shutil.copy(evidence / "report.html", folder / "report.html")
+    write_manifest(folder, inside, chance, kept_inside(first)["chains"], public, verdict)

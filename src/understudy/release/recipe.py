@@ -34,6 +34,7 @@ from understudy.release.recipe_sections import (
 from understudy.survey.design import Design, Replicates
 from understudy.synthesis import FitSettings
 from understudy.toml_mistakes import TomlRefused, lines_of, parse_toml, read_toml_text
+from understudy.utility.fitness import Fitness
 
 SEEDED = (
     "`{}` names a seed, and it is not used: the seed of a release is drawn from the operating "
@@ -58,6 +59,7 @@ class Recipe:
     tables: Tables
     risk: Risk | None
     utility: Utility
+    fitness: Fitness
     output: Output
     ledger: LedgerKeys | None
 
@@ -170,6 +172,7 @@ def _recipe(
         Tables(**sections.get("tables", {"statistics": ()})),
         None if risk is None else Risk(**risk),
         Utility(**sections.get("utility", {})),
+        Fitness(**sections.get("fitness", {})),
         Output(**sections.get("output", {})),
         None if ledger is None else LedgerKeys(**ledger),
     )

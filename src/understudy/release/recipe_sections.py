@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Interval
 
 from understudy.survey.file_format import endings_read, formats, listed
+from understudy.utility.fitness import Fitness
 
 # Formats that a release may be written in, beside parquet.
 RELEASED = [known.written[0] for known in formats() if known.written and known.name != "Parquet"]
@@ -169,6 +170,7 @@ SECTIONS: dict[str, type] = {
     "tables": Tables,
     "risk": Risk,
     "utility": Utility,
+    "fitness": Fitness,
     "output": Output,
     "ledger": LedgerKeys,
 }

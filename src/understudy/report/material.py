@@ -20,6 +20,7 @@ from understudy.survey.design import Design
 from understudy.survey.file_format import Format
 from understudy.survey.survey import Survey
 from understudy.tables.statistic import Statistic
+from understudy.utility.fitness import Fitness
 
 CombiningRule = Literal["partial", "full"]  # the combining rule that the synthetic files need
 Vector = NDArray[np.float64]
@@ -90,6 +91,7 @@ class Material:
     regression: str | None = None  # a formula for `regress`
     dropped: int = 0
     rows_correspond: bool = True
+    fitness: Fitness | None = None  # thresholds of the verdict; None: the usual ones
     seed: int = 0  # of the bootstrap in the report; not the seed of the release
 
 
