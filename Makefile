@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo-installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo check test test-slow test-portable lint bench reference clean components mutants fresh
+.PHONY: demo check test suite test-slow test-portable lint style types bench reference clean components mutants fresh
 
 $(STAMP): pyproject.toml studies/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -37,7 +37,10 @@ check: $(STAMP) lint  # style, types, architecture, the tests of what changed
 	$(BIN)/pytest -n0 tests/architecture
 	$(BIN)/python scripts/changed-tests
 
-test: $(STAMP) components lint
+test: $(STAMP) components style  # types are checked while the tests run
+	$(MAKE) --no-print-directory -j 2 types suite
+
+suite:
 	$(BIN)/pytest -n 2 --dist worksteal --durations=10
 
 test-slow: $(STAMP) components
@@ -52,9 +55,13 @@ mutants: $(STAMP)  # make mutants ROOM="tables dp"; without ROOM all rooms, an h
 fresh:  # the README's two commands on a Debian root that has nothing of ours; needs root
 	scripts/fresh-machine
 
-lint: $(STAMP)
+lint: style types
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(STAMP)
 	$(BIN)/mypy
 
 bench: $(STAMP)

@@ -26,7 +26,9 @@ Relation = Literal["blank", "replace", "add-remove"]
 
 KINDS: tuple[ClaimKind, ...] = get_args(ClaimKind)  # from strongest to weakest
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
-SCHEMA = "understudy-claim-1"
+SCHEMA = "understudy-claim-2"
+WITHOUT_UNIT = "understudy-claim-1"  # of 0.1.0, whose claims are all for one record
+RECORD = "record"  # the unit of a claim where the codebook declares none
 
 # Sums and products of the doubles' short decimals need at most a few hundred digits.
 _EXACT = Context(prec=2000)
@@ -34,12 +36,15 @@ _EXACT = Context(prec=2000)
 
 @dataclass(frozen=True)
 class Claim:
-    """kind, epsilon (None exactly for kind `risk`), delta, relation, conditions, mechanism.
+    """kind, epsilon (None exactly for kind `risk`), delta, relation, conditions, mechanism, unit.
 
     `epsilon` belongs to `relation`. For `blank` the figure for `replace` stands beside it as
     `epsilon_replace`: twice epsilon unless a smaller one is given, because any replacement is
     a blanking and its reverse (docs/proofs/censoring.md, step 5). It is filled in for formal and
     asymptotic claims with delta = 0, and None otherwise.
+
+    `unit` is what is protected as a whole: one record, or all records with one value in the
+    column that the codebook declares as the unit.
     """
 
     kind: ClaimKind
@@ -49,6 +54,7 @@ class Claim:
     conditions: tuple[str, ...] = ()
     mechanism: str = ""
     epsilon_replace: float | None = None
+    unit: str = RECORD
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -58,6 +64,8 @@ class Claim:
         _set(self, "conditions", _checked_conditions(self.conditions))
         if not isinstance(self.mechanism, str):
             raise Refused("The mechanism of a claim must be a string.")
+        if not isinstance(self.unit, str) or not self.unit.strip():
+            raise Refused("The unit of a claim must be `record` or the name of a column.")
         _set(self, "delta", _checked_delta(self.delta))
         if self.kind == "risk":
             if (self.epsilon, self.delta, self.epsilon_replace) != (None, 0.0, None):
@@ -123,7 +131,8 @@ class Claim:
 
         Epsilons and deltas add, also when a later release was chosen after seeing an earlier
         one; the weakest kind wins; conditions are united. Different relations are brought to
-        `replace` where that is proved (`under_replace`).
+        `replace` where that is proved (`under_replace`). So are claims for a unit beside claims for
+        one record: to replace a record's values is to replace those of its unit by others.
         """
         parts = list(claims)
         if not parts:
@@ -136,7 +145,8 @@ class Claim:
         if kind == "risk":
             # a part without an epsilon leaves the whole without one, whatever the others promise
             return Claim("risk", None, conditions=conditions, mechanism=mechanism)
-        if len({part.relation for part in parts}) > 1:
+        unit = _smallest_unit({part.unit for part in parts})
+        if len({(part.relation, part.unit) for part in parts}) > 1:
             parts = [part.under_replace() for part in parts]
         return Claim(
             kind,
@@ -146,6 +156,7 @@ class Claim:
             conditions=conditions,
             mechanism=mechanism,
             epsilon_replace=_composed_replace(kind, [part.epsilon_replace for part in parts]),
+            unit=unit,
         )
 
     def to_json(self) -> str:
@@ -156,10 +167,13 @@ class Claim:
     def from_json(text: str) -> Claim:
         """The claim that `to_json` wrote; unknown, missing or repeated fields are refused."""
         values = _json_object(text)
-        if values.pop("schema", None) != SCHEMA:
+        schema = values.pop("schema", None)
+        if schema not in (SCHEMA, WITHOUT_UNIT):
             raise Refused(
                 f"This is not a claim of schema `{SCHEMA}`; use the version that wrote it."
             )
+        if schema == WITHOUT_UNIT:
+            values.setdefault("unit", RECORD)
         known = [field.name for field in fields(Claim)]
         for name in values:
             if name not in known:
@@ -207,6 +221,16 @@ def _checked_conditions(conditions: Any) -> tuple[str, ...]:
 def _composed_replace(kind: ClaimKind, replaced: list[float | None]) -> float | None:
     known = [figure for figure in replaced if figure is not None]
     return _sum(known) if kind != "local" and len(known) == len(replaced) else None
+
+
+def _smallest_unit(units: set[str]) -> str:
+    """What several claims protect together: a record, if one of them does no more."""
+    if len(units) == 1:
+        return units.pop()
+    if RECORD not in units:
+        names = " and ".join(f"`{unit}`" for unit in sorted(units))
+        raise Refused(f"Claims for different units, {names}, do not add up; use one unit.")
+    return RECORD
 
 
 def _number(epsilon: float | None) -> float:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from understudy.claim import Claim
 
 _AGAINST = {
-    "blank": "the same database in which these values are blanked, so that the record "
-    "contributes nothing",
+    "blank": "the same database in which these values are blanked, so that {unit} contributes "
+    "nothing",
     "replace": "the same database with any other values in their place",
-    "add-remove": "the same database without that record",
+    "add-remove": "the same database without {unit}",
 }
 
 
@@ -29,7 +29,8 @@ def claim_text(claim: Claim) -> str:
 
 def _formal(claim: Claim) -> str:
     return (
-        f"{_release(claim)} carries a formal privacy claim with {_numbers(claim)}. "
+        f"{_release(claim)} carries a formal privacy claim for {_unit(claim)} with "
+        f"{_numbers(claim)}. "
         f"{_protected(claim)} {_meaning(claim)} This holds for every possible database and "
         "whatever else a reader knows or computes later from what was published."
     )
@@ -37,7 +38,8 @@ def _formal(claim: Claim) -> str:
 
 def _asymptotic(claim: Claim) -> str:
     return (
-        f"{_release(claim)} carries an asymptotic privacy claim with {_numbers(claim)}. "
+        f"{_release(claim)} carries an asymptotic privacy claim for {_unit(claim)} with "
+        f"{_numbers(claim)}. "
         f"{_protected(claim)} The number was computed on this database; it is proved to approach "
         "a bound for every database as the number of records grows. Where that bound holds: "
         f"{_lower_first(_meaning(claim))}"
@@ -46,9 +48,10 @@ def _asymptotic(claim: Claim) -> str:
 
 def _local(claim: Claim) -> str:
     return (
-        f"{_release(claim)} carries a local figure, {_numbers(claim)}, for comparison only. "
-        f"{_protected(claim)} The noise was scaled by what was observed in this database, not by "
-        "what could occur in any database, so the figure is not a guarantee."
+        f"{_release(claim)} carries a local figure for {_unit(claim)}, {_numbers(claim)}, for "
+        f"comparison only. {_protected(claim)} The protection was fitted to what was observed in "
+        "this database, not to what could occur in any database, so the figure is not a guarantee; "
+        "the conditions say what holds."
     )
 
 
@@ -76,15 +79,24 @@ def _numbers(claim: Claim) -> str:
 
 def _protected(claim: Claim) -> str:
     if claim.relation == "add-remove":
-        what = "What is protected is the presence of any one record with all its values"
+        values = " with all its values" if claim.unit == "record" else ""
+        what = f"What is protected is the presence of any {_unit(claim)}{values}"
     else:
-        what = "What is protected are the confidential values of any one record"
-    text = f"{what}: the database is compared with {_AGAINST[claim.relation]}"
+        what = f"What is protected are the confidential values of any {_unit(claim)}"
+    unit = "the record" if claim.unit == "record" else f"the `{claim.unit}`"
+    against = _AGAINST[claim.relation].format(unit=unit)
+    text = f"{what}: the database is compared with {against}"
     if claim.epsilon_replace is not None:
         text += (
             f" (relation `{claim.relation}`), and with {_AGAINST['replace']} (relation `replace`)"
         )
     return text + "."
+
+
+def _unit(claim: Claim) -> str:
+    if claim.unit == "record":
+        return "one record"
+    return f"one `{claim.unit}` with all its records"
 
 
 def _meaning(claim: Claim) -> str:
@@ -122,9 +134,17 @@ def _not_claimed(claim: Claim) -> list[str]:
     if claim.relation != "add-remove":
         sentences.append("The public columns and the number of records are not hidden.")
     if claim.kind != "risk":
+        if claim.unit == "record":
+            sentences.append(
+                "The figure is for one record; a person or household with k records needs k times "
+                "as much."
+            )
         sentences.append(
-            "The figure is for one record; a person or household with k records needs k times "
-            "as much. Any other release from the same database adds its own epsilon to this one."
+            "Any other release from the same database adds its own epsilon to this one."
+        )
+        sentences.append(
+            "The decision to publish, which the data holder took after looking at the confidential "
+            "values, is not covered."
         )
     sentences.append(
         "What is true of the population may still be learned from the release, and may be "

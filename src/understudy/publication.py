@@ -36,8 +36,15 @@ class Publication:
 def outcome_conditions(
     survey: Survey, model: OutcomeModel, missing: str, publication: Publication
 ) -> tuple[str, ...]:
-    kept = [name for name in survey.columns if name not in model.sensitive]
+    unit = survey.codebook.unit_column
+    drawn = [*model.sensitive, unit] if hides_unit(survey) else model.sensitive
+    kept = [name for name in survey.columns if name not in drawn]
     conditions = [model.units(survey.codebook)]
+    if unit is not None:
+        conditions.append(
+            f"Which records belong to one `{unit}` does not depend on confidential values; their "
+            "contributions were added up before they were limited"
+        )
     if publication.in_order:
         conditions.append(IN_ORDER)
     if kept and not publication.given_drawn:
@@ -57,6 +64,13 @@ def outcome_conditions(
             "A missing sensitive value counts as blank, and is synthesized like any other"
         )
     return (*conditions, *_restriction(publication))
+
+
+def hides_unit(survey: Survey) -> bool:
+    """Whether there is a unit column that the synthetic files go without: it identifies units,
+    and stays only where the design needs it."""
+    unit = survey.codebook.unit_column
+    return unit is not None and unit not in survey.design.columns(survey.columns)
 
 
 def rows_conditions(survey: Survey, model: RowsModel, publication: Publication) -> tuple[str, ...]:
@@ -92,4 +106,4 @@ def rows_codebook(codebook: Codebook, categories: Categories) -> Codebook:
     for column in list(kept):
         kept = kept.with_column(column.without_drafted())
     ordered = {name: kept[name] for name in categories.columns}
-    return replace(kept, columns=ordered, population_by={})
+    return replace(kept.without_unit(), columns=ordered, population_by={})

@@ -28,6 +28,7 @@ from understudy.mechanisms.row_counts import RowCounts, stored_records
 from understudy.models.contract import Model, OutcomeModel, RowsModel
 from understudy.publication import (
     Publication,
+    hides_unit,
     outcome_conditions,
     rows_codebook,
     rows_conditions,
@@ -36,6 +37,7 @@ from understudy.publication import (
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import CrossTable
+from understudy.tables.units import unit_of
 
 __public__ = ("Synthesis", "synthesize")
 
@@ -178,7 +180,7 @@ def synthesize_for(
         result = _synthesize_outcome(publication, survey, model, mechanism, datasets, chance, fit)
     else:
         raise Refused("A model must describe an outcome (OutcomeModel) or whole rows (RowsModel).")
-    _check_claim(mechanism, result.claim)
+    _check_claim(mechanism, result.claim, survey)
     return _said_of_chance(result, chance)
 
 
@@ -247,7 +249,8 @@ def _synthesize_rows(
     chance: Chance,
 ) -> Synthesis:
     """Whole records from counts; rows come in the order of their cells."""
-    counts = RowCounts(model, survey, chance, rows_conditions(survey, model, publication))
+    unit = None if mechanism.claims == "risk" else unit_of(survey)
+    counts = RowCounts(model, survey, chance, rows_conditions(survey, model, publication), unit)
     released = mechanism.release_rows(counts, datasets)
     codebook = rows_codebook(survey.codebook, counts.categories)
     return Synthesis(
@@ -273,8 +276,16 @@ def _refuse_pair(model: Model, mechanism: Mechanism) -> None:
     )
 
 
-def _check_claim(mechanism: Mechanism, claim: Claim) -> None:
-    """What a mechanism declares decides prices and nonces: its claim must say the same."""
+def _check_claim(mechanism: Mechanism, claim: Claim, survey: Survey) -> None:
+    """What a mechanism declares decides prices and nonces: its claim must say the same. And a
+    declared unit is protected as a whole, or nothing is said to be."""
+    unit = unit_of(survey)
+    if unit is not None and claim.kind != "risk" and claim.unit != unit.column:
+        raise Refused(
+            f"Claims are for each `{unit.column}`, and this one of {type(mechanism).__name__} is "
+            f"for each {claim.unit}; correct the class: noise is scaled by `counts.per_unit`, and "
+            "the claim goes through `counts.claimed`."
+        )
     declared, said = (mechanism.claims, mechanism.relation), (claim.kind, claim.relation)
     if declared[0] != said[0] or (claim.kind != "risk" and declared[1] != said[1]):
         raise Refused(
@@ -324,7 +335,10 @@ def _synthetic(survey: Survey, model: OutcomeModel, generated: Generated) -> Sur
     frame = survey.raw.to_polars()
     columns = model.restore(generated, survey)
     new = frame.with_columns(columns[name].cast(frame[name].dtype) for name in model.sensitive)
-    return Survey(new, survey.design, without_drafted(survey.codebook, model.sensitive))
+    codebook = without_drafted(survey.codebook, model.sensitive)
+    if hides_unit(survey):
+        new, codebook = new.drop(survey.codebook.unit_column or ""), codebook.without_unit()
+    return Survey(new, survey.design, codebook)
 
 
 def _whole(value: Any) -> bool:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ TESTS = Path(__file__).parents[1]
 ROOMS = (TESTS, TESTS.parent / "studies" / "tests")
 PAGE = TESTS.parent / "docs" / "testing.md"
 MOST = 1e-4
+
+Rows: TypeAlias = list[tuple[str, float, str]]  # test, chance, why: one for each case
 
 LISTING = """
 import json, sys, pytest
@@ -33,17 +36,32 @@ sys.exit(pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", "-p", "n
 """
 
 
-@cache
-def collected() -> list[tuple[str, float, str]]:
-    """(test, chance, why) of every case of the ordinary suite."""
-    files = [
-        str(path)
+@pytest.fixture(scope="module")
+def rows(request: pytest.FixtureRequest) -> Rows:
+    """Every case of the ordinary suite that states a chance: this run's own list, if it is all."""
+    options, items = request.config.option, request.session.items
+    whole = not options.keyword and options.markexpr == "not slow"
+    if not (whole and set(stating()) <= {item.path for item in items}):
+        return listed()
+    stated = [(item.nodeid.split("[")[0], chance.statement(item)) for item in items]
+    return [(name, *told) for name, told in stated if told]
+
+
+def stating() -> list[Path]:
+    """The files in which a test states a chance."""
+    return [
+        path
         for room in ROOMS
         for path in sorted(room.rglob("test_*.py"))
         if path != Path(__file__) and "mark.chance" in path.read_text(encoding="utf-8")
     ]
+
+
+@cache
+def listed() -> Rows:
+    """The same by another process, which collects these files and runs nothing."""
     done = subprocess.run(
-        [sys.executable, "-c", LISTING, *files],
+        [sys.executable, "-c", LISTING, *map(str, stating())],
         capture_output=True,
         text=True,
         check=False,
@@ -55,9 +73,8 @@ def collected() -> list[tuple[str, float, str]]:
     return [tuple(row) for row in json.loads(lines[0].removeprefix("LISTING"))]
 
 
-def table() -> str:
+def table(rows: Rows) -> str:
     """One line per test: cases, the chance of them all, and what would have to happen."""
-    rows = collected()
     lines = ["| test | cases | chance of a false alarm | what would have to happen |"]
     lines.append("|---|---|---|---|")
     for name in sorted({test for test, _, _ in rows}):
@@ -71,25 +88,24 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def test_all_chances_together_are_small() -> None:
-    rows = collected()
+def test_all_chances_together_are_small(rows: Rows) -> None:
     assert len(rows) > 30
     assert all(0 <= p < MOST for _, p, _ in rows)
     assert sum(p for _, p, _ in rows) < MOST
 
 
-def test_the_page_shows_the_table() -> None:
+def test_the_page_shows_the_table(rows: Rows) -> None:
     """`python tests/architecture/test_chance.py` writes it anew."""
     text = PAGE.read_text(encoding="utf-8")
-    assert text == with_table(text)
+    assert text == with_table(text, rows)
 
 
 BEGIN, END = "<!-- chances: begin -->", "<!-- chances: end -->"
 
 
-def with_table(text: str) -> str:
+def with_table(text: str, rows: Rows) -> str:
     before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}"
+    return f"{before}{BEGIN}\n{table(rows)}\n{END}{rest.split(END)[1]}"
 
 
 # -- the bounds themselves -----------------------------------------------------------------------
@@ -198,4 +214,4 @@ def test_a_test_that_draws_without_a_word_fails(tmp_path: Path) -> None:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), listed()), encoding="utf-8")

@@ -106,7 +106,7 @@ def test_beta_draws_match_a_grid(shares: Survey, kind: str) -> None:
 @pytest.fixture(scope="module")
 def regression() -> tuple[Survey, Posterior]:
     rng = np.random.default_rng(5)
-    n = 40
+    n = 150  # as in the study of C: the same shapes are the same program
     gender, weeks = np.repeat(["f", "m"], n // 2), rng.uniform(10, 52, n)
     phi = 1 / (1 + np.exp(-(-1 + 0.4 * (gender == "m") + 0.02 * (weeks - 30))))
     y = rng.beta(8 * phi, 8 * (1 - phi))

@@ -256,8 +256,8 @@ def test_the_printed_factor_is_never_below_the_true_one(epsilon):
 )
 def test_json_round_trip(claim):
     assert Claim.from_json(claim.to_json()) == claim
-    assert json.loads(claim.to_json())["schema"] == "understudy-claim-1"
-    assert claim.to_json().startswith('{\n  "schema": "understudy-claim-1",\n  "kind": ')
+    assert json.loads(claim.to_json())["schema"] == "understudy-claim-2"
+    assert claim.to_json().startswith('{\n  "schema": "understudy-claim-2",\n  "kind": ')
 
 
 def changed(**fields):
@@ -270,7 +270,7 @@ def changed(**fields):
         ("{", "not JSON"),
         ("[]", "object"),
         ("{}", "schema"),
-        (changed(schema="understudy-claim-2"), "schema"),
+        (changed(schema="understudy-claim-3"), "schema"),
         (changed(epsilom=1.0), "epsilon"),
         (changed(epsilon="1"), "epsilon"),
         (changed(epsilon=-1.0), "epsilon"),

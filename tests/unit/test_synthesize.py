@@ -97,7 +97,7 @@ MECHANISMS: list[tuple[str, Any, str, float | None]] = [
     ("Weighted to a target", lambda _: Weighted(epsilon=4.0), "asymptotic", 4.0),
     ("Weighted, inverse", lambda _: Weighted(bound=1.2, map="inverse"), "asymptotic", 4.8),
     ("Weighted-e", lambda _: WeightedE(8.0), "asymptotic", None),
-    ("Censored", lambda _: Censored(6.0), "formal", 6.0),
+    ("Censored", lambda _: Censored(6.0), "local", 6.0),
     ("Censored without weights", lambda _: Censored(6.0, weighted=False), "formal", 6.0),
     ("Censored by history", lambda h: Censored(6.0, weights=h), "formal", 6.0),
     ("ReferenceCensored", lambda h: ReferenceCensored(4.0, h), "formal", 4.0),
@@ -174,10 +174,15 @@ def test_the_claim_says_what_it_rests_on(survey: Survey, history: Survey) -> Non
     text = str(same_data)
     for part in ("wages", "weight, region, x", "exact draw", "seed", "same database"):
         assert part in text
-    assert same_data.epsilon_replace == 12.0
+    assert same_data.kind == "local"
+    assert "not a guarantee" in text
+    assert "every possible database" not in text
+    assert "decision to publish" in text
+    assert "claim for one record with epsilon = 6" in str(run(survey, Censored(6.0, False)).claim)
     fixed = run(survey, Censored(6.0, weights=history)).claim
     assert "fixed on another file" in str(fixed)
     assert "computed from the same database" not in str(fixed)
+    assert (fixed.kind, fixed.epsilon_replace) == ("formal", 12.0)
     assert "1,000 posterior draws" in str(run(survey, Weighted()).claim)
 
 

@@ -131,7 +131,9 @@ def _modips(
     mechanism = Modips(epsilon, cast(Any, support), relation, delta)
     used = Modips(2 * epsilon, mechanism.support, relation, delta)
     used = used if mutant == "scale-halved" else mechanism
-    tables = [mechanism.cells(RowCounts(Multinomial(["g", "h"]), file)) for file in (first, second)]
+    tables = [
+        mechanism.cells(RowCounts(Multinomial(["g", "h"]), file, 1)) for file in (first, second)
+    ]
     # each file's counts over the full domain; -1 where a cell is not in the file's support
     placed = [np.full(4, -1, dtype=np.int64) for _ in tables]
     for table, counts in zip(tables, placed, strict=True):
@@ -171,7 +173,9 @@ def _marginals(
     columns = mechanism.columns(2)
     sensitivity = mechanism.sensitivity(1 if mutant == "one-table" else len(columns), 1)
     spent = 2 * epsilon if mutant == "scale-halved" else epsilon
-    tables = [mechanism.cells(RowCounts(Multinomial(["g", "h"]), file)) for file in (first, second)]
+    tables = [
+        mechanism.cells(RowCounts(Multinomial(["g", "h"]), file, 1)) for file in (first, second)
+    ]
     exact = [np.concatenate(marginal_counts(table, columns)) for table in tables]
     differing = np.flatnonzero(exact[0] != exact[1])
     # One draw of noise serves both files, because it is the dear part: the confidence limits of the

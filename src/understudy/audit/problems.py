@@ -10,6 +10,9 @@ databases for each mechanism and relation:
   few per cent (docs/proofs/censoring.md, "The bound is tight").
 - "moved setting": the record would move a reference or record weights that are computed from
   the file, and with them the contributions of many other records.
+
+"censored-units" is `Censored` where records belong to households: the worst record is a household
+of three, whose members say the same, and it is the household that is protected.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ AuditRelation = Literal["blank", "replace"]
 GRID = np.arange(-10, 31) / 20.0
 COMMON, RARE = 0.0, 1.0  # the two values of theta between which the databases decide
 BLANK = math.nan
+HOUSEHOLD = 3  # records of each household in the problem with units
 FLAT = np.full(GRID.size, -math.log(GRID.size))
 # weight 1/2 for every record, fixed beforehand
 HALF = FixedWeights(GRID[:, None], low=0.0, high=1.0, c1=0.0, c2=0.5)
@@ -43,6 +47,7 @@ MUTANTS = {
     "censored": ("M-doubled", "clip-missing", "two-draws"),
     "censored-weighted": ("M-doubled", "clip-missing", "two-draws", "weights-from-data"),
     "reference-censored": ("M-doubled", "clip-missing", "two-draws", "reference-from-data"),
+    "censored-units": ("M-doubled", "clip-missing", "two-draws", "clipped-by-record"),
     "perturbed-histogram": ("scale-halved", "two-draws"),
 }
 MECHANISMS = tuple(MUTANTS)
@@ -67,6 +72,8 @@ class GridFitter:
     sigma: float
     log_prior: Vector
     conditions: tuple[str, ...] = ()
+    units: NDArray[np.int64] | None = None
+    unit: str = "record"
 
     @property
     def n(self) -> int:
@@ -101,7 +108,11 @@ class GridFitter:
         with jax.enable_x64(True):
             contributions = np.asarray(
                 reference_censored(
-                    self._loglik(GRID), terms.reference_loglik, terms.alpha, terms.limit
+                    self._loglik(GRID),
+                    terms.reference_loglik,
+                    terms.alpha,
+                    terms.limit,
+                    self.units,
                 )
             )
         density = self.log_prior + contributions.sum(axis=1)
@@ -131,8 +142,9 @@ class Neighbours:
         return self._released(self.first), self._released(self.second)
 
     def claim(self) -> Claim:
-        """What the mechanism itself claims for this release."""
-        fitter, chosen = self._fitter(self.first), self._chosen(self.first)
+        """What the mechanism itself claims for this release, whatever is planted in it."""
+        sound = replace(self, mutant=None)
+        fitter, chosen = sound._fitter(self.first), sound._chosen(self.first)
         prepared = chosen.prepare(fitter, self.datasets)
         fitted = prepared.fitted or fitter.fit(prepared.terms, "release")
         return chosen.claim(prepared, fitted, self.datasets)
@@ -157,10 +169,13 @@ class Neighbours:
 
     def _fitter(self, values: Vector) -> Fitter:
         # a grid generates no data sets: what is audited are the draws
-        return cast(Fitter, GridFitter(values, self.sigma, self.log_prior))
+        units = None
+        if self.mechanism == "censored-units" and self.mutant != "clipped-by-record":
+            units = np.arange(values.size) // HOUSEHOLD
+        return cast(Fitter, GridFitter(values, self.sigma, self.log_prior, units=units))
 
     def _chosen(self, values: Vector) -> Mechanism:
-        if self.mechanism == "censored":
+        if self.mechanism in ("censored", "censored-units"):
             return Censored(self.epsilon, weighted=False)
         if self.mechanism == "censored-weighted":
             leaked = self.mutant == "weights-from-data"
@@ -179,7 +194,7 @@ def grid_neighbours(
 ) -> list[Neighbours]:
     """The pairs of databases for one posterior mechanism; epsilon is its own (`blank`)."""
     M = clip_bound(epsilon, datasets)
-    alpha = 1.0 if mechanism == "censored" else 0.5
+    alpha = 1.0 if mechanism in ("censored", "censored-units") else 0.5
     claimed = 2 * M if relation == "blank" else 4 * M  # for one draw
     rare = 0.03 * claimed / math.expm1(claimed)  # costs 3 % of the claim and is still met often
     instead = BLANK if relation == "blank" else COMMON
@@ -200,6 +215,11 @@ def grid_neighbours(
         ([COMMON, RARE], [COMMON, instead], 0.5, rare),
         ([*others, mover], [*others, instead], centre, 0.5),
     ]
+    if mechanism == "censored-units":
+        pairs = [
+            (list(np.repeat(first, HOUSEHOLD)), list(np.repeat(second, HOUSEHOLD)), centre, share)
+            for first, second, centre, share in pairs
+        ]
     built = []
     for first, second, reference, share in pairs:
         sound = Neighbours(

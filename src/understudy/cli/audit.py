@@ -11,7 +11,8 @@ def audit(
     mechanism: Annotated[
         str,
         typer.Argument(
-            help="censored, censored-weighted, reference-censored, perturbed-histogram, "
+            help="censored, censored-weighted, censored-units, reference-censored, "
+            "perturbed-histogram, "
             "modips-public, modips-threshold, modips-observed, marginals, or all."
         ),
     ] = "all",

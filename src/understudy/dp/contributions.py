@@ -5,6 +5,9 @@
 Each function maps record log-likelihoods f_i(theta), shape (..., records), to contributions
 of the same shape. They are pure jax.numpy: no state, no checks of traced values.
 
+Where records belong to units (households), a unit's contributions are summed before they are
+clipped: then it is the unit that adds at most M, however many records it has.
+
 Two edges are settled here, because a sampler meets both:
 - alpha = 0 is legal (a record with an infinite bound) and means "contributes nothing", also
   where f is infinite or NaN: 0 * inf is never computed, neither in the value nor in the
@@ -52,15 +55,31 @@ def censored(record_loglik: ArrayLike, alpha: ArrayLike, M: ArrayLike) -> Array:
 
 
 def reference_censored(
-    record_loglik: ArrayLike, reference_loglik: ArrayLike, alpha: ArrayLike, M: ArrayLike
+    record_loglik: ArrayLike,
+    reference_loglik: ArrayLike,
+    alpha: ArrayLike,
+    M: ArrayLike,
+    units: ArrayLike | None = None,
 ) -> Array:
     """clip(alpha_i (f_i(theta) - f_i(theta_ref)), -M, M) (methods §3; docs/proofs).
 
     `reference_loglik` is f_i(theta_ref), shape (records,). A record that is impossible under
-    theta_ref (-inf) contributes M wherever it is possible and -M where it is not.
+    theta_ref (-inf) contributes M wherever it is possible and -M where it is not. With `units`,
+    the sum over a unit's records is clipped, and stands at the unit's number.
     """
     gain = jnp.asarray(record_loglik) - jnp.asarray(reference_loglik)
-    return _clip(weighted(gain, alpha), M)
+    return _clip(by_unit(weighted(gain, alpha), units), M)
+
+
+def by_unit(contributions: ArrayLike, units: ArrayLike | None) -> Array:
+    """Sums over the records of each unit, (..., records): unit u's stands at u, the rest is 0.
+
+    `units` (records,) numbers the units from 0 on; None makes each record its own.
+    """
+    each = jnp.asarray(contributions)
+    if units is None:
+        return each
+    return jnp.zeros_like(each).at[..., jnp.asarray(units)].add(each)
 
 
 def _clip(contribution: Array, M: ArrayLike) -> Array:

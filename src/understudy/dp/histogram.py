@@ -42,15 +42,21 @@ class HistogramDraw:
 
 
 def perturbed_histogram(
-    values: ArrayLike, bounds: tuple[float, float] | None, bins: Bins, epsilon: float
+    values: ArrayLike,
+    bounds: tuple[float, float] | None,
+    bins: Bins,
+    epsilon: float,
+    records_per_unit: int = 1,
 ) -> HistogramDraw:
-    """One private histogram of `values` at `epsilon` (relation `replace`; C §2.3).
+    """One private histogram of `values` at `epsilon` (relation `replace`; C §2.3), for any one
+    unit, which has at most `records_per_unit` of the values.
 
     `bins` is "sqrt" or "log" of the number of records, rounded down, or a number. `bounds` are
     declared, never taken from the values. Values outside them or missing are refused.
     """
     edges = histogram_edges(bounds, bins, np.size(np.asarray(values)))
-    noisy = integer_laplace(histogram_counts(values, edges), SENSITIVITY, epsilon)
+    sensitivity = SENSITIVITY * records_per_unit
+    noisy = integer_laplace(histogram_counts(values, edges), sensitivity, epsilon)
     return HistogramDraw(edges, probabilities(noisy))
 
 

@@ -2,6 +2,9 @@
 
 The maximum is carried along while draws pass in small blocks, so memory is a few vectors of
 length n whatever the number of draws: the (draws, records) matrix never exists.
+
+Where records belong to units, all three are maxima of the unit's sums, and each record carries
+those of its unit: a claim, and the record weights that it rests on, are then about units.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from understudy.dp.contributions import reference_censored, weighted
+from understudy.dp.contributions import by_unit, reference_censored, weighted
 
 __public__ = ("record_bounds",)
 
@@ -62,14 +65,26 @@ def record_bounds(
     alpha: ArrayLike,
     reference_loglik: ArrayLike,
     limit: float = inf,
+    units: ArrayLike | None = None,
+    present: ArrayLike | None = None,
 ) -> RecordBounds:
-    """Bounds over `positions` (draws, d); `record_loglik` must be a pure JAX function."""
+    """Bounds over `positions` (draws, d); `record_loglik` must be a pure JAX function.
+
+    `units` numbers the unit of each record; records that are not `present` add nothing to them.
+    """
     points = jnp.asarray(positions, dtype=jnp.float64)
     weights = jnp.asarray(alpha, dtype=jnp.float64)
     block = min(MOST_DRAWS, max(1, BLOCK_NUMBERS // weights.shape[0]), points.shape[0])
     reference = jnp.asarray(reference_loglik, dtype=jnp.float64)
-    maxima = _maxima(record_loglik, block, points, arrays, weights, reference, jnp.asarray(limit))
+    units = None if units is None else jnp.asarray(units)
+    # without units a record that is not there disturbs nobody; with them it must not count
+    present = None if units is None or present is None else jnp.asarray(present)
+    maxima = _maxima(
+        record_loglik, block, points, arrays, weights, reference, jnp.asarray(limit), units, present
+    )
     loglik, before, after = (np.asarray(part) for part in maxima)
+    if units is not None:
+        loglik, before, after = (part[np.asarray(units)] for part in (loglik, before, after))
     return RecordBounds(loglik, before, after, limit, points.shape[0])
 
 
@@ -82,6 +97,8 @@ def _maxima(
     alpha: Array,
     reference_loglik: Array,
     limit: Array,
+    units: Array | None = None,
+    present: Array | None = None,
 ) -> Maxima:
     draws, dimension = positions.shape
     blocks = -(-draws // block)
@@ -91,10 +108,11 @@ def _maxima(
 
     def pass_block(largest: Maxima, points: Array) -> tuple[Maxima, None]:
         loglik = jax.vmap(lambda position: record_loglik(position, arrays))(points)
+        each = loglik if present is None else jnp.where(present, loglik, 0.0)
         parts = (
-            loglik,
-            weighted(loglik - reference_loglik, alpha),
-            reference_censored(loglik, reference_loglik, alpha, limit),
+            by_unit(each, units),
+            by_unit(weighted(loglik - reference_loglik, alpha), units),
+            reference_censored(loglik, reference_loglik, alpha, limit, units),
         )
         seen = [_magnitude(part).max(axis=0) for part in parts]
         return (

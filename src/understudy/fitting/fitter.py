@@ -19,6 +19,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from understudy.chance import Chance, Seed, chance_of
+from understudy.claim import RECORD
 from understudy.dp.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
 from understudy.dp.record_bounds import record_bounds
 from understudy.errors import Refused
@@ -34,6 +35,7 @@ from understudy.models.contract import Arrays, OutcomeModel, SummedModel
 from understudy.models.density import Density, density_of, kept_inside_bounds
 from understudy.models.gaussian import GaussianModel
 from understudy.survey.survey import Survey
+from understudy.tables.units import unit_codes, unit_of, values_within_limit
 
 __public__ = ("ModelFitter",)
 
@@ -68,6 +70,16 @@ class ModelFitter:
     @property
     def n(self) -> int:
         return len(self.missing)
+
+    @property
+    def unit(self) -> str:
+        unit = unit_of(self.survey)
+        return RECORD if unit is None else unit.column
+
+    @cached_property
+    def units(self) -> NDArray[np.int32] | None:
+        """The number of each record's unit; None where each is its own."""
+        return unit_codes(self.survey)
 
     @property
     def tolerant(self) -> bool:
@@ -111,6 +123,7 @@ class ModelFitter:
             self.present,
             chains.positions,
             chains.diagnostics,
+            self.units,
         )
 
     def _exact(self, terms: Terms, stage: str) -> Chains | None:
@@ -148,6 +161,8 @@ class ModelFitter:
             else jnp.asarray(centre),
             "prior_scale": jnp.asarray(terms.prior_scale, dtype=jnp.float64),
         }
+        if self.units is not None:
+            inputs["units"] = jnp.asarray(self.units)
         if isinstance(self.model, SummedModel) and isinf(terms.limit):
             moments = self.model.moments(self.safe_arrays, terms.alpha)
             inputs["moments"] = {name: jnp.asarray(value) for name, value in moments.items()}
@@ -179,7 +194,10 @@ class ModelFitter:
                 "The weight function belongs to another model: its number of parameters differs."
             )
         ones, zeros = np.ones(self.n), np.zeros(self.n)
-        bounds = record_bounds(self.density.record_loglik, positions, self.safe_arrays, ones, zeros)
+        bounds = record_bounds(
+            self.density.record_loglik, positions, self.safe_arrays, ones, zeros,
+            units=self.units, present=self.present,
+        )  # fmt: skip
         return np.where(self.present, bounds.loglik, np.inf)
 
     def on(self, survey: Any, purpose: str) -> ModelFitter:
@@ -205,7 +223,12 @@ class ModelFitter:
         """A private histogram of the one bounded variable; a missing value is in no bin."""
         name, bounds = self.model.bounded_target(self.survey.codebook)
         count = bin_count(bins, self.n)  # by the public number of records
-        return perturbed_histogram(self.arrays[name][~self.missing], bounds, count, epsilon)
+        values = self.arrays[name][~self.missing]
+        unit = unit_of(self.survey)
+        if unit is None or self.units is None:
+            return perturbed_histogram(values, bounds, count, epsilon)
+        values = values_within_limit(self.units[~self.missing], values, unit.limit)
+        return perturbed_histogram(values, bounds, count, epsilon, unit.limit)
 
     def sample_histogram(self, histogram: HistogramDraw, dataset: int) -> Generated:
         name, _ = self.model.bounded_target(self.survey.codebook)

@@ -103,7 +103,11 @@ def log_density(density: Density, position: Array, inputs: Inputs) -> Array:
         total = density.model.summed_loglik(parameters, inputs["moments"])
     else:
         total = reference_censored(
-            record_loglik, inputs["reference_loglik"], inputs["alpha"], inputs["limit"]
+            record_loglik,
+            inputs["reference_loglik"],
+            inputs["alpha"],
+            inputs["limit"],
+            inputs.get("units"),
         ).sum()
     return jnp.where(own, log_prior, around) + total
 
@@ -304,17 +308,17 @@ class _Program:
         self.keys = jax.jit(keys)
 
 
-_PROGRAMS: WeakKeyDictionary[Density, dict[bool, _Program]] = WeakKeyDictionary()
+_PROGRAMS: WeakKeyDictionary[Density, dict[tuple[str, ...], _Program]] = WeakKeyDictionary()
 _BUILDING = threading.Lock()
 
 
 def _program(density: Density, inputs: Inputs) -> _Program:
     with _BUILDING:
-        by_moments = "moments" in inputs
+        names = tuple(sorted(inputs))  # moments, units and a scale are not always there
         programs = _PROGRAMS.setdefault(density, {})
-        if by_moments not in programs:
-            programs[by_moments] = _Program(density, inputs)
-        return programs[by_moments]
+        if names not in programs:
+            programs[names] = _Program(density, inputs)
+        return programs[names]
 
 
 def _starting_points(

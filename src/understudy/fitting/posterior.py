@@ -36,6 +36,7 @@ class Posterior:
     present: NDArray[np.bool_] = field(repr=False)
     chains: NDArray[np.float64] = field(repr=False)
     diagnostics: Diagnostics
+    units: NDArray[np.int32] | None = field(default=None, repr=False)  # of each record
 
     @property
     def positions(self) -> NDArray[np.float64]:
@@ -59,6 +60,8 @@ class Posterior:
             self.terms.alpha,
             self.terms.reference_loglik,
             self.terms.limit,
+            self.units,
+            self.present,
         )
         loglik = np.where(self.present, bounds.loglik, np.inf)
         return RecordBounds(

@@ -1,8 +1,9 @@
-"""Censored likelihood (C §3): clip(alpha_i f_i, -M, M) with M = epsilon/(2m); formal claims.
+"""Censored likelihood (C §3): clip(alpha_i f_i, -M, M) with M = epsilon/(2m).
 
 Proof: docs/proofs/censoring.md. It needs alpha to be fixed: the same function of a record's own
-values whatever the other records are. Weights that were computed from the same database are
-not; then the claim says so. Weights from another file (`weights=`) are.
+values whatever the other records are. Weights from another file (`weights=`) are, and so is
+alpha = 1: formal claims. Weights that were computed from the same database are not: one record
+moves the weights of all, and what is lost may be many times epsilon; kind `local`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from understudy.claim import Claim, checked_epsilon
+from understudy.claim import Claim, ClaimKind, checked_epsilon
 from understudy.dp.contributions import clip_bound
 from understudy.errors import Refused
 from understudy.mechanisms.contract import (
@@ -26,10 +27,19 @@ from understudy.mechanisms.risk_weights import RiskWeights
 from understudy.mechanisms.weighted import checked_scale, fixed_weights
 from understudy.survey.survey import Survey
 
+WEIGHTS_FROM_THE_SAME = (
+    "The record weights alpha were computed from the same database. What holds: for a database "
+    "with the same weights the probabilities differ by the stated factor at most. A database that "
+    "differs in one record has other weights, of all its records, and that may give away many "
+    "times as much"
+)
+
 
 @dataclass(frozen=True)
 class Censored(Mechanism):
     """Censor_w (`weighted=True`) or Censor_uw (`weighted=False`) of the paper.
+
+    Formal with `weighted=False`, and with `weights` from elsewhere.
 
     `weights` takes the record weights' function from elsewhere: a reference survey on which it is
     fitted, the function of an earlier release (`fixed_from`), or identification risk
@@ -37,7 +47,6 @@ class Censored(Mechanism):
     come from an unweighted fit on the same data, as in the paper.
     """
 
-    claims = "formal"
     relation = "blank"
     seeded = True
     fits = 2
@@ -57,6 +66,17 @@ class Censored(Mechanism):
         checked_scale(self.c1, self.c2)
         if self.weights is not None and not self.weighted:
             raise Refused("`weights` goes with `weighted=True`; leave one of them out.")
+
+    @property
+    def claims(self) -> ClaimKind:
+        """Weights from the same database break the proof, whatever is clipped afterwards."""
+        return "formal" if self._alpha_is_fixed else "local"
+
+    @property
+    def _alpha_is_fixed(self) -> bool:
+        if isinstance(self.weights, RiskWeights):
+            return self.weights.reference is not None
+        return not self.weighted or self.weights is not None
 
     def fixed_from(self, result: Any) -> Censored:
         """c1, c2 and the weight function of an earlier release (C §4.5): alpha is then fixed."""
@@ -79,10 +99,7 @@ class Censored(Mechanism):
 
     def _weights(self, fitter: Fitter, first: Fitted) -> tuple[FixedWeights, str]:
         if self.weights is None:
-            return weights_from(first, self.c1, self.c2), (
-                "The record weights alpha were computed from the same database; the claim holds "
-                "for fixed alpha, and does not cover what alpha itself gives away"
-            )
+            return weights_from(first, self.c1, self.c2), WEIGHTS_FROM_THE_SAME
         source = (
             "The record weights are a function of each record's own values that was fixed on "
             "another file; the claim does not cover that file"
@@ -97,7 +114,7 @@ class Censored(Mechanism):
     def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
         name = "Censored with record weights" if self.weighted else "Censored without weights"
         return Claim(
-            "formal",
+            self.claims,
             self.epsilon,
             conditions=prepared.conditions,
             mechanism=f"{name}, {datasets} draw{'s' if datasets > 1 else ''}",

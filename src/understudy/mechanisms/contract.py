@@ -9,7 +9,8 @@ What it does with a model of an outcome given public columns, in this order:
 1. `prepare`: settle record weights, reference and limit (perhaps with earlier fits);
 2. the fit: the density log prior + sum_i contribution_i, contribution_i =
    clip(alpha_i (f_i(theta) - f_i(theta_ref)), -limit, limit), which is each row of the table in
-   methods §3 (alpha = 1, no reference and an infinite limit give the posterior itself);
+   methods §3 (alpha = 1, no reference and an infinite limit give the posterior itself); where the
+   survey has units, the fitter sums a unit's contributions before it clips them;
 3. `claim`: what may be said about the m draws.
 
 With a model of whole rows it does one thing, `release_rows`: synthetic tables of counts from the
@@ -101,6 +102,9 @@ class Fitter(Protocol):
 
     @property
     def n(self) -> int: ...
+
+    @property
+    def unit(self) -> str: ...  # what claims are for: `record`, or the column of the unit
 
     @property
     def present(self) -> NDArray[np.bool_]: ...  # False: value missing or density infinite
@@ -279,7 +283,7 @@ class Mechanism(Declared, ABC, abstract=True):
         return Released(
             generated,
             draws,
-            with_conditions(claim, [*fitter.conditions, draws_are]),
+            about(fitter, claim, [draws_are]),
             prepared.terms.alpha,
             fitted.bounds,
             fitted,
@@ -287,10 +291,11 @@ class Mechanism(Declared, ABC, abstract=True):
         )
 
 
-def with_conditions(claim: Claim, conditions: Sequence[str]) -> Claim:
-    """The claim with the conditions that hold for every claim about this database first."""
-    united = tuple(dict.fromkeys([*conditions, *claim.conditions]))
-    return replace(claim, conditions=united)
+def about(fitter: Fitter, claim: Claim, conditions: Sequence[str] = ()) -> Claim:
+    """The claim for the fitter's unit, with the conditions of every claim about its database
+    first."""
+    united = tuple(dict.fromkeys([*fitter.conditions, *conditions, *claim.conditions]))
+    return replace(claim, conditions=united, unit=fitter.unit)
 
 
 def plain_terms(fitter: Fitter, alpha: Vector | None = None, limit: float = inf) -> Terms:

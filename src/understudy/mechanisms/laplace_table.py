@@ -16,7 +16,7 @@ b (d - c)/((n - 1) a + b) for a mean of n records (below). Kind `formal`, relati
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
 from math import ceil, nextafter
@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from understudy.claim import Claim, checked_epsilon
+from understudy.claim import RECORD, Claim, ClaimKind, checked_epsilon
 from understudy.dp.noise import integer_laplace
 from understudy.errors import Refused, UnknownName
 from understudy.survey.replicate_weights import first_stage, half_sample_factors
@@ -35,6 +35,7 @@ from understudy.tables.consistency import consistent_counts, consistent_means, m
 from understudy.tables.statistic import Statistic, parse_statistics
 from understudy.tables.statistics.count import Count
 from understudy.tables.statistics.mean import Mean
+from understudy.tables.units import unit_codes, unit_of
 
 __public__ = ("laplace_table",)
 
@@ -70,6 +71,7 @@ class _Values:
     y: Floats | None = field(repr=False)
     w_bounds: tuple[float, float] | None
     y_bounds: tuple[float, float] | None
+    per_unit: int = 1  # records that one unit may have
 
     def estimate(self, weight: Floats, cell: Ints, cells: int) -> Floats:
         count = np.asarray(np.bincount(cell, weight, cells), dtype=np.float64)
@@ -79,9 +81,13 @@ class _Values:
             return np.asarray(np.bincount(cell, weight * self.y, cells) / count)
 
     def sensitivity(self, factor: Floats, cell: Ints, cells: int) -> float:
-        """The largest over the cells; `factor` multiplies the weights (1, or a replicate's)."""
+        """The largest over the cells; `factor` multiplies the weights (1, or a replicate's).
+
+        A unit's records are replaced one after the other: k of them move the table's numbers by at
+        most k times as much, whether they lie in one cell or in several.
+        """
         by_cell = [self._of_cell(factor[cell == c], cell == c) for c in range(cells)]
-        return max(by_cell)
+        return self.per_unit * max(by_cell)
 
     def _of_cell(self, factor: Floats, inside: NDArray[np.bool_]) -> float:
         if self.w_bounds is not None:
@@ -238,7 +244,22 @@ def _values(
     if weight is None:
         raise Refused("A Laplace table needs the design weight; name it in the Design.")
     parsed = parse_statistics(statistics, survey.columns)
-    return [_value(survey, weight, statistic, sensitivity == "declared") for statistic in parsed]
+    declared, per_unit = sensitivity == "declared", _per_unit(survey)
+    values = [_value(survey, weight, statistic, declared) for statistic in parsed]
+    return [replace(value, per_unit=per_unit) for value in values]
+
+
+def _per_unit(survey: Survey) -> int:
+    """The declared limit of a unit's records, which all are in the table; refused above it."""
+    unit, codes = unit_of(survey), unit_codes(survey)
+    if unit is None or codes is None:
+        return 1
+    if int(np.bincount(codes).max()) > unit.limit:
+        raise Refused(
+            f"Some `{unit.column}` has more than {unit.limit} records; raise `records_per_unit` in "
+            "the codebook."
+        )
+    return unit.limit
 
 
 def _value(survey: Survey, weight: str, statistic: Statistic, declared: bool) -> _Values:
@@ -332,16 +353,22 @@ def _claim(epsilon: float, sensitivity: Sensitivity, survey: Survey, replicates:
     halves = (
         f"Half of epsilon is for the estimates and half for {replicates} half-sample replicates"
     )
-    if sensitivity == "declared":
-        weight = survey.design.weight
-        clipped = (
-            f"Values were clipped to the declared bounds of the codebook; the noise covers any "
-            f"`{weight}` and outcome within them"
-        )
-        conditions = (public, clipped, halves)
-        return Claim("formal", epsilon, 0.0, "replace", conditions, "Laplace table")
-    observed = (
-        "Sensitivities are those of the observed values (T eq. 8 and 9): they are comparable, and "
-        "no guarantee for another database"
+    kind: ClaimKind = "formal" if sensitivity == "declared" else "local"
+    scaled = (
+        f"Values were clipped to the declared bounds of the codebook; the noise covers any "
+        f"`{survey.design.weight}` and outcome within them"
+        if sensitivity == "declared"
+        else "Sensitivities are those of the observed values (T eq. 8 and 9): they are comparable, "
+        "and no guarantee for another database"
     )
-    return Claim("local", epsilon, 0.0, "replace", (public, observed, halves), "Laplace table")
+    conditions = [public, scaled, halves]
+    unit = unit_of(survey)
+    if unit is not None:
+        conditions.append(
+            f"No `{unit.column}` has more than {unit.limit} records; which records belong to one "
+            "is public"
+        )
+    return Claim(
+        kind, epsilon, 0.0, "replace", tuple(conditions), "Laplace table",
+        unit=RECORD if unit is None else unit.column,
+    )  # fmt: skip

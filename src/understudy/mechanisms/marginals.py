@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Annotated, Any
 
@@ -72,9 +72,9 @@ class Marginals(Mechanism):
         """The columns of each table, by their positions."""
         return list(combinations(range(count), min(self.order, count)))
 
-    def sensitivity(self, tables: int, datasets: int) -> int:
+    def sensitivity(self, tables: int, datasets: int, per_unit: int = 1) -> int:
         """L1 sensitivity of all counts of m data sets' tables together."""
-        return SENSITIVITY[self.relation] * tables * datasets
+        return SENSITIVITY[self.relation] * tables * datasets * per_unit
 
     def cells(self, counts: RowCounts) -> CrossTable:
         """The occupied cells; what is counted are tables of all declared levels."""
@@ -85,9 +85,10 @@ class Marginals(Mechanism):
         table = self.cells(counts)
         size = counts.model.size or table.n
         rngs = [counts.rng(number) for number in range(datasets)]
-        tables, draws = marginal_tables(table, self, datasets, size, rngs, counts.possible)
-        promised = self.promise(datasets, size_is_public=counts.model.size is None)
-        claim = replace(promised, conditions=(*promised.conditions, *counts.conditions))
+        tables, draws = marginal_tables(
+            table, self, datasets, size, rngs, counts.possible, counts.per_unit
+        )
+        claim = counts.claimed(self.promise(datasets, size_is_public=counts.model.size is None))
         return ReleasedRows(tables, draws, claim)
 
     def promise(self, datasets: int, size_is_public: bool) -> Claim:
@@ -102,13 +103,17 @@ class Marginals(Mechanism):
 
 
 def noisy_tables(
-    table: CrossTable, mechanism: Marginals, columns: Sequence[ColumnNumbers], datasets: int
+    table: CrossTable,
+    mechanism: Marginals,
+    columns: Sequence[ColumnNumbers],
+    datasets: int,
+    per_unit: int = 1,
 ) -> list[Vector]:
     """One data set's tables with noise at epsilon/m: all that touches the records."""
     sizes = table.categories.sizes
     shapes = [tuple(sizes[column] for column in names) for names in columns]
     exact = marginal_counts(table, columns)
-    sensitivity = mechanism.sensitivity(len(columns), datasets)
+    sensitivity = mechanism.sensitivity(len(columns), datasets, per_unit)
     noisy = integer_laplace(np.concatenate(exact), sensitivity, mechanism.epsilon)
     cuts = np.cumsum([counts.size for counts in exact])[:-1]
     return [
@@ -136,6 +141,7 @@ def marginal_tables(
     size: int,
     rngs: Sequence[np.random.Generator],
     possible: Callable[[CrossTable], NDArray[np.bool_]],
+    per_unit: int = 1,
 ) -> tuple[list[CrossTable], list[dict[str, Any]]]:
     """m synthetic tables of cells, and the noisy tables that each was made from.
 
@@ -144,11 +150,11 @@ def marginal_tables(
     """
     columns = mechanism.columns(len(table.categories.columns))
     _refuse_cells(table, columns)
-    _warn_useless(table, mechanism, columns, datasets)
+    _warn_useless(table, mechanism, columns, datasets, per_unit)
     made, draws = [], []
     pool, weights = None, np.empty(0)
     for rng in rngs:
-        noisy = noisy_tables(table, mechanism, columns, datasets)
+        noisy = noisy_tables(table, mechanism, columns, datasets, per_unit)
         fitted = consistent(noisy, columns)
         draws.append({"columns": columns, "noisy_tables": noisy})
         if pool is None:
@@ -195,10 +201,14 @@ def _refuse_cells(table: CrossTable, columns: Sequence[ColumnNumbers]) -> None:
 
 
 def _warn_useless(
-    table: CrossTable, mechanism: Marginals, columns: Sequence[ColumnNumbers], datasets: int
+    table: CrossTable,
+    mechanism: Marginals,
+    columns: Sequence[ColumnNumbers],
+    datasets: int,
+    per_unit: int,
 ) -> None:
     """Expected total variation of one noisy table: cells * scale / (2N), on average."""
-    scale = exact_scale(mechanism.sensitivity(len(columns), datasets), mechanism.epsilon)
+    scale = exact_scale(mechanism.sensitivity(len(columns), datasets, per_unit), mechanism.epsilon)
     sizes = table.categories.sizes
     cells = np.mean([math.prod(sizes[column] for column in names) for names in columns])
     error = float(cells * scale / (2 * table.n))

@@ -86,29 +86,33 @@ class Modips(Mechanism):
     def sensitivity(self) -> int:
         return SENSITIVITY[self.relation]
 
-    def scale(self, datasets: int) -> float:
-        """Of the noise in each of m data sets: sensitivity * m / epsilon, rounded up."""
-        return exact_scale(self.sensitivity * datasets, self.epsilon)
+    def scale(self, datasets: int, per_unit: int = 1) -> float:
+        """Of the noise in each of m data sets: sensitivity * m / epsilon, rounded up; `per_unit`
+        times as much where a unit has up to so many of the counted records."""
+        return exact_scale(self.sensitivity * per_unit * datasets, self.epsilon)
 
-    def noisy(self, counts: Counts, datasets: int) -> Counts:
+    def noisy(self, counts: Counts, datasets: int, per_unit: int = 1) -> Counts:
         """One data set's counts with OpenDP's noise at epsilon/m; below the threshold, 0.
 
         This is all that touches the records. `counts` are those of the support's cells.
         """
-        noisy = integer_laplace(counts, self.sensitivity * datasets, self.epsilon)
+        noisy = integer_laplace(counts, self.sensitivity * per_unit * datasets, self.epsilon)
         if self.support == "threshold":
-            noisy[noisy < self.threshold(datasets)] = 0
+            noisy[noisy < self.threshold(datasets, per_unit)] = 0
         return noisy
 
-    def threshold(self, datasets: int) -> int:
+    def threshold(self, datasets: int, per_unit: int = 1) -> int:
         """The least noisy count that is shown: a cell of one record reaches it with chance delta/m.
 
-        P(1 + Z >= t) = a^(t-1)/(1+a), a = exp(-1/scale), for t >= 1.
+        P(c + Z >= t) = a^(t-c)/(1+a), a = exp(-1/scale), for t >= c. A unit of k records that is
+        alone in its cells is seen most easily in one cell of k, or in k cells of one.
         """
-        scale, share = self.scale(datasets), self.delta / datasets
+        scale, share = self.scale(datasets, per_unit), self.delta / datasets
         steps = scale * (-math.log(share) - math.log1p(math.exp(-1 / scale)))
         # a relative slack far above the rounding of logarithms, so that never a step too few
-        return 1 + max(1, math.ceil(steps * (1 + 1e-12)))
+        together = per_unit + max(1, math.ceil(steps * (1 + 1e-12)))
+        apart = (steps + scale * math.log(per_unit)) * (1 + 1e-12)
+        return max(together, 1 + math.ceil(apart))
 
     def cells(self, counts: RowCounts) -> CrossTable:
         """The confidential table over the cells of the support."""
@@ -140,10 +144,10 @@ class Modips(Mechanism):
         """Each data set from its own sanitised counts (M §2.2.4)."""
         table = self.cells(counts)
         size = counts.model.size or table.n
-        self._warn_useless(table, datasets)
+        self._warn_useless(table, datasets, counts.per_unit)
 
         def one_set(rng: np.random.Generator) -> tuple[CrossTable, dict[str, Any]]:
-            noisy = self.noisy(table.counts, datasets)
+            noisy = self.noisy(table.counts, datasets, counts.per_unit)
             cells = table
             if self.support == "threshold":
                 cells = _shown(table, noisy)
@@ -152,16 +156,15 @@ class Modips(Mechanism):
             return replace(cells, counts=synthetic), {"codes": cells.codes, "noisy_counts": noisy}
 
         drawn = counts.each(one_set, datasets)
-        promised = self.promise(datasets, size_is_public=counts.model.size is None)
-        claim = replace(promised, conditions=(*promised.conditions, *counts.conditions))
+        claim = counts.claimed(self.promise(datasets, size_is_public=counts.model.size is None))
         covered = claim.kind == "formal"
         return ReleasedRows(
             [cells for cells, _ in drawn], [draw for _, draw in drawn if covered], claim
         )
 
-    def _warn_useless(self, table: CrossTable, datasets: int) -> None:
+    def _warn_useless(self, table: CrossTable, datasets: int, per_unit: int) -> None:
         """Noise that is larger than the mean cell leaves little but the prior and the noise."""
-        scale = self.scale(datasets)
+        scale = self.scale(datasets, per_unit)
         mean = table.n / table.cells
         if scale > mean:
             needed = self.epsilon * scale / mean

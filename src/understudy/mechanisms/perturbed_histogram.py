@@ -20,8 +20,8 @@ from understudy.mechanisms.contract import (
     Mechanism,
     Prepared,
     Released,
+    about,
     plain_terms,
-    with_conditions,
 )
 
 
@@ -60,7 +60,7 @@ class PerturbedHistogram(Mechanism):
 
     def release(self, fitter: Fitter, datasets: int) -> Released:
         prepared = self.prepare(fitter, datasets)
-        # 2M = epsilon/m, rounded down; blanking a record moves the log-probability by at most M
+        # 2M = epsilon/m, rounded down; blanking a unit moves the log-probability by at most M
         limit = prepared.terms.limit
         histograms = [fitter.histogram(2 * limit, self.bins) for _ in range(datasets)]
         generated = [
@@ -73,5 +73,5 @@ class PerturbedHistogram(Mechanism):
         ]
         each = np.full(fitter.n, limit)
         bounds = RecordBounds(each, each, each, limit, datasets)
-        claim = with_conditions(self.claim(prepared, None, datasets), fitter.conditions)
+        claim = about(fitter, self.claim(prepared, None, datasets))
         return Released(generated, draws, claim, prepared.terms.alpha, bounds)

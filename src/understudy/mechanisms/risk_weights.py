@@ -4,9 +4,9 @@ alpha_i f_i with alpha from R eq. 3 (Marginal), eq. 6-9 (Pairwise) or groups of 
 clip(c alpha + g, 0, 1) (R supplement eq. 10). Weights are computed on the published values of the
 sensitive columns (income, not log income). The claims are of kind `risk`: no epsilon.
 
-`Censored(epsilon, weights=PairwiseRisk(...))` embeds the weights in a formal mechanism: with
-`reference=` the weight function is fixed on another file and the claim needs no condition on
-alpha; without it, the claim says that it holds for fixed alpha.
+`Censored(epsilon, weights=PairwiseRisk(...))` embeds the weights in a clipped likelihood: with
+`reference=` the weight function is fixed on another file and the claim is formal; without it, it is
+of kind `local`, because a record moves the weights of others.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ import polars as pl
 from understudy.claim import Claim
 from understudy.errors import Refused
 from understudy.mechanisms.contract import Fitted, Fitter, Mechanism, Prepared, Vector, plain_terms
-from understudy.risk.patterns import RadiusKind, checked_radius
+from understudy.risk.patterns import RadiusKind, check_together, checked_radius
 from understudy.risk.reference_weights import reference_risk_weights
 from understudy.risk.weights import SmallPatterns, q_way_weights
 from understudy.survey.survey import Survey
 
 SAME_DATABASE = (
-    "The record weights alpha were computed from the identification risk in the same database; "
-    "the claim holds for fixed alpha, and does not cover what alpha itself gives away"
+    "The record weights alpha were computed from the identification risk in the same database. "
+    "What holds: for a database with the same weights the probabilities differ by the stated "
+    "factor at most. A database that differs in one record has other weights, and that may give "
+    "away more"
 )
 OTHER_FILE = (
     "The record weights are a function of each record's own values that was fixed on another "
@@ -164,8 +166,7 @@ class QWayRisk(RiskWeights):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.q, bool) or not isinstance(self.q, int) or self.q < 1:
-            raise Refused("The number of records that are taken together, q, must be 1, 2, 3, ...")
+        check_together(self.q)
 
     @property
     def records_together(self) -> int:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from understudy.chance import Chance, Seed, chance_of
+from understudy.claim import Claim
 from understudy.errors import Refused
 from understudy.survey.engine import new_scratch_file, parquet_table
 from understudy.survey.survey import Survey
@@ -27,6 +28,7 @@ from understudy.tables.cross_table import (
     possible_cells,
     without_impossible,
 )
+from understudy.tables.units import Unit
 
 if TYPE_CHECKING:
     from understudy.models.contract import RowsModel
@@ -39,12 +41,19 @@ IN_MEMORY = 5_000_000  # values of one data set; larger ones are written to the 
 
 @dataclass(frozen=True, eq=False)
 class RowCounts:
-    """`conditions` are those of every claim about this database."""
+    """`conditions` are those of every claim about this database, `unit` what the claim is for:
+    at most its limit of records is counted, and noise must be scaled by `per_unit`."""
 
     model: RowsModel
     survey: Survey
     seed: Seed | Chance = field(default=None, repr=False)
     conditions: tuple[str, ...] = ()
+    unit: Unit | None = None
+
+    @property
+    def per_unit(self) -> int:
+        """How many counts of a table one unit can change by one."""
+        return 1 if self.unit is None else self.unit.limit
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", chance_of(self.seed))
@@ -57,7 +66,8 @@ class RowCounts:
     @cached_property
     def occupied(self) -> CrossTable:
         """The confidential counts of the cells that some record is in."""
-        table = without_impossible(cross_tabulate(self.survey, self.categories), self.survey)
+        table = cross_tabulate(self.survey, self.categories, self.unit)
+        table = without_impossible(table, self.survey)
         if table.n == 0:
             raise Refused("The survey has no records; check the file or the filter that made it.")
         return table
@@ -80,6 +90,17 @@ class RowCounts:
         """Which cells the codebook's edit rules allow, (cells,)."""
         codebook = self.survey.codebook
         return possible_cells(cells.categories, cells.codes, codebook.impossible, codebook.columns)
+
+    def claimed(self, claim: Claim) -> Claim:
+        """The claim with the conditions of this database, about its unit."""
+        conditions = (*claim.conditions, *self.conditions)
+        if self.unit is None:
+            return replace(claim, conditions=conditions)
+        limited = (
+            f"At most {self.unit.limit} records of each `{self.unit.column}` were counted, chosen "
+            "by these records' own values"
+        )
+        return replace(claim, conditions=(*conditions, limited), unit=self.unit.column)
 
     def rng(self, dataset: int) -> np.random.Generator:
         """Each data set has its own generator, whatever the number of data sets and of cores."""

@@ -22,7 +22,7 @@ from understudy.fitting.missing import without_missing
 from understudy.ledger.fingerprint import fingerprints
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import Model, OutcomeModel, RowsModel
-from understudy.publication import Publication
+from understudy.publication import Publication, hides_unit
 from understudy.release.mixed import Given, mixed_for
 from understudy.release.parts import own_files
 from understudy.release.recipe import Recipe
@@ -211,11 +211,14 @@ def _reference(recipe: Recipe, path: Path, like: Survey) -> tuple[Survey, str]:
     past = read_survey(path)
     digest = _fingerprints(past)[1]
     past = _restricted(recipe, past)
-    for name in like.columns:
+    unit, codebook, names = like.codebook.unit_column, like.codebook, like.columns
+    if hides_unit(like) and unit not in past.columns:
+        codebook, names = codebook.without_unit(), tuple(name for name in names if name != unit)
+    for name in names:
         if name not in past.columns:
             raise UnknownName(f"column of `{path.name}`", name, past.columns)
-    table = past.raw.select(list(like.columns)).cast(dict(like.raw.schema().items()))
-    return Survey(table, like.design, like.codebook), digest
+    kinds = {name: kind for name, kind in like.raw.schema().items() if name in names}
+    return Survey(past.raw.select(list(names)).cast(kinds), like.design, codebook), digest
 
 
 def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:
@@ -248,7 +251,8 @@ def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:
             raise Refused(f"`{name}` is not a number, text, date or true/false; convert it first.")
         if name in whole.codebook and whole.codebook[name].role == "unit":
             raise Refused(f"`{name}` identifies units and cannot be published; leave it out.")
-    kept = [name for name in whole.columns if name in names]
+    unit = whole.codebook.unit_column  # for the claim; the synthetic files go without it
+    kept = [name for name in whole.columns if name in [*names, unit]]
     codebook = whole.codebook.only(kept)
     by = {name: totals for name, totals in codebook.population_by.items() if name in kept}
     codebook = replace(codebook, population_by=by)

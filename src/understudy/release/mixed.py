@@ -29,7 +29,6 @@ from understudy.fitting.fitter import random_key
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import OutcomeModel, RowsModel
 from understudy.models.density import density_of, kept_inside_bounds
-from understudy.models.multinomial import Multinomial
 from understudy.publication import Publication
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
@@ -48,7 +47,7 @@ class Given:
 
 def synthesize_mixed(
     survey: Survey,
-    categories: Multinomial,
+    categories: RowsModel,
     mechanism: Mechanism,
     given: Sequence[Given],
     datasets: int = 1,
@@ -91,7 +90,7 @@ def mixed_for(
         results.append(result)
         columns = _numbers(narrowed, step.model, result, frames, own)
         frames = [frame.with_columns(new) for frame, new in zip(frames, columns, strict=True)]
-    codebook = survey.codebook.only(frames[0].columns)
+    codebook = survey.codebook.without_unit().only(frames[0].columns)
     for dataset in [first.datasets[0], *(result.datasets[0] for result in results)]:
         for column in dataset.codebook:  # without facts that were drafted from the records
             codebook = codebook.with_column(replace(column, role=survey.codebook[column.name].role))
@@ -125,10 +124,12 @@ def _numbers(
         # the model only needs columns of the right type here; their values are replaced
         stand_in = result.datasets[number].frame(list(model.sensitive))
         rows = np.resize(np.arange(stand_in.height), frame.height)
-        filled = frame.select(
-            name for name in narrowed.columns if name not in model.sensitive
-        ).with_columns(stand_in[name].gather(rows) for name in model.sensitive)
-        synthetic = Survey(filled.select(narrowed.columns), Design(), narrowed.codebook)
+        unit = narrowed.codebook.unit_column  # given to the fit alone
+        names = [name for name in narrowed.columns if name != unit]
+        filled = frame.select(name for name in names if name not in model.sensitive).with_columns(
+            stand_in[name].gather(rows) for name in model.sensitive
+        )
+        synthetic = Survey(filled.select(names), Design(), narrowed.codebook.without_unit())
         arrays = model.prepare(synthetic, like=narrowed)
         density = density_of(model, arrays)
         key = random_key(chance, f"numbers {number}")
@@ -146,6 +147,8 @@ def _again(draw: Callable[[Any], Any], key: Any, attempt: int) -> Any:
 def _narrowed(survey: Survey, categories: RowsModel, model: OutcomeModel) -> Survey:
     """The columns that the regression sees; the categories are given to it, hence `public`."""
     names = [*categories.columns, *(n for n in model.sensitive if n not in categories.columns)]
+    unit = survey.codebook.unit_column
+    names += [unit] if unit is not None and unit not in names else []
     codebook = survey.codebook.only(names)
     for name in categories.columns:
         codebook = codebook.with_column(replace(codebook[name], role="public"))

@@ -95,7 +95,8 @@ class MechanismPart:
         defaults = {s.name: s.default for s in settings_of(self.cls).values()}
         drafted = object.__new__(self.cls)
         for name, value in {**defaults, **self.options}.items():
-            object.__setattr__(drafted, name, value)
+            known = value.facts() if isinstance(value, MechanismPart) else value
+            object.__setattr__(drafted, name, known)
         return drafted
 
     def __str__(self) -> str:

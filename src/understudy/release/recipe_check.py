@@ -268,11 +268,16 @@ def _check_price(checked: Checked, part: MechanismPart) -> None:
     """A ledger counts guarantees whose price is known before any record is fitted."""
     facts = part.facts()
     if facts.claims == "local":
+        remedy = (
+            "use public or threshold as `support`"
+            if hasattr(facts, "support")
+            else "say `weighted = false`, or take the weights from a historical file"
+        )
         checked.add(
             "privacy",
             "support" if "support" in part.options else "mechanism",
-            "A ledger counts guarantees, and a claim of kind `local` is not one; use public or "
-            "threshold as `support`, or leave out [ledger].",
+            "A ledger counts guarantees, and a claim of kind `local` is not one; "
+            f"{remedy}, or leave out [ledger].",
         )
     elif facts.price() is None:
         checked.add(

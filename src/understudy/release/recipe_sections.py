@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
 
-from understudy.survey.file_format import endings_read, formats, listed
+from understudy.survey.file_format import ALWAYS, endings_read, formats, listed
 from understudy.utility.fitness import Fitness
 
 # Formats that a release may be written in, beside parquet.
-RELEASED = [known.written[0] for known in formats() if known.written and known.name != "Parquet"]
+RELEASED = [known.written[0] for known in formats() if known.written and known.name != ALWAYS]
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,12 @@ def ball_edges(
     return values - half, values + half
 
 
+def check_together(q: int) -> None:
+    """q, the number of records whose joint risk is taken, or refused."""
+    if isinstance(q, bool) or not isinstance(q, int) or q < 1:
+        raise Refused("The number of records that are taken together, q, must be 1, 2, 3, ...")
+
+
 def checked_radius(
     radius: object, targets: tuple[str, ...], kind: str = "relative"
 ) -> npt.NDArray[np.float64]:

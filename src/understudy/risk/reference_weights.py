@@ -34,6 +34,7 @@ from understudy.risk.patterns import (
     RadiusKind,
     ball_edges,
     ball_ranges,
+    check_together,
     checked_radius,
     holders_by_position,
     patterns_of,
@@ -57,8 +58,7 @@ def reference_risk_weights(
     A pattern that has fewer than max(3, q) reference records says nothing about its records;
     they get weight 0.
     """
-    if q < 1 or int(q) != q:
-        raise Refused("The number of records that are taken together, q, must be 1, 2, 3, ...")
+    check_together(q)
     names = list(known_sets(known)[0][0])
     reach = float(checked_radius(radius, (target,), kind)[0, 0])
     frames = [without_categories(frame_of(d, [*names, target])) for d in (confidential, reference)]

@@ -49,6 +49,7 @@ from understudy.risk.patterns import (
     RadiusKind,
     ball_edges,
     ball_ranges,
+    check_together,
     checked_radius,
     holders_by_position,
     patterns_of,
@@ -142,8 +143,7 @@ def q_way_weights(
     kind: RadiusKind = "relative",
 ) -> Floats:
     """Weights from the joint risk of q records, at the cost of the pairwise ones; (n,)."""
-    if q < 1 or int(q) != q:
-        raise Refused("The number of records that are taken together, q, must be 1, 2, 3, ...")
+    check_together(q)
     if not (np.isfinite(c) and np.isfinite(g) and c >= 0):
         raise Refused("The adjustments must be finite, with c at least 0.")
     names = known_sets(known)[0][0]

@@ -149,6 +149,11 @@ class Codebook:
         columns = {n: c for n, c in self.columns.items() if n in names}
         return replace(self, columns=columns, unit=self.unit_column or "")
 
+    def without_unit(self) -> Codebook:
+        """The codebook of records that no longer say which unit they belong to."""
+        columns = {n: c for n, c in self.columns.items() if n != self.unit_column}
+        return replace(self, columns=columns, unit="", records_per_unit=None)
+
     def for_domain(self, where: str | None) -> Codebook:
         """The codebook of the records that meet a condition: without totals of other records."""
         asked, declared = (where or "all").split(), self.population_where.split()

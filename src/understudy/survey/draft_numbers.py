@@ -60,11 +60,11 @@ def code_summary(values: Any) -> dict[str, Any]:
 
 
 def drafted_codes(summary: Mapping[str, Any]) -> tuple[Value, ...]:
-    found = [code for code in summary.get("codes") or () if code is not None]
+    seen = [code for code in summary.get("codes") or () if code is not None]
     low, high = summary.get("others_low"), summary.get("others_high")
-    if (summary.get("coded") or 0) < OFTEN * len(found):
+    if (summary.get("coded") or 0) < OFTEN * len(seen):
         return ()
-    codes = missing_codes(sorted(found), low, high)
+    codes = missing_codes(sorted(seen), low, high)
     return tuple(int(code) for code in codes)
 
 
@@ -83,33 +83,33 @@ def shapes(table: ir.Table, columns: Mapping[str, Any]) -> dict[str, dict[str, A
             f"median_{number}": whole.abs().approx_median(where=values != 0),
             f"different_{number}": values.approx_nunique(),
         }
-        for place, step in enumerate(STEPS):
+        for rank, step in enumerate(STEPS):
             ratio = whole / step
             # a multiple of 0.1 is one up to the rounding of binary numbers
             near = (ratio - ratio.round()).abs() < 1e-6
-            wanted[f"step{place}_{number}"] = near.sum()
+            wanted[f"step{rank}_{number}"] = near.sum()
     row = table.aggregate(**wanted).to_polars().row(0, named=True)
-    found = {
+    shapes = {
         name: {key.rsplit("_", 1)[0]: v for key, v in row.items() if key.endswith(f"_{number}")}
         for number, name in enumerate(columns)
     }
-    return _with_mass(table, columns, found)
+    return _with_mass(table, columns, shapes)
 
 
 def _with_mass(
-    table: ir.Table, columns: Mapping[str, Any], found: dict[str, dict[str, Any]]
+    table: ir.Table, columns: Mapping[str, Any], shapes: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """How many records are on the least and the largest value."""
     wanted = {}
     for number, (name, values) in enumerate(columns.items()):
-        if found[name]["known"]:
-            wanted[f"at_low_{number}"] = (values == found[name]["low"]).sum()
-            wanted[f"at_high_{number}"] = (values == found[name]["high"]).sum()
+        if shapes[name]["known"]:
+            wanted[f"at_low_{number}"] = (values == shapes[name]["low"]).sum()
+            wanted[f"at_high_{number}"] = (values == shapes[name]["high"]).sum()
     row = table.aggregate(**wanted).to_polars().row(0, named=True) if wanted else {}
     for number, name in enumerate(columns):
-        found[name]["at_low"] = row.get(f"at_low_{number}") or 0
-        found[name]["at_high"] = row.get(f"at_high_{number}") or 0
-    return found
+        shapes[name]["at_low"] = row.get(f"at_low_{number}") or 0
+        shapes[name]["at_high"] = row.get(f"at_high_{number}") or 0
+    return shapes
 
 
 def special_values(shape: Mapping[str, Any]) -> tuple[float, ...]:
@@ -133,8 +133,8 @@ def rounding_step(shape: Mapping[str, Any]) -> float | None:
     least = 1 if is_whole(shape) else 0
     met = [
         step
-        for place, step in enumerate(STEPS)
-        if shape[f"step{place}"] - shape["zeros"] >= HEAPED * known
+        for rank, step in enumerate(STEPS)
+        if shape[f"step{rank}"] - shape["zeros"] >= HEAPED * known
         and least <= step <= reach / FEWEST_STEPS
     ]
     return float(met[-1]) if met else None

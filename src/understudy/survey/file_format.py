@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from understudy.survey.survey import Survey
 
 Carries = Literal["codebook", "labels", "nothing"]
+ALWAYS = "Parquet"  # every release has this format, beside those that are asked for
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def endings_written() -> list[str]:
 
 def released_formats(named: Sequence[str], folder: Path) -> tuple[Format, ...]:
     """The formats of a release's files: Parquet, then the named ones."""
-    (first,) = (file_format for file_format in formats() if file_format.name == "Parquet")
+    (first,) = (file_format for file_format in formats() if file_format.name == ALWAYS)
     return first, *(format_of(folder, name, writing=True, folder=folder) for name in named)
 
 

@@ -24,6 +24,7 @@ from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Value
 from understudy.survey.survey import Survey
 from understudy.tables.domain import named_columns, parse_domain
+from understudy.tables.units import Unit, limited
 
 __public__ = ("Categories", "CrossTable", "categories_of", "cross_tabulate")
 
@@ -128,15 +129,15 @@ def categories_of(
     return Categories(tuple(columns), tuple(levels), tuple(schema[name] for name in columns))
 
 
-def cross_tabulate(survey: Survey, categories: Categories) -> CrossTable:
-    """Count the records of every occupied cell in one GROUP BY.
+def cross_tabulate(survey: Survey, categories: Categories, unit: Unit | None = None) -> CrossTable:
+    """Count the records of every occupied cell in one GROUP BY; of a unit, at most its limit.
 
     Where the product of levels fits into 64 bits, the database groups by one number per record,
     the cell's place in the full domain: that is several times faster than by all columns.
     """
     names = list(categories.columns)
     coded = any(None in levels for levels in categories.levels)
-    table = (survey.raw if coded else survey.table).select(names)
+    table = limited(survey.raw if coded else survey.table, unit, names)
     for name in names:
         if table[name].type().is_floating():
             table = table.mutate(**{name: table[name].nullif(float("nan"))})

@@ -155,6 +155,21 @@ class LinearStatistic(Statistic, abstract=True):
         return linear_estimates(cells.sums, cells.linear.index(self), cells.domain, cells.count)
 
 
+@dataclass(frozen=True)
+class ColumnStatistic(LinearStatistic, abstract=True):
+    """A sum or a ratio of one column, written `name(x)`."""
+
+    x: str
+
+    @classmethod
+    def arguments(cls, reader: Reader) -> dict[str, Any]:
+        return {"x": reader.only_column()}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.x,)
+
+
 @cache
 def statistics() -> dict[str, type[Statistic]]:
     """The statistics of the package by the word that asks for them."""

@@ -77,11 +77,15 @@ def unit_codes(survey: Survey) -> NDArray[np.int32] | None:
 
 def within_limit(survey: Survey, table: ir.Table, columns: Sequence[str]) -> ir.Table:
     """The columns of `table` (the survey's records, as they are or without missing codes), at most
-    `records_per_unit` records of each unit.
+    `records_per_unit` records of each unit."""
+    return limited(table, unit_of(survey), columns)
+
+
+def limited(table: ir.Table, unit: Unit | None, columns: Sequence[str]) -> ir.Table:
+    """The columns of a table of records, at most the limit of each unit.
 
     Records that are equal in these columns count alike, so it does not matter which of them stay.
     """
-    unit = unit_of(survey)
     if unit is None:
         return table.select(list(columns))
     hashes = (table[name].hash() for name in dict.fromkeys([unit.column, *columns]))
@@ -90,3 +94,12 @@ def within_limit(survey: Survey, table: ir.Table, columns: Sequence[str]) -> ir.
     number = ibis.row_number().over(group_by=table[unit.column], order_by=order_by)
     numbered = table.mutate(__number=number)
     return numbered.filter(numbered["__number"] < unit.limit).select(list(columns))
+
+
+def values_within_limit(
+    units: NDArray[np.int32], values: NDArray[np.float64], limit: int
+) -> NDArray[np.float64]:
+    """The values of one variable, at most `limit` of each unit, in no particular order."""
+    table = ibis.memtable(pl.DataFrame({"unit": units, "value": values}))
+    left = limited(table, Unit("unit", limit), ["value"]).to_polars()
+    return np.sort(left["value"].to_numpy())

@@ -57,7 +57,7 @@ def test_weighted_to_a_bound(survey: Survey, model: SurveyNormal, bound: float) 
 def test_clipped_mechanisms(survey: Survey, model: SurveyNormal) -> None:
     censored = release(survey, model, Censored(epsilon=10.8))
     assert censored.record_bounds.max() <= 1.8
-    assert (censored.claim.kind, censored.claim.epsilon) == ("formal", 10.8)
+    assert (censored.claim.kind, censored.claim.epsilon) == ("local", 10.8)
     reference = doctorates(400, seed=9)
     referenced = release(survey, model, ReferenceCensored(3.0, reference, prior_scale=0.5))
     assert referenced.record_bounds.max() <= 0.5

@@ -160,6 +160,7 @@ draws = 1000
 
 [privacy]
 mechanism = "Censored"
+weighted = false
 epsilon = 6
 
 [ledger]
@@ -202,7 +203,8 @@ def test_a_model_of_an_outcome(waiting: Path, tmp_path: Path) -> None:
 
 
 def test_a_mechanism_for_outcomes(waiting: Path, tmp_path: Path) -> None:
-    text = OUTCOME.replace('"Censored"\nepsilon = 6', '"halved.py:Halved"\nshare = 0.25')
+    censored = '"Censored"\nweighted = false\nepsilon = 6'
+    text = OUTCOME.replace(censored, '"halved.py:Halved"\nshare = 0.25')
     waiting.write_text(text.partition("[ledger]")[0])
     out = us.publish(waiting, tmp_path / "out", say=quiet, progress=False)
     assert us.open_release(out).claim.kind == "risk"

@@ -88,7 +88,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
         ("epsilon = 10.8", "epsilon = nan", "`epsilon` must be a finite number."),
         ("epsilon = 10.8", "epsilon = true", "`epsilon` must be a finite number."),
         ("epsilon = 10.8", "order = 2", "`order` belongs to Marginals"),
-        ('mechanism = "Weighted"', 'mechanism = "Modips"', "Modips goes with model = Multinomial"),
+        ('mechanism = "Weighted"', 'mechanism = "Modips"', "Modips goes with model = "),
         ('model = "FBS"', 'model = "Beta"', "Beta takes no predictors"),
         ('predictors = "field + gender"\n', "", "FBS needs `predictors`"),
         ('sensitive = "salary"', "", "[synthesis] lacks `sensitive`"),

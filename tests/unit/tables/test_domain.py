@@ -41,6 +41,7 @@ def selected(text: str) -> list[int]:
         ("age is not None", [0, 1, 2]),
         ("column('net income') >= 3", [2, 3]),
         ("age > -5", [0, 1, 2]),
+        ("age > -30", [0, 1, 2]),
         ("works == True", [0, 2]),
         ("age == 1000", []),
     ],

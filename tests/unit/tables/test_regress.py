@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 import understudy as us
 
@@ -90,3 +91,21 @@ def test_a_rare_outcome_has_a_coefficient_far_below_zero() -> None:
     frame = pl.DataFrame({"z": [1] * 3 + [0] * (N - 3)})
     fit = us.regress(us.Survey(frame), "z ~ 1", family="binomial")
     assert fit["estimate"][0] == pytest.approx(np.log(3 / (N - 3)), rel=1e-9)
+
+
+def test_limits_are_students() -> None:
+    for level in (0.5, 0.95):
+        fit = us.regress(SURVEY, "y ~ x", level=level)
+        half = stats.t.isf((1 - level) / 2, fit["df"].to_numpy()) * fit["se"].to_numpy()
+        np.testing.assert_allclose(fit["lower"], fit["estimate"] - half)
+        np.testing.assert_allclose(fit["upper"], fit["estimate"] + half)
+
+
+def test_lonely_strata_get_the_average_of_the_others() -> None:
+    """With H strata, L of them lonely, H / (H - L) times what leaving them out gives."""
+    frame = FRAME.with_columns(h=pl.Series([9, 8, *FRAME["h"][2:]]))
+    errors = {
+        rule: us.regress(us.Survey(frame, us.Design("w", "h", lonely_psu=rule)), "y ~ x")["se"]
+        for rule in ("average", "certainty")
+    }
+    np.testing.assert_allclose(errors["average"], errors["certainty"] * np.sqrt(5 / 3))

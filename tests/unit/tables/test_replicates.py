@@ -1,11 +1,12 @@
-"""Degrees of freedom of replicate weights, as R survey counts them."""
+"""Replicate weights: degrees of freedom as R survey counts them, and the centre of a variance."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from understudy.tables.replicates import replicate_df
+import understudy as us
+from understudy.tables.replicates import replicate_df, replicate_variance
 
 BASE = np.random.default_rng(1).gamma(2.0, 10.0, 200)
 
@@ -20,3 +21,11 @@ def test_replicates_that_differ_by_rounding_count_once(spread: float, df: int) -
 
 def test_without_records_there_are_none() -> None:
     assert replicate_df([]) == 0
+
+
+def test_replicates_without_a_coefficient_are_no_part_of_the_centre() -> None:
+    """By hand: the mean of 1 and 3 is 2, and 1 (1 - 2)^2 + 1/2 (3 - 2)^2 is 3/2."""
+    spec = us.Replicates(prefix="r", kind="jkn", coefficients=(1.0, 0.5, 0.0), centre="mean")
+    found, unknown = replicate_variance(np.array([7.0]), np.array([[1.0, 3.0, 50.0]]), spec)
+    assert found.tolist() == [1.5]
+    assert unknown.tolist() == [0]

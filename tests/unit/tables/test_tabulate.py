@@ -311,11 +311,15 @@ def test_notes_survive_combining() -> None:
 
 
 @pytest.mark.parametrize(
-    ("levels", "word"), [(["All", "x"], "All"), (["Missing", None], "Missing")]
+    ("levels", "word", "meaning"),
+    [(["All", "x"], "All", "margin"), (["Missing", None], "Missing", "row of records without")],
 )
-def test_levels_named_like_margins_are_refused_with_margins(levels: list, word: str) -> None:
+def test_levels_named_like_margins_are_refused_with_margins(
+    levels: list, word: str, meaning: str
+) -> None:
     survey = us.Survey(pl.DataFrame({"g": levels * 2, "y": [1.0, 2.0, 3.0, 5.0]}))
-    with pytest.raises(us.Refused, match=f"a level called {word}.*rename the level"):
+    says = f"a level called {word}, which is also the name of the {meaning}.*rename the level"
+    with pytest.raises(us.Refused, match=says):
         us.tabulate(survey, "count", by="g", margins=True)
     assert us.tabulate(survey, "count", by="g").height == 2
 
@@ -345,3 +349,25 @@ def test_a_level_with_both_kinds_of_quotes_can_be_written() -> None:
     survey = us.Survey(pl.DataFrame({"g": ["6' 2\"", "z", "z", "z"], "h": ["a\\b", "a", "a", "a"]}))
     table = us.tabulate(survey, ['proportion(g == "6\' 2\\"")', r'proportion(h == "a\b")'])
     assert table["estimate"].to_list() == [0.25, 0.25]
+
+
+def test_a_coefficient_of_variation_needs_an_estimate_other_than_zero() -> None:
+    frame = pl.DataFrame({"one": [0.0, 2.0, 0.0, 2.0], "zero": [-1.0, 1.0, -1.0, 1.0]})
+    table = us.tabulate(us.Survey(frame), ["mean(one)", "mean(zero)"])
+    assert table["cv"].to_list() == [table["se"][0], None]
+    assert table["se"][0] > 0
+
+
+def test_one_table_each_begins_with_the_number_of_its_data_set() -> None:
+    table = us.tabulate([SURVEY, SURVEY], "count", by="b", combine="none")
+    assert table.columns[:2] == ["dataset", "b"]
+
+
+def test_a_domain_that_is_neither_text_nor_a_function_is_refused() -> None:
+    with pytest.raises(us.Refused, match="must be a string such as"):
+        us.tabulate(SURVEY, "count", where=3)  # type: ignore[arg-type]
+
+
+def test_statistics_of_nobody_are_unknown() -> None:
+    table = us.tabulate(SURVEY, ["quantile(y, 0.5)", "mean(y)", "count"], where="y > 1000")
+    assert table["estimate"].to_list() == [None, None, 0.0]

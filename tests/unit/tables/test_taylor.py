@@ -153,3 +153,31 @@ def test_a_ratio_that_every_record_has_is_certain() -> None:
         frame = pl.DataFrame({"w": w, "x": x, "y": 3 * x, "g": rng.integers(0, 4, 40)})
         table = us.tabulate(us.Survey(frame, us.Design("w")), "ratio(y / x)", by="g")
         assert table["se"].to_list() == pytest.approx([0.0] * 4, abs=1e-7)
+
+
+def test_weights_that_add_up_to_public_sizes_leave_their_counts_no_variance() -> None:
+    """A count of a whole stratum is its public size; without public sizes it varies."""
+    frame = pl.DataFrame({"h": ["1", "1", "1", "2", "2"], "w": [2.0, 3.0, 5.0, 4.0, 6.0]})
+    design = us.Design("w", "h")
+    sizes = us.Codebook(population_by={"h": {"1": 10.0, "2": 10.0}})
+    for codebook, zero in ((sizes, True), (us.Codebook(), False)):
+        spread = us.tabulate(us.Survey(frame, design, codebook), "count", by="h")["se"]
+        assert (spread.max() < 1e-9) is zero
+
+
+def test_a_constant_has_a_standard_error_of_zero() -> None:
+    """Rounding must not turn a variance of nothing into one below nothing."""
+    rng = np.random.default_rng(4)
+    for _ in range(12):
+        frame = pl.DataFrame({"w": rng.gamma(2.0, 10.0, 30), "y": np.full(30, rng.random())})
+        table = us.tabulate(us.Survey(frame, us.Design("w")), ["mean(y)", "ratio(y / y)"])
+        assert table["se"].null_count() == 0
+        assert table["se"].max() < 1e-9
+
+
+def test_strata_that_are_all_lonely_have_nothing_to_average() -> None:
+    frame = pl.DataFrame({"w": [1.0] * 4, "h": [1, 1, 2, 3], "y": [1.0, 2.0, 3.0, 5.0]})
+    survey = us.Survey(frame, us.Design("w", "h", lonely_psu="average"))
+    with pytest.raises(us.Refused, match="no variance to average"):
+        us.tabulate(survey, "mean(y)", where="h > 1")
+    assert us.tabulate(survey, "mean(y)")["se"][0] > 0

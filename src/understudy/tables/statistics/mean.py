@@ -4,31 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nan
-from typing import Any
 
 import ibis.expr.types as ir
 
 from understudy.tables.collect import Linear
 from understudy.tables.linear import numeric
 from understudy.tables.r_text import r_name
-from understudy.tables.statistic import LinearStatistic, Reader
+from understudy.tables.statistic import ColumnStatistic
 
 
 @dataclass(frozen=True)
-class Mean(LinearStatistic):
+class Mean(ColumnStatistic):
     name = "mean"
     form = "mean(x)"
     empty = nan
-
-    x: str
-
-    @classmethod
-    def arguments(cls, reader: Reader) -> dict[str, Any]:
-        return {"x": reader.only_column()}
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.x,)
 
     def linear(self, table: ir.Table) -> Linear:
         return Linear(numeric(self.text, self.x, table), 1.0)

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import ibis.expr.types as ir
 
 from understudy.tables.collect import Linear
 from understudy.tables.linear import numeric
 from understudy.tables.r_text import r_name
-from understudy.tables.statistic import LinearStatistic, Reader
+from understudy.tables.statistic import ColumnStatistic
 
 
 @dataclass(frozen=True)
-class Total(LinearStatistic):
+class Total(ColumnStatistic):
     name = "total"
     form = "total(x)"
     empty = 0.0
-
-    x: str
-
-    @classmethod
-    def arguments(cls, reader: Reader) -> dict[str, Any]:
-        return {"x": reader.only_column()}
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.x,)
 
     @property
     def intervals(self) -> tuple[str, ...]:
