@@ -21,6 +21,7 @@ from understudy.models.contract import OutcomeModel
 from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel
 from understudy.release.inside import Inside
+from understudy.release.kept import check_kept
 from understudy.release.shape import shape_notes
 from understudy.release.spending import total_price
 
@@ -45,7 +46,7 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
         _promise(inside),
         f"{_between(*seconds)}, about {size / 1e9:.1f} GB of memory on this machine.",
     ]
-    lines += shape_notes(survey, inside.model)
+    lines += [*shape_notes(survey, inside.model), *filter(None, [check_kept(inside)])]
     if recipe.ledger is not None:
         lines.append(f"The ledger will be charged epsilon {total_price(inside):f} (replace).")
     return [*lines, "Nothing was spent and nothing was written."]

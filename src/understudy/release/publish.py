@@ -24,6 +24,7 @@ from understudy.chance import Chance, chance_of
 from understudy.release.bundle import finished, write_manifest
 from understudy.release.envelope import Envelope, kept_inside, open_envelope, seal
 from understudy.release.inside import Inside, prepare
+from understudy.release.kept import check_kept
 from understudy.release.outside import KIND, public_facts, released_table, write_public
 from understudy.release.recipe import Recipe, read_recipe
 from understudy.release.spending import check_price, spend
@@ -59,6 +60,8 @@ def publish(
     if finished(folder, inside.identity):
         say(f"`{folder}` is complete and unchanged; nothing was done.")
         return folder
+    if note := check_kept(inside):
+        say(note)
     with one_thread():
         confidential = confidential_table(inside)  # what a table refuses is refused unpaid
         with workspace(folder, inside.identity, say) as work:

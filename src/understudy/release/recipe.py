@@ -24,6 +24,7 @@ from understudy.release.parts import GivenPart, MechanismPart, ModelPart
 from understudy.release.recipe_check import Checked, checked_recipe
 from understudy.release.recipe_sections import (
     Data,
+    Kept,
     LedgerKeys,
     Output,
     Risk,
@@ -58,6 +59,7 @@ class Recipe:
     given: tuple[GivenPart, ...]
     tables: Tables
     risk: Risk | None
+    kept: Kept
     utility: Utility
     fitness: Fitness
     output: Output
@@ -171,6 +173,7 @@ def _recipe(
         tuple(checked.given),
         Tables(**sections.get("tables", {"statistics": ()})),
         None if risk is None else Risk(**risk),
+        Kept(**sections.get("kept", {})),
         Utility(**sections.get("utility", {})),
         Fitness(**sections.get("fitness", {})),
         Output(**sections.get("output", {})),

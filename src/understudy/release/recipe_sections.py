@@ -132,6 +132,18 @@ class Risk:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """[kept]"""
+
+    unique: Annotated[
+        float,
+        "Share of records that may be alone in their combination of kept columns.",
+        Interval(ge=0, le=1),
+    ] = 0.1
+    accept: Annotated[str, "Why more of them are accepted; a reason for the review board."] = ""
+
+
+@dataclass(frozen=True)
 class Utility:
     """[utility]"""
 
@@ -169,6 +181,7 @@ SECTIONS: dict[str, type] = {
     "privacy": PrivacyKeys,
     "tables": Tables,
     "risk": Risk,
+    "kept": Kept,
     "utility": Utility,
     "fitness": Fitness,
     "output": Output,
