@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from understudy.models.contract import OutcomeModel, RowsModel
 from understudy.survey.codebook import Codebook
+from understudy.survey.draft import kind_of
+from understudy.survey.published_type import types_not_declared
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import Categories
 
@@ -39,7 +41,7 @@ def outcome_conditions(
     unit = survey.codebook.unit_column
     drawn = [*model.sensitive, unit] if hides_unit(survey) else model.sensitive
     kept = [name for name in survey.columns if name not in drawn]
-    conditions = [model.units(survey.codebook)]
+    conditions = [model.units(survey.codebook), *_types(survey, model.sensitive)]
     if unit is not None:
         conditions.append(
             f"Which records belong to one `{unit}` does not depend on confidential values; their "
@@ -74,12 +76,22 @@ def hides_unit(survey: Survey) -> bool:
 
 
 def rows_conditions(survey: Survey, model: RowsModel, publication: Publication) -> tuple[str, ...]:
-    conditions = []
+    conditions = _types(survey, model.columns)
     if survey.design.weight is not None:
         conditions.append(WITHOUT_WEIGHTS)
     if model.missing == "level":
         conditions.append(MISSING_LEVEL)
     return (*conditions, *_restriction(publication))
+
+
+def _types(survey: Survey, columns: tuple[str, ...]) -> list[str]:
+    unclear = types_not_declared(survey, columns)
+    if not unclear:
+        return []
+    return [
+        f"The types of {', '.join(unclear)} (whole numbers, decimals or text) are those of the "
+        "file, not declared ones, and are not covered"
+    ]
 
 
 def _restriction(publication: Publication) -> tuple[str, ...]:
@@ -92,18 +104,33 @@ def _restriction(publication: Publication) -> tuple[str, ...]:
 
 
 def without_drafted(codebook: Codebook, columns: Iterable[str]) -> Codebook:
-    """The codebook without levels and bounds that were drafted from the records' values."""
+    """The codebook without facts of these columns that were drafted from the records' values."""
     for name in columns:
+        if name in codebook:
+            codebook = codebook.with_column(codebook[name].without_drafted())
+    return codebook
+
+
+def published_codebook(dataset: Survey, synthesized: Iterable[str]) -> Codebook:
+    """The codebook of a published file. Of a synthesized column that is not declared, the type is
+    that of the file (the claim says so) and nothing else is told."""
+    codebook = without_drafted(dataset.codebook, dataset.codebook.columns)
+    schema = dataset.raw.schema()
+    for name in synthesized:
         if name not in codebook:
             continue
-        codebook = codebook.with_column(codebook[name].without_drafted())
+        column = codebook[name]
+        if "type" in column.drafted:
+            column = replace(column, type=kind_of(schema[name]))
+        if "role" in column.drafted:
+            column = replace(column, role="sensitive")
+        codebook = codebook.with_column(replace(column, drafted=frozenset()))
     return codebook
 
 
 def rows_codebook(codebook: Codebook, categories: Categories) -> Codebook:
-    """The codebook of the synthetic file: no level that was only drafted from the records."""
-    kept = codebook.only(list(categories.columns))
-    for column in list(kept):
-        kept = kept.with_column(column.without_drafted())
-    ordered = {name: kept[name] for name in categories.columns}
+    """The codebook of the synthetic file: no fact that was only drafted from the records."""
+    names = list(categories.columns)
+    kept = without_drafted(codebook.only(names), names)
+    ordered = {name: kept[name] for name in names}
     return replace(kept.without_unit(), columns=ordered, population_by={})

@@ -16,6 +16,7 @@ from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
 from understudy.declarations import declared_in
 from understudy.dp.record_bounds import RecordBounds
+from understudy.envelope import Envelope
 from understudy.errors import Refused, UnknownName
 from understudy.fitting.continuation import MOST
 from understudy.fitting.diagnostics import Diagnostics
@@ -35,6 +36,7 @@ from understudy.publication import (
     without_drafted,
 )
 from understudy.survey.design import Design
+from understudy.survey.published_type import types_not_declared
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import CrossTable
 from understudy.tables.units import unit_of
@@ -50,10 +52,10 @@ class Synthesis:
     """What `synthesize` gives back.
 
     For publication: `datasets`, `claim` and, where the claim is not of kind `risk`, `draws`: the
-    parameters or noisy tables that each data set was made from. Everything else was computed from
-    the confidential data and stays inside (methods §1). What a mechanism without a fit does not
-    have is None; `tables` are the data sets as counts of cells, for models of whole rows; `parts`
-    are the results that a mixed synthesis was made from.
+    parameters or noisy tables that each data set was made from (`envelope`). Everything else was
+    computed from the confidential data and stays inside (methods §1). What a mechanism without a
+    fit does not have is None; `tables` are the data sets as counts of cells, for models of whole
+    rows; `parts` are the results that a mixed synthesis was made from.
     """
 
     datasets: list[Survey]
@@ -67,7 +69,16 @@ class Synthesis:
     parts: tuple[Synthesis, ...] = field(default=(), repr=False)
     dropped: int = 0
     rows_correspond: bool = True  # whether row i of a data set stands for record i
+    synthesized: tuple[str, ...] = ()  # the columns of the data sets that were drawn
     for_studies: bool = False  # its seed could be guessed: `release` does not publish from it
+
+    @property
+    def envelope(self) -> Envelope:
+        """What went out of the inside: the claim, the synthesized columns and, where the claim
+        covers them, the draws. With the public columns and the codebook it makes every data set."""
+        frames = tuple(d.raw.select(list(self.synthesized)).to_polars() for d in self.datasets)
+        covered = self.claim.kind != "risk"
+        return Envelope(self.claim, frames, tuple(self.draws) if covered else ())
 
     @property
     def categories(self) -> Synthesis | None:
@@ -170,14 +181,20 @@ def synthesize_for(
     datasets: int,
     chance: Chance,
     fit: FitSettings,
+    coding: Survey | None = None,
 ) -> Synthesis:
-    """`synthesize`, with a claim that speaks of this publication."""
+    """`synthesize`, with a claim that speaks of this publication.
+
+    `coding` decides the encoding of predictors that are not public (models/declared_grid.py).
+    """
     _refuse_arguments(survey, model, mechanism, datasets)
     _refuse_pair(model, mechanism)
     if isinstance(model, RowsModel):
         result = _synthesize_rows(publication, survey, model, mechanism, datasets, chance)
     elif isinstance(model, OutcomeModel):
-        result = _synthesize_outcome(publication, survey, model, mechanism, datasets, chance, fit)
+        result = _synthesize_outcome(
+            publication, survey, model, mechanism, datasets, chance, fit, coding
+        )
     else:
         raise Refused("A model must describe an outcome (OutcomeModel) or whole rows (RowsModel).")
     _check_claim(mechanism, result.claim, survey)
@@ -202,6 +219,7 @@ def _synthesize_outcome(
     datasets: int,
     chance: Chance,
     fit: FitSettings,
+    coding: Survey | None,
 ) -> Synthesis:
     if _whole(fit.draws) and datasets > fit.draws:
         raise Refused(
@@ -219,12 +237,13 @@ def _synthesize_outcome(
     fitter = ModelFitter(
         model,
         filled,
-        model.prepare(filled),
+        model.prepare(filled, like=coding),
         lacking,
         fit.sampler,
         chance,
         outcome_conditions(survey, model, fit.missing, publication),
         fit.progress,
+        coding,
     )
     released = mechanism.release(fitter, datasets)
     fitted = released.fitted
@@ -237,6 +256,7 @@ def _synthesize_outcome(
         fitted if isinstance(fitted, Posterior) else None,
         released.weights,
         dropped=dropped,
+        synthesized=model.sensitive,
     )
 
 
@@ -260,6 +280,7 @@ def _synthesize_rows(
         np.ones(counts.occupied.n),
         tables=released.tables,
         rows_correspond=False,
+        synthesized=model.columns,
     )
 
 
@@ -323,6 +344,7 @@ def _refuse_columns(survey: Survey, model: OutcomeModel, mechanism: Mechanism) -
         )
     if mechanism.claims == "formal":
         drafted = survey.codebook.not_declared(model.rests_on(survey))
+        drafted += [f"{name}.type" for name in types_not_declared(survey, model.sensitive)]
         if drafted:
             raise Refused(
                 f"A formal claim rests on `{drafted[0]}`, which is not declared; declare it in the "
@@ -331,10 +353,10 @@ def _refuse_columns(survey: Survey, model: OutcomeModel, mechanism: Mechanism) -
 
 
 def _synthetic(survey: Survey, model: OutcomeModel, generated: Generated) -> Survey:
-    """The survey with its sensitive columns replaced; column order, types and design as before."""
+    """The survey with its sensitive columns replaced, in the types that are declared for them."""
     frame = survey.raw.to_polars()
     columns = model.restore(generated, survey)
-    new = frame.with_columns(columns[name].cast(frame[name].dtype) for name in model.sensitive)
+    new = frame.with_columns(columns[name] for name in model.sensitive)
     codebook = without_drafted(survey.codebook, model.sensitive)
     if hides_unit(survey):
         new, codebook = new.drop(survey.codebook.unit_column or ""), codebook.without_unit()

@@ -23,6 +23,7 @@ EVERYONE = {
     "toml_mistakes": "errors",
     "claim": "errors claim_text",
     "claim_text": "claim",  # for its type alone
+    "envelope": "claim errors",
 }
 
 

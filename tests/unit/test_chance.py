@@ -69,7 +69,7 @@ def test_the_claim_says_where_the_seed_comes_from() -> None:
 
 def test_a_release_does_not_publish_what_was_made_for_studies(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="made for studies"):
-        seal(made(1), tmp_path)
+        seal(made(1), None, tmp_path)  # type: ignore[arg-type]
     assert not any(tmp_path.iterdir())
 
 

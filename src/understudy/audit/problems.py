@@ -83,6 +83,13 @@ class GridFitter:
     def present(self) -> NDArray[np.bool_]:
         return ~np.isnan(self.values)
 
+    @property
+    def sensitive_values(self) -> Vector:
+        return self.values[self.present][:, None]
+
+    def refuse_source(self, values: Vector, purpose: str) -> None:
+        """The mutants take what they should not from the same file: nothing is refused here."""
+
     def record_loglik(self, position: Vector) -> Vector:
         """log N(y_i; theta, sigma^2), shape (n,)."""
         return np.asarray(self._loglik(np.asarray(position))[0], dtype=np.float64)

@@ -28,6 +28,7 @@ from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
 from understudy.fitting.missing import without_missing
 from understudy.fitting.moments import is_linear, sample_exactly
 from understudy.fitting.nuts import Chains, Settings, sample
+from understudy.fitting.overlap import refuse_overlap
 from understudy.fitting.posterior import Posterior
 from understudy.fitting.progress import fit_progress
 from understudy.mechanisms.contract import Fitted, Generated, Matrix, Terms, Vector
@@ -55,6 +56,7 @@ class ModelFitter:
     seed: Seed | Chance = field(repr=False)
     conditions: tuple[str, ...] = ()
     show_progress: bool | None = None
+    coding: Survey | None = None  # what decides the encoding, if not the survey itself
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", chance_of(self.seed))
@@ -206,18 +208,26 @@ class ModelFitter:
             raise Refused(f"{purpose.capitalize()} must come from a Survey with the same columns.")
         try:
             complete, _ = without_missing(survey, self.model.sensitive)
-            arrays = self.model.prepare(complete, like=self.survey)
+            arrays = self.model.prepare(complete, like=self.coding or self.survey)
         except Refused as error:
             raise Refused(f"The survey for {purpose} does not fit this one: {error}") from None
-        same = [_same(arrays[t], self.arrays[t]) for t in self.model.targets]
-        if survey is self.survey or all(same):
-            raise Refused(
-                f"{purpose.capitalize()} must not come from the confidential data itself; give a "
-                "historical or public survey."
-            )
-        return replace(
+        other = replace(
             self, survey=complete, arrays=arrays, missing=np.zeros(complete.n, dtype=bool)
         )
+        self.refuse_source(other.sensitive_values, purpose)
+        return other
+
+    @property
+    def sensitive_values(self) -> Matrix:
+        """The sensitive values of the records that have them, (records, columns)."""
+        columns = [
+            self.arrays[name].reshape(self.n, -1).astype(np.float64) for name in self.model.targets
+        ]
+        return np.concatenate(columns, axis=1)[~self.missing]
+
+    def refuse_source(self, values: Matrix, purpose: str) -> None:
+        """Refused where these values, from which something is taken, are this database's own."""
+        refuse_overlap(self.sensitive_values, values, purpose)
 
     def histogram(self, epsilon: float, bins: Bins) -> HistogramDraw:
         """A private histogram of the one bounded variable; a missing value is in no bin."""
@@ -255,21 +265,10 @@ class ModelFitter:
         for number, position in enumerate(fitted.spaced(datasets)):
             key = random_key(self.seed, f"generate {number}")
             point = jnp.asarray(position)
-            arrays, values = self._drawn(key, point)
+            arrays, values = generated_from(self.density, key, point, self.safe_arrays)
             generated.append(arrays)
             parameters.append({name: np.asarray(value) for name, value in values.items()})
         return generated, parameters
-
-    def _drawn(self, key: Array, point: Array) -> tuple[Generated, dict[str, Array]]:
-        """New arrays from one draw, within declared bounds, and its parameters."""
-        arrays, values = _generated(self.density, key, point, self.safe_arrays)
-
-        def again(attempt: int) -> dict[str, Array]:
-            renewed = jax.random.fold_in(key, attempt)
-            drawn: dict[str, Array] = _generated(self.density, renewed, point, self.safe_arrays)[0]
-            return drawn
-
-        return kept_inside_bounds(self.model, arrays, again), values
 
     def _key(self, stage: str) -> Array:
         return random_key(self.seed, stage)
@@ -278,6 +277,20 @@ class ModelFitter:
 def random_key(seed: Seed | Chance, label: str) -> Array:
     """JAX's key for one use: 63 bits, all that its generator takes."""
     return jax.random.key(int.from_bytes(chance_of(seed).random_bytes(label, 8)) >> 1)
+
+
+def generated_from(
+    density: Density, key: Array, position: Array, arrays: Any
+) -> tuple[dict[str, NDArray[Any]], dict[str, Array]]:
+    """Generated arrays within declared bounds, and the parameters in the model's coordinates."""
+    first, parameters = _generated(density, key, position, arrays)
+
+    def again(attempt: int) -> dict[str, Array]:
+        renewed = jax.random.fold_in(key, attempt)
+        drawn: dict[str, Array] = _generated(density, renewed, position, arrays)[0]
+        return drawn
+
+    return kept_inside_bounds(density.model, first, again), parameters
 
 
 @kept(constants=1)
@@ -292,7 +305,3 @@ def _factor(draws: Matrix | None, d: int) -> Matrix:
     if draws is None or len(draws) < FEW * d:
         return np.eye(d)
     return np.asarray(np.linalg.cholesky(np.cov(draws.T)))
-
-
-def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return a.shape == b.shape and bool(np.array_equal(a, b))

@@ -99,17 +99,19 @@ class Censored(Mechanism):
 
     def _weights(self, fitter: Fitter, first: Fitted) -> tuple[FixedWeights, str]:
         if self.weights is None:
-            return weights_from(first, self.c1, self.c2), WEIGHTS_FROM_THE_SAME
+            return weights_from(fitter, first, self.c1, self.c2), WEIGHTS_FROM_THE_SAME
         source = (
             "The record weights are a function of each record's own values that was fixed on "
             "another file; the claim does not cover that file"
         )
         if isinstance(self.weights, FixedWeights):
+            if self.weights.source is not None:
+                fitter.refuse_source(self.weights.source, "the record weights")
             return self.weights, source
         reference = fitter.on(self.weights, "the record weights")
         fitted = reference.fit(plain_terms(reference), "reference")
         fitted.check()
-        return weights_from(fitted, self.c1, self.c2), source
+        return weights_from(reference, fitted, self.c1, self.c2), source
 
     def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
         name = "Censored with record weights" if self.weighted else "Censored without weights"

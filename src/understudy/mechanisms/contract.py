@@ -123,6 +123,11 @@ class Fitter(Protocol):
 
     def on(self, survey: Any, purpose: str) -> Fitter: ...  # the same model on another survey
 
+    @property
+    def sensitive_values(self) -> Matrix: ...  # (records, columns)
+
+    def refuse_source(self, values: Matrix, purpose: str) -> None: ...  # if they are its own
+
     def on_histogram(self, epsilon: float, bins: Bins) -> Fitter: ...  # on a private histogram
 
     def histogram(self, epsilon: float, bins: Bins) -> HistogramDraw: ...
@@ -139,7 +144,8 @@ class FixedWeights:
     """A weight function of one record's own values, fixed on a historical file (C §4.5).
 
     A record's bound is taken over the historical posterior's draws, then mapped linearly with
-    the historical least and largest bound. It depends on no other record of the new file.
+    the historical least and largest bound. It depends on no other record of the new file, which is
+    why `source`, the sensitive values that it was fixed on, must not be the new file's.
     """
 
     positions: Matrix = field(repr=False)
@@ -147,13 +153,14 @@ class FixedWeights:
     high: float
     c1: float = 1.0
     c2: float = 0.0
+    source: Matrix | None = field(default=None, repr=False)
 
     def __call__(self, fitter: Fitter) -> Vector:
         bounds = fitter.bounds_over(self.positions)
         return linear_weights(bounds, self.c1, self.c2, self.low, self.high)
 
 
-def weights_from(fitted: Fitted, c1: float, c2: float) -> FixedWeights:
+def weights_from(fitter: Fitter, fitted: Fitted, c1: float, c2: float) -> FixedWeights:
     """The linear weight function that an unweighted fit suggests."""
     bounds = fitted.bounds.loglik
     finite = bounds[np.isfinite(bounds)]
@@ -161,7 +168,9 @@ def weights_from(fitted: Fitted, c1: float, c2: float) -> FixedWeights:
         raise Refused(
             "Every record has an infinite log-likelihood; check the outcome's bounds or units."
         )
-    return FixedWeights(fitted.positions, float(finite.min()), float(finite.max()), c1, c2)
+    return FixedWeights(
+        fitted.positions, float(finite.min()), float(finite.max()), c1, c2, fitter.sensitive_values
+    )
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,8 @@ class Modips(Mechanism):
 
     def cells(self, counts: RowCounts) -> CrossTable:
         """The confidential table over the cells of the support."""
+        if self.support == "threshold":
+            counts.check_types()
         if self.support != "public":
             return counts.occupied
         _refuse_product(counts.categories)
@@ -150,10 +152,12 @@ class Modips(Mechanism):
             noisy = self.noisy(table.counts, datasets, counts.per_unit)
             cells = table
             if self.support == "threshold":
-                cells = _shown(table, noisy)
+                cells = _shown(table, noisy, counts.levels_not_declared)
                 noisy = cells.counts
             synthetic = counts.model.draw(rescaled(noisy, size), size, rng)
-            return replace(cells, counts=synthetic), {"codes": cells.codes, "noisy_counts": noisy}
+            levels = dict(zip(cells.categories.columns, cells.categories.levels, strict=True))
+            noted = {"levels": levels, "codes": cells.codes, "noisy_counts": noisy}
+            return replace(cells, counts=synthetic), noted
 
         drawn = counts.each(one_set, datasets)
         claim = counts.claimed(self.promise(datasets, size_is_public=counts.model.size is None))
@@ -178,15 +182,17 @@ class Modips(Mechanism):
             )
 
 
-def _shown(table: CrossTable, noisy: Counts) -> CrossTable:
-    """The cells above the threshold; a release in which none is left has nothing to say."""
+def _shown(table: CrossTable, noisy: Counts, not_declared: list[str]) -> CrossTable:
+    """The cells above the threshold, without the other levels of columns whose levels are not
+    declared: one record with a new level would move the codes of all cells after it."""
     kept = noisy > 0
     if not kept.any():
         raise Refused(
             "No cell reaches the threshold at this epsilon and delta; ask for more epsilon, or "
             "model fewer columns."
         )
-    return CrossTable(table.categories, table.codes[kept], noisy[kept])
+    shown = CrossTable(table.categories, table.codes[kept], noisy[kept])
+    return shown.shown_only(not_declared)
 
 
 def _refuse_product(categories: Categories) -> None:

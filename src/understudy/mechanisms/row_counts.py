@@ -18,6 +18,7 @@ from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
 from understudy.errors import Refused
 from understudy.survey.engine import new_scratch_file, parquet_table
+from understudy.survey.published_type import types_not_declared
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import (
     Categories,
@@ -85,6 +86,22 @@ class RowCounts:
                 f"A formal claim rests on `{drafted[0]}`, which is not declared; declare it in the "
                 "codebook from what is public."
             )
+        self.check_types()
+
+    def check_types(self) -> None:
+        """Refused where the type of a level would be read off the records."""
+        unclear = types_not_declared(self.survey, self.model.columns)
+        if unclear:
+            raise Refused(
+                f"A formal claim rests on `{unclear[0]}.type`, which is not declared; declare it "
+                "in the codebook from what is public: its levels, or the type `text` or `integer`."
+            )
+
+    @property
+    def levels_not_declared(self) -> list[str]:
+        """Columns whose levels were taken from the records."""
+        declared = self.survey.codebook.not_declared(dict.fromkeys(self.model.columns, "levels"))
+        return [name.removesuffix(".levels") for name in declared]
 
     def possible(self, cells: CrossTable) -> Any:
         """Which cells the codebook's edit rules allow, (cells,)."""

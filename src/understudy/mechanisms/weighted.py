@@ -80,7 +80,9 @@ class Weighted(Mechanism):
         target = clip_bound(self.epsilon, datasets) if self.epsilon is not None else self.bound
         if target is None:
             terms = plain_terms(fitter, linear_weights(bounds, self.c1, self.c2))
-            return Prepared(terms, first.positions, weights=weights_from(first, self.c1, self.c2))
+            return Prepared(
+                terms, first.positions, weights=weights_from(fitter, first, self.c1, self.c2)
+            )
 
         def alpha_at(scale: float) -> Vector:
             if self.map == "inverse":
@@ -95,7 +97,7 @@ class Weighted(Mechanism):
 
         calibrated = calibrate(fit_at, target, tolerance=min(0.02, ABSOLUTE_TOLERANCE / target))
         terms = plain_terms(fitter, alpha_at(calibrated.scale))
-        fixed = weights_from(first, calibrated.scale * self.c1, self.c2)
+        fixed = weights_from(fitter, first, calibrated.scale * self.c1, self.c2)
         return Prepared(
             terms, fitted=calibrated.fit, weights=fixed if self.map == "linear" else None
         )

@@ -42,7 +42,7 @@ class WeightedE(Mechanism):
         limit = clip_bound(self.epsilon, datasets)
         first = fitter.fit(plain_terms(fitter), "weights")
         first.check()
-        weights = weights_from(first, self.c1, self.c2)
+        weights = weights_from(fitter, first, self.c1, self.c2)
         alpha = plain_terms(fitter, linear_weights(first.bounds.loglik, self.c1, self.c2)).alpha
         second = fitter.fit(plain_terms(fitter, alpha), "weighted", first.positions)
         second.check()

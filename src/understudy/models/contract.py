@@ -28,6 +28,7 @@ from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Value
 from understudy.survey.design import Design
 from understudy.survey.formula import formula_columns
+from understudy.survey.published_type import declared_dtype, published_dtype
 from understudy.survey.survey import Survey
 
 __public__ = ("Model", "OutcomeModel", "RowsModel")
@@ -263,6 +264,8 @@ def column_array(values: pl.Series, like: Survey) -> NDArray[Any]:
         raise Refused(
             f"Column `{values.name}` has missing values; impute it, or leave it out of the model."
         )
+    if values.dtype.is_numeric():
+        values = _as_declared(values, like)
     if values.dtype.is_float() or values.dtype.is_decimal():
         return values.cast(pl.Float64).to_numpy()
     if values.dtype.is_integer() or values.dtype == pl.Boolean:
@@ -278,11 +281,24 @@ def column_array(values: pl.Series, like: Survey) -> NDArray[Any]:
     return codes.to_numpy()
 
 
+def _as_declared(values: pl.Series, like: Survey) -> pl.Series:
+    """Numbers in the type that is declared for them: one record must not decide it for all."""
+    declared = declared_dtype(like.codebook.columns.get(values.name))
+    if declared is None or not declared.is_numeric():
+        return values
+    if declared.is_integer() and values.dtype.is_float() and (values != values.round()).any():
+        raise Refused(
+            f"Column `{values.name}` is declared as whole numbers, and some values are not; "
+            "declare it as `continuous`, or correct the file."
+        )
+    return values.cast(declared)
+
+
 def array_column(array: NDArray[Any], name: str, survey: Survey) -> pl.Series:
-    """The inverse of `column_array`, in the column's own type: codes become levels, and numbers
-    of a whole-number column are rounded."""
+    """The inverse of `column_array`, in the type that is published: codes become levels, and
+    numbers of a whole-number column are rounded."""
     array = np.asarray(array)
-    dtype = survey.table.select(name).limit(0).to_polars()[name].dtype
+    dtype = published_dtype(survey, name)
     if dtype.is_float() or dtype.is_decimal():
         return pl.Series(name, array.astype(np.float64)).cast(dtype)
     if dtype.is_integer():

@@ -7,6 +7,7 @@ remembers the result by model and shapes, so that repeated fits share one compil
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from math import prod
 from typing import Any
@@ -73,6 +74,15 @@ class Density:
         """The parameters by site name, in the function's own coordinates."""
         trace = self._replay(position, arrays)[1]
         return {name: jnp.asarray(trace[name]["value"]) for name in self.shapes}
+
+    def prior_draw(self, key: Array, arrays: Mapping[str, Any]) -> dict[str, Array]:
+        """Parameters by site name, drawn by the function's own prior; where it fails at a draw,
+        those that it had drawn by then."""
+        drawn = handlers.trace(handlers.seed(self.model.function, key))
+        with suppress(ValueError):  # a distribution refused a parameter that is not finite
+            drawn(**self._arguments(arrays))
+        sites = drawn.trace
+        return {name: jnp.asarray(sites[name]["value"]) for name in self.shapes if name in sites}
 
     def unconstrain(self, parameters: Mapping[str, Any], arrays: Mapping[str, Any]) -> Array:
         """The position of these parameters; the inverse of `constrain`."""
@@ -199,15 +209,20 @@ MOST_DENSITIES = 64  # each keeps its compiled program alive; the oldest makes r
 def density_of(model: OutcomeModel, arrays: Arrays) -> Density:
     """The density of a model at the shapes of these arrays, made once; and a check of the data.
 
-    The check (`_refuse_mixing`) is made on every call, because it depends on the values.
+    That records do not mix is checked on every call, because it depends on the values.
     """
+    from understudy.models.density_check import is_proved, refuse_improper, refuse_mixing
+
     shapes = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(arrays.items()))
     if (model, shapes) not in _DENSITIES:
         while len(_DENSITIES) >= MOST_DENSITIES:
             _DENSITIES.pop(next(iter(_DENSITIES)))
-        _DENSITIES[model, shapes] = Density(model, arrays)
+        density = Density(model, arrays)
+        if not is_proved(model):
+            refuse_improper(density, arrays)
+        _DENSITIES[model, shapes] = density
     density = _DENSITIES[model, shapes]
-    _refuse_mixing(density, arrays)
+    refuse_mixing(density, arrays, thoroughly=not is_proved(model))
     return density
 
 
@@ -288,39 +303,6 @@ def _innermost(fn: Any) -> Any:
     while hasattr(fn, "base_dist"):
         fn = fn.base_dist
     return fn
-
-
-def _refuse_mixing(density: Density, arrays: Arrays) -> None:
-    """Every claim needs f_i to depend on record i alone: put one record's values in another's
-    place (the largest in the smallest's, and back) and see that nothing else moves."""
-    names = density.model.targets
-    first = np.asarray(arrays[names[0]]).reshape(density.n, -1)[:, 0]
-    low, high = int(np.argmin(first)), int(np.argmax(first))
-    position = jax.random.uniform(jax.random.key(1), (density.dimension,), minval=-1.0, maxval=1.0)
-    log_prior, loglik = map(np.asarray, density.evaluate_now(position, arrays))
-    for row, other_row in ((low, high), (high, low)):
-        changed = dict(arrays)
-        for name in names:
-            changed[name] = _with_row(arrays[name], row, arrays[name][other_row])
-        new_prior, new_loglik = map(np.asarray, density.evaluate_now(position, changed))
-        others = np.arange(density.n) != row
-        moved = not _same(loglik[others], new_loglik[others])
-        if moved or not _same(log_prior, new_prior):
-            what = "another record's log-likelihood" if moved else "the prior"
-            raise Refused(
-                f"One record's sensitive values change {what} in this model (a mean, a minimum or "
-                "a neighbour taken from the data?); use public constants instead."
-            )
-
-
-def _with_row(array: NDArray[Any], row: int, value: Any) -> NDArray[Any]:
-    changed = np.array(array)
-    changed[row] = value
-    return changed
-
-
-def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return bool(np.allclose(a, b, rtol=1e-10, atol=1e-12, equal_nan=True))
 
 
 @partial(jax.jit, static_argnums=0)

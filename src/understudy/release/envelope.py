@@ -1,73 +1,52 @@
-"""The envelope: what leaves the inside of a release, and beside it what stays there.
+"""The hand-over: the envelope, what is declared beside it, and what stays inside.
 
-    envelope/N.parquet    claim.json    design.json    draws.json (where the claim covers them)
-    kept/N.parquet (the same records in the order of the confidential file)  fit.json  records.npz
+    envelope/   the mechanism's output and its claim (envelope.py)
+    declared/   declarations and public columns (declared.py)
+    kept/       N.parquet in the order of the confidential file, fit.json, records.npz: internal
 
-The records of the envelope are sorted by their published values, so that their order says nothing.
-Later stages read these files and nothing else of the fit, so that a resumed run and an
-uninterrupted one see the same things.
+The rows of the envelope are sorted by the public columns and then by the synthesized ones, so that
+their order says nothing. Later stages read these files and nothing else of the fit, so that a
+resumed run and an uninterrupted one see the same things.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
-from understudy.claim import Claim
+from understudy.envelope import Envelope
 from understudy.errors import Refused
-from understudy.publication import without_drafted
+from understudy.publication import published_codebook
+from understudy.release.declared import Declarations, open_declared
+from understudy.release.inside import Inside
+from understudy.release.outside import DECLARED, ENVELOPE
 from understudy.report.material import ChainQuality, Records
-from understudy.survey.design import Design, Replicates
 from understudy.survey.read import read_survey
-from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
 from understudy.synthesis import Synthesis
 
-ENVELOPE, KEPT = "envelope", "kept"
+KEPT = "kept"
 
 
-@dataclass(frozen=True, eq=False)
-class Envelope:
-    """The mechanism's output and its claim; every public byte is made from this, the recipe's
-    declarations and the columns that were public before."""
-
-    folder: Path
-    datasets: list[Survey]  # as they are published
-    claim: Claim
-    draws: bool  # whether draws.json is there
-
-
-def seal(result: Synthesis, folder: Path) -> None:
-    """Write the envelope, and beside it what stays inside."""
+def seal(result: Synthesis, inside: Inside, folder: Path) -> None:
+    """Write what is handed out, and beside it what stays inside."""
     if result.for_studies:
         raise Refused(
             "This result was made for studies: its seed could be guessed. Leave out `seed`, and "
             "one is drawn from the operating system."
         )
-    (folder / ENVELOPE).mkdir()
+    envelope, public = _sorted(result)
+    envelope.write(folder / ENVELOPE)
+    _declared(result, inside, public).write(folder / DECLARED)
     (folder / KEPT).mkdir()
     for number, dataset in enumerate(result.datasets, start=1):
         write_survey(dataset, folder / KEPT / f"{number}.parquet")
-        write_survey(_published(dataset), folder / ENVELOPE / f"{number}.parquet")
-    _write(folder / ENVELOPE / "claim.json", result.claim.to_json())
-    _write(folder / ENVELOPE / "design.json", json.dumps(design_to(result.datasets[0].design)))
-    if result.claim.kind != "risk" and result.draws:
-        text = json.dumps({"draws": [_plain(draw) for draw in result.draws]}, allow_nan=False)
-        _write(folder / ENVELOPE / "draws.json", text)
     _keep(result, folder / KEPT)
-
-
-def open_envelope(folder: Path) -> Envelope:
-    """The envelope of a finished stage."""
-    envelope = folder / ENVELOPE
-    claim = Claim.from_json((envelope / "claim.json").read_text(encoding="utf-8"))
-    return Envelope(
-        envelope, _datasets(envelope, envelope), claim, (envelope / "draws.json").exists()
-    )
 
 
 def kept_inside(folder: Path) -> dict[str, Any]:
@@ -94,8 +73,10 @@ def kept_inside(folder: Path) -> dict[str, Any]:
             fit["chains"],
             fit["draws"],
         )
+    design = open_declared(folder / DECLARED).design
+    names = sorted(kept.glob("*.parquet"), key=lambda path: int(path.stem))
     return {
-        "datasets": _datasets(kept, folder / ENVELOPE),
+        "datasets": [read_survey(path, design) for path in names],
         "records": records,
         "chains": chains,
         "dropped": fit["dropped"],
@@ -103,29 +84,30 @@ def kept_inside(folder: Path) -> dict[str, Any]:
     }
 
 
-def design_to(design: Design) -> dict[str, Any]:
-    """A design as JSON values."""
-    return {name: value for name, value in asdict(design).items() if value is not None}
+def _sorted(result: Synthesis) -> tuple[Envelope, pl.DataFrame]:
+    """The envelope with rows in the order of their values, and the public columns in that order."""
+    drawn = list(result.synthesized)
+    kept = [name for name in result.datasets[0].columns if name not in drawn]
+    frames = [dataset.raw.to_polars().sort([*kept, *drawn]) for dataset in result.datasets]
+    envelope = replace(result.envelope, synthesized=tuple(frame.select(drawn) for frame in frames))
+    return envelope, frames[0].select(kept)
 
 
-def design_from(values: dict[str, Any]) -> Design:
-    """The design that `design_to` wrote."""
-    replicates = values.pop("replicates", None)
-    return Design(**values, replicates=None if replicates is None else Replicates(**replicates))
-
-
-def _datasets(folder: Path, envelope: Path) -> list[Survey]:
-    design = design_from(json.loads((envelope / "design.json").read_text(encoding="utf-8")))
-    names = sorted((path.name for path in folder.glob("*.parquet")), key=lambda n: int(n[:-8]))
-    return [read_survey(folder / name, design) for name in names]
-
-
-def _published(dataset: Survey) -> Survey:
-    """Sorted by content, and without facts of the codebook that were only drafted from records:
-    they may stand for records that are not in the release."""
-    codebook = without_drafted(dataset.codebook, dataset.codebook.columns)
-    frame = dataset.raw.to_polars()
-    return Survey(frame.sort(frame.columns), dataset.design, codebook)
+def _declared(result: Synthesis, inside: Inside, public: pl.DataFrame) -> Declarations:
+    first, recipe = result.datasets[0], inside.recipe
+    return Declarations(
+        title=inside.title,
+        columns=first.columns,
+        synthesized=inside.synthesized,
+        design=first.design,
+        statistics=tuple(statistic.text for statistic in inside.statistics),
+        by=tuple(recipe.tables.by),
+        margins=recipe.tables.margins,
+        formats=tuple(recipe.output.formats),
+        folder=str(recipe.folder.resolve()),
+        codebook=published_codebook(first, result.synthesized),
+        public=public,
+    )
 
 
 def _keep(result: Synthesis, folder: Path) -> None:
@@ -146,22 +128,4 @@ def _keep(result: Synthesis, folder: Path) -> None:
         fit |= {name: getattr(diagnostics, name) for name in ("divergences", "chains", "draws")}
         fit["coordinates"] = list(diagnostics.coordinates)
     np.savez(folder / "records.npz", **arrays)
-    _write(folder / "fit.json", json.dumps(fit))
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text + "\n", encoding="utf-8")
-
-
-def _plain(value: Any) -> Any:
-    """Arrays and numbers of a draw as JSON values."""
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, (str, int, float)) or value is None:
-        return value
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiub":
-        raise Refused("A released draw holds something that is not a number; it cannot be written.")
-    return array.tolist()
+    (folder / "fit.json").write_text(json.dumps(fit) + "\n", encoding="utf-8")

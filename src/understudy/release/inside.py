@@ -31,6 +31,7 @@ from understudy.risk.measure import measure_of
 from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.file_format import format_of
 from understudy.survey.formula import formula_columns
+from understudy.survey.published_type import published_dtype
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.synthesis import Synthesis, synthesize_for
@@ -86,8 +87,8 @@ class Inside:
     @cached_property
     def numeric(self) -> tuple[str, ...]:
         """The sensitive columns that hold numbers."""
-        raw = self.narrowed.raw
-        return tuple(name for name in self.sensitive if raw[name].type().is_numeric())
+        types = {name: published_dtype(self.narrowed, name) for name in self.sensitive}
+        return tuple(name for name, kind in types.items() if kind.is_numeric())
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
@@ -128,6 +129,9 @@ def prepare(recipe: Recipe) -> Inside:
     narrowed = _narrowed(recipe, whole, model)
     drawn = [name for step in recipe.given for name in step.model.sensitive]
     drawn += model.for_survey(narrowed).sensitive
+    hidden = [*drawn, whole.codebook.unit_column]
+    whole = _in_order(whole, [name for name in narrowed.columns if name not in hidden])
+    narrowed = _narrowed(recipe, whole, model)
     _check_columns(recipe, narrowed)
     references: list[str] = []
 
@@ -191,6 +195,15 @@ def _restricted(recipe: Recipe, read: Survey) -> Survey:
             left = tuple(level for level in column.levels or () if level in seen)
             codebook = codebook.with_column(replace(column, levels=left or None))
     return Survey(frame, read.design, codebook)
+
+
+def _in_order(whole: Survey, public: list[str]) -> Survey:
+    """The records in the order of their public values: what is drawn for a row must not depend on
+    where its record stood in the file."""
+    if not public:
+        return whole
+    frame = whole.raw.to_polars().sort(public, maintain_order=True)
+    return Survey(frame, whole.design, whole.codebook)
 
 
 def _inside(where: str, read: Survey) -> pl.Series:

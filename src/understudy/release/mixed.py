@@ -6,18 +6,18 @@
 Every synthetic value is drawn; no record keeps any of its own. The claims compose: the regression
 sees the confidential categories, but through the contribution of each record alone, which its
 mechanism bounds whatever the record's categories are. For that the columns of the regression must
-be the codebook's declared levels, and so they are demanded here. Given the categories, different
-regressions are independent; use one model of several outcomes where that will not do.
+be the codebook's declared levels, and so they are demanded here; a grid of these levels, not the
+records, decides how predictors are coded, scaled and whitened (models/declared_grid.py). Given the
+categories, different regressions are independent; use one model of several outcomes where that
+will not do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import polars as pl
@@ -25,10 +25,11 @@ import polars as pl
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
 from understudy.errors import Refused
-from understudy.fitting.fitter import random_key
+from understudy.fitting.fitter import generated_from, random_key
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import OutcomeModel, RowsModel
-from understudy.models.density import density_of, kept_inside_bounds
+from understudy.models.declared_grid import declared_grid
+from understudy.models.density import density_of
 from understudy.publication import Publication
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
@@ -85,10 +86,13 @@ def mixed_for(
     results = []
     for number, step in enumerate(given):
         narrowed = _narrowed(survey, categories, step.model)
+        coding = _coding(narrowed, step)
         own = chance.of(f"given {number}")
-        result = synthesize_for(drawn, narrowed, step.model, step.mechanism, datasets, own, fit)
+        result = synthesize_for(
+            drawn, narrowed, step.model, step.mechanism, datasets, own, fit, coding
+        )
         results.append(result)
-        columns = _numbers(narrowed, step.model, result, frames, own)
+        columns = _numbers(narrowed, step.model, result, frames, own, coding)
         frames = [frame.with_columns(new) for frame, new in zip(frames, columns, strict=True)]
     codebook = survey.codebook.without_unit().only(frames[0].columns)
     for dataset in [first.datasets[0], *(result.datasets[0] for result in results)]:
@@ -102,6 +106,7 @@ def mixed_for(
         posterior=results[0].posterior,
         parts=(first, *results),
         rows_correspond=False,
+        synthesized=tuple(frames[0].columns),
         for_studies=chance.for_studies,
     )
 
@@ -112,6 +117,7 @@ def _numbers(
     result: Synthesis,
     frames: Sequence[pl.DataFrame],
     chance: Chance,
+    coding: Survey | None,
 ) -> list[list[pl.Series]]:
     """The model's columns for the synthetic categories, each file from its own parameter draw."""
     if result.posterior is None:
@@ -130,18 +136,21 @@ def _numbers(
             stand_in[name].gather(rows) for name in model.sensitive
         )
         synthetic = Survey(filled.select(names), Design(), narrowed.codebook.without_unit())
-        arrays = model.prepare(synthetic, like=narrowed)
-        density = density_of(model, arrays)
-        key = random_key(chance, f"numbers {number}")
-        draw = partial(density.generate, position=jnp.asarray(position), arrays=arrays)
-        again = partial(_again, draw, key)
-        values = kept_inside_bounds(model, draw(key), again)
+        arrays = model.prepare(synthetic, like=coding or narrowed)
+        key, density = random_key(chance, f"numbers {number}"), density_of(model, arrays)
+        values, _ = generated_from(density, key, jnp.asarray(position), arrays)
         drawn.append(list(model.restore(values, synthetic).values()))
     return drawn
 
 
-def _again(draw: Callable[[Any], Any], key: Any, attempt: int) -> Any:
-    return draw(jax.random.fold_in(key, attempt))
+def _coding(narrowed: Survey, step: Given) -> Survey | None:
+    """What decides the encoding of the categories; the records where no epsilon is claimed."""
+    if step.mechanism.claims == "risk":
+        return None
+    codebook = narrowed.codebook.without_unit()
+    categories = [name for name in codebook.columns if name not in step.model.sensitive]
+    predictors = step.model.given_columns() or categories  # one's own function may use them all
+    return declared_grid(codebook, predictors, step.model.sensitive)
 
 
 def _narrowed(survey: Survey, categories: RowsModel, model: OutcomeModel) -> Survey:

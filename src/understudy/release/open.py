@@ -14,7 +14,7 @@ from typing import Any, get_args, overload
 
 from understudy.claim import Claim
 from understudy.errors import Refused
-from understudy.release.envelope import design_from
+from understudy.release.declared import design_from
 from understudy.report.material import CombiningRule
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design

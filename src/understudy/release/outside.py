@@ -1,93 +1,121 @@
 """The outside of a release: every public file, made from the envelope and what was declared.
 
-Nothing here has the confidential file: it gets the envelope, the recipe, and the names of columns
-and statistics.
+It runs in a process of its own, which is started with two folders and never has the confidential
+file: `python -m understudy.release.outside HANDED OUT`. HANDED holds envelope/ and declared/; OUT
+gets public/, the files that may be published, and released.parquet, their table for the report.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
+import subprocess
+import sys
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import ibis
 import polars as pl
 
-from understudy.release.envelope import Envelope, design_to
+from understudy.envelope import DRAWS, Envelope, open_envelope, plain_draw
+from understudy.errors import Refused
+from understudy.release.declared import Declarations, design_to, open_declared
 from understudy.release.open import FACTS, SCHEMA, checksum
-from understudy.release.recipe import Recipe
 from understudy.report.material import CombiningRule, PublicFacts
 from understudy.report.public import public_page
 from understudy.survey.codebook_text import write_codebook
+from understudy.survey.engine import connection
 from understudy.survey.file_format import released_formats
+from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
-from understudy.tables.statistic import Statistic
+from understudy.tables.statistic import parse_statistic
 from understudy.tables.tabulate import tabulate
 from understudy.version import __version__
 
 KIND: CombiningRule = (
     "partial"  # m files of one sample's size, made given that sample (methods §2, M eq. 3.2)
 )
+ENVELOPE, DECLARED = "envelope", "declared"
+PUBLIC, RELEASED = "public", "released.parquet"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip file must tell some time
 
 
-def released_table(
-    envelope: Envelope, statistics: Sequence[Statistic], recipe: Recipe
-) -> pl.DataFrame:
-    """The published table: the data sets' estimates, combined."""
-    asked = recipe.tables
-    return tabulate(envelope.datasets, list(statistics), asked.by, asked.margins, combine=KIND)
+def run_outside(handed: Path, out: Path) -> None:
+    """`make_public` in a process of its own, which never had the confidential file."""
+    command = [sys.executable, "-m", "understudy.release.outside", str(handed), str(out)]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    if done.returncode == 2:
+        raise Refused(done.stderr.strip())
+    if done.returncode != 0:
+        raise Refused(
+            "The public files could not be made from the envelope: "
+            f"{(done.stderr.strip().splitlines() or ['the process was stopped'])[-1]}."
+        )
 
 
-def public_facts(
-    envelope: Envelope,
-    table: pl.DataFrame,
-    recipe: Recipe,
-    title: str,
-    statistics: tuple[Statistic, ...],
-    synthesized: tuple[str, ...],
-) -> PublicFacts:
-    """Everything that the public page is made from."""
-    first = envelope.datasets[0]
-    return PublicFacts(
-        title=title,
+def make_public(handed: Path, out: Path) -> None:
+    """All public files of the release that was handed out, and their table."""
+    envelope, declared = open_envelope(handed / ENVELOPE), open_declared(handed / DECLARED)
+    datasets = [_dataset(frame, declared) for frame in envelope.synthesized]
+    statistics = tuple(
+        parse_statistic(text, declared.columns, Path(declared.folder))
+        for text in declared.statistics
+    )
+    with one_thread():
+        table = tabulate(datasets, list(statistics), declared.by, declared.margins, combine=KIND)
+    table.write_parquet(out / RELEASED)
+    facts = PublicFacts(
+        title=declared.title,
         claim=envelope.claim,
         kind=KIND,
-        files=tuple(f"synthetic/{number + 1}.parquet" for number in range(len(envelope.datasets))),
-        formats=released_formats(recipe.output.formats, recipe.folder),
-        records=first.n,
-        design=first.design,
-        codebook=first.codebook,
+        files=tuple(f"synthetic/{number + 1}.parquet" for number in range(len(datasets))),
+        formats=released_formats(declared.formats, Path(declared.folder)),
+        records=datasets[0].n,
+        design=declared.design,
+        codebook=declared.codebook,
         statistics=statistics,
-        by=recipe.tables.by,
-        margins=recipe.tables.margins,
+        by=declared.by,
+        margins=declared.margins,
         table=table,
-        draws=envelope.draws,
+        draws=bool(envelope.draws),
         version=__version__,
-        synthetic=synthesized,
+        synthetic=declared.synthesized,
     )
+    _write_public(out / PUBLIC, envelope, datasets, facts)
 
 
-def write_public(folder: Path, envelope: Envelope, facts: PublicFacts) -> list[str]:
-    """The public files, release.json, which `open_release` reads, and public.zip; their names."""
-    (folder / "synthetic").mkdir()
-    for number, dataset in enumerate(envelope.datasets, start=1):
-        name = f"{number}.parquet"
-        shutil.copyfile(envelope.folder / name, folder / "synthetic" / name)
-        for format in facts.formats[1:]:
+def _dataset(synthesized: pl.DataFrame, declared: Declarations) -> Survey:
+    """One published file: the mechanism's columns beside the public ones, sorted by content."""
+    frame = synthesized
+    if declared.public.width:
+        frame = pl.concat([declared.public, synthesized], how="horizontal")
+    frame = frame.select(declared.columns)
+    return Survey(frame.sort(frame.columns), declared.design, declared.codebook)
+
+
+def _write_public(
+    folder: Path, envelope: Envelope, datasets: Sequence[Survey], facts: PublicFacts
+) -> None:
+    """The public files, release.json, which `open_release` reads, and public.zip."""
+    (folder / "synthetic").mkdir(parents=True)
+    for number, dataset in enumerate(datasets, start=1):
+        for format in facts.formats:
             write_survey(dataset, folder / f"synthetic/{number}{format.written[0]}", format)
     write_codebook(facts.codebook, folder / "codebook.toml")
     facts.table.write_csv(folder / "tables.csv", line_terminator="\n")
-    shutil.copyfile(envelope.folder / "claim.json", folder / "claim.json")
-    if facts.draws:
-        shutil.copyfile(envelope.folder / "draws.json", folder / "draws.json")
+    (folder / "claim.json").write_text(envelope.claim.to_json() + "\n", encoding="utf-8")
+    if envelope.draws:
+        text = json.dumps({"draws": plain_draw(envelope.draws)}, allow_nan=False)
+        (folder / DRAWS).write_text(text + "\n", encoding="utf-8")
     (folder / "public.html").write_text(public_page(facts), encoding="utf-8")
-    return _listed_and_packed(folder, facts)
+    _list_and_pack(folder, facts)
 
 
-def _listed_and_packed(folder: Path, facts: PublicFacts) -> list[str]:
+def _list_and_pack(folder: Path, facts: PublicFacts) -> None:
     public = files_in(folder)
     write_json(
         folder / FACTS,
@@ -105,14 +133,26 @@ def _listed_and_packed(folder: Path, facts: PublicFacts) -> list[str]:
             "checksums": {name: checksum(folder / name) for name in public},
         },
     )
-    public = sorted([*public, FACTS])
     with zipfile.ZipFile(folder / "public.zip", "w") as archive:
-        for name in public:
+        for name in sorted([*public, FACTS]):
             entry = zipfile.ZipInfo(name, _LONG_AGO)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, (folder / name).read_bytes())
-    return [*public, "public.zip"]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Sums in one order, so that their last digits do not depend on threads."""
+    engines: list[Any] = [connection(), ibis.get_backend()]
+    before = [e.raw_sql("SELECT current_setting('threads')").fetchone()[0] for e in engines]
+    for engine in engines:
+        engine.raw_sql("SET threads TO 1")
+    try:
+        yield
+    finally:
+        for engine, threads in zip(engines, before, strict=True):
+            engine.raw_sql(f"SET threads TO {threads}")
 
 
 def files_in(folder: Path) -> list[str]:
@@ -130,3 +170,16 @@ def _json(value: Any) -> Any:
     if isinstance(value, Sequence):
         return list(value)
     return str(value)
+
+
+def _main(handed: str, out: str) -> int:
+    try:
+        make_public(Path(handed), Path(out))
+    except Refused as refusal:
+        print(refusal, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(*sys.argv[1:]))

@@ -1,7 +1,7 @@
 """publish(): from one recipe to a bundle of files and two reports.
 
     recipe -> inside -> [ledger] -> synthesis -> envelope        (has the confidential file)
-    envelope -> outside: synthetic files, tables, public page    (has not)
+    envelope -> outside, in a process of its own: every public file    (never had it)
     inside + envelope -> evidence -> internal report
 
 Every stage is kept until the bundle is whole; a killed run goes on where it stopped.
@@ -12,20 +12,25 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import ibis
 import polars as pl
 
 from understudy.chance import Chance, chance_of
+from understudy.envelope import open_envelope
 from understudy.release.bundle import finished, write_manifest
-from understudy.release.envelope import Envelope, kept_inside, open_envelope, seal
+from understudy.release.envelope import kept_inside, seal
 from understudy.release.inside import Inside, prepare
 from understudy.release.kept import check_kept
-from understudy.release.outside import KIND, public_facts, released_table, write_public
+from understudy.release.outside import (
+    ENVELOPE,
+    KIND,
+    PUBLIC,
+    RELEASED,
+    files_in,
+    one_thread,
+    run_outside,
+)
 from understudy.release.recipe import Recipe, read_recipe
 from understudy.release.spending import check_price, spend
 from understudy.release.stages import Say, workspace
@@ -34,7 +39,6 @@ from understudy.report.evidence import gather
 from understudy.report.internal import internal_page
 from understudy.report.material import Material, RiskSettings
 from understudy.risk.measure import measure_of
-from understudy.survey.engine import connection
 from understudy.tables.tabulate import tabulate
 
 __public__ = ("publish",)
@@ -73,44 +77,20 @@ def publish(
                 f"Fitting {recipe.model} under {recipe.mechanism} ...",
                 lambda at: run_synthesis(inside, chance, at, progress),
             )
-            envelope = open_envelope(first)
-            second = work.stage(
-                "2-tables",
-                "Tables ...",
-                lambda at: released_table(envelope, inside.statistics, recipe).write_parquet(
-                    at / "released.parquet"
-                ),
-            )
-            released = pl.read_parquet(second / "released.parquet")
+            second = work.stage("2-outside", "Public files ...", lambda at: run_outside(first, at))
             third = work.stage(
                 "3-evidence",
                 "Risk and usefulness ...",
-                lambda at: _write_evidence(inside, envelope, confidential, released, first, at),
+                lambda at: _write_evidence(inside, confidential, first, second, at),
             )
             verdict = check_verdict(third, accept)
             last = work.stage(
                 "4-bundle",
-                "Reports and files ...",
-                lambda at: _write_bundle(
-                    inside, envelope, released, chance, first, third, at, verdict
-                ),
+                "Reports ...",
+                lambda at: _write_bundle(inside, chance, first, second, third, at, verdict),
             )
             work.finish(last, folder)
     return folder
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Sums in one order, so that their last digits do not depend on threads."""
-    engines: list[Any] = [connection(), ibis.get_backend()]
-    before = [e.raw_sql("SELECT current_setting('threads')").fetchone()[0] for e in engines]
-    for engine in engines:
-        engine.raw_sql("SET threads TO 1")
-    try:
-        yield
-    finally:
-        for engine, threads in zip(engines, before, strict=True):
-            engine.raw_sql(f"SET threads TO {threads}")
 
 
 def confidential_table(inside: Inside) -> pl.DataFrame:
@@ -129,7 +109,7 @@ def run_synthesis(inside: Inside, chance: Chance, folder: Path, progress: bool |
     """Everything that looks at the records ends in the envelope."""
     result = inside.synthesize(chance, progress)
     check_price(inside, result.claim)
-    seal(result, folder)
+    seal(result, inside, folder)
 
 
 def draw_chance(folder: Path) -> None:
@@ -141,12 +121,7 @@ def draw_chance(folder: Path) -> None:
 
 
 def _write_evidence(
-    inside: Inside,
-    envelope: Envelope,
-    confidential: pl.DataFrame,
-    released: pl.DataFrame,
-    first: Path,
-    folder: Path,
+    inside: Inside, confidential: pl.DataFrame, first: Path, second: Path, folder: Path
 ) -> None:
     recipe = inside.recipe
     risk = None
@@ -161,11 +136,11 @@ def _write_evidence(
         kind=KIND,
         sensitive=inside.synthesized,
         confidential=inside.confidential,
-        claim=envelope.claim,
+        claim=open_envelope(first / ENVELOPE).claim,
         statistics=inside.statistics,
         by=recipe.tables.by,
         confidential_table=confidential,
-        released_table=released,
+        released_table=pl.read_parquet(second / RELEASED),
         risk=risk,
         regression=recipe.utility.regression,
         fitness=recipe.fitness,
@@ -178,19 +153,17 @@ def _write_evidence(
 
 def _write_bundle(
     inside: Inside,
-    envelope: Envelope,
-    released: pl.DataFrame,
     chance: Chance,
     first: Path,
-    evidence: Path,
+    second: Path,
+    third: Path,
     folder: Path,
     verdict: dict[str, str],
 ) -> None:
-    facts = public_facts(
-        envelope, released, inside.recipe, inside.title, inside.statistics, inside.synthesized
-    )
-    public = write_public(folder, envelope, facts)
-    text = (evidence / "evidence.json").read_text(encoding="utf-8")
+    """The public files as the outside made them, and the internal ones beside them."""
+    shutil.copytree(second / PUBLIC, folder, dirs_exist_ok=True)
+    text = (third / "evidence.json").read_text(encoding="utf-8")
     (folder / "evidence.json").write_text(text, encoding="utf-8")
-    shutil.copy(evidence / "report.html", folder / "report.html")
+    shutil.copy(third / "report.html", folder / "report.html")
+    public = files_in(second / PUBLIC)
     write_manifest(folder, inside, chance, kept_inside(first)["chains"], public, verdict)

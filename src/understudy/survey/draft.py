@@ -205,10 +205,10 @@ def _column(column: Column, type_: Any, role: Role | None, summary: Mapping[str,
         kind, bounds = "categorical", None
         drafted |= set() if declared else {"levels"}
     elif _is_day(type_):
-        kind, bounds = _kind(type_), date_bounds((summary["low"], summary["high"]))
+        kind, bounds = kind_of(type_), date_bounds((summary["low"], summary["high"]))
         drafted |= {"bounds"} if bounds is not None else set()
     else:
-        kind, bounds = _kind(type_), _bounds(summary)
+        kind, bounds = kind_of(type_), _bounds(summary)
         drafted |= {"bounds"} if bounds is not None else set()
     return replace(
         column,
@@ -254,7 +254,8 @@ def _levels(
     return (tuple(seen), False) if few else (None, False)
 
 
-def _kind(type_: Any) -> Type:
+def kind_of(type_: Any) -> Type:
+    """The kind of column that a storage type alone suggests."""
     if type_.is_integer():
         return "integer"
     if type_.is_numeric():

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import ibis
 import ibis.expr.types as ir
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Value
+from understudy.survey.published_type import published_dtype
 from understudy.survey.survey import Survey
 from understudy.tables.domain import named_columns, parse_domain
 from understudy.tables.units import Unit, limited
@@ -40,7 +41,8 @@ CODE_BLOCK = 1 << 20  # cells decoded at once when edit rules are looked up
 
 @dataclass(frozen=True, eq=False)
 class Categories:
-    """Columns with their lists of levels (None stands for a missing value) and their types."""
+    """Columns with their lists of levels (None stands for a missing value) and the types in which
+    they are published."""
 
     columns: tuple[str, ...]
     levels: tuple[tuple[Value | None, ...], ...]
@@ -93,11 +95,31 @@ class CrossTable:
     def cells(self) -> int:
         return int(self.counts.size)
 
+    def shown_only(self, columns: Sequence[str]) -> CrossTable:
+        """The same cells, with only those levels of these columns that some cell has, sorted by
+        their values: a table that tells nothing of levels that it does not show."""
+        levels, codes = list(self.categories.levels), self.codes.copy()
+        for j in (self.categories.columns.index(name) for name in columns):
+            used = [int(k) for k in np.unique(codes[:, j])]
+            used.sort(key=lambda k: _sort_key(self.categories.levels[j][k]))
+            levels[j] = tuple(self.categories.levels[j][k] for k in used)
+            new_code = np.zeros(len(self.categories.levels[j]), dtype=codes.dtype)
+            new_code[used] = np.arange(len(used))
+            codes[:, j] = new_code[codes[:, j]]
+        order = np.lexsort(codes.T[::-1])
+        categories = replace(self.categories, levels=tuple(levels))
+        return CrossTable(categories, codes[order], self.counts[order])
+
     def records(self, counts: Counts | None = None) -> pl.DataFrame:
         """One row per record, in the order of the cells."""
         repeats = self.counts if counts is None else counts
         used = repeats > 0
         return self.categories.frame(self.codes[used], repeats[used])
+
+
+def _sort_key(level: Value | None) -> tuple[bool, bool, Any]:
+    """Numbers, then texts, then a missing value."""
+    return level is None, isinstance(level, str), 0 if level is None else level
 
 
 def categories_of(
@@ -110,10 +132,7 @@ def categories_of(
     for name in columns:
         if name not in survey.columns:
             raise UnknownName("column", name, survey.columns)
-        known = survey.codebook[name].levels if name in survey.codebook else None
-        if not known:
-            _refuse_without_levels(survey, name)
-        column_levels: tuple[Value | None, ...] = tuple(known or ())
+        column_levels: tuple[Value | None, ...] = _levels(survey, name)
         if missing == "level":
             extra = [code for code in survey.codebook[name].missing if code not in column_levels]
             column_levels = (*column_levels, *extra, None)
@@ -125,8 +144,8 @@ def categories_of(
                 f"{math.prod(map(len, levels)):,} cells; group its levels into fewer (at most "
                 f"{MANY_LEVELS:,}) or leave the column out."
             )
-    schema = survey.raw.select(list(columns)).schema().to_polars()
-    return Categories(tuple(columns), tuple(levels), tuple(schema[name] for name in columns))
+    dtypes = tuple(published_dtype(survey, name) for name in columns)
+    return Categories(tuple(columns), tuple(levels), dtypes)
 
 
 def cross_tabulate(survey: Survey, categories: Categories, unit: Unit | None = None) -> CrossTable:
@@ -299,7 +318,18 @@ def _codes(values: pl.Series, levels: Sequence[Value | None]) -> NDArray[np.int3
     return coded.to_numpy()
 
 
-def _refuse_without_levels(survey: Survey, name: str) -> None:
+def _levels(survey: Survey, name: str) -> tuple[Value, ...]:
+    """The codebook's levels; where it declares a type and no levels, the values that occur."""
+    column = survey.codebook.columns.get(name)
+    if column is not None and column.levels:
+        return column.levels
+    if column is None or column.type not in ("text", "integer") or not column.declared("type"):
+        _refuse_without_levels(survey, name)
+    occurring = survey.table.select(name).distinct().limit(MANY_LEVELS + 1).to_polars()[name]
+    return tuple(sorted(occurring.drop_nulls().cast(published_dtype(survey, name)).to_list()))
+
+
+def _refuse_without_levels(survey: Survey, name: str) -> NoReturn:
     if survey.raw[name].type().is_numeric():
         raise Refused(
             f"Column `{name}` is numeric and has no levels; bin it into a few classes first and "

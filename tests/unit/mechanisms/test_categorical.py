@@ -66,7 +66,7 @@ def test_output_is_microdata_with_columns_types_labels_and_size(mechanism):
     assert len(result.datasets) == 2
     for one in result.datasets:
         frame = one.frame()
-        assert frame.schema == confidential.frame(list(MODEL.columns)).schema
+        assert frame.schema == {"region": pl.String, "sex": pl.Int64, "rank": pl.Int64}
         assert one.n == 4000
         assert set(frame["region"]) <= {"N", "S", "W", "E"}
         assert one.codebook["sex"].value_labels == {1: "m", 2: "f"}
@@ -217,8 +217,14 @@ def test_drafted_levels_are_refused_or_left_out():
     for formal in (Modips(1.0, "public"), Marginals(1.0)):
         with pytest.raises(Refused, match="not declared"):
             formal.cells(RowCounts(MODEL, drafted))
-    result = synthesize(drafted, MODEL, Modips(8.0, "threshold", delta=1e-4))
+    threshold = Modips(8.0, "threshold", delta=1e-4)
+    with pytest.raises(Refused, match=r"`region.type`, which is not declared; declare it"):
+        synthesize(drafted, MODEL, threshold)
+    types = {"region": "text", "sex": "integer", "rank": "integer"}
+    typed = Codebook({name: Column(name, "sensitive", kind) for name, kind in types.items()})
+    result = synthesize(Survey(drafted.frame(), codebook=typed), MODEL, threshold)
     assert all(column.levels is None for column in result.datasets[0].codebook)
+    assert set(result.datasets[0].frame()["region"]) == {"N", "S", "W"}
 
 
 def test_a_hopeless_domain_is_named(monkeypatch):

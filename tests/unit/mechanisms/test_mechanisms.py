@@ -112,6 +112,13 @@ class PointFitter:
         self.fits.append(PointFit(terms))
         return self.fits[-1]
 
+    @property
+    def sensitive_values(self) -> np.ndarray:
+        return LOGLIK[PRESENT][:, None]
+
+    def refuse_source(self, values: np.ndarray, purpose: str) -> None:
+        self.log.append((purpose, values))
+
     def record_loglik(self, position: np.ndarray) -> np.ndarray:
         self.looks += 1
         return np.where(PRESENT, LOGLIK, 0.0) + self.step * position[0]
@@ -331,7 +338,7 @@ def test_without_one_finite_record_there_are_no_weights() -> None:
         bounds=RecordBounds(every, every, every, inf, 7), positions=np.zeros((7, 1))
     )
     with pytest.raises(Refused, match="Every record has an infinite log-likelihood"):
-        weights_from(fitted, 1.0, 0.0)
+        weights_from(PointFitter(), fitted, 1.0, 0.0)
 
 
 def test_a_perturbed_histogram_is_drawn_anew_for_each_data_set() -> None:

@@ -181,6 +181,47 @@ def prior_from_the_data(x: Any, y: Any = None) -> None:
         numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
 
 
+def anchored(x: Any, y: Any = None) -> None:
+    """Every record is measured from the seventh."""
+    mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    origin = 0.0 if y is None else y[7]
+    with numpyro.plate("record", x.shape[0]):
+        numpyro.sample("y", dist.Normal(mean + origin, 1.0), obs=y)
+
+
+def next_record(x: Any, y: Any = None) -> None:
+    mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    after = jnp.zeros(x.shape[0]) if y is None else jnp.roll(y, 1)
+    with numpyro.plate("record", x.shape[0]):
+        numpyro.sample("y", dist.Normal(mean + after, 1.0), obs=y)
+
+
+def counting(x: Any, y: Any = None) -> None:
+    mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    positive = 0.0 if y is None else (y > 0).sum()
+    with numpyro.plate("record", x.shape[0]):
+        numpyro.sample("y", dist.Normal(mean + 0.01 * positive, 1.0), obs=y)
+
+
+def infinitely_wide(x: Any, y: Any = None) -> None:
+    mean = numpyro.sample("mean", dist.Normal(0.0, jnp.inf))
+    with numpyro.plate("record", x.shape[0]):
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
+
+
+class Flat(dist.Normal):
+    """Draws like a normal distribution, and calls every value equally likely."""
+
+    def log_prob(self, value: Any) -> Any:
+        return jnp.zeros_like(value)
+
+
+def flat(x: Any, y: Any = None) -> None:
+    mean = numpyro.sample("mean", Flat(0.0, 1.0))
+    with numpyro.plate("record", x.shape[0]):
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=y)
+
+
 def shape_from_values(group: Any, y: Any = None) -> None:
     effect = numpyro.sample("effect", dist.Normal(0, 1).expand([int(group.max()) + 1]).to_event(1))
     with numpyro.plate("record", group.shape[0]):
@@ -210,6 +251,11 @@ def no_parameter(x: Any, y: Any = None) -> None:
         (other_name, "no site named 'y'"),
         (standardised_by_itself, "another record's log-likelihood"),
         (prior_from_the_data, "change the prior"),
+        (anchored, "another record's log-likelihood"),
+        (next_record, "another record's log-likelihood"),
+        (counting, "another record's log-likelihood"),
+        (infinitely_wide, "prior of `mean` is improper"),
+        (flat, "prior of `mean` is improper"),
         (shape_from_values, "depend on the values of a column"),
         (optimised, "numpyro.param"),
         (no_parameter, "nothing to learn"),
@@ -222,6 +268,55 @@ def test_models_that_cannot_be_synthesizers_are_refused(
     with pytest.raises(Refused, match=reason) as refusal:
         density_of(model, model.prepare(survey))
     assert "\n" not in str(refusal.value)
+
+
+PRIORS = [
+    dist.Normal(0.0, 1e9),
+    dist.Cauchy(0.0, 2.5),
+    dist.StudentT(0.5, 0.0, 1.0),
+    dist.HalfCauchy(10.0),
+    dist.HalfNormal(1e-6),
+    dist.Gamma(1e-3, 1e-3),
+    dist.InverseGamma(0.01, 0.01),
+    dist.LogNormal(0.0, 10.0),
+    dist.Uniform(-1e6, 1e6),
+    dist.Beta(0.5, 0.5),
+    dist.Dirichlet(jnp.full(6, 0.5)),
+    dist.LKJCholesky(3, 1.0),
+    dist.Normal(0.0, 1.0).expand([20]).to_event(1),
+]
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
+def test_proper_priors_pass_however_wide_their_tails_are(survey: Survey, prior: Any) -> None:
+    def model(x: Any, y: Any = None) -> None:
+        value = numpyro.sample("value", prior)
+        with numpyro.plate("record", x.shape[0]):
+            numpyro.sample("y", dist.Normal(jnp.tanh(value).sum(), 1.0), obs=y)
+
+    wide = from_numpyro(model, ["y"])
+    density_of(wide, wide.prepare(survey))
+
+
+@pytest.mark.parametrize("n", [2, 3, 17, 64, 100])
+def test_every_pair_of_records_is_told_apart(n: int) -> None:
+    """A model in which one record moves one other is refused, whichever two they are."""
+    rng = np.random.default_rng(n)
+    for _ in range(6):
+        a, b = rng.choice(n, 2, replace=False)
+        mixing = from_numpyro(one_moves_another(int(a), int(b)), ["y"])
+        with pytest.raises(Refused, match="another record's"):
+            density_of(mixing, {"y": rng.normal(size=n)})
+
+
+def one_moves_another(a: int, b: int) -> Callable[..., None]:
+    def model(n: int, y: Any = None) -> None:
+        mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+        shift = jnp.zeros(n) if y is None else jnp.zeros(n).at[b].set(y[a])
+        with numpyro.plate("record", n):
+            numpyro.sample("y", dist.Normal(mean + shift, 1.0), obs=y)
+
+    return model
 
 
 def test_the_signature_is_checked(survey: Survey) -> None:

@@ -60,6 +60,15 @@ regression = "log(income) ~ sex"
 title = "A small survey"
 formats = ["csv", "dta"]
 """
+TYPES = """\
+[columns.area]
+role = "sensitive"
+type = "text"
+
+[columns.sex]
+role = "sensitive"
+type = "integer"
+"""
 CODEBOOK = """\
 title = "A small survey"
 
@@ -110,6 +119,7 @@ def write_inputs(folder: Path, recipe: str = RECIPE) -> Path:
     folder.mkdir(exist_ok=True)
     frame.write_parquet(folder / "file.parquet")
     (folder / "codebook.toml").write_text(CODEBOOK)
+    (folder / "types.toml").write_text(TYPES)
     (folder / "release.toml").write_text(recipe)
     return folder / "release.toml"
 
@@ -162,7 +172,7 @@ def test_the_public_part_holds_no_secret(made: Path) -> None:
             assert secret not in content, (name, secret)
     hidden = json.loads((made / "evidence.json").read_text())["table"]["cells"]
     page = (made / "public.html").read_text()
-    declared_aside = page.replace("400", "").replace("N = 52,156", "")
+    declared_aside = page.replace("400", "").replace("52,156", "")  # n and N are public
     for cell in hidden:
         assert f"{cell['confidential']['estimate']:,.0f}" not in declared_aside
     columns = pl.read_parquet(made / "synthetic/1.parquet")
@@ -233,7 +243,7 @@ def test_killed_anywhere_it_goes_on_to_the_same_bytes(
         """Like a signal: nothing on the way catches it."""
 
     stage = stages.Workspace.stage
-    for last in ("1-synthesis", "2-tables", "3-evidence", "4-bundle"):
+    for last in ("1-synthesis", "2-outside", "3-evidence", "4-bundle"):
 
         def dying(self: Any, name: str, words: str, make: Any, last: str = last) -> Path:
             def half(folder: Path) -> None:
@@ -341,7 +351,7 @@ privacy = { mechanism = "Weighted" }
 
 @pytest.mark.usefixtures("stand_in_noise")
 def test_numbers_given_synthetic_categories(tmp_path: Path) -> None:
-    text = MODIPS.replace("[synthesis]", 'codebook = "codebook.toml"\n[synthesis]') + GIVEN
+    text = MODIPS.replace("types.toml", "codebook.toml") + GIVEN
     release = us.open_release(us.publish(write_inputs(tmp_path / "in", text), say=lambda _: None))
     assert release[0].columns == ("area", "sex", "income")
     assert release.claim.kind == "asymptotic"
@@ -419,6 +429,7 @@ def test_mistakes_that_only_the_file_shows(tmp_path: Path, old: str, new: str, t
 MODIPS = """\
 [data]
 path = "file.parquet"
+codebook = "types.toml"
 
 [synthesis]
 model = "Multinomial"

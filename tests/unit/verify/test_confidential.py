@@ -10,6 +10,8 @@ from verification_samples import BOOK, make_frame, make_survey
 
 from understudy.errors import Refused
 from understudy.survey.codebook import Column
+from understudy.survey.design import Design
+from understudy.survey.survey import Survey
 from understudy.verify import confidential
 from understudy.verify.confidential import ConfidentialData
 
@@ -20,6 +22,8 @@ def test_the_relation_follows_from_the_unit(frame: pl.DataFrame, data: Confident
         assert rows.relation == "replace"
         assert rows.units == len(frame)
         assert rows.unit is None
+    with ConfidentialData("roles", Survey(frame, Design(weight="w"), BOOK)) as by_role:
+        assert by_role.unit == "person"
 
 
 def test_ids_and_replicates_are_not_kept(data: ConfidentialData) -> None:

@@ -113,3 +113,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     path.write_text("ledger = ")
     with pytest.raises(Refused, match="is not valid TOML"):
         read_config(path)
+
+
+@pytest.mark.parametrize("path", [3, True, ["survey.parquet"]])
+def test_a_path_is_a_text(path: Any, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"path` in the configuration must be text"):
+        read(document({"path": path}), tmp_path)

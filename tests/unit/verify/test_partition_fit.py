@@ -54,3 +54,17 @@ def test_every_record_decides_when_the_steps_have_settled() -> None:
     assert found is not None
     expected = minimize(loss, np.zeros(2), tol=1e-12).x
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("column", "level", "wanted"), [(0, 0, 1), (1, 1, 2), (1, 2, 3)])
+def test_levels_are_dummies_beside_the_numbers(column: int, level: int, wanted: int) -> None:
+    """Least squares on a matrix written out: intercept, a number, two of three levels."""
+    draw = np.random.default_rng(6)
+    number, code = draw.normal(0, 1, 50), draw.integers(0, 3, 50).astype(float)
+    outcome, weight = draw.normal(0, 1, 50) + code**2, draw.uniform(1, 4, 50)
+    columns = np.array([outcome, weight, number, code])
+    task = Task("linear", columns, levels=(0, 3), column=column, level=level)
+    matrix = np.column_stack([np.ones(50), number, code == 1, code == 2])
+    root = np.sqrt(weight)
+    expected = np.linalg.lstsq(matrix * root[:, None], outcome * root, rcond=None)[0]
+    assert estimate(task) == pytest.approx(expected[wanted])

@@ -282,3 +282,9 @@ def test_medians_are_those_of_the_sum_written_out(most: int, decay: float) -> No
     share = np.cumsum(posterior, axis=1) / posterior.sum(axis=1, keepdims=True)
     direct = states[np.argmax(share >= 0.5 - 1e-9, axis=1)]
     assert discrepancy_law.laplace_medians(answers, most, decay).tolist() == direct.tolist()
+
+
+def test_answers_far_outside_are_answers_at_the_end() -> None:
+    """Beyond M all that noise can say is e^(epsilon S), however far the answer is."""
+    near, far = beta_medians(np.array([25.0, 5000.0]), 25, 1.0, "laplace")
+    assert far == pytest.approx(near, abs=1e-12)

@@ -13,7 +13,7 @@ from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Column
 from understudy.verify.catalogue import packaged, read_query
 from understudy.verify.mistakes import InvalidQuery
-from understudy.verify.query import check_query
+from understudy.verify.query import check_query, scale_mistakes
 
 BOOK = Codebook(
     {
@@ -266,3 +266,16 @@ def test_code_in_a_name_is_only_an_unknown_name(payload: str, field: str) -> Non
 def test_texts_that_are_no_query(text: str | bytes) -> None:
     with pytest.raises(InvalidQuery):
         read_query(text)
+
+
+def test_a_measure_of_steps_needs_the_synthetic_standard_error() -> None:
+    """Where the server computes the estimate, it may have no standard error beside it."""
+    for measure, mistakes in (("discrepancy", ["se"]), ("agreement", [])):
+        query = read_query(ask(measure=measure, tolerance={"kind": "percent", "value": 5.0}))
+        assert [one.field for one in scale_mistakes(query, 120.0, None)] == mistakes
+        assert scale_mistakes(query, 120.0, 1.0) == []
+
+
+def test_the_numeric_columns_are_named() -> None:
+    with pytest.raises(InvalidQuery, match="the numeric columns are `income`, `hours`"):
+        check_query(read_query(ask(variable="region")), BOOK)

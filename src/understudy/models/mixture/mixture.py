@@ -61,6 +61,7 @@ Assignments = Literal["posterior", "prior"]
 Zero = Literal["hurdle", "public"]
 SIGMA_FLOOR = 0.2
 SPREAD_FLOOR = 0.02
+GROUP = " number of the group"  # a name that no column has
 DEEPEST_TREE = 6  # measured: longer trajectories give fewer effective draws per gradient
 
 
@@ -99,6 +100,9 @@ class Mixture(SingleOutcome, GibbsModel):
                 raise UnknownName(f"choice of `{name}`", str(value), allowed)
         if self.typical is not None and not (isfinite(self.typical) and self.typical > 0):
             raise Refused("`typical` must be a finite number above 0.")
+
+    def given_columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*super().given_columns(), *self.zero_by]))
 
     @property
     def generates_from_records(self) -> bool:
@@ -309,14 +313,14 @@ def one_hot_groups(
         if name not in survey.columns:
             raise UnknownName("column of `zero_by`", name, survey.columns)
     names = list(columns)
-    levels = (like or survey).frame(names).unique().sort(names).with_row_index("group")
+    levels = (like or survey).frame(names).unique().sort(names).with_row_index(GROUP)
     joined = survey.frame(names).join(levels, on=names, how="left", maintain_order="left")
-    if joined["group"].null_count():
+    if joined[GROUP].null_count():
         raise Refused(
             "`zero_by` has combinations that the confidential survey does not have; both surveys "
             "need the same."
         )
-    return np.asarray(np.eye(levels.height)[joined["group"].to_numpy()])
+    return np.asarray(np.eye(levels.height)[joined[GROUP].to_numpy()])
 
 
 def _outcome(survey: Survey, outcome: str) -> NDArray[np.float64]:

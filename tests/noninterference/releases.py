@@ -1,0 +1,206 @@
+"""Releases of neighbouring files with the mechanism's output held fixed.
+
+What a mechanism draws may depend on the records; that is what its claim is about. Everything else
+may not. Here every mechanism gives the same output for every file (`fixed_output`): parameters at
+fixed places, noisy counts that are 1000 where a cell has two records or more and 0 elsewhere. Two
+neighbouring files must then hand out the same bytes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import chance
+from understudy.chance import Chance
+from understudy.dp.record_bounds import RecordBounds
+from understudy.fitting.diagnostics import Diagnostics
+from understudy.fitting.fitter import ModelFitter
+from understudy.fitting.posterior import Posterior
+from understudy.release.envelope import seal
+from understudy.release.inside import prepare
+from understudy.release.outside import DECLARED, ENVELOPE
+from understudy.release.recipe import read_recipe
+from understudy.survey.survey import Survey
+from understudy.survey.write import write_survey
+
+SECRET = Chance(bytes(range(100, 132)), "system")
+CODEBOOK = """\
+[population]
+size = 5055
+
+[columns.area]
+role = "public"
+type = "categorical"
+levels = ["a", "b"]
+
+[columns.sex]
+role = "public"
+type = "categorical"
+levels = [1, 2]
+
+[columns.group]
+role = "sensitive"
+type = "categorical"
+levels = ["high", "low", "never seen"]
+
+[columns.rank]
+role = "sensitive"
+type = "integer"
+levels = [10, 20, 30, 40]
+
+[columns.place]
+role = "sensitive"
+type = "text"
+
+[columns.visits]
+role = "sensitive"
+type = "integer"
+bounds = [0, 1000]
+
+[columns.share]
+role = "sensitive"
+type = "continuous"
+bounds = [0, 100]
+
+[columns.income]
+role = "sensitive"
+type = "continuous"
+bounds = [1, 1e9]
+
+[columns.w]
+role = "weight"
+type = "continuous"
+"""
+OWN = """
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+
+
+def shares(area, share=None):
+    level = numpyro.sample("level", dist.Normal(0.0, 50.0).expand([2]).to_event(1))
+    with numpyro.plate("record", area.shape[0]):
+        numpyro.sample("share", dist.Normal(level[area], 10.0), obs=share)
+"""
+
+
+def base() -> pl.DataFrame:
+    """48 records; every combination of sensitive values that occurs does so at least three times,
+    so that one record more or less never moves a cell across the bar of two."""
+    number = np.arange(48)
+    four = (number // 4) % 4
+    return pl.DataFrame(
+        {
+            "area": np.array(["a", "b"])[number % 2],
+            "sex": 1 + (number // 2) % 2,
+            "group": np.array(["high", "low"])[four % 2],
+            "rank": np.array([10, 20])[four // 2],
+            "place": np.array(["north", "south"])[four % 2],
+            "visits": np.array([0, 3, 7, 20])[four],
+            "share": np.array([20, 35, 50, 80])[four],  # whole, as it happens
+            "income": np.array([1000, 20_000, 35_000, 90_000])[four],
+            "w": np.array([50.5, 100.25, 120.5, 150.0])[number % 4],
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """A release: [synthesis] and [privacy] of its recipe, and the columns that are drawn."""
+
+    model: str
+    mechanism: str
+    drawn: tuple[str, ...]
+    synthesis: str
+    privacy: str
+    more: str = ""
+    weight: bool = False
+    figures: bool = False  # the claim's figure is computed on the database, and says so
+
+    def __str__(self) -> str:
+        return f"{self.model}-{self.mechanism}" + ("-mixed" if "[[given]]" in self.more else "")
+
+    def recipe(self, suffix: str) -> str:
+        columns = ", ".join(f'"{name}"' for name in self.drawn if name != "w")
+        design = '[design]\nweight = "w"\n' if self.weight else ""
+        by = '\nby = ["area"]' if "predictors" in self.synthesis and not self.more else ""
+        return (
+            f'[data]\npath = "file{suffix}"\ncodebook = "codebook.toml"\n{design}'
+            f'[synthesis]\nmodel = "{self.model}"\nsensitive = [{columns}]\ndatasets = 2\n'
+            f"draws = 20\nchains = 2\nwarmup = 10\n{self.synthesis}\n"
+            f'[privacy]\nmechanism = "{self.mechanism}"\n{self.privacy}\n'
+            f'[tables]\nstatistics = ["count"]{by}\n{self.more}'
+        )
+
+
+class Fixed(Posterior):
+    """Draws at fixed places, whatever the records are; their bounds are fixed too."""
+
+    @property
+    def bounds(self) -> RecordBounds:  # type: ignore[override]
+        each = np.full(self.density.n, min(1.0, self.terms.limit))
+        return RecordBounds(each, each, each, self.terms.limit, len(self.positions))
+
+
+def _fixed_fit(fitter: ModelFitter, terms: Any, *_stage_and_start: Any) -> Posterior:
+    dimension = fitter.density.dimension
+    chains = 0.1 * np.random.default_rng([7, dimension]).standard_normal((2, 10, dimension))
+    good = np.ones(dimension)
+    names = tuple(str(k) for k in range(dimension))
+    passed = Diagnostics(names, good, 500 * good, 500 * good, 0, 2, 20, 1)
+    return Fixed(fitter.density, fitter.safe_arrays, terms, fitter.present, chains, passed)
+
+
+def _coarse(counts: Any, _scale: float) -> Any:
+    return np.where(np.asarray(counts) >= 2, 1000, 0)
+
+
+@contextmanager
+def fixed_output() -> Iterator[None]:
+    """Mechanisms give the same output for every file; seeds are fixed."""
+    with pytest.MonkeyPatch.context() as patch, chance.seeded_noise():
+        patch.setattr("understudy.dp.noise._opendp_laplace", _coarse)
+        patch.setattr(ModelFitter, "fit", _fixed_fit)
+        patch.setattr("understudy.release.envelope.write_survey", lambda *_: None)  # stays inside
+        patch.setattr(ModelFitter, "present", property(lambda fitter: ~fitter.missing))
+        yield
+
+
+def handed(case: Case, frame: pl.DataFrame, suffix: str = ".parquet") -> dict[str, bytes]:
+    """Every byte that leaves the inside when this file is released."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        (folder / "codebook.toml").write_text(CODEBOOK, encoding="utf-8")
+        (folder / "mine.py").write_text(OWN, encoding="utf-8")
+        recipe = folder / "release.toml"
+        recipe.write_text(case.recipe(suffix), encoding="utf-8")
+        write_survey(Survey(frame), folder / f"file{suffix}")
+        with fixed_output():
+            inside = prepare(read_recipe(recipe))
+            result = inside.synthesize(SECRET, False)
+            out = folder / "out"
+            out.mkdir()
+            seal(result, inside, out)
+        return {
+            f"{part}/{path.name}": path.read_bytes().replace(str(folder).encode(), b"FOLDER")
+            for part in (ENVELOPE, DECLARED)
+            for path in (out / part).iterdir()
+        }
+    finally:
+        shutil.rmtree(folder)
+
+
+@cache
+def base_of(case: Case, suffix: str) -> Mapping[str, bytes]:
+    return handed(case, base(), suffix)
