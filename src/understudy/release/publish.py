@@ -64,11 +64,12 @@ def publish(
     if finished(folder, inside.identity):
         say(f"`{folder}` is complete and unchanged; nothing was done.")
         return folder
-    if note := check_kept(inside):
-        say(note)
+    kept = check_kept(inside)
     with one_thread():
         confidential = confidential_table(inside)  # what a table refuses is refused unpaid
         with workspace(folder, inside.identity, say) as work:
+            if kept:
+                say(kept)
             drawn = work.stage("0-chance", "", draw_chance)
             chance = Chance((drawn / "seed").read_bytes(), "system")
             spend(inside, (drawn / "nonce").read_text(encoding="utf-8"))
