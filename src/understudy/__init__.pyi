@@ -21,6 +21,7 @@ from understudy.influence import InfluenceAnswer as InfluenceAnswer
 from understudy.influence import influence as influence
 from understudy.influence import plan_influence as plan_influence
 from understudy.ledger.epsilon import parse_epsilon as parse_epsilon
+from understudy.ledger.ledger_account import LedgerAccount as LedgerAccount
 from understudy.mechanisms.censored import Censored as Censored
 from understudy.mechanisms.constant_weight import ConstantWeight as ConstantWeight
 from understudy.mechanisms.contract import Mechanism as Mechanism
@@ -153,6 +154,7 @@ __all__ = [
     "Heading",
     "INTERNAL",
     "InfluenceAnswer",
+    "LedgerAccount",
     "MarginalRisk",
     "Marginals",
     "Mechanism",

@@ -6,7 +6,7 @@ Nothing is listed here: classes are found in their packages, and settings are ma
 from __future__ import annotations
 
 import dataclasses
-from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -20,6 +20,7 @@ import chance
 import understudy as us
 from understudy.declarations import alternatives, choices_of, settings_of
 from understudy.dp import noise
+from understudy.dp.accounting import epsilon_of, rounded_up
 from understudy.errors import Refused
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import Model, OutcomeModel, RowsModel
@@ -125,13 +126,18 @@ def test_a_claim_is_what_was_declared(name: str, does: str) -> None:
     assert len(result.datasets) == 2
     assert claim.kind == mechanism.claims
     assert claim.kind == "risk" or claim.relation == mechanism.relation
-    price = mechanism.price()
-    if price is None:
+    cost = mechanism.cost()
+    if cost is None:
         assert mechanism.epsilon is None or claim.kind == "local"
         return
     assert claim.epsilon is not None
+    if cost.rho is not None:
+        assert claim.delta > 0
+        assert epsilon_of(rounded_up(cost.rho), claim.delta) <= claim.epsilon
+        return
     under_replace = claim.epsilon if claim.relation == "replace" else 2 * claim.epsilon
-    assert Decimal(repr(under_replace)) == price
+    assert Fraction(repr(under_replace)) == cost.under("replace").epsilon
+    assert Fraction(repr(claim.delta)) == cost.delta
 
 
 @pytest.mark.parametrize(("name", "does"), WALK)

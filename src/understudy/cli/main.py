@@ -12,6 +12,7 @@ from understudy.cli.audit import audit
 from understudy.cli.codebook import codebook
 from understudy.cli.compare import compare
 from understudy.cli.demo import demo
+from understudy.cli.ledger import ledger
 from understudy.cli.plan import PlanCommand, plan
 from understudy.cli.release import release
 from understudy.cli.risk import risk
@@ -47,6 +48,7 @@ for command in (
     kind = PlanCommand if command is plan else TyperCommand
     app.command(cls=kind, no_args_is_help=command is not demo)(command)
 app.add_typer(user, name="user")
+app.add_typer(ledger, name="ledger")
 app.add_typer(study, name="study")
 
 

@@ -62,7 +62,7 @@ def grant(
 @user.command(no_args_is_help=True)
 def cap(
     config: Config,
-    dataset: Annotated[str, typer.Argument(help="The data set's name, or its fingerprint.")],
+    dataset: Annotated[str, typer.Argument(help="The population's name, or a file's fingerprint.")],
     epsilon: Annotated[str, typer.Argument(help='Epsilon to add to the cap, such as "5".')],
 ) -> None:
     """Allow more epsilon on a data set; it stays on record and cannot be taken back.
@@ -72,13 +72,13 @@ def cap(
     Example: understudy user cap server.toml survey 5
     """
     from understudy.ledger.epsilon import parse_epsilon, show_epsilon
-    from understudy.ledger.views import dataset_fingerprint
+    from understudy.ledger.views import find_population
 
     parse_epsilon(epsilon)
     with _ledger(config) as ledger:
-        fingerprint = dataset_fingerprint(ledger, dataset)
-        ledger.raise_cap(fingerprint, epsilon, BY)
-        budget = ledger.budget("dataset", fingerprint)
+        key = find_population(ledger, dataset).key
+        ledger.raise_cap(key, epsilon, BY)
+        budget = ledger.budget("dataset", key)
     typer.echo(
         f"{dataset} has a cap of epsilon {show_epsilon(budget.allowed)}, "
         f"{show_epsilon(budget.left)} of it left."

@@ -19,14 +19,70 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from understudy.claim import checked_epsilon
+from understudy.claim import RECORD, Relation, checked_epsilon
 from understudy.errors import Refused
 
 LARGEST_RHO = 10_000.0  # epsilon about 10,600 at delta 1e-5; beyond it OpenDP's sums overflow
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a release costs one unit under each of its relations: epsilon and delta, or rho."""
+
+    relations: tuple[Relation, ...]
+    epsilon: Fraction | None = None
+    delta: Fraction = Fraction(0)
+    rho: Fraction | None = None
+    unit: str = RECORD
+
+    def __post_init__(self) -> None:
+        if (self.epsilon is None) == (self.rho is None) or (self.rho is not None and self.delta):
+            raise Refused("A cost is an epsilon, perhaps with a delta, or a rho.")
+
+    @property
+    def as_rho(self) -> Fraction:
+        """rho; of an epsilon with a delta, but for an event of chance delta."""
+        return self.rho if self.rho is not None else pure_rho(self.epsilon or 0)
+
+    def under(self, relation: Relation, unit: str = RECORD, records: int = 1) -> Cost:
+        """The same release for another relation and unit, where that follows; otherwise refused.
+
+        A replacement is two steps under `blank` or `add-remove` through a third database. A unit of
+        `records` records is that many steps for a record. A figure for a whole unit holds for one
+        of its records: under `replace` as it is, under `add-remove` as two steps, because the unit
+        is there with or without the record.
+        """
+        steps = 1
+        if relation not in self.relations:
+            if relation != "replace":
+                raise Refused(
+                    f"A claim under `{self.relations[0]}` says nothing under `{relation}`; declare "
+                    f"the population with relation `replace`, or use a mechanism of `{relation}`."
+                )
+            steps = 2
+        if unit != self.unit:
+            if self.unit == RECORD:
+                steps *= checked_size(records)
+            elif unit != RECORD:
+                raise Refused(
+                    f"Figures for one `{self.unit}` cannot be added to figures for one `{unit}`; "
+                    "declare one unit for the population."
+                )
+            elif relation == "add-remove":
+                steps *= 2
+        return replace(self._grouped(steps), relations=(relation,), unit=unit)
+
+    def _grouped(self, steps: int) -> Cost:
+        if self.rho is not None:
+            return replace(self, rho=group_rho(self.rho, steps))
+        epsilon = self.epsilon or Fraction(0)
+        delta = group_delta(epsilon, self.delta, steps)
+        return replace(self, epsilon=group_epsilon(epsilon, steps), delta=delta)
 
 
 def epsilon_of(rho: float, delta: float) -> float:
@@ -78,6 +134,12 @@ def rounded_up(figure: Fraction) -> float:
     """The smallest double that is not below an exact figure."""
     near = float(figure)
     return math.nextafter(near, math.inf) if Fraction(near) < figure else near
+
+
+def rounded_down(figure: Fraction) -> float:
+    """The largest double that is not above an exact figure."""
+    near = float(figure)
+    return math.nextafter(near, -math.inf) if Fraction(near) > figure else near
 
 
 def group_epsilon(epsilon: float | Fraction, size: int) -> Fraction:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.claim import checked_epsilon
+from understudy.dp.kept_noise import kept
 from understudy.errors import Refused
 
 SMALLEST_EPSILON = 1e-9  # noise of scale 1e9 drowns any file; below it 64-bit counts may saturate
@@ -78,7 +79,8 @@ def integer_laplace(counts: Counts, sensitivity: int, epsilon: float | Fraction)
             f"Counts with noise at epsilon {float(epsilon):g} say nothing; ask for at least "
             f"{SMALLEST_EPSILON:g}."
         )
-    return _opendp_laplace(_whole_counts(counts), exact_scale(sensitivity, epsilon))
+    exact, scale = _whole_counts(counts), exact_scale(sensitivity, epsilon)
+    return kept(f"laplace {scale!r}", exact, lambda: _opendp_laplace(exact, scale))
 
 
 def integer_gaussian(counts: Counts, squared_sensitivity: int, rho: float | Fraction) -> Counts:
@@ -87,7 +89,8 @@ def integer_gaussian(counts: Counts, squared_sensitivity: int, rho: float | Frac
     deviation = exact_deviation(squared_sensitivity, rho)
     if deviation > squared_sensitivity**0.5 / SMALLEST_EPSILON:
         raise Refused(f"Counts with noise at rho {float(rho):g} say nothing; ask for more.")
-    return _opendp_gaussian(_whole_counts(counts), deviation)
+    exact = _whole_counts(counts)
+    return kept(f"gaussian {deviation!r}", exact, lambda: _opendp_gaussian(exact, deviation))
 
 
 def _whole_counts(counts: Counts) -> Counts:

@@ -1,7 +1,10 @@
 """The journal under the ledger: entries that are only ever appended, each chained to the last.
 
-Opening it checks it whole: every hash, the budgets that follow from the entries, and the
-head kept outside. A journal that is not what it was does not open.
+Opening it checks it whole: every hash, the budgets and standings that follow from the entries, and
+the head kept outside. A journal that is not what it was does not open.
+
+Version 0.1.0 kept a cap for every fingerprint among the budgets. Its ledgers open, and go on from
+an entry `version`: each of its fingerprints becomes a population with its cap and what was spent.
 """
 
 from __future__ import annotations
@@ -10,12 +13,12 @@ import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from understudy.errors import Refused
+from understudy.ledger.amounts import Amount, Budget, Cap, Standing
 from understudy.ledger.chain import (
     START,
     BrokenLedger,
@@ -26,6 +29,7 @@ from understudy.ledger.chain import (
     entry_hash,
 )
 from understudy.ledger.database import Run, SqliteDatabase, open_database
+from understudy.ledger.ties import Ties
 
 Holder = Literal["user", "dataset"]
 Clock = Callable[[], datetime]
@@ -38,28 +42,23 @@ SCHEMA = (
     "CREATE INDEX IF NOT EXISTS entries_question ON entries (question, holder)",
     "CREATE INDEX IF NOT EXISTS entries_holder ON entries (holder, kind)",
     "CREATE INDEX IF NOT EXISTS entries_refers ON entries (refers)",
+    "CREATE INDEX IF NOT EXISTS entries_kind ON entries (kind, number)",
     "CREATE TABLE IF NOT EXISTS head (one INTEGER PRIMARY KEY CHECK (one = 1), "
     "number BIGINT NOT NULL, hash TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS budgets (kind TEXT NOT NULL, name TEXT NOT NULL, "
     "allowed BIGINT NOT NULL, spent BIGINT NOT NULL CHECK (spent >= 0 AND spent <= allowed), "
     "PRIMARY KEY (kind, name))",
+    "CREATE TABLE IF NOT EXISTS populations (name TEXT PRIMARY KEY, allowed BIGINT NOT NULL, "
+    "delta BIGINT NOT NULL, own BIGINT NOT NULL, rho BIGINT NOT NULL, "
+    "spent BIGINT NOT NULL CHECK (spent >= 0), spent_rho BIGINT NOT NULL, "
+    "spent_delta BIGINT NOT NULL, concentrated INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS users (name TEXT PRIMARY KEY, role TEXT NOT NULL, "
     "key_id TEXT NOT NULL UNIQUE, key_hash TEXT NOT NULL, active INTEGER NOT NULL)",
 )
+STANDING = "allowed, delta, own, rho, spent, spent_rho, spent_delta, concentrated"
+VERSION = 2  # of what entries mean: 2 has populations
 COLUMNS = "number, at, kind, holder, dataset, micro, question, refers, body, previous, hash"
 PAGE = 5000
-
-
-@dataclass(frozen=True)
-class Budget:
-    """Micro-epsilon allowed and spent, of a user or of a data set."""
-
-    allowed: int = 0
-    spent: int = 0
-
-    @property
-    def left(self) -> int:
-        return self.allowed - self.spent
 
 
 class Journal:
@@ -148,7 +147,7 @@ class Journal:
                     "name a new head file for a new ledger."
                 )
             if fresh:
-                self.append(run, "open", body={"id": secrets.token_hex(16)})
+                self.append(run, "open", body={"id": secrets.token_hex(16), "version": VERSION})
         # The file is written after the database. Read before it, it can only be behind.
         known = self.head_file.read()
         head = self._check(known)
@@ -168,38 +167,122 @@ class Journal:
                 "The ledger lacks entries that its head file lists: it is an old copy. Restore "
                 "the latest one; what it lacks was spent."
             )
-        with self.database.reading() as run:
-            stated = {(k, n): Budget(a, s) for k, n, a, s in run("SELECT * FROM budgets")}
-            last = run("SELECT max(number) FROM entries")[0][0]
-        # Another server may have gone on meanwhile; then its own opening did this check.
-        if last == head.number and stated != tally.budgets:
-            raise BrokenLedger("The ledger's budgets do not follow from its entries.")
-        return head
+        with self.database.transaction() as run:
+            # Another server may have gone on meanwhile; then its own opening did this check.
+            if self._head(run).number == head.number:
+                _compare(run, tally)
+                if tally.version < VERSION:
+                    self._migrate(run, tally)
+            return self._head(run)
+
+    def _migrate(self, run: Run, tally: Tally) -> None:
+        """From 0.1.0: the caps of fingerprints become populations."""
+        run("DELETE FROM budgets WHERE kind = 'dataset'")
+        for name, standing in tally.standings.items():
+            write_standing(run, name, standing)
+        self.append(run, "version", body={"version": VERSION})
+
+
+def read_standing(run: Run, name: str, lock: str = "") -> Standing | None:
+    """A population's cap and spending, by its name in the ledger (its first file)."""
+    rows = run(f"SELECT {STANDING} FROM populations WHERE name = ?{lock}", name)
+    return _standing(rows[0]) if rows else None
+
+
+def write_standing(run: Run, name: str, standing: Standing) -> None:
+    cap, spent = standing.cap, standing.spent
+    run("DELETE FROM populations WHERE name = ?", name)
+    run(
+        f"INSERT INTO populations (name, {STANDING}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        *(name, cap.micro, cap.atto, cap.own, cap.nano),
+        *(spent.micro, spent.nano, spent.atto, int(spent.concentrated)),
+    )
+
+
+def _standing(row: tuple[Any, ...]) -> Standing:
+    *cap, spent, rho, delta, concentrated = row
+    return Standing(Cap(*cap), Amount(spent, rho, delta, bool(concentrated)))
+
+
+def _compare(run: Run, tally: Tally) -> None:
+    """The tables must hold what follows from the entries."""
+    budgets = {(k, n): Budget(a, s) for k, n, a, s in run("SELECT * FROM budgets")}
+    rows = run(f"SELECT name, {STANDING} FROM populations")
+    standings = {row[0]: _standing(row[1:]) for row in rows}
+    expected = dict(tally.budgets)
+    if tally.version < VERSION:  # 0.1.0 kept both among the budgets
+        for name, standing in tally.standings.items():
+            expected["dataset", name] = Budget(standing.cap.micro, standing.spent.micro)
+    elif standings != tally.standings:
+        raise BrokenLedger("The ledger's budgets do not follow from its entries.")
+    if budgets != expected:
+        raise BrokenLedger("The ledger's budgets do not follow from its entries.")
 
 
 class Tally:
-    """Budgets recomputed from entries, and whether the outside head is among them."""
+    """Budgets and standings recomputed from entries, and whether the outside head is among them."""
 
     def __init__(self, outside: Head | None) -> None:
         self.budgets: dict[tuple[str, str], Budget] = {}
+        self.standings: dict[str, Standing] = {}
+        self.version = 1
         self.contains_head = False
         self._outside = outside
+        self._ties = Ties()
 
     def follow(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         for entry in entries:
             if self._outside == Head(entry.number, entry.hash):
                 self.contains_head = True
+            if entry.kind in ("open", "version"):
+                self.version = entry.content().get("version", self.version)
             if entry.kind == "grant":
-                self._add("user", entry.user, entry.micro, 0)
-            if entry.kind in ("dataset", "cap"):
-                self._add("dataset", entry.dataset, entry.micro, 0)
-            if entry.kind in ("reserve", "spend"):
-                self._add("dataset", entry.dataset, 0, entry.micro)
-                self._add("user", entry.user, 0, entry.micro)
+                self._add(entry.user, entry.micro, 0)
+            if entry.dataset is not None:
+                self._follow_population(entry, entry.dataset)
             yield entry
 
-    def _add(self, kind: Holder, name: str | None, allowed: int, spent: int) -> None:
+    def _follow_population(self, entry: Entry, file: str) -> None:
+        if entry.kind == "merge":
+            kept, gone = self._ties.of(entry.content()["into"]), self._ties.of(file)
+            self.standings[kept] = self.standings[kept].merged(self.standings.pop(gone))
+        self._ties.follow(entry.kind, file, entry.content())
+        name = self._ties.of(file)
+        before = self.standings.get(name, Standing())
+        if entry.kind in ("dataset", "cap"):
+            self.standings[name] = Standing(cap_after(before.cap, entry), before.spent)
+        if entry.kind in SPENDING:
+            self.standings[name] = Standing(before.cap, before.spent + amount_of(entry))
+            self._add(entry.user, 0, entry.micro)
+
+    def _add(self, name: str | None, allowed: int, spent: int) -> None:
         if name is None:
             return
-        old = self.budgets.get((kind, name), Budget())
-        self.budgets[kind, name] = Budget(old.allowed + allowed, old.spent + spent)
+        old = self.budgets.get(("user", name), Budget())
+        self.budgets["user", name] = Budget(old.allowed + allowed, old.spent + spent)
+
+
+SPENDING = ("reserve", "spend")
+
+
+def cap_after(cap: Cap, entry: Entry) -> Cap:
+    """The cap after an entry that states or raises it."""
+    content = entry.content()
+    return Cap(
+        cap.micro + entry.micro,
+        content.get("delta", cap.atto),
+        content.get("own_delta", cap.own),
+        content.get("rho", cap.nano),
+    )
+
+
+def amount_of(entry: Entry) -> Amount:
+    """What an entry spends; those of 0.1.0 are pure epsilons."""
+    content = entry.content()
+    pure = Amount.pure(entry.micro)
+    return Amount(
+        entry.micro,
+        content.get("rho", pure.nano),
+        content.get("delta", 0),
+        content.get("concentrated", False),
+    )

@@ -5,30 +5,39 @@ writes the entry in one transaction, before any record is read; `release` stores
 beside it. Nothing is ever refunded: a reservation without an answer stays spent, because a
 crash between noise and reply must not make an answer free (threats 1, 2). The same question
 of the same user gets the stored answer, free (threat 13). One ledger serves verifications,
-releases and tables: the cap belongs to the data's fingerprint (threat 15).
+releases and tables: the cap belongs to the population whose files they read (threats 15, 19).
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
+from understudy.dp.accounting import Cost
 from understudy.errors import Refused, UnknownName
+from understudy.ledger.amounts import Amount, Budget, OverBudget, Standing
 from understudy.ledger.chain import BrokenLedger, Entry
 from understudy.ledger.database import Run
-from understudy.ledger.epsilon import parse_epsilon, show_epsilon
-from understudy.ledger.journal import Budget, Clock, Holder, Journal
+from understudy.ledger.epsilon import exact_epsilon, parse_epsilon, show_epsilon
+from understudy.ledger.fingerprint import FileIdentity
+from understudy.ledger.journal import Clock, Journal, read_standing, write_standing
+from understudy.ledger.populations import (
+    Declaration,
+    Population,
+    admit,
+    merge,
+    populations,
+    raise_cap,
+    separate,
+    succeed,
+)
+from understudy.ledger.ties import read_ties
 
-_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
-
-
-class OverBudget(Refused):
-    """The request costs more than is left; nothing was spent."""
+Holder = Literal["user", "dataset"]
 
 
 class StillAnswering(Refused):
@@ -44,6 +53,14 @@ class Reservation:
     user: str
     dataset: str
     micro: int
+
+
+@dataclass(frozen=True)
+class Charged:
+    """What a population was charged, and what its entry says about it."""
+
+    amount: Amount
+    facts: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -80,31 +97,43 @@ class Ledger:
         self.journal = Journal(place, head, clock)
 
     def reserve(
-        self, user: str, dataset: str, query: Question, hold_seconds: float = 0.0
+        self,
+        user: str,
+        dataset: str,
+        query: Question,
+        hold_seconds: float = 0.0,
+        cost: Cost | None = None,
     ) -> Reservation | StoredAnswer:
         """Spend the query's epsilon, or return the answer that was already paid for.
 
-        `hold_seconds` is the reply slot. Until it has passed, the same question is refused
-        and its answer is shown to nobody, whenever the computation ended, so that the time
-        of the release cannot be probed by asking again (threat 7).
+        `dataset` is the fingerprint of the file; its population is charged `cost` (by default the
+        epsilon under `replace` for one record) in its own unit and relation. `hold_seconds` is the
+        reply slot. Until it has passed, the same question is refused and its answer is shown to
+        nobody, whenever the computation ended, so that the time of the release cannot be probed by
+        asking again (threat 7).
         """
+        cost = cost or Cost(("replace",), exact_epsilon(query.micro))
         with self.journal.write() as run:
             now = self.journal.clock()
             stored = _stored(run, now, user, dataset, query.digest())
             if stored is not None:
                 return stored
-            self._spend(run, query.micro, dataset, user)
+            charged = self._spend(run, [cost], dataset, user)
             number = self.journal.append(
                 run,
                 "reserve",
                 at=now,
                 holder=user,
                 dataset=dataset,
-                micro=query.micro,
+                micro=charged.amount.micro,
                 question=query.digest(),
-                body={"hold_seconds": hold_seconds, "query": json.loads(query.canonical())},
+                body={
+                    **charged.facts,
+                    "hold_seconds": hold_seconds,
+                    "query": json.loads(query.canonical()),
+                },
             )
-        return Reservation(number, now, user, dataset, query.micro)
+        return Reservation(number, now, user, dataset, charged.amount.micro)
 
     def release(self, reservation: Reservation, answer: Mapping[str, Any]) -> None:
         """Store the answer of a reservation, once."""
@@ -115,29 +144,62 @@ class Ledger:
         self._finish(reservation, "fail", {})
 
     def record_spending(
-        self, dataset: str, epsilon: str, what: str, reference: str | None = None
+        self,
+        dataset: str,
+        costs: str | Sequence[Cost],
+        what: str,
+        reference: str | None = None,
     ) -> int:
         """Spend on the data set outside a verification (a release, a table); the entry.
 
-        The same `reference` is charged once, so that a resumed command does not pay twice.
+        `costs` are those of its parts, or an epsilon in the population's own unit and relation. The
+        same `reference` is charged once, so that a resumed command does not pay twice.
         """
-        micro = parse_epsilon(epsilon)
         with self.journal.write() as run:
+            population = _population(run, dataset)
+            if isinstance(costs, str):
+                epsilon = exact_epsilon(parse_epsilon(costs))
+                costs = [Cost((population.relation,), epsilon, unit=population.unit)]
+            amount = population.amount(costs)
             known = run(
-                "SELECT number, micro, dataset FROM entries WHERE kind = 'spend' AND question = ?",
+                "SELECT number, micro, dataset, body FROM entries "
+                "WHERE kind = 'spend' AND question = ?",
                 reference,
             )
-            if known and known[0][1:] == (micro, dataset):
-                return int(known[0][0])
             if known:
+                number, micro, file, body = known[0]
+                old, new = json.loads(body), _facts(amount, population)
+                same = all(old.get(fact) == new.get(fact) for fact in ("rho", "delta"))
+                ties = read_ties(run)
+                if same and micro == amount.micro and ties.of(file) == ties.of(dataset):
+                    return int(number)
                 raise Refused(
                     f"The reference `{reference}` is in the ledger with a different amount or data "
                     "set; choose a new one."
                 )
-            self._spend(run, micro, dataset, None)
+            charged = self._spend(run, costs, dataset, None)
             return self.journal.append(
-                run, "spend", dataset=dataset, micro=micro, question=reference, body={"what": what}
+                run,
+                "spend",
+                dataset=dataset,
+                micro=amount.micro,
+                question=reference,
+                body={**charged.facts, "what": what},
             )
+
+    def record_envelope(self, entry: int, digest: str) -> bool:
+        """Note what a spending was for, by the digest of what it gave; whether that is the first
+        digest, or the same again. Another one was not paid for (threat 32)."""
+        with self.journal.write() as run:
+            known = run("SELECT body FROM entries WHERE refers = ? AND kind = 'envelope'", entry)
+            if known:
+                return bool(json.loads(known[0][0])["digest"] == digest)
+            rows = run("SELECT dataset FROM entries WHERE number = ? AND kind = 'spend'", entry)
+            if not rows:
+                raise BrokenLedger("The spending is not in the ledger; nothing is released.")
+            body = {"digest": digest}
+            self.journal.append(run, "envelope", dataset=rows[0][0], refers=entry, body=body)
+            return True
 
     def grant(self, user: str, epsilon: str, by: str = "") -> None:
         """Give a user more epsilon: an entry like any other; there is no reset."""
@@ -146,37 +208,53 @@ class Ledger:
             if not run("SELECT 1 FROM users WHERE name = ?", user):
                 raise UnknownName("user", user, (n for (n,) in run("SELECT name FROM users")))
             self.journal.append(run, "grant", holder=user, micro=micro, body={"by": by})
-            _allow(run, "user", user, micro)
+            _allow(run, user, micro)
 
-    def add_dataset(self, dataset: str, name: str, epsilon: str, by: str = "") -> None:
-        """Make a data set known by its fingerprint, with its cap. Known data keep their cap:
-        the same records under a new name share it."""
-        if not _FINGERPRINT.fullmatch(dataset):
-            raise Refused("A data set is known by its fingerprint, 64 hexadecimal digits.")
-        micro = parse_epsilon(epsilon)
-        with self.journal.write() as run:
-            earlier = run(
-                "SELECT body FROM entries WHERE kind = 'dataset' AND dataset = ?", dataset
-            )
-            if any(json.loads(body)["name"] == name for (body,) in earlier):
-                return
-            added = 0 if earlier else micro
-            body = {"by": by, "name": name}
-            self.journal.append(run, "dataset", dataset=dataset, micro=added, body=body)
-            _allow(run, "dataset", dataset, added)
+    def add_dataset(
+        self, file: str | FileIdentity, name: str, epsilon: str, by: str = "", **declared: Any
+    ) -> str:
+        """Tie a file to its population, which is opened if there is none; the population's key.
 
-    def raise_cap(self, dataset: str, epsilon: str, by: str = "") -> None:
-        """Allow more epsilon on a data set: a policy decision that stays on record."""
-        micro = parse_epsilon(epsilon)
-        with self.journal.write() as run:
-            if not run("SELECT 1 FROM budgets WHERE kind = 'dataset' AND name = ?", dataset):
-                raise Refused("This data set is not in the ledger; add it first.")
-            self.journal.append(run, "cap", dataset=dataset, micro=micro, body={"by": by})
-            _allow(run, "dataset", dataset, micro)
+        A known file keeps its population, and with it its cap, whatever it is called now. A file
+        that is not known is refused under a name that is, and where it is akin to a known one.
+        `declared` are further fields of `Declaration`.
+        """
+        return self.admit(file, Declaration(name, epsilon, **declared), by)
+
+    def admit(self, file: str | FileIdentity, declared: Declaration, by: str = "") -> str:
+        """`add_dataset` by a whole declaration."""
+        return admit(self.journal, _identity(file), declared, by)
+
+    def succeed(self, name: str, file: str | FileIdentity, reason: str, by: str = "") -> Population:
+        """Record a changed file as the successor of the population's; it shares the cap."""
+        return succeed(self.journal, name, _identity(file), reason, by)
+
+    def separate(
+        self, file: str | FileIdentity, declared: Declaration, reason: str, by: str = ""
+    ) -> Population:
+        """Record a file as that of a population of its own, with a cap of its own."""
+        return separate(self.journal, _identity(file), declared, reason, by)
+
+    def merge(self, name: str, into: str, reason: str, by: str = "") -> Population:
+        """Make two populations one, for good."""
+        return merge(self.journal, name, into, reason, by)
+
+    def raise_cap(self, dataset: str, epsilon: str, by: str = "", own_delta: str = "") -> None:
+        """Allow more epsilon on a population: a policy decision that stays on record."""
+        raise_cap(self.journal, dataset, epsilon, own_delta, by)
+
+    def population(self, dataset: str) -> Population:
+        """The population of a file; refused where the ledger does not know it."""
+        with self.journal.database.reading() as run:
+            return _population(run, dataset)
 
     def budget(self, kind: Holder, name: str) -> Budget:
+        """Of a user, or of the population of a file."""
         with self.journal.database.reading() as run:
-            return _budget(run, kind, name)
+            if kind == "user":
+                return _budget(run, name)
+            standing = read_standing(run, read_ties(run).of(name))
+            return (standing or Standing()).budget
 
     def stored(self, user: str, dataset: str, query: Question) -> StoredAnswer | None:
         """The answer that this user already has to the question; None if there is none."""
@@ -203,23 +281,24 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _spend(self, run: Run, micro: int, dataset: str, user: str | None) -> None:
-        """Check and charge the data set's cap, then the user's budget: always in this order."""
-        holders: list[tuple[Holder, str | None]] = [("dataset", dataset), ("user", user)]
-        for kind, name in holders:
-            if name is None:
-                continue
-            left = _budget(run, kind, name, self.journal.database.for_update).left
-            if left < micro:
-                whose = "of your budget" if kind == "user" else "for this data set"
-                needed, rest = show_epsilon(micro), show_epsilon(left)
-                raise OverBudget(f"This needs epsilon {needed}, {rest} is left {whose}.")
+    def _spend(self, run: Run, costs: Sequence[Cost], dataset: str, user: str | None) -> Charged:
+        """Check and charge the population's cap, then the user's budget: always in this order."""
+        population = _population(run, dataset)
+        amount = population.amount(costs)
+        lock = self.journal.database.for_update
+        standing = read_standing(run, population.key, lock) or Standing()
+        standing.check(amount)
+        if user is not None:
+            left = _budget(run, user, lock).left
+            if left < amount.micro:
+                needed, rest = show_epsilon(amount.micro), show_epsilon(left)
+                raise OverBudget(f"This needs epsilon {needed}, {rest} is left of your budget.")
             run(
-                "UPDATE budgets SET spent = spent + ? WHERE kind = ? AND name = ?",
-                micro,
-                kind,
-                name,
+                "UPDATE budgets SET spent = spent + ? WHERE kind = 'user' AND name = ?",
+                *(amount.micro, user),
             )
+        write_standing(run, population.key, Standing(standing.cap, standing.spent + amount))
+        return Charged(amount, _facts(amount, population))
 
     def _finish(self, reservation: Reservation, kind: str, body: Mapping[str, Any]) -> None:
         number = reservation.number
@@ -239,8 +318,10 @@ _ANSWERS = (
 
 
 def _stored(run: Run, now: datetime, user: str, dataset: str, question: str) -> StoredAnswer | None:
-    select = _ANSWERS + " AND r.dataset = ? AND r.question = ? ORDER BY r.number"
-    for row in run(select, user, dataset, question):
+    alike = read_ties(run).alike(dataset)
+    marks = ", ".join("?" * len(alike))
+    select = _ANSWERS + f" AND r.dataset IN ({marks}) AND r.question = ? ORDER BY r.number"
+    for row in run(select, user, *alike, question):
         if now < _due(row):
             wait = (_due(row) - now).total_seconds()
             raise StillAnswering(
@@ -262,14 +343,34 @@ def _due(row: tuple[Any, ...]) -> datetime:
     return datetime.fromisoformat(row[1]) + timedelta(seconds=seconds)
 
 
-def _allow(run: Run, kind: Holder, name: str, micro: int) -> None:
+def _allow(run: Run, name: str, micro: int) -> None:
     run(
-        "INSERT INTO budgets VALUES (?, ?, ?, 0) ON CONFLICT (kind, name) "
+        "INSERT INTO budgets VALUES ('user', ?, ?, 0) ON CONFLICT (kind, name) "
         "DO UPDATE SET allowed = budgets.allowed + excluded.allowed",
-        *(kind, name, micro),
+        *(name, micro),
     )
 
 
-def _budget(run: Run, kind: Holder, name: str, lock: str = "") -> Budget:
-    rows = run(f"SELECT allowed, spent FROM budgets WHERE kind = ? AND name = ?{lock}", kind, name)
+def _budget(run: Run, user: str, lock: str = "") -> Budget:
+    select = f"SELECT allowed, spent FROM budgets WHERE kind = 'user' AND name = ?{lock}"
+    rows = run(select, user)
     return Budget(*rows[0]) if rows else Budget()
+
+
+def _population(run: Run, dataset: str) -> Population:
+    """The population of a file; for one that nobody declared, one without a cap."""
+    known = populations(run)
+    key = read_ties(run).of(dataset)
+    return known.get(key) or Population(key, ())
+
+
+def _identity(file: str | FileIdentity) -> FileIdentity:
+    return FileIdentity(file) if isinstance(file, str) else file
+
+
+def _facts(amount: Amount, population: Population) -> dict[str, Any]:
+    """What an entry says of its amount, beside the epsilon in its own column."""
+    facts: dict[str, Any] = {"relation": population.relation, "unit": population.unit}
+    if amount != Amount.pure(amount.micro):
+        facts |= {"rho": amount.nano, "delta": amount.atto, "concentrated": amount.concentrated}
+    return facts

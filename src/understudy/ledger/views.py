@@ -6,14 +6,15 @@ none of these views holds an entry's body (threat 16).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from understudy.errors import Refused, UnknownName
+from understudy.ledger.amounts import NANO, Budget, Standing, show_delta
+from understudy.ledger.chain import Entry
 from understudy.ledger.epsilon import show_epsilon
-from understudy.ledger.journal import Budget
+from understudy.ledger.journal import SPENDING, amount_of, read_standing
 from understudy.ledger.ledger import Ledger
+from understudy.ledger.populations import Population, populations, require
 
 KINDS = {
     "open": "ledger opened",
@@ -24,12 +25,16 @@ KINDS = {
     "grant": "grant",
     "dataset": "data set added",
     "cap": "cap raised",
+    "same": "data set known by today's fingerprint",
+    "successor": "corrected file",
+    "merge": "populations merged",
+    "version": "ledger brought to this version",
     "reserve": "question paid",
     "release": "answered",
     "fail": "no answer",
     "spend": "spent outside",
+    "envelope": "released",
 }
-SPENDING = ("reserve", "spend")
 
 
 @dataclass(frozen=True)
@@ -40,9 +45,13 @@ class Line:
     at: str
     kind: str
     user: str | None
-    dataset: str | None  # the public name; the fingerprint where there is none
+    dataset: str | None  # the population's name; the fingerprint where there is none
     epsilon: str
     refers: int | None
+    delta: str = ""
+    rho: str = ""
+    relation: str = ""
+    unit: str = ""
 
     @property
     def words(self) -> str:
@@ -72,50 +81,51 @@ class Account:
 
 
 @dataclass(frozen=True)
-class Cap:
-    """A data set's cap by its names."""
+class CapView:
+    """A population's cap by its names; with a delta, spending is converted from rho at it."""
 
     name: str
     allowed: str
     spent: str
     left: str
+    delta: str = ""
+    counted: str = ""
 
 
-def dataset_names(ledger: Ledger) -> dict[str, str]:
-    """Fingerprint -> public name(s)."""
+def declared_populations(ledger: Ledger) -> dict[str, Population]:
+    """All populations by their keys."""
     with ledger.journal.database.reading() as run:
-        rows = run("SELECT dataset, body FROM entries WHERE kind = 'dataset' ORDER BY number")
-    names: dict[str, str] = {}
-    for fingerprint, body in rows:
-        name = json.loads(body)["name"]
-        names[fingerprint] = f"{names[fingerprint]}, {name}" if fingerprint in names else name
-    return names
+        return populations(run)
 
 
-def dataset_fingerprint(ledger: Ledger, name: str) -> str:
-    """The data set with this name or fingerprint; its cap is kept under the fingerprint."""
-    with ledger.journal.database.reading() as run:
-        rows = run("SELECT dataset, body FROM entries WHERE kind = 'dataset' ORDER BY number")
-    known = [(str(fingerprint), str(json.loads(body)["name"])) for fingerprint, body in rows]
-    matches = sorted(
-        {fingerprint for fingerprint, called in known if name in (fingerprint, called)}
-    )
-    if not matches:
-        raise UnknownName("data set", name, [called for _, called in known])
-    if len(matches) > 1:
-        raise Refused(
-            f"`{name}` has been the name of several files; give a fingerprint instead: "
-            f"{' or '.join(matches)}."
-        )
-    return matches[0]
+def population_names(ledger: Ledger) -> dict[str, str]:
+    """Fingerprint of a file -> name(s) of its population."""
+    known = declared_populations(ledger).values()
+    return {file: population.name for population in known for file in population.files}
+
+
+def find_population(ledger: Ledger, name: str) -> Population:
+    """The population with this name, or with a file of this fingerprint."""
+    return require(declared_populations(ledger), name)
 
 
 def lines(ledger: Ledger, after: int = 0) -> Iterator[Line]:
     """Entries in order, after a number."""
-    names = dataset_names(ledger)
+    names = population_names(ledger)
     for e in ledger.entries(after):
         shown = None if e.dataset is None else names.get(e.dataset, e.dataset)
-        yield Line(e.number, e.at, e.kind, e.user, shown, show_epsilon(e.micro), e.refers)
+        spent = _spent(e) if e.kind in SPENDING else {}
+        yield Line(e.number, e.at, e.kind, e.user, shown, show_epsilon(e.micro), e.refers, **spent)
+
+
+def _spent(entry: Entry) -> dict[str, str]:
+    content, amount = entry.content(), amount_of(entry)
+    return {
+        "delta": show_delta(amount.atto) if amount.atto else "",
+        "rho": f"{amount.nano / NANO:.9f}".rstrip("0") if amount.concentrated else "",
+        "relation": content.get("relation", ""),
+        "unit": content.get("unit", ""),
+    }
 
 
 def latest(ledger: Ledger, before: int | None = None, count: int = 100) -> list[Line]:
@@ -132,16 +142,21 @@ def latest(ledger: Ledger, before: int | None = None, count: int = 100) -> list[
 
 
 def totals(ledger: Ledger) -> list[SpendingTotal]:
-    """Spending per user and data set."""
-    names = dataset_names(ledger)
+    """Spending per user and population: sums of epsilon in the population's unit and relation."""
+    names = population_names(ledger)
     with ledger.journal.database.reading() as run:
         rows = run(
             "SELECT holder, dataset, sum(micro), count(*) FROM entries "
             "WHERE kind IN ('reserve', 'spend') GROUP BY holder, dataset"
         )
+    sums: dict[tuple[str | None, str], tuple[int, int]] = {}
+    for user, dataset, micro, count in rows:
+        at = user, names.get(dataset, str(dataset))
+        before = sums.get(at, (0, 0))
+        sums[at] = before[0] + int(micro), before[1] + int(count)
     spending = [
-        SpendingTotal(user, names.get(dataset, str(dataset)), show_epsilon(int(micro)), int(count))
-        for user, dataset, micro, count in rows
+        SpendingTotal(user, name, show_epsilon(micro), count)
+        for (user, name), (micro, count) in sums.items()
     ]
     return sorted(spending, key=lambda total: (total.user or "", total.dataset))
 
@@ -159,10 +174,19 @@ def accounts(ledger: Ledger) -> list[Account]:
     ]
 
 
-def caps(ledger: Ledger) -> list[Cap]:
+def caps(ledger: Ledger) -> list[CapView]:
+    """What is allowed, spent and left on each population, and in which figures."""
+    with ledger.journal.database.reading() as run:
+        known = populations(run)
+        standings = {key: read_standing(run, key) or Standing() for key in known}
     return [
-        Cap(name, *_shown(ledger.budget("dataset", fingerprint)))
-        for fingerprint, name in dataset_names(ledger).items()
+        CapView(
+            population.name,
+            *_shown(standings[key].budget),
+            delta=show_delta(standings[key].cap.atto) if standings[key].cap.atto else "",
+            counted=str(population),
+        )
+        for key, population in known.items()
     ]
 
 

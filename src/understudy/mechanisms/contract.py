@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from fractions import Fraction
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from understudy.claim import Claim, ClaimKind, Relation
 from understudy.declarations import Declared
+from understudy.dp.accounting import Cost
 from understudy.dp.histogram import Bins, HistogramDraw
 from understudy.dp.record_bounds import RecordBounds
 from understudy.dp.record_weights import linear_weights
@@ -252,17 +253,22 @@ class Mechanism(Declared, ABC, abstract=True):
         if "rows" in does and cls.release_rows is Mechanism.release_rows:
             raise TypeError(f"{cls.__name__} synthesizes rows; it needs `release_rows`")
 
-    def price(self) -> Decimal | None:
-        """Epsilon under `replace`, over all data sets, as a ledger counts it before any fit.
+    @property
+    def delta(self) -> float:
+        """Total over all data sets; 0 for a pure epsilon."""
+        return 0.0
 
-        A ledger adds epsilons, so they must speak of one relation; the number of records of a
-        release is public, hence `replace`. A claim under `blank` or `add-remove` counts twice
-        (a replacement is two such steps; docs/proofs/censoring.md, step 5). None where no guarantee
-        is stated beforehand.
+    def cost(self) -> Cost | None:
+        """What a ledger counts before any fit, over all data sets, for one record.
+
+        A mechanism whose noise is accounted for by rho returns that. None where no guarantee is
+        stated beforehand.
         """
         if self.epsilon is None or self.claims in ("risk", "local"):
             return None
-        return Decimal(repr(float(self.epsilon))) * (1 if self.relation == "replace" else 2)
+        # a double counts as the decimal that it was written as, which is what the claim shows
+        epsilon, delta = Fraction(repr(float(self.epsilon))), Fraction(repr(float(self.delta)))
+        return Cost((self.relation,), epsilon, delta)
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         """Record weights, reference and limit for this database."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +17,7 @@ import numpy as np
 
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
+from understudy.dp.kept_noise import kept_apart
 from understudy.errors import Refused
 from understudy.survey.engine import new_scratch_file, parquet_table
 from understudy.survey.published_type import types_not_declared
@@ -132,8 +134,13 @@ def side_by_side(
     draw: Callable[[np.random.Generator], Drawn], rngs: Sequence[np.random.Generator]
 ) -> list[Drawn]:
     """One draw from each generator, on all cores: NumPy and OpenDP draw outside Python's lock."""
+
+    def drawn(rng: np.random.Generator, keeping: AbstractContextManager[None]) -> Drawn:
+        with keeping:
+            return draw(rng)
+
     with ThreadPoolExecutor(min(len(rngs), len(os.sched_getaffinity(0)))) as pool:
-        return list(pool.map(draw, rngs))
+        return list(pool.map(drawn, rngs, kept_apart(len(rngs))))
 
 
 def stored_records(table: CrossTable) -> Any:

@@ -63,7 +63,7 @@ def write_manifest(
             "schema": "understudy-manifest-1",
             "warning": "internal: holds the seed, which must stay secret",
             "identity": inside.identity,
-            "data": inside.fingerprint,
+            "data": inside.file.fingerprint,
             "version": __version__,
             "python": platform.python_version(),
             "libraries": {name: version(name) for name in LIBRARIES},

@@ -23,7 +23,7 @@ from understudy.models.gaussian import GaussianModel
 from understudy.release.inside import Inside
 from understudy.release.kept import check_kept
 from understudy.release.shape import shape_notes
-from understudy.release.spending import total_price
+from understudy.release.spending import price
 
 STEPS = (7, 127)  # gradients of one iteration of NUTS: an easy posterior, and a hard one
 LONGER = 4  # chains that do not agree are run on
@@ -48,7 +48,7 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
     ]
     lines += [*shape_notes(survey, inside.model), *filter(None, [check_kept(inside)])]
     if recipe.ledger is not None:
-        lines.append(f"The ledger will be charged epsilon {total_price(inside):f} (replace).")
+        lines.append(f"The ledger will be charged {price(inside)}.")
     return [*lines, "Nothing was spent and nothing was written."]
 
 

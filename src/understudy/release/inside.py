@@ -19,7 +19,7 @@ from ibis.common.exceptions import IbisError
 from understudy.chance import Chance
 from understudy.errors import Refused, UnknownName
 from understudy.fitting.missing import without_missing
-from understudy.ledger.fingerprint import fingerprints
+from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import Model, OutcomeModel, RowsModel
 from understudy.publication import Publication, hides_unit
@@ -51,7 +51,7 @@ class Inside:
     mechanism: Mechanism
     given: tuple[Given, ...]
     synthesized: tuple[str, ...]  # every column that is drawn, also a weight
-    fingerprint: str  # of the confidential records, as the ledger knows them
+    file: FileIdentity  # of the confidential records, as the ledger knows them
     identity: str  # of the release: same identity, same bytes (but for OpenDP's noise)
 
     @property
@@ -122,7 +122,7 @@ class Inside:
 def prepare(recipe: Recipe) -> Inside:
     """Read the file, once, and check everything; nothing is spent and nothing is written."""
     read = _read(recipe)
-    records, ordered = _fingerprints(read)
+    file, ordered = _identified(read)
     whole = _restricted(recipe, read)
     check_totals(whole)
     model = recipe.model.build(recipe.synthesis.missing)
@@ -155,7 +155,7 @@ def prepare(recipe: Recipe) -> Inside:
     ]
     identity = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return Inside(
-        recipe, whole, narrowed, model, mechanism, regressions, tuple(drawn), records, identity
+        recipe, whole, narrowed, model, mechanism, regressions, tuple(drawn), file, identity
     )
 
 
@@ -222,7 +222,7 @@ def _reference(recipe: Recipe, path: Path, like: Survey) -> tuple[Survey, str]:
     """A historical survey with the columns, design and codebook of the confidential one, and the
     digest of its records."""
     past = read_survey(path)
-    digest = _fingerprints(past)[1]
+    digest = _identified(past)[1]
     past = _restricted(recipe, past)
     unit, codebook, names = like.codebook.unit_column, like.codebook, like.columns
     if hides_unit(like) and unit not in past.columns:
@@ -290,9 +290,9 @@ def _check_columns(recipe: Recipe, narrowed: Survey) -> None:
             raise UnknownName("column of the regression", name, narrowed.columns)
 
 
-def _fingerprints(read: Survey) -> tuple[str, str]:
+def _identified(read: Survey) -> tuple[FileIdentity, str]:
     try:
-        return fingerprints(read.raw)
+        return identify(read.untyped, read.raw)
     except (pa.ArrowException, DuckDBError, IbisError):
         raise Refused(
             "The file has columns that are not numbers, text or dates (lists, bytes); leave them "

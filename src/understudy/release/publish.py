@@ -32,7 +32,7 @@ from understudy.release.outside import (
     run_outside,
 )
 from understudy.release.recipe import Recipe, read_recipe
-from understudy.release.spending import check_price, spend
+from understudy.release.spending import check_price, paid_synthesis
 from understudy.release.stages import Say, workspace
 from understudy.release.verdict import check_verdict
 from understudy.report.evidence import gather
@@ -72,9 +72,10 @@ def publish(
                 say(kept)
             drawn = work.stage("0-chance", "", draw_chance)
             chance = Chance((drawn / "seed").read_bytes(), "system")
-            spend(inside, (drawn / "nonce").read_text(encoding="utf-8"))
-            first = work.stage(
-                "1-synthesis",
+            first = paid_synthesis(
+                inside,
+                work,
+                (drawn / "nonce").read_text(encoding="utf-8"),
                 f"Fitting {recipe.model} under {recipe.mechanism} ...",
                 lambda at: run_synthesis(inside, chance, at, progress),
             )

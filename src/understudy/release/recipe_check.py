@@ -279,7 +279,7 @@ def _check_price(checked: Checked, part: MechanismPart) -> None:
             "A ledger counts guarantees, and a claim of kind `local` is not one; "
             f"{remedy}, or leave out [ledger].",
         )
-    elif facts.price() is None:
+    elif facts.epsilon is None or facts.claims == "risk":
         checked.add(
             "privacy",
             "mechanism",

@@ -170,7 +170,19 @@ class LedgerKeys:
     """[ledger]"""
 
     place: Annotated[str, "The ledger's file, or a postgresql:// address."]
-    cap: Annotated[str, 'The most epsilon that may ever be spent on these records, such as "10".']
+    cap: Annotated[str, 'The most epsilon that may ever be spent on these people, such as "10".']
+    population: Annotated[str, "Whose records these are; the release's title when left out."] = ""
+    delta: Annotated[str, 'The cap is (cap, delta), and releases compose by zCDP; "1e-9".'] = ""
+    own_delta: Annotated[str, "Beside delta: for deltas that releases carry themselves."] = ""
+    unit: Annotated[str, "What the cap protects: a record, or the codebook's unit."] = "record"
+    records_per_unit: Annotated[
+        int,
+        "The most records of a unit, for claims about one record.",
+        Interval(ge=1, le=1_000_000),
+    ] = 1
+    relation: Annotated[
+        Literal["replace", "add-remove"], "Which neighbouring databases the cap speaks of."
+    ] = "replace"
     head: Annotated[Path | None, "The file with the head of its chain, kept elsewhere."] = None
 
 

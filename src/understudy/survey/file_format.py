@@ -30,11 +30,13 @@ ALWAYS = "Parquet"  # every release has this format, beside those that are asked
 @dataclass(frozen=True)
 class Opened:
     """The records on disk, and what the file says about its columns; `read_through` looks at every
-    value once, where damage would not show before."""
+    value once, where damage would not show before. `untyped` are the same records as text, where
+    the codebook decides what types they get."""
 
     table: ir.Table
     codebook: Codebook | None = None
     read_through: Callable[[], None] | None = None
+    untyped: Callable[[], ir.Table] | None = None
 
 
 class Format(Declared, abstract=True):

@@ -62,6 +62,7 @@ def read_survey(
             _check_named(declared, table)
         complete = chosen.carries != "labels"
         survey = Survey(table, design, _merged(table, design, opened.codebook, complete, declared))
+        survey.untyped_by = opened.untyped
         if survey.n == 0:
             raise Refused(f"`{path.name}` has no records.")
     except (duckdb.Error, ibis_errors.IbisError, pa.ArrowException):

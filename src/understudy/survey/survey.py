@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -37,12 +37,18 @@ class Survey:
         self._codebook = codebook
         self.raw: ir.Table = as_ibis(data, [*self.design.named, *(c.name for c in codebook or ())])
         self.design.columns(self.raw.columns)
+        self.untyped_by: Callable[[], ir.Table] | None = None
         if codebook is not None:
             for column in codebook:
                 if column.name not in self.raw.columns:
                     raise UnknownName("column (named in the codebook)", column.name, self.columns)
         self._check_weights()
         self._check_levels()
+
+    @property
+    def untyped(self) -> ir.Table:
+        """The records before the codebook gave them types: texts, where the file holds texts."""
+        return self.raw if self.untyped_by is None else self.untyped_by()
 
     @property
     def columns(self) -> tuple[str, ...]:

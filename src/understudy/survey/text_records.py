@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
+import ibis
 import ibis.expr.types as ir
 
 from understudy.errors import Refused
@@ -145,6 +146,13 @@ def csv_table(
     except duckdb.Error as error:
         raise _explained(path, error) from None
     return parquet_table(typed)
+
+
+def csv_texts(path: Path, names: list[str], delimiter: str) -> ir.Table:
+    """The records as the texts that they are, read when they are asked for."""
+    fields = ", ".join(f"c{i} AS {identifier(name)}" for i, name in enumerate(names))
+    query = f"SELECT {fields} FROM {_records(path, len(names), delimiter)}"
+    return connection().sql(query, schema=ibis.schema(dict.fromkeys(names, "string")))
 
 
 def fitting_codes(table: ir.Table, codebook: Codebook) -> Codebook:

@@ -88,7 +88,7 @@ def answer_question(
     """
     query = question.query
     paid = ledger.stored(user, data.fingerprint, query) or ledger.reserve(
-        user, data.fingerprint, query, hold_seconds
+        user, data.fingerprint, query, hold_seconds, data.cost(query)
     )
     if isinstance(paid, StoredAnswer):
         return Receipt.from_ledger(paid, query.catalogue, replayed=True)

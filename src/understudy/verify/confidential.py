@@ -15,12 +15,16 @@ import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
+from understudy.claim import RECORD, Relation
+from understudy.dp.accounting import Cost
 from understudy.errors import Refused
-from understudy.ledger.fingerprint import fingerprint
+from understudy.ledger.epsilon import exact_epsilon
+from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 from understudy.verify.exact_sums import exact_decimal
 from understudy.verify.partitions import UNIT_HEAD, UNIT_NUMBER, UNIT_TAIL, unit_digests
+from understudy.verify.query import Query
 from understudy.verify.workers import WorkerPool
 
 WEIGHT = "__weight"
@@ -68,9 +72,20 @@ class ConfidentialData:
         return "replace" if self.unit is None else "add-remove"
 
     @cached_property
+    def file(self) -> FileIdentity:
+        """By this the population is found, whatever the data set is called (threats 15, 19)."""
+        return identify(self._survey.untyped, self._survey.raw)[0]
+
+    @property
     def fingerprint(self) -> str:
-        """By this the cap is found, whatever the data set is called (threat 15)."""
-        return fingerprint(self._survey.raw)
+        """Of the file, as the ledger knows it."""
+        return self.file.fingerprint
+
+    def cost(self, query: Query) -> Cost:
+        """What an answer costs one unit, under each relation (docs/proofs/verification.md)."""
+        both = self.unit is not None and query.partitioning == "hash"
+        relations: tuple[Relation, ...] = ("replace", "add-remove") if both else ("replace",)
+        return Cost(relations, exact_epsilon(query.micro), unit=self.unit or RECORD)
 
     @cached_property
     def units(self) -> int:

@@ -7,7 +7,8 @@
     codebook = "codebook.toml"
     design = { weight = "w", strata = "field" }
     released = ["synthetic/1.parquet", "synthetic/2.parquet"]
-    cap = "10"                        # epsilon that may ever be spent on these records
+    cap = "10"                        # epsilon that may ever be spent on this population
+    population = "doctorates 2023"    # whose records these are; the data set's name if left out
 
 Paths are relative to the file. All mistakes are reported at once, each with its line and in one
 sentence that names the setting.
@@ -35,8 +36,10 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from understudy.claim import RECORD
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.epsilon import parse_epsilon
+from understudy.ledger.populations import Declaration
 from understudy.survey.design import Design, Replicates
 from understudy.toml_mistakes import (
     Location,
@@ -49,6 +52,7 @@ from understudy.toml_mistakes import (
 )
 
 Combine = Literal["partial", "full"]
+PopulationRelation = Literal["replace", "add-remove"]
 
 _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 _SETTING = "{setting}"  # in a sentence: the setting that it is about
@@ -104,6 +108,13 @@ class DatasetConfig:
 
     path: File
     cap: Annotated[StrictStr, AfterValidator(_cap)]
+    # whose records these are, and what a cap on them is stated in (ledger/populations.py)
+    population: StrictStr = ""
+    delta: StrictStr = ""
+    own_delta: StrictStr = ""
+    unit: StrictStr = RECORD
+    records_per_unit: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 1
+    relation: PopulationRelation = "replace"
     codebook: File | None = None
     design: Annotated[Design, BeforeValidator(_design)] = Field(default_factory=Design)
     released: tuple[File, ...] = ()
@@ -134,6 +145,14 @@ class ServerConfig:
     # of one's own, `mine.py:Mine`, beside those of the package
     estimators: tuple[OwnClass, ...] = ()
     measures: tuple[OwnClass, ...] = ()
+
+
+def declaration(name: str, config: DatasetConfig) -> Declaration:
+    """The population of a data set, as the steward declares it."""
+    return Declaration(
+        config.population or name, config.cap, config.delta, config.own_delta, config.unit,
+        config.records_per_unit, config.relation,
+    )  # fmt: skip
 
 
 def read_config(path: str | Path) -> ServerConfig:
@@ -172,7 +191,8 @@ def _in_our_words(mistake: ErrorDetails, location: Location) -> Refused:
         case "missing" if inside:
             return Refused(f"{table} lacks `{location[-1]}`.")
         case "literal_error":
-            return UnknownName(f"`{setting}`", str(mistake["input"]), get_args(Combine))
+            choices = get_args(PopulationRelation if location[-1] == "relation" else Combine)
+            return UnknownName(f"`{setting}`", str(mistake["input"]), choices)
         case "dataclass_type":
             return Refused(f"{table} in the configuration must be a table.")
         case "tuple_type":

@@ -24,7 +24,7 @@ from understudy.verify.answer import (
 )
 from understudy.verify.catalogue import Catalogue, own_catalogue, packaged
 from understudy.verify.confidential import ConfidentialData
-from understudy.verify.config import DatasetConfig, ServerConfig
+from understudy.verify.config import DatasetConfig, ServerConfig, declaration
 from understudy.verify.estimator import Estimator
 from understudy.verify.planner import Plan, plan_of
 from understudy.verify.query import Query
@@ -106,18 +106,20 @@ class Service:
 
     def quote(self, user: str, question: CheckedQuery) -> Quote:
         query = question.query
-        fingerprint = self.dataset(query.dataset).data.fingerprint
+        data = self.dataset(query.dataset).data
+        fingerprint = data.fingerprint
         own = self.ledger.budget("user", user).left
         shared = self.ledger.budget("dataset", fingerprint).left
+        charged = self.ledger.population(fingerprint).amount([data.cost(query)]).micro
         try:
             free = self.ledger.stored(user, fingerprint, query) is not None
         except StillAnswering:
             free = True
         return Quote(
-            epsilon=query.epsilon,
+            epsilon=show_epsilon(charged),
             left=show_epsilon(own),
             left_for_dataset=show_epsilon(shared),
-            affordable=free or query.micro <= min(own, shared),
+            affordable=free or charged <= min(own, shared),
             free=free,
             seconds=self.seconds(query),
             synthetic=question.synthetic,
@@ -194,7 +196,7 @@ def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: No
         for name, dataset in config.datasets.items():
             say(f"Opening {name}")
             opened[name] = _open(name, dataset)
-            ledger.add_dataset(opened[name].data.fingerprint, name, dataset.cap, "configuration")
+            ledger.admit(opened[name].data.file, declaration(name, dataset), "configuration")
     except BaseException:
         for served in opened.values():
             served.data.close()

@@ -5,16 +5,17 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
 from understudy.ledger.ledger import Ledger
-from understudy.ledger.views import lines, totals
+from understudy.ledger.views import Line, lines, totals
 
 
 def ledger_csv(ledger: Ledger) -> Response:
-    head = ("number", "at", "kind", "user", "dataset", "epsilon", "refers")
+    head = tuple(field.name for field in fields(Line))
     rows = (tuple(getattr(line, name) for name in head) for line in lines(ledger))
     return _file("ledger.csv", head, rows)
 

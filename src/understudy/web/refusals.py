@@ -16,8 +16,9 @@ from starlette.responses import JSONResponse, Response
 
 from understudy.errors import Refused
 from understudy.ledger.accounts import WrongKey
+from understudy.ledger.amounts import OverBudget
 from understudy.ledger.chain import BrokenLedger
-from understudy.ledger.ledger import OverBudget, StillAnswering
+from understudy.ledger.ledger import StillAnswering
 from understudy.verify.answer import AnswerFailed
 from understudy.verify.service import NotFound
 from understudy.web.limits import TooMany

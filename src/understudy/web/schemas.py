@@ -102,6 +102,8 @@ class CapRow(Body):
     allowed: str
     spent: str
     left: str
+    delta: str
+    counted: str
 
 
 class TotalRow(Body):
@@ -125,6 +127,10 @@ class LedgerLine(Body):
     dataset: str | None
     epsilon: str
     refers: int | None
+    delta: str
+    rho: str
+    relation: str
+    unit: str
 
 
 def dataset_facts(name: str, title: str, left: str, codebook: Codebook) -> DatasetFacts:

@@ -324,7 +324,7 @@ def test_a_cap_is_raised_by_name_and_stays_on_record(folder: Path, tmp_path: Pat
     for name in ("confidential.csv", "codebook.toml", "synthetic.csv", "server.toml"):
         shutil.copy(folder / name, tmp_path / name)
     config = str(tmp_path / "server.toml")
-    assert "data set" in refusal("user", "cap", config, "pay", "2")  # never served
+    assert "population" in refusal("user", "cap", config, "pay", "2")  # never served
     with closing(open_service(read_config(tmp_path / "server.toml"))) as service:
         fingerprint = service.dataset("pay").data.fingerprint
     done = understudy("user", "cap", config, "pay", "2.5")
@@ -341,5 +341,39 @@ def test_a_cap_is_raised_by_name_and_stays_on_record(folder: Path, tmp_path: Pat
             (2_500_000, {"by": "command line"}),
             (500_000, {"by": "command line"}),
         ]
-        service.ledger.add_dataset("ab" * 32, "pay", "1")
-    assert "several files" in refusal("user", "cap", config, "pay", "1")
+        with pytest.raises(Refused, match="another file"):
+            service.ledger.add_dataset("ab" * 32, "pay", "1")
+
+
+def test_a_changed_file_is_served_when_the_steward_has_said_what_it_is(
+    folder: Path, tmp_path: Path
+) -> None:
+    for name in ("confidential.csv", "codebook.toml", "synthetic.csv", "server.toml"):
+        shutil.copy(folder / name, tmp_path / name)
+    config, path = str(tmp_path / "server.toml"), tmp_path / "server.toml"
+    with closing(open_service(read_config(path))) as service:
+        service.ledger.record_spending(service.dataset("pay").data.fingerprint, "1", "a table")
+    lines = (tmp_path / "confidential.csv").read_text().splitlines()
+    lines[1] = lines[2]  # a correction
+    (tmp_path / "confidential.csv").write_text("\n".join(lines) + "\n")
+    with pytest.raises(Refused, match=r"`pay` is the name of another file.*ledger successor"):
+        open_service(read_config(path))
+    assert "reason" in refusal("ledger", "successor", config, "pay")
+    done = understudy("ledger", "successor", config, "--reason", "a typing error")
+    assert done.stdout == "The file is now one of `pay` and shares its cap.\n", done.stderr
+    with closing(open_service(read_config(path))) as service:
+        assert service.left_for("pay") == "2"
+    assert "knows this file already" in refusal("ledger", "successor", config, "--reason", "again")
+    (tmp_path / "confidential.csv").write_text("\n".join(lines[:-40]) + "\n")
+    path.write_text(path.read_text().replace('cap = "3"', 'cap = "4"\npopulation = "others"'))
+    assert "akin" in refusal("serve", config)
+    done = understudy("ledger", "population", config, "--reason", "a new sample")
+    assert done.stdout == "`others` is a population of its own, with a cap of 4.\n", done.stderr
+    with closing(open_service(read_config(path))) as service:
+        assert service.left_for("pay") == "4"
+    assert "one record" in understudy("ledger", "list", config).stdout
+    assert understudy("ledger", "cap", config, "others", "1").stdout.count("cap of epsilon 5") == 1
+    done = understudy("ledger", "merge", config, "others", "pay", "--reason", "they are the same")
+    assert done.stdout == "`pay, others` is one population now.\n", done.stderr
+    with closing(open_service(read_config(path))) as service:
+        assert service.left_for("pay") == "4"  # a cap of 5, 1 spent

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from decimal import Decimal
+from fractions import Fraction
 from math import inf
 from types import SimpleNamespace
 from typing import Any
@@ -299,7 +300,17 @@ def test_mechanisms_say_whether_a_seed_makes_their_bytes() -> None:
     ],
 )
 def test_a_ledger_counts_every_epsilon_under_replace(mechanism: Any, price: str | None) -> None:
-    assert mechanism.price() == (None if price is None else Decimal(price))
+    cost = mechanism.cost()
+    charged = None if cost is None else cost.under("replace").epsilon
+    assert charged == (None if price is None else Fraction(price))
+
+
+def test_a_ledger_hears_of_the_delta_too() -> None:
+    """Two steps make a replacement: (1 + e^epsilon) delta."""
+    cost = Modips(0.5, "threshold", delta=1e-8).cost()
+    assert cost is not None
+    assert (cost.relations, cost.delta) == (("add-remove",), Fraction("1e-8"))
+    assert float(cost.under("replace").delta) == pytest.approx((1 + math.exp(0.5)) * 1e-8)
 
 
 def test_what_is_not_said() -> None:

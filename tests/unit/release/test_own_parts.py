@@ -84,7 +84,7 @@ def spent(folder: Path) -> list[int]:
 def test_a_mechanism_of_ones_own(recipe: Path, tmp_path: Path) -> None:
     lines = "\n".join(forecast(prepare(read_recipe(recipe))))
     assert "kind `formal`, epsilon 2 over all data sets (mine.py:NoisyCells(epsilon=2))" in lines
-    assert "charged epsilon 4.0 (replace)" in lines  # add-remove counts twice
+    assert "charged epsilon 4 (replace, record)" in lines  # add-remove counts twice
     out = us.publish(recipe, tmp_path / "one", say=quiet)
     release = us.open_release(out)
     assert (release.claim.kind, release.claim.epsilon) == ("formal", 2.0)

@@ -495,7 +495,7 @@ def test_a_reordered_file_is_another_release(tmp_path: Path) -> None:
     path = tmp_path / "in" / "file.parquet"
     pl.read_parquet(path).sort("income").write_parquet(path)
     second = prepare(read_recipe(recipe))
-    assert first.fingerprint == second.fingerprint  # the ledger's: the same records
+    assert first.file.fingerprint == second.file.fingerprint  # the ledger's: the same records
     assert first.identity != second.identity
 
 

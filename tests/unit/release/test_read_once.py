@@ -94,7 +94,7 @@ def test_one_release_reads_digests_and_tabulates_once(
         monkeypatch.setattr(module, name, counted)
 
     count(inside, "read_survey", lambda path, *_: f"read {Path(path).name}")
-    count(inside, "fingerprints", lambda *_: "digest")
+    count(inside, "identify", lambda *_: "digest")
     count(publish, "tabulate", lambda survey, *_: f"table by {survey.design.weight}")
     count(publish, "run_outside", lambda *_: "public files, in another process")
     us.publish(recipe, tmp_path / "out", say=lambda _: None)

@@ -46,7 +46,7 @@ def test_the_ledger_knows_the_file_and_goes_on(folder: Path) -> None:
     with Ledger(folder / "ledger.db") as ledger:
         spent = [entry.micro for entry in ledger.entries() if entry.kind == "spend"]
         assert [entry.dataset for entry in ledger.entries() if entry.kind == "spend"] == [
-            inside.fingerprint
+            inside.file.typed
         ]
     assert spent == [2_000_000]
     us.publish(folder / "release.toml", folder / "second", say=lambda _: None)

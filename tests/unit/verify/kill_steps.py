@@ -23,8 +23,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 from verification_samples import BOOK, FINGERPRINT, make_query
 
+from understudy.dp.accounting import Cost
 from understudy.ledger import chain
 from understudy.ledger.chain import HeadFile
+from understudy.ledger.epsilon import exact_epsilon
 from understudy.ledger.journal import Journal
 from understudy.ledger.ledger import Ledger
 from understudy.verify import answer
@@ -72,6 +74,9 @@ class Data:
     codebook = BOOK
     fingerprint = FINGERPRINT
     relation = "add-remove"
+
+    def cost(self, query: Any) -> Cost:
+        return Cost(("replace", "add-remove"), exact_epsilon(query.micro))
 
 
 def child(place: list[str], kill_at: int, pipe: int) -> None:

@@ -27,9 +27,11 @@ def history(tmp_path: Path) -> Iterator[Ledger]:
 def test_exports_are_csv_and_run_no_formulas(history: Ledger) -> None:
     history.add_dataset("ef" * 32, "=1+1", "1")
     rows = list(csv.reader(io.StringIO(_read(ledger_csv(history)))))
-    assert rows[0] == ["number", "at", "kind", "user", "dataset", "epsilon", "refers"]
+    assert rows[0][:7] == ["number", "at", "kind", "user", "dataset", "epsilon", "refers"]
+    assert rows[0][7:] == ["delta", "rho", "relation", "unit"]
+    assert rows[9][7:] == ["", "", "replace", "record"]
     assert len(rows) == 14
-    assert rows[8][:1] + rows[8][2:] == ["8", "release", "ann", "survey", "0", "7"]
+    assert rows[8][:1] + rows[8][2:7] == ["8", "release", "ann", "survey", "0", "7"]
     assert rows[13][4] == "'=1+1"
     assert list(csv.reader(io.StringIO(_read(totals_csv(history))))) == [
         ["user", "dataset", "epsilon", "entries"],

@@ -25,10 +25,12 @@ class Csv(Format):
     def open(
         self, path: Path, naming: Callable[[list[str]], list[str]], declared: Codebook | None
     ) -> Opened:
-        from understudy.survey.text_records import csv_header, csv_table
+        from understudy.survey.text_records import csv_header, csv_table, csv_texts
 
-        names, delimiter = csv_header(path)
-        return Opened(csv_table(path, naming(names), delimiter, declared or ()))
+        header, delimiter = csv_header(path)
+        names = naming(header)
+        table = csv_table(path, names, delimiter, declared or ())
+        return Opened(table, untyped=lambda: csv_texts(path, names, delimiter))
 
     def write(self, survey: Survey, codebook: Codebook, path: Path) -> None:  # noqa: ARG002
         import pyarrow as pa
