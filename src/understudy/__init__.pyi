@@ -45,6 +45,7 @@ from understudy.mechanisms.weighted import Weighted as Weighted
 from understudy.mechanisms.weighted_e import WeightedE as WeightedE
 from understudy.models.beta import Beta as Beta
 from understudy.models.beta_regression import BetaRegression as BetaRegression
+from understudy.models.contract import FileModel as FileModel
 from understudy.models.contract import Model as Model
 from understudy.models.contract import OutcomeModel as OutcomeModel
 from understudy.models.contract import RowsModel as RowsModel
@@ -57,6 +58,7 @@ from understudy.models.multinomial import synthetic_counts as synthetic_counts
 from understudy.models.negative_binomial import NegativeBinomial as NegativeBinomial
 from understudy.models.normal_population import FBP as FBP
 from understudy.models.normal_sample import FBS as FBS
+from understudy.models.whole_file import WholeFile as WholeFile
 from understudy.release.mixed import Given as Given
 from understudy.release.mixed import synthesize_mixed as synthesize_mixed
 from understudy.release.open import open_release as open_release
@@ -148,6 +150,7 @@ __all__ = [
     "Design",
     "FBP",
     "FBS",
+    "FileModel",
     "Fold",
     "Given",
     "Grid",
@@ -184,6 +187,7 @@ __all__ = [
     "Unweighted",
     "Weighted",
     "WeightedE",
+    "WholeFile",
     "Words",
     "__version__",
     "acs_codebook",

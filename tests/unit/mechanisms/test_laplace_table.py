@@ -255,6 +255,17 @@ def test_consistency_needs_noise_on_every_number() -> None:
         laplace_table(alone, "count", "g", 1.0, consistent=True)
 
 
+def test_values_show_no_record() -> None:
+    weights, pay = np.array([12.5, 987.25]), np.array([31.75, 654.125])
+    values = module._Values("mean(pay)", weights, pay, None, None)
+    shown = repr(values)
+    assert values.estimate(weights, np.zeros(2, dtype=int), 1).tolist() == [
+        pytest.approx(np.average(pay, weights=weights))
+    ]
+    assert "mean(pay)" in shown
+    assert not [number for number in ("12.5", "987.25", "31.75", "654.125") if number in shown]
+
+
 @pytest.mark.any_noise
 def test_a_formal_table_is_paid_for_or_says_that_no_ledger_heard_of_it(tmp_path: Path) -> None:
     book = Codebook(
