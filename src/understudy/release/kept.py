@@ -25,13 +25,13 @@ def examine_kept(inside: Inside) -> KeptCombinations | None:
 def check_kept(inside: Inside) -> str:
     """The sentence for the steward; refused where too many records are alone and the recipe does
     not say why that is accepted."""
-    found = examine_kept(inside)
-    if found is None:
+    combinations = examine_kept(inside)
+    if combinations is None:
         return ""
     limits = inside.recipe.kept
-    if found.unique_share > limits.unique and not limits.accept.strip():
+    if combinations.unique_share > limits.unique and not limits.accept.strip():
         raise Refused(
-            f"{found} That is more than {limits.unique:.1%}: keep fewer columns or coarser ones, "
-            'or write under [kept] why it is accepted: accept = "..."'
+            f"{combinations} That is more than {limits.unique:.1%}: keep fewer or coarser "
+            'columns, or write under [kept] why it is accepted: accept = "..."'
         )
-    return str(found)
+    return str(combinations)

@@ -24,7 +24,7 @@ from understudy.release.parts import GivenPart, MechanismPart, ModelPart
 from understudy.release.recipe_check import Checked, checked_recipe
 from understudy.release.recipe_sections import (
     Data,
-    Kept,
+    KeptKeys,
     LedgerKeys,
     Output,
     Risk,
@@ -32,10 +32,10 @@ from understudy.release.recipe_sections import (
     Tables,
     Utility,
 )
+from understudy.report.verdict import Fitness
 from understudy.survey.design import Design, Replicates
 from understudy.synthesis import FitSettings
 from understudy.toml_mistakes import TomlRefused, lines_of, parse_toml, read_toml_text
-from understudy.utility.fitness import Fitness
 
 SEEDED = (
     "`{}` names a seed, and it is not used: the seed of a release is drawn from the operating "
@@ -59,7 +59,7 @@ class Recipe:
     given: tuple[GivenPart, ...]
     tables: Tables
     risk: Risk | None
-    kept: Kept
+    kept: KeptKeys
     utility: Utility
     fitness: Fitness
     output: Output
@@ -173,7 +173,7 @@ def _recipe(
         tuple(checked.given),
         Tables(**sections.get("tables", {"statistics": ()})),
         None if risk is None else Risk(**risk),
-        Kept(**sections.get("kept", {})),
+        KeptKeys(**sections.get("kept", {})),
         Utility(**sections.get("utility", {})),
         Fitness(**sections.get("fitness", {})),
         Output(**sections.get("output", {})),

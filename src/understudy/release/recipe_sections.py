@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
 
+from understudy.report.verdict import Fitness
 from understudy.survey.file_format import ALWAYS, endings_read, formats, listed
-from understudy.utility.fitness import Fitness
 
 # Formats that a release may be written in, beside parquet.
 RELEASED = [known.written[0] for known in formats() if known.written and known.name != ALWAYS]
@@ -134,7 +134,7 @@ class Risk:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptKeys:
     """[kept]"""
 
     unique: Annotated[
@@ -195,7 +195,7 @@ SECTIONS: dict[str, type] = {
     "privacy": PrivacyKeys,
     "tables": Tables,
     "risk": Risk,
-    "kept": Kept,
+    "kept": KeptKeys,
     "utility": Utility,
     "fitness": Fitness,
     "output": Output,

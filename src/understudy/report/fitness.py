@@ -9,8 +9,8 @@ import numpy as np
 
 from understudy.report.material import Material
 from understudy.report.plain import plain
+from understudy.report.verdict import Fitness, measured, verdict
 from understudy.survey.codebook import Codebook
-from understudy.utility.fitness import Fitness, measured, verdict
 from understudy.utility.pairs import Pair, association, coded_columns, pairs_of
 
 WORST_PAIRS = 10
@@ -72,10 +72,10 @@ def _label(name: str, codebook: Codebook) -> str:
 def _maps(names: list[str], pairs: Sequence[Pair]) -> dict[str, Any]:
     """Matrices over the columns; null where a pair was not drawn."""
     size = len(names)
-    place = {name: k for k, name in enumerate(names)}
+    row_of = {name: k for k, name in enumerate(names)}
     maps = {key: np.full((size, size), np.nan) for key in ("confidential", "released", "distance")}
     for pair in pairs:
-        a, b = place[pair.first.name], place[pair.second.name]
+        a, b = row_of[pair.first.name], row_of[pair.second.name]
         for key, value in (
             ("confidential", association(pair.confidential)),
             ("released", association(pair.released)),

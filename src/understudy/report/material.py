@@ -14,13 +14,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.claim import Claim
+from understudy.report.verdict import Fitness
 from understudy.risk.measure import DEFAULT, RiskMeasure, measure_of
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.file_format import Format
 from understudy.survey.survey import Survey
 from understudy.tables.statistic import Statistic
-from understudy.utility.fitness import Fitness
 
 CombiningRule = Literal["partial", "full"]  # the combining rule that the synthetic files need
 Vector = NDArray[np.float64]

@@ -106,10 +106,10 @@ def few_cells(cells: ColumnCells, counts: NDArray[np.int64]) -> tuple[Codes, tup
             )
     order = np.argsort(-alone, kind="stable")
     frequent = sorted(order[: MOST_CELLS if len(alone) <= MOST_CELLS else MOST_CELLS - 1])
-    for place in frequent:
-        coarse[cells.grid_size + place] = len(labels)
-        labels.append(cells.labels[cells.grid_size + place])
-    rest = [place for place in range(len(alone)) if place not in set(frequent)]
+    for level in frequent:
+        coarse[cells.grid_size + level] = len(labels)
+        labels.append(cells.labels[cells.grid_size + level])
+    rest = [level for level in range(len(alone)) if level not in set(frequent)]
     if rest:
         coarse[cells.grid_size + np.array(rest)] = len(labels)
         labels.append(OTHER)

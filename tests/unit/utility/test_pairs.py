@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 from scipy.stats.contingency import association as scipy_association
 
+from understudy.report.verdict import Fitness, measured, verdict
 from understudy.survey.codebook import Codebook, Column
-from understudy.utility.fitness import Fitness, measured, verdict
 from understudy.utility.pairs import (
     association,
     coded_columns,
