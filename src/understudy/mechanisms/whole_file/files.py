@@ -15,17 +15,19 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.chance import Chance
+from understudy.errors import Refused
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 from understudy.mechanisms.whole_file.records import Synthesizer, synthesizer
 from understudy.survey.cells import ColumnCells, cells_of
 from understudy.survey.codebook import Codebook, Value
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
-from understudy.tables.domain import named_columns
+from understudy.tables.domain import as_condition, named_columns
 
 Vector = NDArray[np.float64]
 
 CALIBRATIONS = 50  # sweeps over the public totals
+ATTEMPTS = 100  # files that are drawn for a condition
 CLOSE = 1e-9  # relative, of a sum of weights to its public total
 
 
@@ -44,6 +46,33 @@ def synthetic_files(
         frame, _ = maker.file(number, chance.generator(f"file {number}"))
         files.append(Survey(finished(frame, published, design), design, published))
     return files
+
+
+def further_file(
+    noisy: NoisyFile,
+    codebook: Codebook,
+    design: Design,
+    chance: Chance,
+    number: int,
+    size: int,
+    where: str | None = None,
+) -> Survey:
+    """A file of `size` further records of one set of noisy tables, all of which meet `where`; at no
+    cost to privacy. Records are drawn until enough of them do."""
+    maker = file_maker(noisy, codebook, design, chance)
+    published = published_codebook(codebook, noisy.columns)
+    parts: list[pl.DataFrame] = []
+    for attempt in range(ATTEMPTS):
+        frame, _ = maker.file(number, chance.generator(f"further {attempt}"), size)
+        frame = finished(frame, published, design)
+        if where is not None:
+            table = Survey(frame, codebook=published).table
+            meets = table.select(meets=as_condition(where, table)).to_polars()["meets"]
+            frame = frame.filter(meets)
+        parts.append(frame)
+        if sum(part.height for part in parts) >= size:
+            return Survey(pl.concat(parts).head(size), design, published)
+    raise Refused(f"Too few records meet `{where}`; ask for fewer, or for a wider condition.")
 
 
 def file_maker(

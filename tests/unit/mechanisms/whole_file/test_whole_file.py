@@ -12,12 +12,13 @@ import polars as pl
 import pytest
 
 import understudy as us
+from understudy.chance import chance_of
 from understudy.dp import choice, noise
 from understudy.dp.accounting import epsilon_of, rho_of
 from understudy.errors import Refused
 from understudy.mechanisms.whole_file import budget as budgets
 from understudy.mechanisms.whole_file.budget import TableBudget, budget_of
-from understudy.mechanisms.whole_file.files import calibrated
+from understudy.mechanisms.whole_file.files import calibrated, further_file
 from understudy.mechanisms.whole_file.fit import fine_codes, smoothed
 from understudy.mechanisms.whole_file.noisy_file import from_draws
 from understudy.mechanisms.whole_file.plan import CHOICE, ONE_WAY, plan_of
@@ -351,3 +352,19 @@ relation = "blank"
         parse_recipe(
             text.replace("wholefile", "Multinomial").replace('keep = ["region"]', ""), tmp_path
         )
+
+
+@pytest.mark.usefixtures("stand_in_noise")
+def test_further_records_come_from_the_released_tables_alone():
+    result = us.synthesize(survey(), us.WholeFile(), us.Marginals(20.0, 1e-6), datasets=2, seed=1)
+    codebook, design = result.datasets[0].codebook, result.datasets[0].design
+    noisy, secret = from_draws(result.draws), chance_of(3)
+    more = further_file(noisy, codebook, design, secret, 1, 3000, "age > 64")
+    assert more.n == 3000
+    made = more.frame()
+    assert (made["age"] > 64).all()
+    assert made.filter((pl.col("works") == "no") & (pl.col("pay") > 0)).is_empty()
+    real = survey().frame().filter(pl.col("age") > 64)
+    assert variation(made["region"], real["region"]) < 0.06
+    with pytest.raises(Refused, match="Too few"):
+        further_file(noisy, codebook, design, secret, 0, 10, "age > 900")
