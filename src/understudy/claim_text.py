@@ -143,8 +143,8 @@ def _not_claimed(claim: Claim) -> list[str]:
             "Any other release from the same database adds its own epsilon to this one."
         )
         sentences.append(
-            "The decision to publish, which the data holder took after looking at the confidential "
-            "values, is not covered."
+            "If the data holder decided to publish after looking at the confidential values, that "
+            "decision is not covered."
         )
     sentences.append(
         "What is true of the population may still be learned from the release, and may be "

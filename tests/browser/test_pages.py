@@ -53,7 +53,7 @@ def test_the_whole_path_of_an_analyst(page: Any, site: Site, tmp_path: Path) -> 
     page.get_by_text("Gender (gender)").first.click()
     page.get_by_label("Female").first.check()
     page.get_by_label("Epsilon to spend").fill("0.5")
-    assert page.get_by_text("What it cannot say").count() == 2
+    assert page.get_by_text("What it cannot say").count() == 3  # one for each measure
     shoot(page, "details")
     page.get_by_role("button", name="Show price and plan").click()
     page.get_by_role("heading", name="Mean of salary where gender is Female").wait_for()

@@ -15,8 +15,6 @@ from typing import Any, get_args, overload
 from understudy.chance import chance_of
 from understudy.claim import Claim
 from understudy.errors import Refused
-from understudy.mechanisms.whole_file.files import further_file
-from understudy.mechanisms.whole_file.noisy_file import from_draws
 from understudy.release.declared import design_from
 from understudy.report.material import CombiningRule
 from understudy.survey.codebook import Codebook
@@ -50,6 +48,10 @@ class Release(Sequence[Survey]):
         They belong to the set of noisy tables of `dataset`, from 1 on: average over files of one
         set before you combine over sets.
         """
+        # not above: the outside of a release reads this module and has no mechanism
+        from understudy.mechanisms.whole_file.files import further_file
+        from understudy.mechanisms.whole_file.noisy_file import from_draws
+
         path = None if self.folder is None else self.folder / "draws.json"
         if path is None or not path.is_file():
             raise Refused("The release has no tables to draw from; it is not one of whole files.")

@@ -80,7 +80,7 @@ def shapes(table: ir.Table, columns: Mapping[str, Any]) -> dict[str, dict[str, A
             f"low_{number}": low,
             f"high_{number}": high,
             f"zeros_{number}": (values == 0).sum(),
-            f"median_{number}": whole.abs().approx_median(where=values != 0),
+            f"median_{number}": whole.abs().nullif(0).approx_median(),
             f"different_{number}": values.approx_nunique(),
         }
         for rank, step in enumerate(STEPS):

@@ -45,7 +45,6 @@ codebook = "codebook.toml"
 model = "Multinomial"
 sensitive = ["area", "sex"]
 datasets = 2
-seed = 1
 
 [privacy]
 mechanism = "Marginals"

@@ -24,6 +24,10 @@ REWORDED = {  # in the paragraph of a claim, which is written anew from its fiel
     "Protected are the": "What is protected are the",
     "in which any other values stand in": "with any other values in",
     "needs k times it": "needs k times as much",
+    "privacy claim with epsilon": "privacy claim for one record with epsilon",
+    "without that record": "without the record",
+    "its own epsilon to this one.": "its own epsilon to this one. If the data holder decided to "
+    "publish after looking at the confidential values, that decision is not covered.",
 }
 KNOWN: dict[str, Any] = json.loads((FOLDER / "answers.json").read_text(encoding="utf-8"))
 
