@@ -13,6 +13,9 @@ def release(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the release, instead of the recipe's own.")
     ] = None,
+    accept: Annotated[
+        str, typer.Option(help="Why a release is made although its verdict is red.")
+    ] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done and claimed, and stop.")
     ] = False,
@@ -39,7 +42,7 @@ def release(
     from understudy.release.open import open_release
     from understudy.release.publish import publish
 
-    folder = publish(asked, out, say=typer.echo)
+    folder = publish(asked, out, say=typer.echo, accept=accept)
     typer.echo(f"\n{open_release(folder).claim}\n")
     typer.echo(
         f"{folder}/public.zip: what may be published (public.html says how to use it).\n"

@@ -33,7 +33,7 @@ from understudy.fitting.posterior import Posterior
 from understudy.fitting.progress import fit_progress
 from understudy.mechanisms.contract import Fitted, Generated, Matrix, Terms, Vector
 from understudy.models.contract import Arrays, OutcomeModel, SummedModel
-from understudy.models.density import Density, density_of
+from understudy.models.density import Density, density_of, kept_inside_bounds
 from understudy.models.gaussian import GaussianModel
 from understudy.survey.survey import Survey
 from understudy.tables.units import unit_codes, unit_of, values_within_limit
@@ -266,7 +266,7 @@ class ModelFitter:
             key = random_key(self.seed, f"generate {number}")
             point = jnp.asarray(position)
             arrays, values = generated_from(self.density, key, point, self.safe_arrays)
-            generated.append({name: np.asarray(array) for name, array in arrays.items()})
+            generated.append(arrays)
             parameters.append({name: np.asarray(value) for name, value in values.items()})
         return generated, parameters
 
@@ -279,11 +279,24 @@ def random_key(seed: Seed | Chance, label: str) -> Array:
     return jax.random.key(int.from_bytes(chance_of(seed).random_bytes(label, 8)) >> 1)
 
 
-@kept(constants=1)
 def generated_from(
     density: Density, key: Array, position: Array, arrays: Any
+) -> tuple[dict[str, NDArray[Any]], dict[str, Array]]:
+    """Generated arrays within declared bounds, and the parameters in the model's coordinates."""
+    first, parameters = _generated(density, key, position, arrays)
+
+    def again(attempt: int) -> dict[str, Array]:
+        renewed = jax.random.fold_in(key, attempt)
+        drawn: dict[str, Array] = _generated(density, renewed, position, arrays)[0]
+        return drawn
+
+    return kept_inside_bounds(density.model, first, again), parameters
+
+
+@kept(constants=1)
+def _generated(
+    density: Density, key: Array, position: Array, arrays: Any
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Generated arrays, and the parameters in the model's own coordinates."""
     return density.generate(key, position, arrays), density.constrain(position, arrays)
 
 

@@ -178,6 +178,13 @@ class OutcomeModel(Model, abstract=True):
     def restore(self, generated: Mapping[str, NDArray[Any]], survey: Survey) -> Columns:
         """Generated arrays as columns of the survey, in its units and types."""
 
+    def inside(self, generated: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_] | None:  # noqa: ARG002
+        """Which generated records keep to declared bounds; None where there is nothing to ask.
+
+        The others are drawn again, so that what is published is the law within the bounds.
+        """
+        return None
+
     @abstractmethod
     def units(self, codebook: Codebook) -> str:
         """The sentence of the claim that names the units of the log-likelihoods."""

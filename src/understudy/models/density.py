@@ -6,7 +6,7 @@ remembers the result by model and shapes, so that repeated fits share one compil
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from math import prod
@@ -27,6 +27,7 @@ from understudy.models.contract import Arrays, OutcomeModel
 __public__ = ("Density", "density_of")
 
 RECORD = "record"
+MOST_DRAWS = 100  # of records outside declared bounds
 Site = dict[str, Any]
 
 
@@ -313,3 +314,21 @@ def _predicted(density: Density, positions: Array, arrays: Any) -> dict[str, Arr
 
     quantities: dict[str, Array] | None = jax.lax.map(at, positions)
     return quantities
+
+
+def kept_inside_bounds(
+    model: OutcomeModel, generated: Mapping[str, Any], again: Callable[[int], Mapping[str, Any]]
+) -> dict[str, NDArray[Any]]:
+    """Generated arrays with every record inside the model's bounds (`OutcomeModel.inside`).
+
+    Records outside are drawn again (`again` gets the number of the attempt), which gives the law
+    within the bounds. What is outside after `MOST_DRAWS` is left to `restore`, and put on a bound.
+    """
+    values = {name: np.asarray(array) for name, array in generated.items()}
+    for attempt in range(1, MOST_DRAWS):
+        inside = model.inside(values)
+        if inside is None or inside.all():
+            break
+        for name, array in again(attempt).items():
+            values[name] = np.where(inside, values[name], np.asarray(array))
+    return values

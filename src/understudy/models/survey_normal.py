@@ -50,6 +50,7 @@ class SurveyNormal(GaussianModel, abstract=True):
     )
     weight: str | None = None
     totals: PublicTotals | None = None
+    limits: tuple[tuple[float, float] | None, ...] = ()
 
     def __post_init__(self) -> None:
         names = (self.outcome,) if isinstance(self.outcome, str) else tuple(self.outcome)
@@ -100,7 +101,9 @@ class SurveyNormal(GaussianModel, abstract=True):
             )
         if name in self.outcomes:
             raise Refused(f"`{name}` is the weight; it is synthesized with the outcomes anyway.")
-        return replace(self, weight=name, totals=public_totals(survey, self.population))
+        limits = tuple(_declared_bounds(survey.codebook, outcome) for outcome in self.outcomes)
+        totals = public_totals(survey, self.population)
+        return replace(self, weight=name, totals=totals, limits=limits)
 
     def prepare(self, survey: Survey, like: Survey | None = None) -> Arrays:
         weight, totals = self._bound()
@@ -117,12 +120,25 @@ class SurveyNormal(GaussianModel, abstract=True):
         arrays["w"] = _logs(frame[weight]) - np.log(weight_unit(totals, survey.n))
         return arrays
 
+    def inside(self, generated: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_] | None:
+        """Outcomes within their declared bounds; T's own files know of none."""
+        if self.tables == "paper" or not any(self.limits):
+            return None
+        kept = np.ones(len(generated["y0"]), dtype=bool)
+        for k, limits in enumerate(self.limits):
+            if limits is not None:
+                values = np.exp(np.asarray(generated[f"y{k}"], dtype=np.float64))
+                kept &= (limits[0] <= values) & (values <= limits[1])
+        return kept
+
     def restore(self, generated: Mapping[str, NDArray[Any]], survey: Survey) -> Columns:
         weight, totals = self._bound()
-        columns = {
-            name: array_column(np.exp(generated[f"y{k}"]), name, survey)
-            for k, name in enumerate(self.outcomes)
-        }
+        columns = {}
+        for k, name in enumerate(self.outcomes):
+            limits = self.limits[k] if self.limits and self.tables != "paper" else None
+            values = np.exp(generated[f"y{k}"])
+            values = values if limits is None else np.clip(values, *limits)
+            columns[name] = array_column(values, name, survey)
         log_weight = np.asarray(generated["w"], dtype=np.float64)
         if self.tables == "paper":
             totals = PublicTotals(totals.size)
@@ -156,6 +172,12 @@ class SurveyNormal(GaussianModel, abstract=True):
                 "The model does not know its survey yet; call `model.for_survey(survey)`."
             )
         return self.weight, self.totals
+
+
+def _declared_bounds(codebook: Codebook, name: str) -> tuple[float, float] | None:
+    """Bounds that are not read off the records."""
+    column = codebook.columns.get(name)
+    return column.bounds if column is not None and column.declared("bounds") else None
 
 
 def _is_collinear(X: NDArray[np.float64]) -> bool:

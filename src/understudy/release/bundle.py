@@ -38,7 +38,12 @@ LIBRARIES = (
 
 
 def write_manifest(
-    folder: Path, inside: Inside, chance: Chance, chains: ChainQuality | None, public: list[str]
+    folder: Path,
+    inside: Inside,
+    chance: Chance,
+    chains: ChainQuality | None,
+    public: list[str],
+    verdict: dict[str, str],
 ) -> None:
     """manifest.json: everything needed to make or check the release again."""
     recipe = {part: keys for part, keys in inside.recipe.written.items() if part != "ledger"}
@@ -66,6 +71,7 @@ def write_manifest(
             "seed": chance.secret.hex(),
             "unseeded": [f"noise of {name} (OpenDP)" for name in inside.unseeded],
             "diagnostics": diagnostics,
+            "fitness": verdict,
             "public": sorted(public),
             "checksums": {name: checksum(folder / name) for name in files_in(folder)},
         },

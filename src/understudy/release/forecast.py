@@ -21,6 +21,8 @@ from understudy.models.contract import OutcomeModel
 from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel
 from understudy.release.inside import Inside
+from understudy.release.kept import check_kept
+from understudy.release.shape import shape_notes
 from understudy.release.spending import price
 
 STEPS = (7, 127)  # gradients of one iteration of NUTS: an easy posterior, and a hard one
@@ -44,6 +46,7 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
         _promise(inside),
         f"{_between(*seconds)}, about {size / 1e9:.1f} GB of memory on this machine.",
     ]
+    lines += [*shape_notes(survey, inside.model), *filter(None, [check_kept(inside)])]
     lines += inside.mechanism.forecast(inside.model, survey, recipe.synthesis.datasets)
     if recipe.ledger is not None:
         lines.append(f"The ledger will be charged {price(inside)}.")

@@ -138,8 +138,7 @@ def _numbers(
         synthetic = Survey(filled.select(names), Design(), narrowed.codebook.without_unit())
         arrays = model.prepare(synthetic, like=coding or narrowed)
         key, density = random_key(chance, f"numbers {number}"), density_of(model, arrays)
-        generated, _ = generated_from(density, key, jnp.asarray(position), arrays)
-        values = {name: np.asarray(array) for name, array in generated.items()}
+        values, _ = generated_from(density, key, jnp.asarray(position), arrays)
         drawn.append(list(model.restore(values, synthetic).values()))
     return drawn
 

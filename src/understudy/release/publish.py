@@ -22,6 +22,7 @@ from understudy.release.bundle import finished, write_manifest
 from understudy.release.check import check_records
 from understudy.release.envelope import kept_inside, seal
 from understudy.release.inside import Inside, prepare
+from understudy.release.kept import check_kept
 from understudy.release.outside import (
     ENVELOPE,
     KIND,
@@ -34,6 +35,7 @@ from understudy.release.outside import (
 from understudy.release.recipe import Recipe, read_recipe
 from understudy.release.spending import check_price, paid_synthesis
 from understudy.release.stages import Say, workspace
+from understudy.release.verdict import check_verdict
 from understudy.report.evidence import gather
 from understudy.report.internal import internal_page
 from understudy.report.material import Material, RiskSettings
@@ -47,10 +49,13 @@ def publish(
     out: str | Path | None = None,
     say: Say = print,
     progress: bool | None = None,
+    accept: str = "",
 ) -> Path:
     """Make the release that a recipe describes, and return its folder.
 
-    The same recipe, file and version give the same bytes, except for noise from OpenDP.
+    A release whose verdict is red needs `accept`, the reason why it is released all the same,
+    which goes into the internal manifest. The same recipe, file and version give the same bytes,
+    except for noise from OpenDP.
     """
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe)
@@ -59,9 +64,12 @@ def publish(
     if finished(folder, inside.identity):
         say(f"`{folder}` is complete and unchanged; nothing was done.")
         return folder
+    kept = check_kept(inside)
     with one_thread():
         confidential = check_records(inside)  # what can be refused is refused unpaid
         with workspace(folder, inside.identity, say) as work:
+            if kept:
+                say(kept)
             drawn = work.stage("0-chance", "", draw_chance)
             chance = Chance((drawn / "seed").read_bytes(), "system")
             first = paid_synthesis(
@@ -77,10 +85,11 @@ def publish(
                 "Risk and usefulness ...",
                 lambda at: _write_evidence(inside, confidential, first, second, at),
             )
+            verdict = check_verdict(third, accept)
             last = work.stage(
                 "4-bundle",
                 "Reports ...",
-                lambda at: _write_bundle(inside, chance, first, second, third, at),
+                lambda at: _write_bundle(inside, chance, first, second, third, at, verdict),
             )
             work.finish(last, folder)
     return folder
@@ -124,19 +133,27 @@ def _write_evidence(
         released_table=pl.read_parquet(second / RELEASED),
         risk=risk,
         regression=recipe.utility.regression,
+        fitness=recipe.fitness,
         **kept_inside(first),
     )
     text = json.dumps(gather(material), sort_keys=True, allow_nan=False)
     (folder / "evidence.json").write_text(text + "\n", encoding="utf-8")
+    (folder / "report.html").write_text(internal_page(json.loads(text)), encoding="utf-8")
 
 
 def _write_bundle(
-    inside: Inside, chance: Chance, first: Path, second: Path, third: Path, folder: Path
+    inside: Inside,
+    chance: Chance,
+    first: Path,
+    second: Path,
+    third: Path,
+    folder: Path,
+    verdict: dict[str, str],
 ) -> None:
     """The public files as the outside made them, and the internal ones beside them."""
     shutil.copytree(second / PUBLIC, folder, dirs_exist_ok=True)
     text = (third / "evidence.json").read_text(encoding="utf-8")
     (folder / "evidence.json").write_text(text, encoding="utf-8")
-    (folder / "report.html").write_text(internal_page(json.loads(text)), encoding="utf-8")
+    shutil.copy(third / "report.html", folder / "report.html")
     public = files_in(second / PUBLIC)
-    write_manifest(folder, inside, chance, kept_inside(first)["chains"], public)
+    write_manifest(folder, inside, chance, kept_inside(first)["chains"], public, verdict)

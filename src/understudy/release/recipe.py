@@ -24,6 +24,7 @@ from understudy.release.parts import GivenPart, MechanismPart, ModelPart
 from understudy.release.recipe_check import Checked, checked_recipe
 from understudy.release.recipe_sections import (
     Data,
+    KeptKeys,
     LedgerKeys,
     Output,
     Risk,
@@ -31,6 +32,7 @@ from understudy.release.recipe_sections import (
     Tables,
     Utility,
 )
+from understudy.report.verdict import Fitness
 from understudy.survey.design import Design, Replicates
 from understudy.synthesis import FitSettings
 from understudy.toml_mistakes import TomlRefused, lines_of, parse_toml, read_toml_text
@@ -57,7 +59,9 @@ class Recipe:
     given: tuple[GivenPart, ...]
     tables: Tables
     risk: Risk | None
+    kept: KeptKeys
     utility: Utility
+    fitness: Fitness
     output: Output
     ledger: LedgerKeys | None
 
@@ -169,7 +173,9 @@ def _recipe(
         tuple(checked.given),
         Tables(**sections.get("tables", {"statistics": ()})),
         None if risk is None else Risk(**risk),
+        KeptKeys(**sections.get("kept", {})),
         Utility(**sections.get("utility", {})),
+        Fitness(**sections.get("fitness", {})),
         Output(**sections.get("output", {})),
         None if ledger is None else LedgerKeys(**ledger),
     )

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
 
+from understudy.report.verdict import Fitness
 from understudy.survey.file_format import ALWAYS, endings_read, formats, listed
 
 # Formats that a release may be written in, beside parquet.
@@ -133,6 +134,18 @@ class Risk:
 
 
 @dataclass(frozen=True)
+class KeptKeys:
+    """[kept]"""
+
+    unique: Annotated[
+        float,
+        "Share of records that may be alone in their combination of kept columns.",
+        Interval(ge=0, le=1),
+    ] = 0.1
+    accept: Annotated[str, "Why more of them are accepted; a reason for the review board."] = ""
+
+
+@dataclass(frozen=True)
 class Utility:
     """[utility]"""
 
@@ -182,7 +195,9 @@ SECTIONS: dict[str, type] = {
     "privacy": PrivacyKeys,
     "tables": Tables,
     "risk": Risk,
+    "kept": KeptKeys,
     "utility": Utility,
+    "fitness": Fitness,
     "output": Output,
     "ledger": LedgerKeys,
 }

@@ -24,6 +24,7 @@ from understudy.report.curves import (
     numbers_of,
     weights_by_outcome,
 )
+from understudy.report.fitness import fitness_evidence, sentence
 from understudy.report.intruder import risk_evidence
 from understudy.report.material import ChainQuality, Material, Records
 from understudy.report.plain import plain
@@ -78,9 +79,10 @@ def gather(material: Material) -> dict[str, Any]:
         "regression": coefficients(material),
         "utility": utility(material, ours, theirs, numeric),
         "risk": risk_evidence(material),
+        "fitness": fitness_evidence(material, cells),
         "chains": None if material.chains is None else chain_evidence(material.chains),
     }
-    document["summary"] = summary(document)
+    document["summary"] = [sentence(document["fitness"]), *summary(document)]
     return document
 
 

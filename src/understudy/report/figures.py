@@ -167,7 +167,7 @@ def levels_figure(column: dict[str, Any]) -> str:
                 alpha=0.7,
                 label=_files(len(made)) if number == 0 else None,
             )
-        axis.set_yticks(rows, [_short(name) for name in names])
+        axis.set_yticks(rows, [shortened(name) for name in names])
         axis.set_ylim(len(names) - 0.4, -0.6)
         axis.set_xlim(left=0)
         axis.set_xlabel("share of records")
@@ -211,7 +211,7 @@ def risk_figure(risk: dict[str, Any]) -> str:
             axis.grid(axis="y")
             axis.set_ylabel(risk["title"].lower())
             known = ", ".join(panel["known"]) or "nothing"
-            axis.set_title(f"known: {_short(known, 50)}", loc="left", fontsize=10)
+            axis.set_title(f"known: {shortened(known, 50)}", loc="left", fontsize=10)
         footer(figure, f"dashed: threshold {risk['threshold']:g}", INTERNAL)
     return svg_text(figure)
 
@@ -259,7 +259,7 @@ def _files(count: int) -> str:
     return "synthetic file" if count == 1 else f"{count} synthetic files"
 
 
-def _short(text: str, most: int = 28) -> str:
+def shortened(text: str, most: int = 28) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

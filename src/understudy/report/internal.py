@@ -13,6 +13,7 @@ from understudy.report.figures import distribution_figure, levels_figure
 from understudy.report.internal_protection import chain_facts, record_facts, risk_facts
 from understudy.report.interval_figures import MOST_ROWS, chosen_rows, comparison_figure
 from understudy.report.numbers import digits, fixed, limits, percent, shown
+from understudy.report.pair_figures import pairs_figure
 from understudy.report.templates import rendered
 
 FOOTER = (
@@ -37,10 +38,32 @@ def internal_page(evidence: dict[str, Any]) -> str:
         levels=[_levels(column) for column in evidence["levels"]],
         utility=_utility(evidence["utility"]),
         regression=_regression(evidence["regression"]),
+        fitness=_fitness(evidence["fitness"]),
         risk=risk_facts(evidence["risk"]),
         records=record_facts(evidence["records"]),
         chains=chain_facts(evidence["chains"]),
     )
+
+
+def _fitness(fitness: dict[str, Any]) -> dict[str, Any]:
+    rows = [
+        (m["name"], f"{m['value']:.2g}, {m['colour']}", f"{m['amber']:.2g} / {m['red']:.2g}")
+        for m in fitness["measures"]
+        if m["value"] is not None
+    ]
+    worst = [
+        {**pair, "rows": [(f"{a}, {b}", percent(p), percent(q)) for a, b, p, q in pair["cells"]]}
+        for pair in fitness["worst"]
+    ]
+    distances = [v for row in fitness["maps"]["distance"] for v in row if v is not None]
+    svg = pairs_figure(fitness) if distances else ""
+    return {
+        **fitness,
+        "rows": rows,
+        "worst": worst,
+        "svg": svg,
+        "largest": max(distances, default=0),
+    }
 
 
 def _table(table: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.claim import Claim
+from understudy.report.verdict import Fitness
 from understudy.risk.measure import DEFAULT, RiskMeasure, measure_of
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
@@ -90,6 +91,7 @@ class Material:
     regression: str | None = None  # a formula for `regress`
     dropped: int = 0
     rows_correspond: bool = True
+    fitness: Fitness | None = None  # thresholds of the verdict; None: the usual ones
     seed: int = 0  # of the bootstrap in the report; not the seed of the release
 
 

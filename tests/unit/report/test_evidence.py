@@ -132,7 +132,7 @@ def test_every_part_is_there(evidence: dict[str, Any]) -> None:
     assert len(cells) == of.confidential_table.height
     assert cells[0]["cell"] == "1, Female"
     worst = max(abs(cell["difference"]) for cell in cells)
-    assert digits(worst, 2) in evidence["summary"][2]
+    assert digits(worst, 2) in evidence["summary"][3]
     assert [panel["known"] for panel in evidence["risk"]["panels"]] == [list(BY), ["field"]]
     assert evidence["records"]["per_draw"] == 0.5  # 3 / (2 * 3)
     assert evidence["chains"]["least_ess"] == 700.0

@@ -1,0 +1,42 @@
+"""What in a file's shape speaks against a model of an outcome: piles that a density cannot have.
+
+For the steward's eyes (`--dry-run`): the shares are read off the confidential records.
+"""
+
+from __future__ import annotations
+
+from understudy.models.contract import Model, OutcomeModel
+from understudy.survey.draft_numbers import MANY_ZEROS, rounding_step, shapes, special_values
+from understudy.survey.survey import Survey
+
+
+def shape_notes(survey: Survey, model: Model) -> list[str]:
+    """A sentence for each synthesized number with mass at a bound, zeros or heaps."""
+    if not isinstance(model, OutcomeModel):
+        return []
+    table = survey.table
+    numbers = {
+        name: table[name]
+        for name in model.sensitive
+        if table[name].type().is_numeric() and name != survey.design.weight
+    }
+    notes = []
+    for name, shape in shapes(table, numbers).items() if numbers else ():
+        known = shape["known"]
+        parts = []
+        piles = special_values(shape)
+        if shape["zeros"] > MANY_ZEROS * known:
+            parts.append(f"{shape['zeros'] / known:.0%} of its values are 0")
+        for bound, count in (("low", shape["at_low"]), ("high", shape["at_high"])):
+            if shape[bound] in piles and shape[bound] != 0:
+                words = "smallest" if bound == "low" else "largest"
+                parts.append(f"{count / known:.0%} are on the {words}, {shape[bound]:,.10g}")
+        step = rounding_step(shape)
+        if step is not None and step > 1:
+            parts.append(f"most are multiples of {step:g}")
+        if parts:
+            notes.append(
+                f"`{name}`: {', '.join(parts)}. {type(model).__name__} draws from a smooth law and "
+                "will not show that; WholeFile does."
+            )
+    return notes
