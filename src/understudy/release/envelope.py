@@ -100,7 +100,7 @@ def _declared(result: Synthesis, inside: Inside, public: pl.DataFrame) -> Declar
         columns=first.columns,
         synthesized=inside.synthesized,
         design=first.design,
-        statistics=tuple(statistic.text for statistic in inside.statistics),
+        statistics=inside.asked_statistics,
         by=tuple(recipe.tables.by),
         margins=recipe.tables.margins,
         formats=tuple(recipe.output.formats),

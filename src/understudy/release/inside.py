@@ -97,13 +97,17 @@ class Inside:
             name for name in numbers if name not in design and codebook[name].type != "categorical"
         )
 
+    @property
+    def asked_statistics(self) -> tuple[str, ...]:
+        """As they were asked for, with the files of the steward's own; or means of what was
+        synthesized."""
+        means = (f"mean(`{name}`)" for name in self.numeric)
+        return tuple(self.recipe.tables.statistics) or ("count", *means)
+
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
-        """The statistics that were asked for, or means of what was synthesized."""
-        means = (f"mean(`{name}`)" for name in self.numeric)
-        asked = self.recipe.tables.statistics or ("count", *means)
         columns, folder = self.narrowed.columns, self.recipe.folder
-        return tuple(parse_statistic(text, columns, folder) for text in asked)
+        return tuple(parse_statistic(text, columns, folder) for text in self.asked_statistics)
 
     def synthesize(self, chance: Chance, progress: bool | None) -> Synthesis:
         """Fit and draw; refused when the sampler's diagnostics fail."""
