@@ -3,7 +3,7 @@
 `# Title`, the summary, `## headings` with paragraphs and lists, and after a line `---` the
 footer. `::: Title` opens a fold and `:::` closes it. A field that is a part of a page (a grid, a
 picture, or several of them) stands in a paragraph by itself. The template holds the words;
-numbers come as fields, and sentences that hang on numbers from the study's functions.
+numbers, rows and facts come as fields, and the filter `to` writes a number by a format.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def render_page(template: Path, path: Path, context: Mapping[str, Any], note: st
         autoescape=False,  # the page escapes its texts
     )
     environment.filters |= {"points": lambda texts: us.Points(tuple(texts)), "paragraphs": _apart}
+    environment.filters |= {"to": format, "word_grid": parts.word_grid}
     text = environment.get_template(template.name).render(**context)
     body, _, footer = text.rpartition("\n---\n")
     title, *blocks = parts.blocks(body)
@@ -88,6 +89,13 @@ class _Parts:
             return value
         self.kept.append(several)
         return f"@{len(self.kept) - 1}@"
+
+    def word_grid(self, text: str, caption: str, header: Sequence[str]) -> us.Grid:
+        """A table whose cells are the points of a text, row by row."""
+        (points,) = self.blocks(text)
+        width, cells = len(header), points.items if isinstance(points, us.Points) else ()
+        rows = tuple(cells[first : first + width] for first in range(0, len(cells), width))
+        return us.Grid(caption, tuple(header), rows, words=True)
 
     def blocks(self, text: str) -> list[us.Part]:
         """Headings, paragraphs, lists, folds and fields of a text, in order."""
