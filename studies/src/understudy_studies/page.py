@@ -31,17 +31,7 @@ def render_page(template: Path, path: Path, context: Mapping[str, Any], note: st
     A `note` stands above all else.
     """
     parts = _Parts()
-    environment = Environment(
-        loader=FileSystemLoader(template.parent),
-        undefined=StrictUndefined,
-        finalize=parts.field,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,  # the page escapes its texts
-    )
-    environment.filters |= {"points": lambda texts: us.Points(tuple(texts)), "paragraphs": _apart}
-    environment.filters |= {"to": format, "word_grid": parts.word_grid}
-    text = environment.get_template(template.name).render(**context)
+    text = rendered(template, context, parts)
     body, _, footer = text.rpartition("\n---\n")
     title, *blocks = parts.blocks(body)
     if not isinstance(title, us.Heading):
@@ -50,6 +40,21 @@ def render_page(template: Path, path: Path, context: Mapping[str, Any], note: st
     summary = [block.text for block in blocks[:start] if isinstance(block, us.Words)]
     summary = [note, *summary] if note else summary
     return us.write_page(path, title.text, summary, blocks[start:], " ".join(footer.split()))
+
+
+def rendered(template: Path, context: Mapping[str, Any], parts: _Parts | None = None) -> str:
+    """The template's text with its fields; those that are parts of a page are kept in `parts`."""
+    parts = parts or _Parts()
+    environment = Environment(
+        loader=FileSystemLoader(template.parent),
+        undefined=StrictUndefined,
+        finalize=parts.field,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # the page escapes its texts
+    )
+    environment.filters |= {"to": format, "word_grid": parts.word_grid}
+    return environment.get_template(template.name).render(**context)
 
 
 def grid(
@@ -71,10 +76,6 @@ def number(value: Any, digits: int = 4, thousands: float = 1000) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= thousands else f"{value:.{digits}g}"
     return str(value)
-
-
-def _apart(texts: Sequence[str]) -> str:
-    return "\n\n".join(texts)
 
 
 @dataclass
