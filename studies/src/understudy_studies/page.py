@@ -58,15 +58,16 @@ def rendered(template: Path, context: Mapping[str, Any], parts: _Parts | None = 
 
 
 def grid(
-    caption: str, table: pl.DataFrame, columns: Sequence[tuple[str, Cell]], file: str = ""
+    caption: str, table: pl.DataFrame, columns: Sequence[str | tuple[str, Cell]], file: str = ""
 ) -> us.Grid:
     """A row for each row of the table. A column is its title, and a format over the names of the
-    table's columns or a function of the row."""
+    table's columns or a function of the row; or the name of a column alone."""
+    shown = [(each, f"{{{each}}}") if isinstance(each, str) else each for each in columns]
     rows = tuple(
-        tuple(cell.format(**row) if isinstance(cell, str) else cell(row) for _, cell in columns)
+        tuple(cell.format(**row) if isinstance(cell, str) else cell(row) for _, cell in shown)
         for row in table.iter_rows(named=True)
     )
-    return us.Grid(caption, tuple(title for title, _ in columns), rows, file)
+    return us.Grid(caption, tuple(title for title, _ in shown), rows, file)
 
 
 def number(value: Any, digits: int = 4, thousands: float = 1000) -> str:

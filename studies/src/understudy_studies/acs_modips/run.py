@@ -17,7 +17,7 @@ import polars as pl
 import understudy as us
 from understudy_studies.acs_modips.facts import facts
 from understudy_studies.acs_modips.figures import means_figure, quantiles_figure
-from understudy_studies.acs_modips.pairs import PairDistance, compare_pairs
+from understudy_studies.acs_modips.pairs import compare_pairs
 from understudy_studies.acs_modips.population import (
     CELLS,
     RECORDS,
@@ -70,9 +70,8 @@ def run_study(
     summaries = run(arrays["counts"], replicates, sums, design.epsilons, seed, progress)
     pairs = stored(out / "pairs.json", lambda: {"pairs": _pairs(twelve, seed)})["pairs"]
     figures = {"figure-3-1": means_figure(summaries), "figure-3-2": quantiles_figure(summaries)}
-    distances = [PairDistance(**distance) for distance in pairs]
     known = {"files": len(pums), "replicates": replicates, "whole": design.records == RECORDS,
-             **facts(summaries, distances)}  # fmt: skip
+             **facts(summaries, pairs)}  # fmt: skip
     tables, small = {"study": study_table(summaries)}, design != ModipsDesign()
     write_study("acs-modips", out, tables, figures, known, small)
     return summaries

@@ -153,12 +153,8 @@ def _ratio_figure(parts: dict[str, pl.DataFrame], models: list[str]) -> Any:
 
 
 def _coverage(cells: pl.DataFrame, m: int, bound: float, number: int) -> Drawn:
-    part = cells.filter(
-        (pl.col("mechanism") == "Weighted")
-        & (pl.col("m") == m)
-        & pl.col("epsilon").sub(2 * m * bound).abs().lt(1e-6)
-        & (pl.col("field") != "All")
-    )
+    near = pl.col("epsilon").sub(2 * m * bound).abs().lt(1e-6)
+    part = cells.filter(near & (pl.col("field") != "All"), mechanism="Weighted", m=m)
     if not part.height:
         return {}
     with us.house_style():
@@ -166,19 +162,10 @@ def _coverage(cells: pl.DataFrame, m: int, bound: float, number: int) -> Drawn:
         for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
             for model in ("FBS", "FBP"):
                 for formulas, marker in (("paper", "o"), ("recommended", "+")):
-                    chosen = part.filter(
-                        (pl.col("model") == model)
-                        & (pl.col("formulas") == formulas)
-                        & (pl.col("statistic") == statistic)
-                    )
-                    axis.plot(
-                        chosen["coverage"].to_numpy(),
-                        chosen["cv"].to_numpy(),
-                        marker,
-                        color=COLOUR[model],
-                        markersize=4,
-                        label=f"{model}, {formulas}",
-                    )
+                    chosen = part.filter(model=model, formulas=formulas, statistic=statistic)
+                    x, y = chosen["coverage"].to_numpy(), chosen["cv"].to_numpy()
+                    name = f"{model}, {formulas}"
+                    axis.plot(x, y, marker, color=COLOUR[model], markersize=4, label=name)
             axis.axvline(0.95, color=us.COLOURS[6], linestyle="--", linewidth=1)
             axis.set(title=title, xlabel="coverage", ylabel="CV", xlim=(0, 1.03))
         axes[0].legend(fontsize=7)
