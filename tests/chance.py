@@ -142,7 +142,8 @@ def audit_fails(
 
 @contextmanager
 def seeded_noise() -> Iterator[None]:
-    """Integer Laplace noise as the difference of two geometrics, from a seed, in one thread.
+    """Integer Laplace noise as the difference of two geometrics, Gaussian noise rounded to whole
+    numbers and Gumbel's for picks, from a seed, in one thread.
 
     Everything but OpenDP's sampler runs, the scale above all; the sampler's own law is tested in
     tests/unit/dp/test_noise.py.
@@ -153,8 +154,17 @@ def seeded_noise() -> Iterator[None]:
         share = -math.expm1(-1 / scale)
         return counts + draw.geometric(share, counts.size) - draw.geometric(share, counts.size)
 
+    def gaussian(counts: np.ndarray, scale: float) -> np.ndarray:
+        return counts + np.rint(draw.normal(0, scale, counts.size)).astype(np.int64)
+
+    def picked(scores: np.ndarray, picks: int, scale: float, _measure: str) -> list[int]:
+        noisy = scores + draw.gumbel(0, scale, scores.size)
+        return [int(place) for place in np.argsort(-noisy)[:picks]]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("understudy.dp.noise._opendp_laplace", stand_in)
+        patch.setattr("understudy.dp.noise._opendp_gaussian", gaussian)
+        patch.setattr("understudy.dp.choice._opendp_picks", picked)
         patch.setattr(
             "understudy.mechanisms.row_counts.side_by_side",
             lambda function, items: [function(item) for item in items],
@@ -257,7 +267,6 @@ class Draws:
         for module, name in (
             (secrets, "randbelow"),
             (secrets, "randbits"),
-            (secrets, "token_bytes"),
             (os, "urandom"),
         ):
             setattr(module, name, self.wrap(getattr(module, name), ours=True))

@@ -21,6 +21,7 @@ from understudy.influence import InfluenceAnswer as InfluenceAnswer
 from understudy.influence import influence as influence
 from understudy.influence import plan_influence as plan_influence
 from understudy.ledger.epsilon import parse_epsilon as parse_epsilon
+from understudy.ledger.ledger_account import LedgerAccount as LedgerAccount
 from understudy.mechanisms.censored import Censored as Censored
 from understudy.mechanisms.constant_weight import ConstantWeight as ConstantWeight
 from understudy.mechanisms.contract import Mechanism as Mechanism
@@ -44,6 +45,7 @@ from understudy.mechanisms.weighted import Weighted as Weighted
 from understudy.mechanisms.weighted_e import WeightedE as WeightedE
 from understudy.models.beta import Beta as Beta
 from understudy.models.beta_regression import BetaRegression as BetaRegression
+from understudy.models.contract import FileModel as FileModel
 from understudy.models.contract import Model as Model
 from understudy.models.contract import OutcomeModel as OutcomeModel
 from understudy.models.contract import RowsModel as RowsModel
@@ -56,6 +58,7 @@ from understudy.models.multinomial import synthetic_counts as synthetic_counts
 from understudy.models.negative_binomial import NegativeBinomial as NegativeBinomial
 from understudy.models.normal_population import FBP as FBP
 from understudy.models.normal_sample import FBS as FBS
+from understudy.models.whole_file import WholeFile as WholeFile
 from understudy.release.mixed import Given as Given
 from understudy.release.mixed import synthesize_mixed as synthesize_mixed
 from understudy.release.open import open_release as open_release
@@ -147,12 +150,14 @@ __all__ = [
     "Design",
     "FBP",
     "FBS",
+    "FileModel",
     "Fold",
     "Given",
     "Grid",
     "Heading",
     "INTERNAL",
     "InfluenceAnswer",
+    "LedgerAccount",
     "MarginalRisk",
     "Marginals",
     "Mechanism",
@@ -182,6 +187,7 @@ __all__ = [
     "Unweighted",
     "Weighted",
     "WeightedE",
+    "WholeFile",
     "Words",
     "__version__",
     "acs_codebook",

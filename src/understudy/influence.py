@@ -274,7 +274,8 @@ def plan_influence(
         raise Refused("Give one synthetic Survey, or a list with at least one.")
     files = [SyntheticFile(survey, unit) for survey in surveys]
     questions = questions_of(statistics, surveys, by, where, family)
-    return plan_questions(questions, files, noise_for(epsilon, delta), relation, units)
+    noise = noise_for(epsilon, delta)
+    return plan_questions(questions, files, noise, relation, units or files[0].units)
 
 
 def plan_questions(
@@ -288,7 +289,7 @@ def plan_questions(
     if relation not in RELATIONS:
         raise UnknownName("relation", str(relation), RELATIONS)
     once = 1 if relation == "add-remove" else 2
-    public = (units or files[0].units) if relation == "replace" else None
+    public = units if relation == "replace" else None
     variance = noise.deviation(once) ** 2
     prepared = prepare_influence(questions, files, variance, noise.norm, public)
     return InfluencePlan(prepared, noise, relation)

@@ -84,6 +84,10 @@ def rows_conditions(survey: Survey, model: RowsModel, publication: Publication) 
     return (*conditions, *_restriction(publication))
 
 
+def file_conditions(publication: Publication) -> tuple[str, ...]:
+    return _restriction(publication)
+
+
 def _types(survey: Survey, columns: tuple[str, ...]) -> list[str]:
     unclear = types_not_declared(survey, columns)
     if not unclear:

@@ -26,9 +26,12 @@ from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
 from understudy.mechanisms.contract import FixedWeights, Generated, Mechanism
 from understudy.mechanisms.row_counts import RowCounts, stored_records
-from understudy.models.contract import Model, OutcomeModel, RowsModel
+from understudy.mechanisms.whole_file.file_counts import FileCounts
+from understudy.mechanisms.whole_file.files import synthetic_files
+from understudy.models.contract import FileModel, Model, OutcomeModel, RowsModel
 from understudy.publication import (
     Publication,
+    file_conditions,
     hides_unit,
     outcome_conditions,
     rows_codebook,
@@ -191,6 +194,8 @@ def synthesize_for(
     _refuse_pair(model, mechanism)
     if isinstance(model, RowsModel):
         result = _synthesize_rows(publication, survey, model, mechanism, datasets, chance)
+    elif isinstance(model, FileModel):
+        result = _synthesize_file(publication, survey, model, mechanism, datasets, chance)
     elif isinstance(model, OutcomeModel):
         result = _synthesize_outcome(
             publication, survey, model, mechanism, datasets, chance, fit, coding
@@ -284,13 +289,41 @@ def _synthesize_rows(
     )
 
 
+def _synthesize_file(
+    publication: Publication,
+    survey: Survey,
+    model: FileModel,
+    mechanism: Mechanism,
+    datasets: int,
+    chance: Chance,
+) -> Synthesis:
+    """A whole file from noisy tables: what is made from them sees no record, but for public columns
+    that are kept."""
+    model = model.for_survey(survey)
+    unit = None if mechanism.claims == "risk" else unit_of(survey)
+    counts = FileCounts(model, survey, chance, file_conditions(publication), unit)
+    released = mechanism.release_file(counts, datasets)
+    kept = survey.raw.select(list(model.keep)).to_polars() if model.keep else None
+    design = model.published_design(survey.design)
+    files = synthetic_files(released.noisy, survey.codebook, design, chance, kept)
+    return Synthesis(
+        files,
+        released.claim,
+        released.noisy.draws(),
+        np.ones(survey.n),
+        rows_correspond=False,
+        synthesized=tuple(name for name in files[0].columns if name not in model.given_columns()),
+    )
+
+
 def _refuse_pair(model: Model, mechanism: Mechanism) -> None:
     """Refused where the mechanism does not protect what the model synthesizes."""
     if model.synthesizes in mechanism.synthesizes:
         return
     fitting = declared_in("understudy.mechanisms", Mechanism)
     names = [name for name, cls in fitting.items() if model.synthesizes in str(cls.synthesizes)]
-    what = {"rows": "whole rows", "outcome": "columns given public ones"}[model.synthesizes]
+    words = {"rows": "whole rows", "outcome": "columns given public ones", "file": "whole files"}
+    what = words[model.synthesizes]
     raise Refused(
         f"{type(model).__name__} synthesizes {what}, and {type(mechanism).__name__} does not; it "
         f"goes with {', '.join(names)}."

@@ -32,7 +32,11 @@ from understudy.survey.survey import Survey
 from understudy.synthesis import Synthesis
 
 N = 150
-MODELS = {"outcome": us.Beta("share"), "rows": us.Multinomial(["sex", "area"])}
+MODELS = {
+    "outcome": us.Beta("share"),
+    "rows": us.Multinomial(["sex", "area"]),
+    "file": us.WholeFile(["sex", "area", "visits"]),
+}
 
 
 @cache
@@ -102,7 +106,7 @@ def synthesized(mechanism: Mechanism, does: str) -> Synthesis:
 WALK = [
     (name, does)
     for name, cls in all_mechanisms().items()
-    for does in ("outcome", "rows")
+    for does in MODELS
     if does in str(cls.synthesizes)
 ]
 
@@ -166,7 +170,7 @@ def model_of(name: str) -> Model:
     cls = all_models()[name]
     first = dataclasses.fields(cls)[0].name  # type: ignore[arg-type]
     chosen: dict[str, Any] = {first: COLUMNS.get(name, "share")}
-    if cls.synthesizes == "rows":
+    if cls.synthesizes != "outcome":
         chosen[first] = ("sex", "area")
     if "predictors" in settings_of(cls):
         chosen["predictors"] = "sex + area"
@@ -192,6 +196,9 @@ def test_a_model_evaluates_and_generates(name: str) -> None:
         drawn = model.draw(np.array([30, 5, 0, 15]), 50, np.random.default_rng(1))
         assert drawn.sum() == 50
         assert (drawn >= 0).all()
+        return
+    if isinstance(model, us.WholeFile):
+        assert [cells.size for cells in model.for_survey(survey()).cells(survey())] == [3, 3]
         return
     assert isinstance(model, OutcomeModel)
     assert set(model.given_columns()) <= {"sex", "area"}

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from understudy.cli.audit import audit
+from understudy.cli.check import check
 from understudy.cli.codebook import codebook
 from understudy.cli.compare import compare
 from understudy.cli.demo import demo
@@ -35,6 +36,7 @@ app = typer.Typer(
 for command in (
     demo,
     codebook,
+    check,
     release,
     compare,
     tabulate,

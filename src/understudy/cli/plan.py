@@ -19,7 +19,7 @@ class PlanCommand(TyperCommand):
     def fill_in_help(self) -> None:
         from understudy.verify.catalogue import packaged
 
-        measures = packaged().measures
+        measures = {n: m for n, m in packaged().measures.items() if m.divides}
         usual, *others = measures
         facts = {
             "measures": ", ".join([f"{usual} (the default)", *others]),
@@ -66,7 +66,7 @@ def plan(
         estimate,
         se,
         epsilon=epsilon,
-        measure=measure or next(iter(packaged().measures)),
+        measure=measure or next(n for n, m in packaged().measures.items() if m.divides),
         tolerance=tolerance,
         tolerance_kind=unit,  # type: ignore[arg-type]
         partitions=partitions,

@@ -27,10 +27,13 @@ def release(
 
     asked = read_recipe(recipe)
     if dry_run:
+        from understudy.release.check import check_records
         from understudy.release.forecast import forecast
         from understudy.release.inside import prepare
 
-        for line in forecast(prepare(asked), out):
+        inside = prepare(asked)
+        check_records(inside)
+        for line in forecast(inside, out):
             typer.echo(line)
         return
     from understudy.release.open import open_release

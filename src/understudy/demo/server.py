@@ -97,7 +97,7 @@ def release(survey: Survey, datasets: int, seed: int, draws: int) -> list[Survey
     from understudy.synthesis import synthesize
 
     public = [name for name in survey.columns if name != "person"]
-    known = Survey(survey.frame(public), DESIGN, survey.codebook.only(public))
+    known = Survey(survey.frame(public), DESIGN, survey.codebook.without_unit().only(public))
     model = FBS("salary", "field + gender")
     made = synthesize(known, model, Unweighted(), datasets, seed, draws=draws, progress=False)
     return list(made.datasets)

@@ -11,7 +11,8 @@ Only noisy tables come in, so nothing here can see a record.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,9 +38,9 @@ class Pool:
 
 
 def tree(
-    tables: Sequence[Vector], columns: Sequence[ColumnNumbers]
+    tables: Sequence[Vector], columns: Sequence[ColumnNumbers], roots: ColumnNumbers = ()
 ) -> list[tuple[int, int | None]]:
-    """(column, its parent) in an order in which parents come first."""
+    """(column, its parent) in an order in which parents come first; `roots` have none."""
     places = sorted({column for names in columns for column in names})
     information = {}
     for table, names in zip(tables, columns, strict=True):
@@ -47,7 +48,7 @@ def tree(
             for b in names[i + 1 :]:
                 if (a, b) not in information:
                     information[a, b] = mutual_information(pair_table(table, names, a, b))
-    order: list[tuple[int, int | None]] = [(places[0], None)]
+    order: list[tuple[int, int | None]] = [(root, None) for root in roots or places[:1]]
     while len(order) < len(places):
         inside = [column for column, _ in order]
         reach = [
@@ -81,12 +82,20 @@ def draw_pool(
     size: int,
     rng: np.random.Generator,
     independent: float = INDEPENDENT,
+    known: Mapping[int, Codes] | None = None,
 ) -> Pool:
-    """`size` records along the tree, a share with independent columns, as distinct cells."""
-    order = tree(tables, columns)
+    """`size` records along the tree, a share with independent columns, as distinct cells.
+
+    Columns that are `known` (size,) keep their codes, and the tree grows from them.
+    """
+    known = known or {}
+    order = tree(tables, columns, tuple(known))
     codes = np.empty((size, len(order)), dtype=np.int32)
     alone = int(independent * size)
     for column, parent in order:
+        if column in known:
+            codes[:, column] = known[column]
+            continue
         margin = _one_way(tables, columns, column)
         codes[:, column] = _draw(margin, size, rng)
         if parent is None:
@@ -136,32 +145,52 @@ def rake_pool(
     columns: Sequence[ColumnNumbers],
     sweeps: int,
     tolerance: float,
+    groups: NDArray[np.intp] | None = None,
+    easing: float = 0.0,
 ) -> tuple[Vector, float]:
     """Weights whose tables are the given ones, and the mean total variation that is left.
 
     Starts from `weights`; stops when a sweep finds a mean total variation below `tolerance`, or
-    no longer improves on it by a twentieth.
+    no longer improves on it by a twentieth. `groups` of cells, numbered (U,), keep the weight that
+    they have together in the pool. Noisy tables need not have a distribution that meets them all;
+    then whole steps end at whatever the last table says. With `easing`, sweep s takes the power
+    1/(1 + easing s) of each step, which settles between the tables.
     """
+    shares_of_groups = None if groups is None else np.bincount(groups, pool.weights)
     shapes = [table.shape for table in tables]
     cells = [
         _cell_numbers(pool.codes, names, shape)
         for names, shape in zip(columns, shapes, strict=True)
     ]
     fitted, before = weights.copy(), np.inf
-    for _ in range(sweeps):
-        distance = 0.0
+    for sweep in range(sweeps):
+        power, distance = 1 / (1 + easing * sweep), 0.0
         for table, numbers in zip(tables, cells, strict=True):
             target = table.ravel()
             shares = np.bincount(numbers, fitted, minlength=target.size)
             distance += 0.5 * float(np.abs(shares - target).sum())
             step = np.divide(target, shares, out=np.ones_like(target), where=shares > 0)
-            fitted *= np.clip(step, 1 / LARGEST_STEP, LARGEST_STEP)[numbers]
+            step = np.clip(step, 1 / LARGEST_STEP, LARGEST_STEP)
+            fitted *= (step**power if easing else step)[numbers]
+        if groups is not None and shares_of_groups is not None:
+            sums = np.bincount(groups, fitted)
+            fitted *= np.divide(shares_of_groups, sums, out=np.ones_like(sums), where=sums > 0)[
+                groups
+            ]
         fitted /= fitted.sum()
         distance /= len(tables)
-        if distance < tolerance or distance > 0.95 * before:
+        if distance < tolerance or distance > (0.99 if easing else 0.95) * before:
             break
         before = distance
     return fitted, distance
+
+
+def thinned(weights: Vector, least: float, rng: np.random.Generator) -> Vector:
+    """The weights with small ones, below `least`, either raised to it or dropped, so that each
+    keeps its expectation; what is left has far fewer cells."""
+    small = (weights > 0) & (weights < least)
+    kept = rng.random(weights.size) * least < weights
+    return np.where(small, np.where(kept, least, 0.0), weights)
 
 
 def systematic(weights: Vector, size: int, rng: np.random.Generator) -> Counts:
@@ -172,10 +201,19 @@ def systematic(weights: Vector, size: int, rng: np.random.Generator) -> Counts:
     return np.asarray(np.diff(reached, prepend=0.0), dtype=np.int64)
 
 
-def _cell_numbers(codes: Codes, names: ColumnNumbers, shape: tuple[int, ...]) -> NDArray[np.uint32]:
-    numbers = np.zeros(len(codes), dtype=np.uint32)
-    for name, levels in zip(names, shape, strict=True):
-        numbers = numbers * np.uint32(levels) + codes[:, name].astype(np.uint32)
+def cell_table(
+    codes: Codes, names: ColumnNumbers, shape: tuple[int, ...], weights: Vector
+) -> Vector:
+    """The table of these columns: the weights of the cells, added up."""
+    numbers = _cell_numbers(codes, names, shape)
+    sums = np.bincount(numbers, weights, minlength=math.prod(shape))
+    return np.asarray(sums.reshape(shape), dtype=np.float64)
+
+
+def _cell_numbers(codes: Codes, names: ColumnNumbers, shape: tuple[int, ...]) -> NDArray[np.intp]:
+    numbers = codes[:, names[0]].astype(np.intp)
+    for name, levels in zip(names[1:], shape[1:], strict=True):
+        numbers = numbers * levels + codes[:, name]
     return numbers
 
 

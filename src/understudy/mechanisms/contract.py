@@ -42,7 +42,9 @@ from understudy.errors import Refused
 
 if TYPE_CHECKING:
     from understudy.mechanisms.row_counts import RowCounts
-    from understudy.models.contract import OutcomeModel
+    from understudy.mechanisms.whole_file.file_counts import FileCounts
+    from understudy.mechanisms.whole_file.noisy_file import NoisyFile
+    from understudy.models.contract import Model, OutcomeModel
     from understudy.survey.survey import Survey
     from understudy.tables.cross_table import CrossTable
 
@@ -51,8 +53,8 @@ __public__ = ("Mechanism", "Terms", "plain_terms")
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Generated = dict[str, NDArray[Any]]
-# an outcome given public columns, which stay as they are; whole rows; or both
-Synthesizes = Literal["outcome", "rows", "outcome or rows"]
+# an outcome given public columns, which stay as they are; whole rows of categories; whole files
+Synthesizes = Literal["outcome", "rows", "rows or file", "outcome or file", "outcome, rows or file"]
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,15 @@ class ReleasedRows:
     claim: Claim
 
 
+@dataclass(frozen=True)
+class ReleasedFile:
+    """What a mechanism gives for a model of a whole file: noisy tables, from which anyone can make
+    records, and the claim about them."""
+
+    noisy: NoisyFile
+    claim: Claim
+
+
 class Mechanism(Declared, ABC, abstract=True):
     """A way to release draws of a model, and what may be promised about them."""
 
@@ -252,6 +263,8 @@ class Mechanism(Declared, ABC, abstract=True):
             raise TypeError(f"{cls.__name__} synthesizes outcomes; it needs `prepare` and `claim`")
         if "rows" in does and cls.release_rows is Mechanism.release_rows:
             raise TypeError(f"{cls.__name__} synthesizes rows; it needs `release_rows`")
+        if "file" in does and cls.release_file is Mechanism.release_file:
+            raise TypeError(f"{cls.__name__} synthesizes whole files; it needs `release_file`")
 
     @property
     def delta(self) -> float:
@@ -281,6 +294,14 @@ class Mechanism(Declared, ABC, abstract=True):
     def release_rows(self, counts: RowCounts, datasets: int) -> ReleasedRows:
         """Synthetic tables of counts, and the claim about them."""
         raise NotImplementedError
+
+    def release_file(self, counts: FileCounts, datasets: int) -> ReleasedFile:
+        """The noisy tables of a whole file, and the claim about them."""
+        raise NotImplementedError
+
+    def forecast(self, model: Model, survey: Survey, datasets: int) -> list[str]:  # noqa: ARG002
+        """Sentences on what its noise will do, before anything is spent; none by default."""
+        return []
 
     def release(self, fitter: Fitter, datasets: int) -> Released:
         prepared = self.prepare(fitter, datasets)

@@ -20,13 +20,14 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
 from math import ceil, nextafter
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from understudy.claim import RECORD, Claim, ClaimKind, checked_epsilon
+from understudy.dp.accounting import Cost
 from understudy.dp.noise import integer_laplace
 from understudy.errors import Refused, UnknownName
 from understudy.survey.replicate_weights import first_stage, half_sample_factors
@@ -46,6 +47,18 @@ CellLevels = tuple[str, ...]
 
 ALL = "All"
 GRID = 2**16  # steps of the grid that noise is added on, per unit of sensitivity
+
+
+UNHEARD = (
+    "No ledger heard of this table: whoever publishes it must add its epsilon to all else that was "
+    "spent on the same records"
+)
+
+
+class TableAccount(Protocol):
+    """Where a table is paid for; the sentence that `spend` returns goes into the claim."""
+
+    def spend(self, survey: Survey, costs: Sequence[Cost], what: str) -> str: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,10 +134,13 @@ def laplace_table(
     consistent: bool = False,
     replicates: int = 10,
     seed: int = 0,
+    account: TableAccount | None = None,
 ) -> LaplaceTable:
     """Counts and means by cells and all margins, with Laplace noise (T §2.4).
 
-    `seed` draws the half-samples, which are public; the noise is OpenDP's and has no seed.
+    `seed` draws the half-samples, which are public; the noise is OpenDP's and has no seed. A formal
+    table is charged to `account` (`LedgerAccount`) before any noise is drawn; without one its claim
+    says that no ledger heard of it.
     """
     epsilon = checked_epsilon(epsilon)
     if sensitivity not in get_args(Sensitivity):
@@ -140,6 +156,18 @@ def laplace_table(
     tables = _tables(survey, names)
     parts = 2 * len(tables) * len(values)
     budget = _share(epsilon, parts), _share(epsilon, parts * replicates)
+    claim = _claim(epsilon, sensitivity, survey, replicates)
+    if claim.kind == "formal":
+        counted = UNHEARD
+        if account is not None:
+            cost = Cost((claim.relation,), Fraction(repr(epsilon)), unit=claim.unit)
+            counted = account.spend(survey, [cost], "a Laplace table")
+        claim = replace(claim, conditions=(*claim.conditions, counted))
+    elif account is not None:
+        raise Refused(
+            "An account counts guarantees, and a table with observed sensitivities is none; use "
+            "sensitivity='declared', or leave out `account`."
+        )
     rows = []
     for statistic in values:
         for entries, cell in tables:
@@ -149,7 +177,7 @@ def laplace_table(
             ]
     if consistent:
         rows = _made_consistent(rows, [statistic.text for statistic in values])
-    return LaplaceTable(_frame(rows, names), _claim(epsilon, sensitivity, survey, replicates))
+    return LaplaceTable(_frame(rows, names), claim)
 
 
 def _noisy_cells(

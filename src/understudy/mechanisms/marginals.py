@@ -1,10 +1,14 @@
 """Marginals: synthetic records from noisy low-order tables, where a full cross is hopeless.
 
-Proof: docs/proofs/marginals.md. Every table of `order` columns is counted and gets OpenDP's noise;
-the tables are made consistent (consistent.py), and records are fitted to them (record_pool.py).
-One record is in one cell of each of T tables: the L1 sensitivity of all counts together is T
-when a record is added or removed, 2T when it is replaced. The cells are those of the codebook's
-levels, all of them, so that nothing depends on which are occupied.
+With a Multinomial model (proof: docs/proofs/marginals.md) every table of `order` columns is counted
+and gets OpenDP's noise; the tables are made consistent (consistent.py), and records are fitted to
+them (record_pool.py). One record is in one cell of each of T tables: the L1 sensitivity of all
+counts together is T when a record is added or removed, 2T when it is replaced, and the squared L2
+sensitivity too. The cells are those of the codebook's levels, all of them, so that nothing depends
+on which are occupied.
+
+With a WholeFile model (proof: docs/proofs/whole-file.md) tables are chosen, or all of an order are
+measured, over coarse cells: `whole_file/measure.py`.
 """
 
 from __future__ import annotations
@@ -13,33 +17,35 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy.claim import Claim, checked_epsilon
+from understudy.dp.accounting import checked_delta
 from understudy.dp.consistent import consistent
-from understudy.dp.noise import exact_scale, integer_laplace
 from understudy.dp.record_pool import Pool, draw_pool, rake_pool, systematic
-from understudy.errors import Refused
-from understudy.mechanisms.contract import Mechanism, ReleasedRows
-from understudy.mechanisms.modips import (
-    MOST_CELLS,
-    PUBLIC_CELLS,
-    PUBLIC_SIZE,
-    SENSITIVITY,
-    CountRelation,
-    checked_relation,
-)
+from understudy.errors import Refused, UnknownName
+from understudy.mechanisms.contract import Mechanism, ReleasedFile, ReleasedRows
+from understudy.mechanisms.modips import MOST_CELLS, PUBLIC_CELLS, PUBLIC_SIZE
 from understudy.mechanisms.row_counts import RowCounts
+from understudy.mechanisms.whole_file.budget import TableBudget, budget_of
+from understudy.mechanisms.whole_file.file_counts import FileCounts
+from understudy.mechanisms.whole_file.forecast import file_forecast
+from understudy.mechanisms.whole_file.plan import checked_order
+from understudy.models.contract import FileModel, Model
+from understudy.survey.survey import Survey
 from understudy.tables.cross_table import CrossTable
+from understudy.tables.units import records_per_unit
 
 __public__ = ("marginal_counts", "marginal_tables")
 
 Vector = NDArray[np.float64]
 ColumnNumbers = tuple[int, ...]
+MarginalRelation = Literal["add-remove", "blank", "replace"]
 
 SMALLEST_POOL, LARGEST_POOL = 200_000, 2_000_000
 SWEEPS = 40
@@ -48,33 +54,52 @@ USELESS = 0.1  # expected total variation of the noise in a table, above which w
 
 @dataclass(frozen=True)
 class Marginals(Mechanism):
-    """All tables of `order` columns at total `epsilon`; each of m data sets has its own noise.
+    """Tables of `order` columns, or chosen ones, at total `epsilon` and `delta`; each of m data
+    sets has its own noise.
 
-    `relation` is "add-remove" or "replace", which doubles the noise.
+    `delta` 0 is pure epsilon with Laplace noise; above 0, rho is split and the noise Gaussian.
+    `relation` "replace" doubles the noise's scale under Laplace, its variance under Gauss. "blank"
+    is for public columns that are kept: a record's other values against none.
     """
 
     claims = "formal"
     seeded = False
     fits = 0
-    synthesizes = "rows"
+    synthesizes = "rows or file"
 
     epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]
-    order: Annotated[int, "Variables in each marginal table."] = 2
-    relation: Annotated[CountRelation, "add-remove or replace."] = "add-remove"
+    delta: Annotated[float, "0: pure epsilon, Laplace noise. Above 0: zCDP, Gaussian noise."] = 0.0
+    order: Annotated[
+        int | Literal["chosen"] | None,
+        "Columns in each table, or chosen; WholeFile chooses by default, Multinomial has 2.",
+    ] = None
+    relation: Annotated[
+        MarginalRelation, "add-remove or replace; blank or replace where columns are kept."
+    ] = "add-remove"
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
-        checked_relation(self.relation)
-        if isinstance(self.order, bool) or self.order not in (1, 2, 3):
-            raise Refused("`order`, the number of columns in each noisy table, must be 1, 2 or 3.")
+        if self.delta != 0:
+            checked_delta(self.delta)
+        if self.relation not in get_args(MarginalRelation):
+            raise UnknownName("relation", str(self.relation), get_args(MarginalRelation))
+        checked_order(self.order)
 
     def columns(self, count: int) -> list[ColumnNumbers]:
-        """The columns of each table, by their positions."""
-        return list(combinations(range(count), min(self.order, count)))
+        """The columns of each table of a Multinomial model, by their positions."""
+        if self.order == "chosen":
+            raise Refused(
+                "Tables are chosen for a WholeFile; give `order` 1, 2 or 3 for a Multinomial model."
+            )
+        return list(combinations(range(count), min(self.order or 2, count)))
 
     def sensitivity(self, tables: int, datasets: int, per_unit: int = 1) -> int:
         """L1 sensitivity of all counts of m data sets' tables together."""
-        return SENSITIVITY[self.relation] * tables * datasets * per_unit
+        return self.budget(per_unit).moved * tables * datasets
+
+    def budget(self, per_unit: int = 1) -> TableBudget:
+        """What may be spent over all data sets, for units of so many records."""
+        return budget_of(self.epsilon, self.delta, per_unit, self.relation == "replace")
 
     def cells(self, counts: RowCounts) -> CrossTable:
         """The occupied cells; what is counted are tables of all declared levels."""
@@ -91,14 +116,42 @@ class Marginals(Mechanism):
         claim = counts.claimed(self.promise(datasets, size_is_public=counts.model.size is None))
         return ReleasedRows(tables, draws, claim)
 
+    def release_file(self, counts: FileCounts, datasets: int) -> ReleasedFile:
+        """The noisy tables of a whole file (docs/proofs/whole-file.md)."""
+        counts.model.check_declared(counts.survey)
+        if counts.model.keep and self.relation == "add-remove":
+            raise Refused(
+                "Kept columns show row by row who is in the file, so that no claim under "
+                '`add-remove` holds; give the mechanism relation="blank" or "replace".'
+            )
+        order = checked_order(self.order) or "chosen"
+        noisy = counts.measured(order, datasets, self.budget(counts.per_unit))
+        chosen = "chosen" if order == "chosen" else f"of order {order}"
+        claim = Claim(
+            "formal",
+            self.epsilon,
+            delta=float(self.delta),
+            relation=self.relation,
+            mechanism=f"Marginals of a whole file, tables {chosen}, {datasets} data sets",
+        )
+        return ReleasedFile(noisy, counts.claimed(claim))
+
+    def forecast(self, model: Model, survey: Survey, datasets: int) -> list[str]:
+        if not isinstance(model, FileModel):
+            return []
+        order = checked_order(self.order) or "chosen"
+        budget = self.budget(records_per_unit(survey))
+        return file_forecast(model, survey, order, budget, datasets)
+
     def promise(self, datasets: int, size_is_public: bool) -> Claim:
         """What m data sets promise; `size_is_public`: as many records as the file has."""
         return Claim(
             "formal",
             self.epsilon,
+            delta=float(self.delta),
             relation=self.relation,
             conditions=(PUBLIC_CELLS, PUBLIC_SIZE) if size_is_public else (PUBLIC_CELLS,),
-            mechanism=f"Marginals of order {self.order}, {datasets} data sets",
+            mechanism=f"Marginals of order {self.order or 2}, {datasets} data sets",
         )
 
 
@@ -113,12 +166,10 @@ def noisy_tables(
     sizes = table.categories.sizes
     shapes = [tuple(sizes[column] for column in names) for names in columns]
     exact = marginal_counts(table, columns)
-    sensitivity = mechanism.sensitivity(len(columns), datasets, per_unit)
-    noisy = integer_laplace(np.concatenate(exact), sensitivity, mechanism.epsilon)
-    cuts = np.cumsum([counts.size for counts in exact])[:-1]
+    noisy = mechanism.budget(per_unit).noisy(exact, Fraction(1, datasets))
     return [
         counts.reshape(shape).astype(np.float64)
-        for counts, shape in zip(np.split(noisy, cuts), shapes, strict=True)
+        for counts, shape in zip(noisy, shapes, strict=True)
     ]
 
 
@@ -208,10 +259,10 @@ def _warn_useless(
     per_unit: int,
 ) -> None:
     """Expected total variation of one noisy table: cells * scale / (2N), on average."""
-    scale = exact_scale(mechanism.sensitivity(len(columns), datasets, per_unit), mechanism.epsilon)
+    noise = mechanism.budget(per_unit).noise(len(columns), Fraction(1, datasets))
     sizes = table.categories.sizes
     cells = np.mean([math.prod(sizes[column] for column in names) for names in columns])
-    error = float(cells * scale / (2 * table.n))
+    error = float(cells * noise.size / (2 * table.n))
     if error > USELESS:
         warnings.warn(
             f"At epsilon {mechanism.epsilon:g} for {datasets} data sets the noise alone moves a "

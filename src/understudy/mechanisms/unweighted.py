@@ -15,10 +15,12 @@ from understudy.mechanisms.contract import (
     Fitter,
     Mechanism,
     Prepared,
+    ReleasedFile,
     ReleasedRows,
     plain_terms,
 )
 from understudy.mechanisms.row_counts import RowCounts
+from understudy.mechanisms.whole_file.file_counts import FileCounts
 from understudy.tables.cross_table import CrossTable
 
 
@@ -30,7 +32,7 @@ class Unweighted(Mechanism):
     relation = "blank"
     seeded = True
     fits = 1
-    synthesizes = "outcome or rows"
+    synthesizes = "outcome, rows or file"
     epsilon = None
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:  # noqa: ARG002
@@ -38,6 +40,11 @@ class Unweighted(Mechanism):
 
     def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
         return Claim("risk", None, mechanism=f"Unweighted, {datasets} draws")
+
+    def release_file(self, counts: FileCounts, datasets: int) -> ReleasedFile:
+        """The tables of a whole file as they are: every data set is made from the same."""
+        claim = Claim("risk", None, mechanism=f"Tables without noise, {datasets} data sets")
+        return ReleasedFile(counts.measured("chosen", datasets, None), counts.claimed(claim))
 
     def cells(self, counts: RowCounts) -> CrossTable:
         return counts.occupied

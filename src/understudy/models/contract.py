@@ -25,13 +25,14 @@ from numpy.typing import NDArray
 
 from understudy.declarations import Declared
 from understudy.errors import Refused
+from understudy.survey.cells import ColumnCells
 from understudy.survey.codebook import Codebook, Value
 from understudy.survey.design import Design
 from understudy.survey.formula import formula_columns
 from understudy.survey.published_type import declared_dtype, published_dtype
 from understudy.survey.survey import Survey
 
-__public__ = ("Model", "OutcomeModel", "RowsModel")
+__public__ = ("FileModel", "Model", "OutcomeModel", "RowsModel")
 
 # Bounds are maxima of sums over many records, and a claim prints them: single precision is noise.
 jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
@@ -43,7 +44,8 @@ Columns = dict[str, pl.Series]
 class Model(Declared, ABC, abstract=True):
     """A synthesizer."""
 
-    synthesizes: ClassVar[Literal["outcome", "rows"]]  # given public columns; or every column
+    # given public columns; every column, from one table of counts; every column, from many
+    synthesizes: ClassVar[Literal["outcome", "rows", "file"]]
 
     @property
     @abstractmethod
@@ -94,6 +96,50 @@ class RowsModel(Model, abstract=True):
     def published_design(self, design: Design) -> Design:  # noqa: ARG002
         """No record of the files is one of the sample: they stand for it, each once."""
         return Design()
+
+
+class FileModel(Model, abstract=True):
+    """A model of a whole file: every column is drawn, from many tables over declared cells, but for
+    public ones that are kept as they are."""
+
+    synthesizes = "file"
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...] | None:
+        """All columns of the synthetic files; None before `for_survey`: the default ones."""
+
+    @property
+    @abstractmethod
+    def keep(self) -> tuple[str, ...] | None:
+        """The public columns among them that stay as they are, row by row."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int | Literal["noisy"] | None:
+        """The number of synthetic records: that of the file when None."""
+
+    @abstractmethod
+    def cells(self, survey: Survey) -> tuple[ColumnCells, ...]:
+        """The cells of every column."""
+
+    @abstractmethod
+    def check_declared(self, survey: Survey) -> None:
+        """Refused where a cell rests on something that was drafted from the records."""
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        """The columns that are drawn; of a survey, after `for_survey`."""
+        kept = self.keep or ()
+        return tuple(name for name in self.columns or () if name not in kept)
+
+    def given_columns(self) -> tuple[str, ...]:
+        return self.keep or ()
+
+    def kept_positions(self) -> tuple[int, ...]:
+        """The positions of the kept columns among all."""
+        kept = self.keep or ()
+        return tuple(j for j, name in enumerate(self.columns or ()) if name in kept)
 
 
 class OutcomeModel(Model, abstract=True):

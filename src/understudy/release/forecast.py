@@ -44,6 +44,7 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
         _promise(inside),
         f"{_between(*seconds)}, about {size / 1e9:.1f} GB of memory on this machine.",
     ]
+    lines += inside.mechanism.forecast(inside.model, survey, recipe.synthesis.datasets)
     if recipe.ledger is not None:
         lines.append(f"The ledger will be charged {price(inside)}.")
     return [*lines, "Nothing was spent and nothing was written."]
@@ -63,10 +64,9 @@ def _promise(inside: Inside) -> str:
     if None in epsilons:
         return f"Claim: kind `{kind}`, with the epsilon that results ({words})."
     total = sum(float(epsilon) for epsilon in epsilons if epsilon is not None)
-    return (
-        f"Claim: kind `{kind}`, epsilon {total:g} over all data sets ({words}), if the sampler's "
-        "diagnostics pass."
-    )
+    fitted = any(mechanism.fits for mechanism in inside.mechanisms)
+    passing = ", if the sampler's diagnostics pass" if fitted else ""
+    return f"Claim: kind `{kind}`, epsilon {total:g} over all data sets ({words}){passing}."
 
 
 def _cost(inside: Inside) -> tuple[tuple[float, float], float]:

@@ -21,7 +21,7 @@ from understudy.errors import Refused, UnknownName
 from understudy.fitting.missing import without_missing
 from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.mechanisms.contract import Mechanism
-from understudy.models.contract import Model, OutcomeModel, RowsModel
+from understudy.models.contract import FileModel, Model, OutcomeModel, RowsModel
 from understudy.publication import Publication, hides_unit
 from understudy.release.mixed import Given, mixed_for
 from understudy.release.parts import own_files
@@ -72,7 +72,7 @@ class Inside:
     def sensitive(self) -> tuple[str, ...]:
         """The columns that the recipe calls sensitive."""
         steps = (name for step in self.recipe.given for name in step.model.sensitive)
-        return (*self.recipe.model.sensitive, *steps)
+        return (*(self.recipe.model.sensitive or self.model.sensitive), *steps)
 
     @cached_property
     def confidential(self) -> Survey:
@@ -88,7 +88,14 @@ class Inside:
     def numeric(self) -> tuple[str, ...]:
         """The sensitive columns that hold numbers."""
         types = {name: published_dtype(self.narrowed, name) for name in self.sensitive}
-        return tuple(name for name, kind in types.items() if kind.is_numeric())
+        numbers = tuple(name for name, kind in types.items() if kind.is_numeric())
+        if not isinstance(self.model, FileModel):
+            return numbers
+        design = self.narrowed.design.columns(self.narrowed.columns)  # a weight is drawn too
+        codebook = self.narrowed.codebook
+        return tuple(
+            name for name in numbers if name not in design and codebook[name].type != "categorical"
+        )
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
@@ -126,6 +133,8 @@ def prepare(recipe: Recipe) -> Inside:
     whole = _restricted(recipe, read)
     check_totals(whole)
     model = recipe.model.build(recipe.synthesis.missing)
+    if isinstance(model, FileModel):
+        model = model.for_survey(whole)
     narrowed = _narrowed(recipe, whole, model)
     drawn = [name for step in recipe.given for name in step.model.sensitive]
     drawn += model.for_survey(narrowed).sensitive
@@ -249,6 +258,8 @@ def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:
         raise Refused("The predictors name no column; name at least one public column.")
     design = model.published_design(whole.design)
     names = [*recipe.model.sensitive, *(n for step in recipe.given for n in step.model.sensitive)]
+    if isinstance(model, FileModel):
+        names = [*(model.columns or ())]
     if model.synthesizes == "outcome":
         names += [*predictors, *recipe.tables.by, *recipe.synthesis.publish]
         names += design.columns(whole.columns)

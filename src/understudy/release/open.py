@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args, overload
 
+from understudy.chance import chance_of
 from understudy.claim import Claim
 from understudy.errors import Refused
+from understudy.mechanisms.whole_file.files import further_file
+from understudy.mechanisms.whole_file.noisy_file import from_draws
 from understudy.release.declared import design_from
 from understudy.report.material import CombiningRule
 from understudy.survey.codebook import Codebook
@@ -38,6 +41,26 @@ class Release(Sequence[Survey]):
     design: Design
     statistics: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
+    folder: Path | None = field(default=None, repr=False)
+
+    def draw(self, size: int, where: str | None = None, dataset: int = 1) -> Survey:
+        """`size` further records of a release of whole files, all of which meet `where`, from the
+        noisy tables that it published: at no cost to privacy.
+
+        They belong to the set of noisy tables of `dataset`, from 1 on: average over files of one
+        set before you combine over sets.
+        """
+        path = None if self.folder is None else self.folder / "draws.json"
+        if path is None or not path.is_file():
+            raise Refused("The release has no tables to draw from; it is not one of whole files.")
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise Refused("`size` must be a whole number of records, at least 1.")
+        if dataset not in range(1, len(self) + 1):
+            raise Refused(f"`dataset` must be a whole number from 1 to {len(self)}.")
+        noisy = from_draws(json.loads(path.read_text(encoding="utf-8"))["draws"])
+        return further_file(
+            noisy, self.codebook, self.design, chance_of(None), dataset - 1, size, where
+        )
 
     @property
     def codebook(self) -> Codebook:
@@ -83,6 +106,7 @@ def open_release(folder: str | Path) -> Release:
         design,
         tuple(facts["statistics"]),
         tuple(facts["by"]),
+        folder,
     )
 
 

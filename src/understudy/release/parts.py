@@ -46,7 +46,8 @@ class ModelPart:
             return from_numpyro(self.function, list(self.sensitive))
         names = [known.name for known in fields(self.cls)]  # type: ignore[arg-type]
         settings = dict(self.options)
-        settings[names[0]] = self.sensitive if takes_several(self.cls) else self.sensitive[0]
+        if self.sensitive or needs_columns(self.cls):
+            settings[names[0]] = self.sensitive if takes_several(self.cls) else self.sensitive[0]
         if self.predictors is not None:
             settings["predictors"] = self.predictors
         if "missing" in names:
@@ -55,7 +56,7 @@ class ModelPart:
 
     def __str__(self) -> str:
         """As a person would write it: FBS(salary ~ field + gender)."""
-        about = ", ".join(self.sensitive)
+        about = ", ".join(self.sensitive) or "all columns"
         if self.predictors is not None:
             about += f" ~ {self.predictors}"
         options = [f", {name}={value}" for name, value in self.options.items()]
@@ -167,6 +168,13 @@ def takes_several(cls: type[Model]) -> bool:
         return True
     first = fields(cls)[0].name  # type: ignore[arg-type]
     return "tuple" in str(settings_of(cls)[first].type)
+
+
+def needs_columns(cls: type[Model]) -> bool:
+    """Whether a model must be told its columns: its first field has no default."""
+    if cls is NumPyroModel:
+        return True
+    return settings_of(cls)[fields(cls)[0].name].required  # type: ignore[arg-type]
 
 
 def predictors_of(cls: type[Model]) -> str:

@@ -19,6 +19,7 @@ import polars as pl
 from understudy.chance import Chance, chance_of
 from understudy.envelope import open_envelope
 from understudy.release.bundle import finished, write_manifest
+from understudy.release.check import check_records
 from understudy.release.envelope import kept_inside, seal
 from understudy.release.inside import Inside, prepare
 from understudy.release.outside import (
@@ -37,7 +38,6 @@ from understudy.report.evidence import gather
 from understudy.report.internal import internal_page
 from understudy.report.material import Material, RiskSettings
 from understudy.risk.measure import measure_of
-from understudy.tables.tabulate import tabulate
 
 __public__ = ("publish",)
 
@@ -60,7 +60,7 @@ def publish(
         say(f"`{folder}` is complete and unchanged; nothing was done.")
         return folder
     with one_thread():
-        confidential = confidential_table(inside)  # what a table refuses is refused unpaid
+        confidential = check_records(inside)  # what can be refused is refused unpaid
         with workspace(folder, inside.identity, say) as work:
             drawn = work.stage("0-chance", "", draw_chance)
             chance = Chance((drawn / "seed").read_bytes(), "system")
@@ -84,18 +84,6 @@ def publish(
             )
             work.finish(last, folder)
     return folder
-
-
-def confidential_table(inside: Inside) -> pl.DataFrame:
-    """The table of the confidential records, by the steward's whole design.
-
-    Where the published design is another one, it is tried too: whatever the table of the
-    synthetic files could refuse is refused before anything is spent.
-    """
-    asked = inside.recipe.tables
-    if inside.comparable.design != inside.confidential.design:
-        tabulate(inside.comparable, inside.statistics, asked.by, asked.margins)
-    return tabulate(inside.confidential, inside.statistics, asked.by, asked.margins)
 
 
 def run_synthesis(inside: Inside, chance: Chance, folder: Path, progress: bool | None) -> None:

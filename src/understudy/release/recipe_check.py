@@ -19,6 +19,7 @@ from understudy.release.parts import (
     find_mechanism,
     find_model,
     model_settings,
+    needs_columns,
     predictors_of,
     takes_several,
 )
@@ -135,6 +136,8 @@ def _model(
         checked.add(section, "model", f"{shown} needs `predictors`, such as `field + gender`.")
     if needs == "none" and "predictors" in values:
         checked.add(section, "predictors", f"{shown} takes no predictors; leave them out.")
+    if not right.get("sensitive") and "sensitive" not in values and needs_columns(cls):
+        checked.add(section, None, f"[{section}] lacks `sensitive`: {general['sensitive'].meaning}")
     if len(right.get("sensitive", ())) > 1 and not takes_several(cls):
         checked.add(section, "sensitive", f"{shown} synthesizes one column; name one.")
     part = ModelPart(
@@ -244,8 +247,9 @@ def _check_pair(
     does = mechanism.facts().synthesizes
     if model.cls.synthesizes in does:
         return
-    if model.cls.synthesizes == "rows":
-        known = [own for own, cls in all_mechanisms().items() if "rows" in str(cls.synthesizes)]
+    if model.cls.synthesizes != "outcome":
+        kind = model.cls.synthesizes
+        known = [own for own, cls in all_mechanisms().items() if kind in str(cls.synthesizes)]
         checked.add(section, key, f"A {model.name} model goes with {', '.join(known)}.")
     else:
         known = [own for own, cls in all_models().items() if cls.synthesizes in does]

@@ -62,7 +62,9 @@ class SynthesisKeys:
     """[synthesis]; the model's own keys stand beside these."""
 
     model: Annotated[str, "Name of a model, or `file.py:function` for your own."]
-    sensitive: Annotated[tuple[str, ...], "The columns that are synthesized."]
+    sensitive: Annotated[
+        tuple[str, ...], "The columns that are synthesized; a WholeFile takes all by default."
+    ] = ()
     predictors: Annotated[
         str | None, "A formula over public columns, such as `field + gender`."
     ] = None

@@ -12,17 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from understudy.errors import Refused, UnknownName
+from understudy.influence import InfluencePlan, UnitRelation, influence_pass
 from understudy.ledger.ledger import Ledger, Reservation, StoredAnswer
-from understudy.verify.confidential import ConfidentialData
+from understudy.tables.influence.unit_sums import steps_of
+from understudy.verify.confidential import WEIGHT, ConfidentialData
+from understudy.verify.influence_figures import figures_of
 from understudy.verify.measure import Floats, QuestionTerms, Steps
 from understudy.verify.mistakes import InvalidQuery
 from understudy.verify.noise import SAMPLERS
 from understudy.verify.partition_pass import assign_partitions, partition_estimates
+from understudy.verify.partitions import UNIT_NUMBER
 from understudy.verify.query import Query, check_query, scale_mistakes
 from understudy.verify.receipt import Receipt
 from understudy.verify.released import Synthetic
@@ -45,10 +49,12 @@ class CheckedQuery:
 
     query: Query
     synthetic: Synthetic
+    plan: InfluencePlan | None = None  # where the measure does not divide the file
 
     @property
     def terms(self) -> QuestionTerms:
-        return self.query.terms(self.synthetic.estimate, self.synthetic.se)
+        synthetic = self.synthetic
+        return self.query.terms(synthetic.estimate, synthetic.se, synthetic.influence)
 
 
 def check_question(
@@ -66,11 +72,18 @@ def check_question(
         return CheckedQuery(query, Synthetic(query.estimate, query.se))
     if released is None:
         raise Refused("Give the synthetic `estimate` and `se`; this server has no released files.")
-    synthetic = released(query)
-    mistakes = scale_mistakes(query, synthetic.estimate, synthetic.se)
+    synthetic, plan = released(query), None
+    planned = getattr(released, "influence_plan", None)
+    if not query.measured_by.divides and planned is not None:
+        # Noise for `replace`, which is enough for `add-remove` too: the ledger counts both where
+        # there is a unit, and then the number of units is not public.
+        units = data.units if data.unit is None else None
+        plan = planned(query, "replace", data.unit, units)
+        synthetic = replace(synthetic, influence=figures_of(plan))
+    mistakes = scale_mistakes(query, synthetic.estimate, synthetic.se, synthetic.influence)
     if mistakes:
         raise InvalidQuery(mistakes)
-    return CheckedQuery(query, synthetic)
+    return CheckedQuery(query, synthetic, plan)
 
 
 def answer_question(
@@ -121,7 +134,7 @@ def _paid_receipt(
             query=query,
             synthetic=question.synthetic,
             noisy=_noisy_number(question, data),
-            relation=data.relation if query.partitioning == "hash" else "replace",
+            relation=_relation(query, data),
         )
         ledger.release(reservation, receipt.facts())
     except Exception:
@@ -134,10 +147,25 @@ def _paid_receipt(
 def _noisy_number(question: CheckedQuery, data: ConfidentialData) -> float:
     """The only function that turns records into something that leaves."""
     query, synthetic = question.query, question.synthetic
+    if question.plan is not None:
+        return influence_number(query, question.plan, data)
     size = max(abs(synthetic.estimate), synthetic.se or 0.0) or 1.0
     table, factor = assign_partitions(data, query)
     estimates = partition_estimates(data, query, table, factor, size)
     return noisy_sum(query, int(bounded_numbers(question, estimates).sum()))
+
+
+def influence_number(query: Query, plan: InfluencePlan, data: ConfidentialData) -> float:
+    """The sum of clipped influences with noise: one pass, no fits (docs/proofs/influence.md)."""
+    table, unit = data.records, None if data.single_records else UNIT_NUMBER
+    made = data.run(influence_pass(plan.prepared, table, table[WEIGHT], unit)).to_pylist()[0]
+    draw = SAMPLERS[query.noise](plan.unit_moves, query.micro, None)
+    return float(draw([int(number) for number in steps_of(made, 1)])[0])
+
+
+def _relation(query: Query, data: ConfidentialData) -> UnitRelation:
+    divided = query.measured_by.divides and query.partitioning != "hash"
+    return "replace" if divided else data.relation
 
 
 def bounded_numbers(question: CheckedQuery, estimates: Floats) -> Steps:

@@ -45,6 +45,13 @@ class Catalogue:
             worded = [in_our_words(e, self._fields_at) for e in error.errors(include_url=False)]
             raise InvalidQuery(list({m.field: m for m in worded}.values())) from None
 
+    def usual_measure(self, estimator: Any, from_release: bool) -> str:
+        """The first measure in the list that can answer: one that does not divide the file needs
+        an estimating equation, and the estimate of the released files."""
+        equation = getattr(estimator, "influence_question", None)
+        whole = from_release and equation is not Estimator.influence_question
+        return next(name for name, kind in self.measures.items() if kind.divides or whole)
+
     def _query_type(self) -> type[Query]:
         added: dict[str, Any] = {}
         for kind in self.estimators.values():

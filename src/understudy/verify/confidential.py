@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import ibis
 import ibis.expr.types as ir
@@ -18,6 +18,7 @@ import pyarrow as pa
 from understudy.claim import RECORD, Relation
 from understudy.dp.accounting import Cost
 from understudy.errors import Refused
+from understudy.influence import UnitRelation
 from understudy.ledger.epsilon import exact_epsilon
 from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.survey.codebook import Codebook, Column
@@ -30,8 +31,6 @@ from understudy.verify.workers import WorkerPool
 WEIGHT = "__weight"
 EXACT_WEIGHT = "__exact_weight"
 MOST_CODES = 1000  # levels of a text that get codes
-
-UnitRelation = Literal["add-remove", "replace"]
 
 
 class ConfidentialData:
@@ -92,6 +91,15 @@ class ConfidentialData:
         """How many units there are: public under `replace`, used for nothing else."""
         highest = self.run(self.records.aggregate(last=self.records[UNIT_NUMBER].max()))
         return int(highest.column("last")[0].as_py()) + 1
+
+    @cached_property
+    def single_records(self) -> bool:
+        """Whether every unit has one record: then nothing need be added up within units."""
+        if self.unit is None:
+            return True
+        return self.units == int(
+            self.run(self.records.aggregate(n=self.records.count()))["n"][0].as_py()
+        )
 
     def run(self, expression: ir.Table) -> pa.Table:
         """Run one pass; a DuckDB connection serves one thread at a time."""

@@ -22,7 +22,10 @@ from numpy.typing import NDArray
 from understudy.declarations import Declared
 
 if TYPE_CHECKING:
+    from understudy.survey.codebook import Codebook
+    from understudy.tables.influence.question import InfluenceQuestion
     from understudy.verify.partition_pass import PartitionPass
+    from understudy.verify.question_fields import Condition
     from understudy.verify.released import ReleasedPass
 
 Floats = NDArray[np.float64]
@@ -42,6 +45,14 @@ class Estimator(Declared, abstract=True):
     @abstractmethod
     def in_words(self, where: str) -> str:
         """One line for lists; `where` describes the domain and is empty for the whole file."""
+
+    def influence_question(
+        self,
+        codebook: Codebook,  # noqa: ARG002
+        domain: tuple[Condition, ...],  # noqa: ARG002
+    ) -> InfluenceQuestion | None:
+        """The estimating equation and its columns; None where there is none."""
+        return None
 
     @abstractmethod
     def partition_estimates(self, records: PartitionPass) -> Floats:

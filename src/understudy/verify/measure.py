@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.declarations import Declared
+from understudy.verify.influence_figures import InfluenceFigures
 
 Floats = NDArray[np.float64]
 Steps = NDArray[np.int64]
@@ -36,6 +37,7 @@ class QuestionTerms:
     epsilon: float
     interval: Interval
     noise: str
+    influence: InfluenceFigures | None = None  # where the measure does not divide the file
 
 
 class AnswerPosterior(Protocol):
@@ -63,6 +65,8 @@ class PosteriorPicture:
 @dataclass(frozen=True)
 class Measure(Declared, abstract=True):
     """What an answer measures, with its settings."""
+
+    divides = True  # whether the file is divided into partitions; else it is one sum by influence
 
     name: ClassVar[str]  # in questions
     title: ClassVar[str]  # on the page

@@ -60,7 +60,7 @@ def fit_named(name: str) -> Callable[[Task], float]:
     """A function of this file, or one in a file of the server's own."""
     file, colon, function = name.rpartition(":")
     if not colon:
-        return {"quantile": quantile, "linear": linear, "logistic": logistic}[name]
+        return FITS[name]
     fit: Callable[[Task], float] = getattr(own_module(file, "estimator"), function)
     return fit
 
@@ -82,6 +82,18 @@ def logistic(task: Task) -> float:
     design, wanted = design_matrix(predictors, task, len(outcome))
     coefficients = logistic_coefficients(outcome, design, weight)
     return float("nan") if coefficients is None else float(coefficients[wanted])
+
+
+def poisson(task: Task) -> float:
+    outcome, weight, *predictors = task.columns
+    design, wanted = design_matrix(predictors, task, len(outcome))
+    coefficients = poisson_coefficients(outcome, design, weight)
+    return float("nan") if coefficients is None else float(coefficients[wanted])
+
+
+FITS: dict[str, Callable[[Task], float]] = {
+    "quantile": quantile, "linear": linear, "logistic": logistic, "poisson": poisson
+}  # fmt: skip
 
 
 def weighted_quantile(values: Floats, weight: Floats, probability: float) -> float:
@@ -132,6 +144,28 @@ def logistic_coefficients(outcome: Floats, design: Floats, weight: Floats) -> Fl
         chance = 1 / (1 + np.exp(-logit))
         spread = chance * (1 - chance)
         step = linear_coefficients((outcome - chance) / spread, design, weight * spread)
+        if step is None:
+            return None
+        coefficients = coefficients + step
+        if np.abs(design @ step).max() < 1e-8:
+            return coefficients
+    return None
+
+
+def poisson_coefficients(outcome: Floats, design: Floats, weight: Floats) -> Floats | None:
+    """Weighted maximum likelihood with a log link, by the same steps, from a regression of
+    log(y + 1/2); None for negative outcomes too."""
+    if np.any(outcome < 0):
+        return None
+    coefficients = linear_coefficients(np.log(outcome + 0.5), design, weight)
+    for _ in range(MOST_STEPS):
+        if coefficients is None:
+            return None
+        linear = design @ coefficients
+        if not np.all(np.isfinite(linear)) or np.abs(linear).max() > LARGEST_LOGIT:
+            return None
+        mean = np.exp(linear)
+        step = linear_coefficients((outcome - mean) / mean, design, weight * mean)
         if step is None:
             return None
         coefficients = coefficients + step

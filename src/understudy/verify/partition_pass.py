@@ -6,7 +6,7 @@ any order (`exact_sums`). Estimates that need a fit go to workers, partition by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -170,6 +170,11 @@ def inside_domain(
         _has_level(table, condition, codebook).fill_null(False) for condition in domain
     ]
     return reduce(and_, parts) if parts else ibis.literal(True)
+
+
+def domain_of(domain: tuple[Condition, ...], codebook: Codebook) -> Callable[[ir.Table], Any]:
+    """The same, as a function of a table."""
+    return lambda table: inside_domain(table, domain, codebook)
 
 
 def _has_level(table: ir.Table, condition: Condition, codebook: Codebook) -> Any:

@@ -89,7 +89,7 @@ def plan(
     by = _measure(measure, settings)
     spend = float(exact_epsilon(parse_epsilon(epsilon))) if isinstance(epsilon, str) else epsilon
     count = partitions or by.partitions
-    _check({"se": se, "epsilon": spend, "tolerance": tolerance}, estimate, count)
+    _check({"se": se, "epsilon": spend, "tolerance": tolerance}, estimate, count, by.divides)
     if noise is not None and noise not in by.noises:
         raise UnknownName(f"noise of the measure `{by.name}`", noise, by.noises)
     width = tolerance * se if tolerance_kind == "se" else tolerance / 100 * abs(estimate)
@@ -156,10 +156,10 @@ def _grid(
     return taus.ravel(), sigmas.ravel()
 
 
-def _check(above_zero: dict[str, float], estimate: float, count: int) -> None:
+def _check(above_zero: dict[str, float], estimate: float, count: int, divides: bool) -> None:
     wrong = [n for n, value in above_zero.items() if not (math.isfinite(value) and value > 0)]
     if wrong or not math.isfinite(estimate):
         name = wrong[0] if wrong else "estimate"
         raise Refused(f"`{name}` must be a finite number{' above 0' if wrong else ''}.")
-    if not FEWEST_PARTITIONS <= count <= MOST_PARTITIONS:
+    if divides and not FEWEST_PARTITIONS <= count <= MOST_PARTITIONS:
         raise Refused(f"Partitions must be from {FEWEST_PARTITIONS} to {MOST_PARTITIONS}.")

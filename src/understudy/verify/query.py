@@ -13,10 +13,11 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from understudy.ledger.epsilon import exact_epsilon, parse_epsilon, show_epsilon
 from understudy.survey.codebook import Codebook
+from understudy.verify.influence_figures import InfluenceFigures
 from understudy.verify.measure import Interval, QuestionTerms
 from understudy.verify.mistakes import InvalidQuery, QuestionMistake, say
 from understudy.verify.question_fields import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from understudy.verify.measure import Measure
 
 FEWEST_PARTITIONS, MOST_PARTITIONS = 2, 1000
+PARTS = range(FEWEST_PARTITIONS, MOST_PARTITIONS + 1)
 DOMAIN = Group(
     "Only these records", "Tick levels to restrict; a column without ticks is not restricted."
 )
@@ -90,6 +92,20 @@ class Query(Strict):
     noise: str
     partitioning: Literal["hash", "equal-size"] = "hash"
 
+    @model_validator(mode="before")
+    @classmethod
+    def _usual_measure(cls, document: Any) -> Any:
+        """Influence where the server computes the estimate and the estimator has an equation."""
+        if not isinstance(document, Mapping):
+            return document
+        asked = cls.catalogue.estimators.get(str(document.get("estimator")))
+        usual = cls.catalogue.usual_measure(asked, document.get("estimate") is None)
+        whole = {"measure": usual, **document}
+        measure = cls.catalogue.measures.get(str(whole["measure"]))
+        if measure is not None and not measure.divides and whole.get("partitions") in PARTS:
+            whole["partitions"] = None  # one question, however many parts it mentions
+        return whole
+
     @field_validator("domain", "versus", mode="before", check_fields=False)
     @classmethod
     def _mapping_or_list(cls, value: Any) -> Any:
@@ -128,7 +144,9 @@ class Query(Strict):
         """The number of partitions M."""
         return self.partitions or self.measured_by.partitions
 
-    def terms(self, estimate: float, se: float | None) -> QuestionTerms:
+    def terms(
+        self, estimate: float, se: float | None, influence: InfluenceFigures | None = None
+    ) -> QuestionTerms:
         """The question in numbers, about a synthetic estimate."""
         return QuestionTerms(
             estimate=estimate,
@@ -138,6 +156,7 @@ class Query(Strict):
             epsilon=float(exact_epsilon(self.micro)),
             interval=self.tolerance.interval,
             noise=self.noise,
+            influence=influence,
         )
 
     def in_words(self) -> str:
@@ -151,7 +170,7 @@ class Query(Strict):
         own = [name for owner in owners for name in question_fields(owner)]
         names = [*Query.model_fields, *own]
         document = {**SINCE_FIRST, **{name: whole[name] for name in names}}
-        document["partitions"] = self.count
+        document["partitions"] = self.count if self.measured_by.divides else None
         document["predictors"] = sorted(document["predictors"])
         for name, value in document.items():
             if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -173,12 +192,14 @@ def check_query(query: Query, codebook: Codebook) -> None:
         raise InvalidQuery(mistakes)
 
 
-def scale_mistakes(query: Query, estimate: float, se: float | None) -> list[QuestionMistake]:
+def scale_mistakes(
+    query: Query, estimate: float, se: float | None, influence: InfluenceFigures | None = None
+) -> list[QuestionMistake]:
     """What can be wrong with a tolerance once the (public) synthetic estimate is known."""
     measure = query.measured_by
     if se is None and (measure.needs_se or query.tolerance.kind == "se"):
         return [say("se", "Give the synthetic standard error beside the estimate.")]
-    message = measure.refusal(query.terms(estimate, se))
+    message = measure.refusal(query.terms(estimate, se, influence))
     return [say("tolerance", message)] if message else []
 
 

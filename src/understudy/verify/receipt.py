@@ -16,15 +16,16 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializeAsAny,
+    TypeAdapter,
     computed_field,
     field_serializer,
 )
 
 from understudy.claim import Claim
+from understudy.influence import UnitRelation
 from understudy.ledger.epsilon import exact_epsilon
 from understudy.ledger.ledger import StoredAnswer
 from understudy.verify.catalogue import Catalogue
-from understudy.verify.confidential import UnitRelation
 from understudy.verify.measure import AnswerPosterior, QuestionTerms
 from understudy.verify.query import Query
 from understudy.verify.released import Synthetic
@@ -77,7 +78,7 @@ class Receipt(BaseModel):
             number=stored.number,
             at=stored.at,
             query=catalogue.read(dict(stored.question)),
-            synthetic=Synthetic(**facts["synthetic"]),
+            synthetic=TypeAdapter(Synthetic).validate_python(facts["synthetic"]),
             noisy=facts["noisy"],
             relation=facts["relation"],
             replayed=replayed,
@@ -90,7 +91,8 @@ class Receipt(BaseModel):
 
     @property
     def terms(self) -> QuestionTerms:
-        return self.query.terms(self.synthetic.estimate, self.synthetic.se)
+        synthetic = self.synthetic
+        return self.query.terms(synthetic.estimate, synthetic.se, synthetic.influence)
 
     @cached_property
     def belief(self) -> AnswerPosterior:
@@ -100,12 +102,15 @@ class Receipt(BaseModel):
     @property
     def promise(self) -> Claim:
         by = "keyed hash of the unit" if self.query.partitioning == "hash" else "equal shuffle"
+        how = f"{self.query.count} partitions ({by})"
+        if not self.query.measured_by.divides:
+            how = "one sum of clipped influences"
         return Claim(
             "formal",
             float(exact_epsilon(self.query.micro)),
             relation=self.relation,
             conditions=CONDITIONS,
-            mechanism=f"verification by {self.query.measure}, {self.query.count} partitions ({by})",
+            mechanism=f"verification by {self.query.measure}, {how}",
         )
 
     @property

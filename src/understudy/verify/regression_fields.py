@@ -1,12 +1,27 @@
-"""What linear and logistic regressions ask for alike."""
+"""What regressions ask for alike."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import ibis.expr.types as ir
+
+from understudy.survey.codebook import Codebook
+from understudy.tables.influence.equation import Equation
+from understudy.tables.influence.question import InfluenceQuestion
 from understudy.verify.estimator import Estimator, restricted
-from understudy.verify.question_fields import CoefficientOf, Level, LevelOf, Name, Names, Predictors
+from understudy.verify.partition_pass import domain_of
+from understudy.verify.question_fields import (
+    CoefficientOf,
+    Condition,
+    Level,
+    LevelOf,
+    Name,
+    Names,
+    Predictors,
+)
 from understudy.verify.released import ReleasedPass
 
 
@@ -31,6 +46,33 @@ class Regression(Estimator, abstract=True):
         if self.coefficient_level is not None:
             name = f"{name} = {self.coefficient_level}"
         return restricted(f"{kind} coefficient of {name} on {outcome}", where)
+
+    def coefficient_question(
+        self,
+        equation: Callable[..., Equation],
+        codebook: Codebook,
+        domain: tuple[Condition, ...],
+        outcome: Callable[[ir.Table], Any],
+    ) -> InfluenceQuestion:
+        """The coefficient by its equation, with a dummy for every public level but the first."""
+        columns: list[tuple[str, Level | None]] = []
+        wanted = 0
+        for name in self.predictors:
+            levels = codebook[name].levels if codebook[name].type == "categorical" else None
+            for level in (levels or (None, None))[1:]:
+                columns.append((name, level))
+                if name == self.coefficient and level == self.coefficient_level:
+                    wanted = len(columns)
+
+        def made(table: ir.Table) -> dict[str, Any]:
+            values = {"y": outcome(table)}
+            for number, (name, level) in enumerate(columns):
+                values[f"x{number}"] = table[name] if level is None else table[name] == level
+            return values
+
+        return InfluenceQuestion(
+            equation(predictors=len(columns), wanted=(wanted,)), made, domain_of(domain, codebook)
+        )
 
     def released_coefficient(self, release: ReleasedPass, family: str, y: Any) -> dict[str, Any]:
         """By `regress` on plain columns: x_0, x_1_2, ... No name reaches a formula."""

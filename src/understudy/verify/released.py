@@ -13,13 +13,24 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import ibis.expr.types as ir
+import numpy as np
 import polars as pl
 
+from understudy.dp.additive import LaplaceNoise
 from understudy.errors import Refused
+from understudy.influence import InfluencePlan, UnitRelation, plan_questions
+from understudy.ledger.epsilon import exact_epsilon
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
+from understudy.tables.combine import combine as combine_estimates
+from understudy.tables.influence.question import (
+    InfluenceQuestion,
+    SyntheticFile,
+    influence_estimate,
+)
 from understudy.tables.regress import regress
 from understudy.tables.tabulate import tabulate
+from understudy.verify.influence_figures import InfluenceFigures
 from understudy.verify.mistakes import InvalidQuery, say
 from understudy.verify.partition_pass import inside_domain
 from understudy.verify.query import DOMAIN, Query
@@ -36,6 +47,7 @@ class Synthetic:
 
     estimate: float
     se: float | None = None
+    influence: InfluenceFigures | None = None  # where the measure is one sum by influence
 
 
 @dataclass(frozen=True)
@@ -64,6 +76,15 @@ class ReleasedPass:
         kind: Any = family
         table = regress(derived, formula, family=kind, combine=self.combine, where=_where)
         return table.filter(pl.col("term") == term).row(0, named=True)
+
+    def by_influence(self, question: InfluenceQuestion) -> Row:
+        """An estimate without a statistic of `tabulate`: its variance is its influences'."""
+        each = [influence_estimate(question, SyntheticFile(survey)) for survey in self.surveys]
+        values, variances, degrees = (np.array(part) for part in zip(*each, strict=True))
+        combined = combine_estimates(
+            values[:, None], variances[:, None], min(degrees), self.combine
+        )
+        return {"estimate": float(combined.value[0]), "se": float(combined.variance[0]) ** 0.5}
 
     def inside(self, table: ir.Table, domain: tuple[Condition, ...]) -> Any:
         return inside_domain(table, domain, self.codebook)
@@ -106,6 +127,22 @@ class ReleasedFiles:
         if se <= 1e-12 * abs(estimate):
             raise _cannot("Its standard error is zero in the released files.")
         return Synthetic(estimate, se)
+
+    def influence_plan(
+        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+    ) -> InfluencePlan:
+        """What an answer by influence is worth, and how its sum is taken: all of it public."""
+        question = query.estimand.influence_question(self._codebook, query.domain)
+        if question is None:
+            message = f"The estimator `{query.estimator}` has no estimating equation."
+            raise InvalidQuery([say("measure", f"{message} Ask by `discrepancy`.")])
+        files = [SyntheticFile(survey, unit) for survey in self._surveys]
+        noise = LaplaceNoise(float(exact_epsilon(query.micro)))
+        try:
+            return plan_questions([question], files, noise, relation, units)
+        except Refused as refusal:
+            message = f"The measure `influence` cannot be used: {refusal} Ask by `discrepancy`."
+            raise InvalidQuery([say("measure", message)]) from None
 
 
 def columns_of(query: Query) -> list[str]:

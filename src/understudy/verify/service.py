@@ -10,8 +10,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from understudy.errors import Refused, UnknownName
+from understudy.influence import InfluencePlan, UnitRelation
 from understudy.ledger.epsilon import show_epsilon
 from understudy.ledger.ledger import Ledger, StillAnswering
 from understudy.survey.read import read_survey
@@ -86,7 +88,7 @@ class Service:
 
     def fitted(self, query: Query) -> bool:
         """Whether workers fit the estimate in every partition."""
-        return query.estimand.fitted
+        return query.measured_by.divides and query.estimand.fitted
 
     def seconds(self, query: Query) -> float:
         """The reply slot: a function of the request alone (threat 7).
@@ -174,6 +176,7 @@ class Remembered:
         self._released = released
         # Neither the price nor the tolerance is part of what is estimated.
         self._known: OrderedDict[tuple[Estimator, tuple[Condition, ...]], Synthetic] = OrderedDict()
+        self._plans: OrderedDict[tuple[Any, ...], InfluencePlan] = OrderedDict()
         self._lock = threading.Lock()
 
     def __call__(self, query: Query) -> Synthetic:
@@ -185,6 +188,19 @@ class Remembered:
                 if len(self._known) > REMEMBERED:
                     self._known.popitem(last=False)
             return self._known[asked]
+
+    def influence_plan(
+        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+    ) -> InfluencePlan:
+        """The same for plans of answers by influence, which depend on the price as well."""
+        asked = query.estimand, query.domain, query.micro
+        with self._lock:
+            if asked not in self._plans:
+                plan = getattr(self._released, "influence_plan")  # noqa: B009
+                self._plans[asked] = plan(query, relation, unit, units)
+                if len(self._plans) > REMEMBERED:
+                    self._plans.popitem(last=False)
+            return self._plans[asked]
 
 
 def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: None) -> Service:

@@ -90,9 +90,15 @@ DEFAULTS = {
 
 
 def ask_form(
-    dataset: str, estimator: type[Estimator], catalogue: Catalogue, codebook: Codebook, sent: Sent
+    dataset: str,
+    estimator: type[Estimator],
+    catalogue: Catalogue,
+    codebook: Codebook,
+    sent: Sent,
+    released: bool = True,
 ) -> AskForm:
-    """The form for one estimator, with what was sent before."""
+    """The form for one estimator, with what was sent before; `released` says whether the server
+    has the released files."""
     chosen = {name: set(values) for name, values in sent.items()}
     fields = question_fields(estimator)
     settings = _settings(catalogue)
@@ -101,7 +107,7 @@ def ask_form(
     ordered = [*(pair for pair in fields.items() if pair not in groups), ("domain", domain)]
     inputs = (_input(name, part, codebook, chosen) for name, part in (*ordered, *groups))
     usual = {name: part.usual for name, part in {**fields, **settings}.items() if _typed(part)}
-    defaults = {"measure": next(iter(catalogue.measures)), **DEFAULTS, **usual}
+    defaults = {"measure": catalogue.usual_measure(estimator, released), **DEFAULTS, **usual}
     return AskForm(
         dataset=dataset,
         estimator=estimator.name,
@@ -117,7 +123,6 @@ def question_from_form(sent: Sent, catalogue: Catalogue, codebook: Codebook) -> 
     question: dict[str, Any] = {
         "dataset": _first(sent, "dataset"),
         "estimator": estimator,
-        "measure": _first(sent, "measure") or next(iter(catalogue.measures)),
         "tolerance": {
             "value": _number(_first(sent, "tolerance")),
             "kind": _first(sent, "tolerance_kind") or "se",
@@ -133,6 +138,8 @@ def question_from_form(sent: Sent, catalogue: Catalogue, codebook: Codebook) -> 
         text = _first(sent, name).strip()
         if text:
             question[name] = _number(text)
+    if measure := _first(sent, "measure"):
+        question["measure"] = measure
     partitions = _first(sent, "partitions").strip()
     if partitions:
         question["partitions"] = _whole(partitions)

@@ -205,7 +205,8 @@ def _details(
         plain = (say("question", str(refusal)),)
         mistakes = refusal.mistakes if isinstance(refusal, InvalidQuery) else plain
     wrong = {mistake.field.split(".")[0] for mistake in mistakes}
-    form = ask_form(dataset, kind, catalogue, served.data.codebook, sent)
+    released = served.released is not None
+    form = ask_form(dataset, kind, catalogue, served.data.codebook, sent, released)
     measures = list(catalogue.measures.values())
     return render(
         request,
@@ -217,8 +218,8 @@ def _details(
         wrong=wrong,
         wrong_setting=not wrong.isdisjoint({"partitions", *(s.name for s in form.settings)}),
         measures=measures,
-        usual_partitions=", ".join(f"{m.partitions} for {m.name}" for m in measures),
-        has_release=served.released is not None,
+        usual_partitions=", ".join(f"{m.partitions} for {m.name}" for m in measures if m.divides),
+        has_release=released,
         left=serving.left(session.user.name),
         left_for=serving.left_for(dataset),
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from understudy.dp.consistent import consistent, on_simplex, rake
+from understudy.dp.consistent import agreed, consistent, kept_share, moved_within, on_simplex, rake
 
 Vector = NDArray[np.float64]
 
@@ -71,9 +71,15 @@ def noisy_tables(seed: int, size: float) -> list[Vector]:
     return [table + rng.normal(0, size, size=table.shape) for table in tables]
 
 
+def total_by_least_squares(tables: list[Vector]) -> float:
+    """The number of records, from noisy sums whose variance is their number of cells."""
+    sums, cells = [table.sum() for table in tables], [table.size for table in tables]
+    return float(np.average(sums, weights=1 / np.array(cells)))
+
+
 def margin_by_least_squares(tables: list[Vector], column: int) -> Vector:
     """Shares of a column's levels, from noisy sums whose variance is their number of cells."""
-    total = sum(float(table.sum()) for table in tables) / len(tables)
+    total = total_by_least_squares(tables)
     sums, precisions = [], []
     for table, names in zip(tables, COLUMNS, strict=True):
         if column in names:
@@ -101,7 +107,7 @@ def moved_by_least_squares(table: Vector, names: tuple[int, ...], margins: list[
 @pytest.mark.parametrize("seed", range(3))
 def test_full_tables_are_moved_by_weighted_least_squares(seed: int) -> None:
     tables = noisy_tables(seed, size=20.0)
-    total = sum(float(table.sum()) for table in tables) / len(tables)
+    total = total_by_least_squares(tables)
     margins = [margin_by_least_squares(tables, column) for column in range(3)]
     for table, names, settled in zip(tables, COLUMNS, consistent(tables, COLUMNS), strict=True):
         expected = moved_by_least_squares(table / total, names, [margins[name] for name in names])
@@ -136,3 +142,47 @@ def test_a_level_that_noise_erased_from_one_table_is_reached_again() -> None:
 def test_where_noise_leaves_no_total_counts_are_taken_as_shares(noisy: list[float]) -> None:
     (settled,) = consistent([noisy], [(0,)])
     assert settled == pytest.approx(nearest_by_brute_force(np.array(noisy)), abs=1e-8)
+
+
+def test_the_margin_weighs_tables_by_the_variance_of_their_sums() -> None:
+    """A table of one column with variance 9, and a sum over four cells of variance 1."""
+    alone, pair = np.array([70.0, 30.0]), np.full((2, 4), 25.0)
+    pair[0] = 40.0
+    one_way, _ = consistent([alone, pair], [(0,), (0, 1)], [9.0, 1.0])
+    total = np.average([100.0, 260.0], weights=[1 / 18, 1 / 8])
+    margin = np.average([alone, pair.sum(axis=1)], axis=0, weights=[1 / 9, 1 / 4]) / total
+    assert one_way == pytest.approx(margin - (margin.sum() - 1) / 2, abs=1e-12)
+
+
+def test_what_is_kept_of_a_deviation_is_the_posterior_mean() -> None:
+    """Deviations of variance t e, seen with noise: t is found, the error is near the least."""
+    rng = np.random.default_rng(7)
+    expected = rng.dirichlet(np.full(4000, 0.5))
+    true = rng.normal(0, np.sqrt(2e-4 * expected))
+    seen = true + rng.normal(0, 3e-4, expected.size)
+    kept = kept_share(seen, expected, 9e-8)
+    best = 2e-4 * expected / (2e-4 * expected + 9e-8)
+    assert kept == pytest.approx(best, abs=0.06)
+    error, least, raw = (((s * seen - true) ** 2).sum() for s in (kept, best, 1.0))
+    assert error < 1.02 * least < 0.8 * raw
+    assert (kept_share(seen, expected, 0.0) == 1).all()
+
+
+def test_sets_spread_by_their_noise_around_the_fit_of_their_average() -> None:
+    rng = np.random.default_rng(8)
+    joint = rng.dirichlet(np.full(24, 3.0)).reshape(SHAPE)
+    exact = [5000 * joint.sum(axis=2), 5000 * joint.sum(axis=0), 5000 * joint]
+    sets = [[t + rng.normal(0, 5, t.shape) for t in exact] for _ in range(400)]
+    whole, *each = agreed(sets, COLUMNS, [25.0] * 3, shrink=False)
+    pairs = np.array([one.tables[0] for one in each])
+    assert pairs.mean(axis=0) == pytest.approx(whole.tables[0], abs=2e-4)
+    # the noise of a two-way cell, less what the margins of the other tables take from it
+    assert (pairs.std(axis=0) < 5 / 5000).all()
+    assert (pairs.std(axis=0) > 0.6 * 5 / 5000).all()
+
+
+def test_a_deviation_is_cut_at_the_size_of_its_cell_on_both_sides() -> None:
+    shares = np.array([0.5, 0.2, 0.0])
+    moved = moved_within(shares, np.array([0.1, -0.3, 0.3]))
+    assert moved == pytest.approx([0.6, 0.0, 0.0])
+    assert moved_within(shares, np.array([0.0, 0.9, 0.0])) == pytest.approx([0.5, 0.4, 0.0])

@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 
 import chance
 from understudy.dp import noise
-from understudy.dp.noise import exact_scale, integer_laplace
+from understudy.dp.noise import (
+    exact_deviation,
+    exact_scale,
+    integer_gaussian,
+    integer_laplace,
+)
 from understudy.errors import Refused
 
 
@@ -96,3 +101,33 @@ def test_other_refusals():
         exact_scale(0, 1.0)
     with pytest.raises(Refused, match="out of range"):
         exact_scale(2, 5e-324)
+
+
+@settings(deadline=None)
+@given(st.floats(1e-9, 1e6), st.integers(1, 1000))
+def test_the_deviation_is_the_smallest_double_that_keeps_rho(rho, squared):
+    deviation = exact_deviation(squared, rho)
+    assert 2 * Fraction(rho) * Fraction(deviation) ** 2 >= squared
+    assert 2 * Fraction(rho) * Fraction(math.nextafter(deviation, 0.0)) ** 2 < squared
+
+
+@pytest.mark.chance(chance.ALPHA, "exact binomial intervals of all cells")
+@pytest.mark.parametrize(("squared", "rho"), [(1, 0.125), (8, 0.04)])
+def test_gaussian_noise_has_the_closed_form_distribution(squared, rho):
+    """P(k) proportional to exp(-k^2 / (2 sigma^2)) with sigma^2 = Delta^2 / (2 rho)."""
+    trials = 10_000
+    drawn = integer_gaussian(np.full(trials, 5), squared, rho) - 5
+    support = np.arange(-200, 201)
+    share = np.exp(-(support**2) * rho / squared)
+    share /= share.sum()
+    kept = share * trials > 20
+    counts = [(drawn == k).sum() for k in support[kept]] + [(~np.isin(drawn, support[kept])).sum()]
+    assert chance.within(counts, trials, [*share[kept], 1 - share[kept].sum()])
+
+
+def test_gaussian_refusals():
+    for squared, rho in ((0, 1.0), (1, 0.0), (1, math.inf), (1, True)):
+        with pytest.raises(Refused):
+            exact_deviation(squared, rho)
+    with pytest.raises(Refused, match="say nothing"):
+        integer_gaussian(np.array([1]), 1, 1e-30)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
+import understudy as us
 from understudy.demo.doctorates import doctorates
 from understudy.errors import Refused
+from understudy.ledger.ledger import Ledger
 from understudy.mechanisms import laplace_table as module
 from understudy.mechanisms.laplace_table import LaplaceTable, laplace_table
 from understudy.survey.codebook import Codebook, Column
@@ -250,3 +253,37 @@ def test_consistency_needs_noise_on_every_number() -> None:
     assert laplace_table(alone, "count", "g", 1.0).table["noise_sd"].min() == 0
     with pytest.raises(Refused, match="noise on every number"):
         laplace_table(alone, "count", "g", 1.0, consistent=True)
+
+
+def test_values_show_no_record() -> None:
+    weights, pay = np.array([12.5, 987.25]), np.array([31.75, 654.125])
+    values = module._Values("mean(pay)", weights, pay, None, None)
+    shown = repr(values)
+    assert values.estimate(weights, np.zeros(2, dtype=int), 1).tolist() == [
+        pytest.approx(np.average(pay, weights=weights))
+    ]
+    assert "mean(pay)" in shown
+    assert not [number for number in ("12.5", "987.25", "31.75", "654.125") if number in shown]
+
+
+@pytest.mark.any_noise
+def test_a_formal_table_is_paid_for_or_says_that_no_ledger_heard_of_it(tmp_path: Path) -> None:
+    book = Codebook(
+        {
+            "g": Column("g", "public", "categorical", levels=(1, 2)),
+            "w": Column("w", "weight", "continuous", bounds=(1.0, 3.0)),
+        }
+    )
+    frame = pl.DataFrame({"g": [1, 2] * 10, "w": [1.0 + k / 10 for k in range(20)]})
+    survey = us.Survey(frame, us.Design(weight="w"), book)
+    account = us.LedgerAccount(tmp_path / "ledger.db", "people", "0.5")
+    unheard = us.laplace_table(survey, "count", "g", 0.3, "declared").claim
+    assert any("No ledger heard" in condition for condition in unheard.conditions)
+    paid = us.laplace_table(survey, "count", "g", 0.3, "declared", account=account).claim
+    assert not any("No ledger heard" in condition for condition in paid.conditions)
+    with pytest.raises(Refused, match=r"needs epsilon 0.3, 0.2 is left"):
+        us.laplace_table(survey, "count", "g", 0.3, "declared", account=account)
+    with pytest.raises(Refused, match="counts guarantees"):
+        us.laplace_table(survey, "count", "g", 0.3, account=account)
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        assert [e.micro for e in ledger.entries() if e.kind == "spend"] == [300_000]

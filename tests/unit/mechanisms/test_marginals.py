@@ -213,7 +213,9 @@ def test_one_record_moves_each_table_by_one():
 def test_any_order_gives_records_near_the_tables(order):
     table = small_table(20_000)
     rngs = [np.random.default_rng(k) for k in range(2)]
-    made, draws = marginal_tables(table, Marginals(50.0, order), 2, 20_000, rngs, _all_possible)
+    made, draws = marginal_tables(
+        table, Marginals(50.0, order=order), 2, 20_000, rngs, _all_possible
+    )
     assert [one.n for one in made] == [20_000, 20_000]
     assert len(draws) == 2
     assert max(total_variation(table, made[1])) < (0.8 if order == 1 else 0.01)
@@ -246,7 +248,14 @@ def test_a_record_is_not_needed_for_a_cell_to_appear():
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
-    [((0,), "epsilon"), ((1.0, 4), "order"), ((1.0, True), "order"), ((1.0, 2, "blank"), "relat")],
+    [
+        ((0,), "epsilon"),
+        ((1.0, 1.0), "delta"),
+        ((1.0, -1e-9), "delta"),
+        ((1.0, 0, 4), "order"),
+        ((1.0, 0, True), "order"),
+        ((1.0, 0, 2, "bank"), "relat"),
+    ],
 )
 def test_refusals(arguments, text):
     with pytest.raises(Refused, match=text):
@@ -267,8 +276,8 @@ def _all_possible(cells: CrossTable) -> np.ndarray:
 
 
 def test_tables_have_no_more_columns_than_the_file():
-    assert Marginals(1.0, 3).columns(2) == [(0, 1)]
-    assert Marginals(1.0, 2).columns(1) == [(0,)]
+    assert Marginals(1.0, order=3).columns(2) == [(0, 1)]
+    assert Marginals(1.0, order=2).columns(1) == [(0,)]
 
 
 @pytest.mark.any_noise

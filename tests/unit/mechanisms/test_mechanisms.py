@@ -16,7 +16,13 @@ from understudy.dp.record_bounds import RecordBounds
 from understudy.errors import Refused
 from understudy.mechanisms.censored import Censored
 from understudy.mechanisms.constant_weight import ConstantWeight
-from understudy.mechanisms.contract import FixedWeights, Mechanism, Terms, weights_from
+from understudy.mechanisms.contract import (
+    FixedWeights,
+    Mechanism,
+    Terms,
+    checked_share,
+    weights_from,
+)
 from understudy.mechanisms.marginals import Marginals
 from understudy.mechanisms.modips import Modips
 from understudy.mechanisms.perturbed_histogram import PerturbedHistogram
@@ -400,3 +406,7 @@ def test_a_constant_weight_can_be_one_and_carries_no_epsilon() -> None:
     assert result.record_weights.tolist() == [1, 1, 1, 1, 0]
     assert (result.claim.kind, result.claim.epsilon) == ("risk", None)
     assert result.claim.mechanism == "Constant weight 1, 2 draws"
+
+
+def test_a_share_is_returned_as_a_number() -> None:
+    assert checked_share(0.25, "share") == 0.25

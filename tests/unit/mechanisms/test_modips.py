@@ -173,3 +173,30 @@ def test_a_delta_just_below_a_step_asks_for_the_next_one(steps, scale):
     while Decimal(delta) >= chance_of_step:
         delta = math.nextafter(delta, 0.0)
     assert Modips(1 / scale, "threshold", delta=delta).threshold(1) > steps
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 2.0, 9.0])
+@pytest.mark.parametrize("per_unit", [1, 2, 3, 7])
+def test_a_unit_of_several_records_is_shown_as_seldom(epsilon, per_unit):
+    """The least t by trying: k records in one cell, and k cells of one record, any of them."""
+    mechanism = Modips(epsilon, "threshold", delta=1e-6)
+    law = stats.dlaplace(1 / mechanism.scale(1, per_unit))
+    t = per_unit + 1
+    while max(law.sf(t - per_unit - 1), per_unit * law.sf(t - 2)) > 1e-6:
+        t += 1
+    assert mechanism.threshold(1, per_unit) == t
+
+
+@pytest.mark.parametrize("steps", range(3, 40, 4))
+@pytest.mark.parametrize(("scale", "cells", "shown"), [(1, 1, 2), (5, 2, 1)])
+def test_a_delta_just_below_a_step_of_a_pair(steps, scale, cells, shown):
+    """Two records of one unit: in one cell where the noise is small, in two where it is large."""
+    with localcontext(prec=50):
+        a = (Decimal(-1) / scale).exp()
+        chance_of_step = cells * a**steps / (1 + a)
+    delta = float(chance_of_step)
+    while Decimal(delta) >= chance_of_step:
+        delta = math.nextafter(delta, 0.0)
+    mechanism = Modips(2 / scale, "threshold", delta=delta)
+    assert mechanism.scale(1, 2) == scale
+    assert mechanism.threshold(1, 2) > shown + steps

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 import polars as pl
 import pytest
@@ -35,10 +38,21 @@ def release(survey: Survey, model: SurveyNormal, mechanism: object) -> Synthesis
     )  # fmt: skip
 
 
+ToABound = Callable[[SurveyNormal, float], Synthesis]
+
+
+@pytest.fixture(scope="module")
+def weighted(survey: Survey) -> ToABound:
+    """Releases under Weighted, each made once for all tests that look at it."""
+    return cache(lambda model, bound: release(survey, model, Weighted(bound=bound)))
+
+
 @pytest.mark.parametrize("model", [FBS("salary", "gender"), FBP("salary", "gender")], ids=repr)
 @pytest.mark.parametrize("bound", [1.8, 3.4])
-def test_weighted_to_a_bound(survey: Survey, model: SurveyNormal, bound: float) -> None:
-    result = release(survey, model, Weighted(bound=bound))
+def test_weighted_to_a_bound(
+    survey: Survey, weighted: ToABound, model: SurveyNormal, bound: float
+) -> None:
+    result = weighted(model, bound)
     assert bound - 0.03 <= result.record_bounds.max() <= bound
     assert result.claim.kind == "asymptotic"
     assert result.claim.epsilon == pytest.approx(6 * bound)
@@ -67,9 +81,9 @@ def test_clipped_mechanisms(survey: Survey, model: SurveyNormal) -> None:
         assert 90_000 < mean < 160_000
 
 
-def test_tables_of_the_files_add_up(survey: Survey) -> None:
+def test_tables_of_the_files_add_up(weighted: ToABound) -> None:
     """Counts of margins are the sums of their cells, and field totals are the public ones."""
-    result = release(survey, FBS("salary", "gender"), Weighted(bound=1.8))
+    result = weighted(FBS("salary", "gender"), 1.8)
     table = us.tabulate(
         result.datasets, ["count", "mean(salary)"], by=BY, margins=True, combine="partial"
     )
@@ -86,7 +100,8 @@ def test_tables_of_the_files_add_up(survey: Survey) -> None:
         us.tabulate(result.datasets, "count", by=["region"], combine="partial")
 
 
-def test_the_draw_and_the_seed_make_the_file(survey: Survey) -> None:
-    one, other = (release(survey, FBP("salary", "gender"), Weighted(bound=1.8)) for _ in range(2))
+def test_the_draw_and_the_seed_make_the_file(survey: Survey, weighted: ToABound) -> None:
+    one = weighted(FBP("salary", "gender"), 1.8)
+    other = release(survey, FBP("salary", "gender"), Weighted(bound=1.8))
     assert one.datasets[0].frame().equals(other.datasets[0].frame())
     assert set(one.draws[0]) == {"beta", "kappa_y", "kappa_x", "sigma_y", "sigma_pi"}

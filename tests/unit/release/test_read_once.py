@@ -18,7 +18,8 @@ import pytest
 import understudy as us
 from understudy.chance import chance_of
 from understudy.ledger import fingerprint
-from understudy.release import inside, publish
+from understudy.release import check, inside, publish
+from understudy.release.check import confidential_table
 from understudy.release.recipe import read_recipe
 
 RECIPE = """\
@@ -73,7 +74,7 @@ def test_after_it_was_read_the_file_is_not_needed(recipe: Path, tmp_path: Path) 
     held = inside.prepare(read_recipe(recipe))
     (tmp_path / "file.parquet").unlink()
     (tmp_path / "codebook.toml").unlink()
-    table = publish.confidential_table(held)
+    table = confidential_table(held)
     weights = held.whole.frame(["w"])["w"].sum()
     assert table["estimate"].to_list()[-1] == pytest.approx(weights)
     assert held.synthesize(chance_of(None), False).datasets[0].n == 200
@@ -95,7 +96,7 @@ def test_one_release_reads_digests_and_tabulates_once(
 
     count(inside, "read_survey", lambda path, *_: f"read {Path(path).name}")
     count(inside, "identify", lambda *_: "digest")
-    count(publish, "tabulate", lambda survey, *_: f"table by {survey.design.weight}")
+    count(check, "tabulate", lambda survey, *_: f"table by {survey.design.weight}")
     count(publish, "run_outside", lambda *_: "public files, in another process")
     us.publish(recipe, tmp_path / "out", say=lambda _: None)
     assert calls == [

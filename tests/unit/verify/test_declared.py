@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.errors import Refused
+from understudy.tables.influence.unit_sums import GRID
 from understudy.verify.catalogue import Catalogue, packaged
 from understudy.verify.estimator import Estimator
+from understudy.verify.influence_figures import InfluenceFigures
 from understudy.verify.measure import Measure, QuestionTerms
 from understudy.verify.noise import SAMPLERS
 from understudy.verify.question_fields import NumberBox, question_fields
@@ -23,10 +25,22 @@ ANY = st.floats(allow_nan=True, allow_infinity=True)
 
 
 def terms(measure: type[Measure], count: int) -> QuestionTerms:
-    return QuestionTerms(10.0, 2.0, 3.0, count, 1.0, "adjusted", measure.noises[0])
+    return QuestionTerms(
+        10.0, 2.0, 3.0, count, 1.0, "adjusted", measure.noises[0], figures(measure, 1.0)
+    )
 
 
-@pytest.mark.parametrize("name", MEASURES)
+def figures(measure: type[Measure], unit: float) -> InfluenceFigures | None:
+    """Noise of half a standard error, for a measure that does not divide the file."""
+    if measure.divides:
+        return None
+    return InfluenceFigures(
+        step=unit / GRID, grid_scale=float(GRID), added=0.3 * unit, sampling_se=2 * unit, df=99.0,
+        cut_se=0.2 * unit, touched=0.01,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name, kind in MEASURES.items() if kind.divides])
 @given(st.lists(ANY, min_size=2, max_size=8))
 def test_a_partitions_number_is_its_own_and_within_the_bounds(
     name: str, estimates: list[float]
@@ -94,7 +108,10 @@ def test_a_report_is_on_the_scale_of_the_estimate_where_it_says_so(name: str) ->
     measure = MEASURES[name]()
     laws = []
     for unit in (1.0, 10.0):
-        asked = QuestionTerms(10 * unit, 2 * unit, 3 * unit, 8, 1.0, "adjusted", measure.noises[0])
+        asked = QuestionTerms(
+            10 * unit, 2 * unit, 3 * unit, 8, 1.0, "adjusted", measure.noises[0],
+            figures(MEASURES[name], unit),
+        )  # fmt: skip
         laws.append(measure.law(asked, np.array([4 * unit]), np.array([2 * unit])))
     factor = 10.0 if measure.reports_difference else 1.0
     for column in ("median_low", "median_high"):

@@ -284,6 +284,13 @@ def test_medians_are_those_of_the_sum_written_out(most: int, decay: float) -> No
     assert discrepancy_law.laplace_medians(answers, most, decay).tolist() == direct.tolist()
 
 
+def test_an_agreement_that_cannot_be_is_planned_too() -> None:
+    """A chance of 1e-300 and less, for which SciPy's binomial overflows."""
+    made = plan(41_205.0, 99_254.0, measure="agreement", tolerance=41_205.0,
+                tolerance_kind="percent", interval="fixed", epsilon="0.01")  # fmt: skip
+    assert np.isfinite(made.table["says_right"].to_numpy()).all()
+
+
 def test_answers_far_outside_are_answers_at_the_end() -> None:
     """Beyond M all that noise can say is e^(epsilon S), however far the answer is."""
     near, far = beta_medians(np.array([25.0, 5000.0]), 25, 1.0, "laplace")

@@ -135,7 +135,10 @@ def test_what_the_files_cannot_give_is_refused_before_anything_is_spent(
         mean = make_query(estimate=None, se=None)
         with pytest.raises(InvalidQuery, match="zero in the released"):
             answer_query(mean, data, ledger, "ann", released=flat)
-        wide = make_query(estimate=None, se=None, tolerance={"kind": "percent", "value": 90.0})
+        wide = make_query(
+            estimate=None, se=None, measure="discrepancy",
+            tolerance={"kind": "percent", "value": 90.0},
+        )  # fmt: skip
         with pytest.raises(InvalidQuery, match="wider than the range"):
             answer_query(wide, data, ledger, "ann", released=files)
         assert ledger.budget("user", "ann").spent == 0

@@ -129,3 +129,13 @@ def released_at(
     if not (np.all(np.isfinite(released.estimates)) and np.all(np.isfinite(released.bread))):
         raise Refused("This does not exist in the synthetic files; ask about another domain.")
     return released, columns
+
+
+def influence_estimate(
+    question: InfluenceQuestion, file: SyntheticFile
+) -> tuple[float, float, float]:
+    """The estimate of one file, its design-based variance and its degrees of freedom."""
+    released, (columns,) = released_at(question, [file])
+    parts = question.equation.influences(released, columns.columns, file.weight, columns.inside)
+    variance = file.covariance(np.column_stack(parts))
+    return float(released.estimates[0]), float(variance[0, 0]), file.df

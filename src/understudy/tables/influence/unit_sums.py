@@ -69,8 +69,10 @@ def unit_sums(
         # held first: an infinite number times the factor would leave the clip
         rows = rows.select(**{f"v{j}": _held(v, RECORD) for j, v in enumerate(values)})
         rows = rows.mutate(factor=_factor([rows[f"v{j}"] for j in range(count)], norm))
-        values = [rows[f"v{j}"] * rows["factor"] for j in range(count)]
-    held = rows.select(**{f"v{j}": _whole(_held(v, GRID)) for j, v in enumerate(values)})
+        held_values = [rows[f"v{j}"] * rows["factor"] for j in range(count)]
+    else:
+        held_values = [_held(values[0], GRID)]
+    held = rows.select(**{f"v{j}": _whole(v) for j, v in enumerate(held_values)})
     return held.aggregate(**{f"s{j}": held[f"v{j}"].sum() for j in range(count)})
 
 

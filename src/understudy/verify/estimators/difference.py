@@ -8,10 +8,21 @@ from typing import Annotated, Any
 import ibis
 
 from understudy.errors import Refused
+from understudy.survey.codebook import Codebook
+from understudy.tables.influence.equations.difference import DifferenceEquation
+from understudy.tables.influence.question import InfluenceQuestion
 from understudy.verify.estimator import Estimator, Floats
-from understudy.verify.partition_pass import PartitionPass, divide
+from understudy.verify.partition_pass import PartitionPass, divide, domain_of
 from understudy.verify.query import domain_in_words
-from understudy.verify.question_fields import Domain, Group, Level, LevelOf, Name, NumberColumn
+from understudy.verify.question_fields import (
+    Condition,
+    Domain,
+    Group,
+    Level,
+    LevelOf,
+    Name,
+    NumberColumn,
+)
 from understudy.verify.released import ReleasedPass
 
 
@@ -34,6 +45,20 @@ class DifferenceEstimator(Estimator):
         of = self.variable if self.level is None else f"{self.variable} = {self.level}"
         lead = f"Difference in {'mean' if self.level is None else 'the share of'} {of}"
         return f"{lead}: {where or 'everyone'} against {domain_in_words(self.versus)}"
+
+    def influence_question(
+        self, codebook: Codebook, domain: tuple[Condition, ...]
+    ) -> InfluenceQuestion:
+        sides = {"a": domain_of(domain, codebook), "b": domain_of(self.versus, codebook)}
+
+        def columns(table: Any) -> dict[str, Any]:
+            value = table[self.variable]
+            outcome = value if self.level is None else value == self.level
+            return {"y": outcome, **{side: inside(table) for side, inside in sides.items()}}
+
+        return InfluenceQuestion(
+            DifferenceEquation(), columns, lambda t: sides["a"](t) | sides["b"](t)
+        )
 
     def partition_estimates(self, records: PartitionPass) -> Floats:
         weight, size = records.weight, records.size

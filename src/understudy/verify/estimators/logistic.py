@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from understudy.survey.codebook import Codebook
+from understudy.tables.influence.equations.logistic import LogisticEquation
+from understudy.tables.influence.question import InfluenceQuestion
 from understudy.verify.estimator import Floats
 from understudy.verify.partition_pass import PartitionPass
-from understudy.verify.question_fields import Level, LevelColumn, LevelOf, Name
+from understudy.verify.question_fields import Condition, Level, LevelColumn, LevelOf, Name
 from understudy.verify.regression_fields import Regression
 from understudy.verify.released import ReleasedPass
 
@@ -26,6 +29,13 @@ class LogisticEstimator(Regression):
 
     def in_words(self, where: str) -> str:
         return self.coefficient_in_words("Logistic", f"{self.variable} = {self.level}", where)
+
+    def influence_question(
+        self, codebook: Codebook, domain: tuple[Condition, ...]
+    ) -> InfluenceQuestion:
+        return self.coefficient_question(
+            LogisticEquation, codebook, domain, lambda t: t[self.variable] == self.level
+        )
 
     def partition_estimates(self, records: PartitionPass) -> Floats:
         wanted = records.coefficient(self.predictors, self.coefficient, self.coefficient_level)

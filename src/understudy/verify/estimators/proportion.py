@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from understudy.survey.codebook import Codebook
+from understudy.tables.influence.equations.mean import MeanEquation
+from understudy.tables.influence.question import InfluenceQuestion
 from understudy.verify.estimator import Estimator, Floats, restricted
-from understudy.verify.partition_pass import PartitionPass, divide
-from understudy.verify.question_fields import Level, LevelColumn, LevelOf, Name
+from understudy.verify.partition_pass import PartitionPass, divide, domain_of
+from understudy.verify.question_fields import Condition, Level, LevelColumn, LevelOf, Name
 from understudy.verify.released import ReleasedPass
 
 
@@ -25,6 +28,14 @@ class ProportionEstimator(Estimator):
 
     def in_words(self, where: str) -> str:
         return restricted(f"Proportion with {self.variable} = {self.level}", where)
+
+    def influence_question(
+        self, codebook: Codebook, domain: tuple[Condition, ...]
+    ) -> InfluenceQuestion:
+        inside = domain_of(domain, codebook)
+        return InfluenceQuestion(
+            MeanEquation(), lambda t: {"y": t[self.variable] == self.level}, inside
+        )
 
     def partition_estimates(self, records: PartitionPass) -> Floats:
         value = records.has_level(self.variable, self.level)

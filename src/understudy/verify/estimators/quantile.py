@@ -7,9 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from understudy.survey.codebook import Codebook
+from understudy.tables.influence.equations.quantile import QuantileEquation
+from understudy.tables.influence.question import InfluenceQuestion
 from understudy.verify.estimator import Estimator, Floats, restricted
-from understudy.verify.partition_pass import PartitionPass
-from understudy.verify.question_fields import Name, NumberBox, NumberColumn
+from understudy.verify.partition_pass import PartitionPass, domain_of
+from understudy.verify.question_fields import Condition, Name, NumberBox, NumberColumn
 from understudy.verify.released import ReleasedPass
 
 
@@ -29,6 +32,13 @@ class QuantileEstimator(Estimator):
 
     def in_words(self, where: str) -> str:
         return restricted(f"{self.probability * 100:g} % quantile of {self.variable}", where)
+
+    def influence_question(
+        self, codebook: Codebook, domain: tuple[Condition, ...]
+    ) -> InfluenceQuestion:
+        inside = domain_of(domain, codebook)
+        equation = QuantileEquation(self.probability)
+        return InfluenceQuestion(equation, lambda t: {"y": t[self.variable]}, inside)
 
     def partition_estimates(self, records: PartitionPass) -> Floats:
         outcome = records.number(self.variable)

@@ -8,9 +8,12 @@ from typing import Annotated, Any
 import ibis
 import numpy as np
 
+from understudy.survey.codebook import Codebook
+from understudy.tables.influence.equations.total import TotalEquation
+from understudy.tables.influence.question import InfluenceQuestion
 from understudy.verify.estimator import Estimator, Floats, restricted
-from understudy.verify.partition_pass import PartitionPass, divide
-from understudy.verify.question_fields import Name, NumberColumn
+from understudy.verify.partition_pass import PartitionPass, divide, domain_of
+from understudy.verify.question_fields import Condition, Name, NumberColumn
 from understudy.verify.released import ReleasedPass
 
 
@@ -27,6 +30,13 @@ class TotalEstimator(Estimator):
 
     def in_words(self, where: str) -> str:
         return restricted(f"Total of {self.variable}", where)
+
+    def influence_question(
+        self, codebook: Codebook, domain: tuple[Condition, ...]
+    ) -> InfluenceQuestion:
+        equation = TotalEquation(codebook.population_size)
+        inside = domain_of(domain, codebook)
+        return InfluenceQuestion(equation, lambda t: {"y": t[self.variable]}, inside)
 
     def partition_estimates(self, records: PartitionPass) -> Floats:
         value = records.number(self.variable)

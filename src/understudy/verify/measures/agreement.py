@@ -112,6 +112,7 @@ class Agreement(Measure):
         count, epsilon = terms.partitions, terms.epsilon
         chance = inside_chance(offset, sigma, half_width(terms), count)
         counts = np.arange(count + 1)
+        chance = np.where(chance < 1e-200, 0.0, chance)  # SciPy overflows for smaller ones
         true = np.asarray(binom.pmf(counts, count, chance[:, None]))  # (cells, M+1)
         noise: Noise = "laplace" if terms.noise == "laplace" else "geometric"
         if noise == "geometric":

@@ -1,0 +1,100 @@
+"""One whole file, ready to be counted: what mechanisms ask for when the model is FileModel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.chance import Chance, Seed, chance_of
+from understudy.claim import RECORD, Claim
+from understudy.errors import Refused
+from understudy.mechanisms.whole_file.budget import TableBudget
+from understudy.mechanisms.whole_file.measure import FileQuestion, measured
+from understudy.mechanisms.whole_file.noisy_file import NoisyFile
+from understudy.mechanisms.whole_file.plan import Order
+from understudy.survey.cells import ColumnCells
+from understudy.survey.survey import Survey
+from understudy.tables.coded_records import coded_records
+from understudy.tables.rule_cells import ruled_out
+from understudy.tables.units import Unit
+
+if TYPE_CHECKING:
+    from understudy.models.contract import FileModel
+
+DECLARED_CELLS = "The cells into which values are counted come from the codebook alone"
+PUBLIC_SIZE = "The number of records in the file is public and is not covered"
+SHOWN_ROWS = (
+    "The number of records and the columns {} are public: published as they are, row by row"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class FileCounts:
+    """`model` knows its columns (`for_survey`); `conditions` are those of every claim about this
+    database, `unit` what the claim is for."""
+
+    model: FileModel
+    survey: Survey
+    seed: Seed | Chance = field(default=None, repr=False)
+    conditions: tuple[str, ...] = ()
+    unit: Unit | None = None
+
+    @cached_property
+    def cells(self) -> tuple[ColumnCells, ...]:
+        return self.model.cells(self.survey)
+
+    @property
+    def per_unit(self) -> int:
+        """How many records of one unit are counted at most."""
+        return 1 if self.unit is None else self.unit.limit
+
+    def rng(self, label: str) -> np.random.Generator:
+        """Chance of its own for one use; all that is drawn with it is post-processing."""
+        return chance_of(self.seed).generator(f"file {label}")
+
+    def measured(
+        self,
+        order: Order,
+        datasets: int,
+        budget: TableBudget | None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> NoisyFile:
+        """The noisy tables: all that a release may show of the records."""
+        if self.model.keep and self.unit is not None:
+            raise Refused(
+                "Kept columns show all records of a unit, and counts take some of them; leave out "
+                "`keep`, or the codebook's `unit`."
+            )
+        size = self.model.size
+        shown = self.survey.n if size is None else size
+        asked = FileQuestion(
+            self.cells,
+            self.model.kept_positions(),
+            order,
+            datasets,
+            budget,
+            None if shown == "noisy" else shown,
+            tuple(ruled_out(self.survey.codebook, {c.name: c for c in self.cells})),
+        )
+        records = coded_records(self.survey, self.cells, self.unit, weights)
+        return measured(records, asked, self.rng("choice"))
+
+    def claimed(self, claim: Claim) -> Claim:
+        """The claim with what holds for every claim about this file."""
+        conditions = [*claim.conditions, *self.conditions, DECLARED_CELLS]
+        if self.model.keep:
+            conditions.append(SHOWN_ROWS.format(", ".join(self.model.keep)))
+        elif self.model.size is None:
+            conditions.append(PUBLIC_SIZE)
+        unit = self.unit
+        if unit is not None:
+            conditions.append(
+                f"At most {unit.limit} records of each `{unit.column}` were counted, chosen by "
+                "these records' own values"
+            )
+        whom = RECORD if unit is None else unit.column
+        return replace(claim, conditions=tuple(conditions), unit=whom)

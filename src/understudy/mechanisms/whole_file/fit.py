@@ -1,0 +1,251 @@
+"""Noisy tables to a pool of cells with weights that fit them: all of it post-processing.
+
+The tables of all sets are made to agree (dp/consistent.py), a pool of cells is drawn along the
+tree of the strongest dependences, and its weights are raked to the tables of the average, and from
+there to those of each set (dp/record_pool.py). With public columns that are kept, the pool is made
+from the records' own public rows, and each row keeps its weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.dp.consistent import Agreed, agreed, kept_share, moved_within, on_simplex
+from understudy.dp.record_pool import Pool, cell_table, draw_pool, rake_pool, thinned
+from understudy.errors import Refused
+from understudy.mechanisms.whole_file.noisy_file import NoisyFile
+from understudy.tables.rule_cells import RuledOut
+
+Vector = NDArray[np.float64]
+Codes = NDArray[np.int32]
+ColumnNumbers = tuple[int, ...]
+Possible = Callable[[Codes], NDArray[np.bool_]]
+
+POOL = 200_000  # cells that are drawn; repeats are merged
+SWEEPS = 15
+LEAST = 1e-5  # weight of a cell in the pool of several sets
+EASING = 1 / 3  # of the steps of the fit, sweep by sweep
+TOLERANCE = 2e-4  # mean total variation between the pool's tables and the given ones
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Public columns that stay as they are: their numbers, and their coarse cells in every row."""
+
+    columns: ColumnNumbers
+    codes: Codes = field(repr=False)  # (rows, kept columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A pool, its weights under the average of all sets, and the total that tables add up to."""
+
+    pool: Pool
+    weights: Vector
+    total: float
+    sizes: tuple[int, ...]
+    sets: list[Agreed]
+    tables: tuple[ColumnNumbers, ...]
+    groups: NDArray[np.intp] | None = None  # the public row of each cell of the pool
+
+    def expected(self, names: ColumnNumbers) -> Vector:
+        """n p_hat of a table."""
+        shape = tuple(self.sizes[name] for name in names)
+        return self.total * cell_table(self.pool.codes, names, shape, self.weights)
+
+    def weights_of(self, number: int, tolerance: float = TOLERANCE) -> Vector:
+        """The pool's weights under one set."""
+        if len(self.sets) == 1:
+            return self.weights
+        tables = self.sets[number].tables
+        weights, _ = rake_pool(
+            self.pool, self.weights, tables, self.tables, SWEEPS, tolerance, self.groups, EASING
+        )
+        return weights
+
+
+def fitted(
+    noisy: NoisyFile,
+    rng: np.random.Generator,
+    size: int | None = None,
+    kept: Kept | None = None,
+    possible: Possible | None = None,
+) -> Fit:
+    """The pool and its weights; `possible` says which cells the codebook's rules allow."""
+    columns, variances = tables_of(noisy)
+    size = size or POOL
+    sets = [_with_one_way(noisy, number, columns) for number in range(len(noisy.sets))]
+    whole, *each = (_needed(tables, columns) for tables in agreed(sets, columns, variances))
+    columns = _names_needed(columns)
+    if kept is None:
+        pool = draw_pool(whole.tables, columns, size, rng)
+        groups = None
+    else:
+        repeats = max(1, size // len(kept.codes))
+        rows = np.tile(np.arange(len(kept.codes)), repeats)
+        pool = draw_pool(whole.tables, columns, rows.size, rng, known=_known(kept, rows))
+        groups = _groups(pool.codes[:, kept.columns], kept)
+    if possible is not None:
+        pool, groups = _allowed(pool, groups, possible)
+    weights, _ = rake_pool(
+        pool, pool.weights, whole.tables, columns, SWEEPS, TOLERANCE, groups, EASING
+    )
+    if len(each) > 1 and groups is None:  # fitted again for every set, so a smaller pool pays
+        weights = thinned(weights, LEAST, rng)
+        pool, weights = Pool(pool.codes[weights > 0], weights), weights[weights > 0]
+        weights /= weights.sum()
+        pool = Pool(pool.codes, weights)
+    return Fit(pool, weights, whole.total, noisy.sizes, each, columns, groups)
+
+
+def allowed_by(rules: Sequence[RuledOut], noisy: NoisyFile) -> Possible | None:
+    """Which coarse cells the codebook's rules leave; None where they say nothing."""
+    if not rules:
+        return None
+    maps = dict(zip(noisy.columns, noisy.coarse, strict=True))
+    coarse = [rule.coarsened(maps) for rule in rules]
+
+    def possible(codes: Codes) -> NDArray[np.bool_]:
+        named = {name: codes[:, j] for j, name in enumerate(noisy.columns)}
+        ruled_out: NDArray[np.bool_] = np.any([rule.holds(named) for rule in coarse], axis=0)
+        return ~ruled_out
+
+    return possible
+
+
+def tables_of(noisy: NoisyFile) -> tuple[tuple[ColumnNumbers, ...], list[float]]:
+    """All tables over coarse cells: the measured ones, then the one-way tables merged into coarse
+    cells (cells that are added up make the variance larger, in proportion to their number)."""
+    columns = (*noisy.measured, *((j,) for j in range(len(noisy.columns))))
+    variances = [*noisy.table_variances]
+    for variance, mapped in zip(noisy.one_way_variances, noisy.coarse, strict=True):
+        variances.append(variance * mapped.size / (int(mapped.max()) + 1))
+    return columns, variances
+
+
+def _names_needed(columns: tuple[ColumnNumbers, ...]) -> tuple[ColumnNumbers, ...]:
+    """Without one-way tables that follow from others: all agree by now."""
+    covered = {name for names in columns if len(names) > 1 for name in names}
+    return tuple(names for names in columns if len(names) > 1 or names[0] not in covered)
+
+
+def _needed(tables: Agreed, columns: tuple[ColumnNumbers, ...]) -> Agreed:
+    kept = set(_names_needed(columns))
+    left = [table for table, names in zip(tables.tables, columns, strict=True) if names in kept]
+    return replace(tables, tables=left)
+
+
+def _with_one_way(
+    noisy: NoisyFile, number: int, columns: tuple[ColumnNumbers, ...]
+) -> list[Vector]:
+    single = noisy.sets[number]
+    merged: list[Vector] = [
+        np.bincount(mapped, table, minlength=int(mapped.max()) + 1).astype(np.float64)
+        for mapped, table in zip(noisy.coarse, single.one_way, strict=True)
+    ]
+    assert len(columns) == len(single.tables) + len(merged)
+    return [*single.tables, *merged]
+
+
+def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[Vector]]:
+    """The share of each fine cell within its coarse one: [set][column].
+
+    Within a coarse cell the noisy counts are drawn to a smooth curve as far as their noise suggests
+    (`kept_share`), on the average over the sets; a set has its own deviation from that. `grids`:
+    how many of a column's cells lie on a grid.
+    """
+    pooled = [
+        np.mean([single.one_way[j] for single in noisy.sets], axis=0)
+        for j in range(len(noisy.columns))
+    ]
+    shares: list[list[Vector]] = [[] for _ in noisy.sets]
+    for j, (mapped, average) in enumerate(zip(noisy.coarse, pooled, strict=True)):
+        variance = noisy.one_way_variances[j] / len(noisy.sets) / fit.total**2
+        smooth, members = smoothed(average / fit.total, mapped, grids[j])
+        deviation = average / fit.total - smooth
+        keep = kept_share(deviation, smooth, variance)
+        fine = np.maximum(smooth + keep * deviation, 0.0)
+        for number, single in enumerate(noisy.sets):
+            own = keep * (single.one_way[j] - average) / fit.total
+            shares[number].append(_within(moved_within(fine, own), mapped, members))
+    return shares
+
+
+def smoothed(table: Vector, mapped: Codes, grid: int) -> tuple[Vector, Vector]:
+    """Each coarse cell's share spread over its fine cells, and how many these are.
+
+    On the grid the log of the share is linear between the middles of coarse cells; in the first and
+    last one it goes on, but never upwards. Elsewhere a coarse cell is spread evenly.
+    """
+    members = np.bincount(mapped).astype(np.float64)
+    coarse = on_simplex(np.bincount(mapped, table))
+    curve = np.ones(mapped.size)
+    runs = int(mapped[grid - 1]) + 1 if grid else 0
+    if runs > 1:
+        height = np.log(np.maximum(coarse[:runs], 1e-3 / mapped.size) / members[:runs])
+        position = np.arange(grid, dtype=np.float64)
+        middle = np.bincount(mapped[:grid], position)[:runs] / members[:runs]
+        logs = np.interp(position, middle, height)
+        rise = np.diff(height) / np.diff(middle)
+        before, after = position < middle[0], position > middle[-1]
+        logs[before] = height[0] + (position[before] - middle[0]) * max(rise[0], 0.0)
+        logs[after] = height[-1] + (position[after] - middle[-1]) * min(rise[-1], 0.0)
+        curve[:grid] = np.exp(logs - logs.max())
+    sums = np.bincount(mapped, curve)
+    return curve * (coarse / sums)[mapped], members
+
+
+def _within(shares: Vector, mapped: Codes, members: Vector) -> Vector:
+    sums = np.bincount(mapped, shares, minlength=members.size)
+    spread = np.divide(shares, sums[mapped], out=np.zeros_like(shares), where=sums[mapped] > 0)
+    return np.where(sums[mapped] > 0, spread, 1 / members[mapped])
+
+
+def _known(kept: Kept, rows: NDArray[np.intp]) -> dict[int, Codes]:
+    return {column: kept.codes[rows, position] for position, column in enumerate(kept.columns)}
+
+
+def _groups(codes: Codes, kept: Kept) -> NDArray[np.intp]:
+    """The number of the distinct public row of each cell of the pool."""
+    rows, numbers = np.unique(codes, axis=0, return_inverse=True)
+    assert len(rows) <= len(kept.codes)
+    return np.asarray(numbers, dtype=np.intp).ravel()
+
+
+def _allowed(
+    pool: Pool, groups: NDArray[np.intp] | None, possible: Possible
+) -> tuple[Pool, NDArray[np.intp] | None]:
+    allowed = possible(pool.codes)
+    if not allowed.any():
+        raise Refused("The codebook's `impossible` conditions leave no cell; correct the rules.")
+    weights = pool.weights[allowed]
+    left = Pool(pool.codes[allowed], weights / weights.sum())
+    return left, None if groups is None else groups[allowed]
+
+
+def fine_codes(
+    coarse: Codes, shares: Sequence[Vector], maps: Sequence[Codes], rng: np.random.Generator
+) -> list[Codes]:
+    """A fine cell for each coarse one, in the given shares: as even as whole numbers can be, in
+    random order."""
+    drawn = []
+    for j, (share, mapped) in enumerate(zip(shares, maps, strict=True)):
+        codes = np.empty(len(coarse), dtype=np.int32)
+        order = np.argsort(coarse[:, j], kind="stable")
+        bounds = np.searchsorted(coarse[order, j], np.arange(int(mapped.max()) + 2))
+        for cell in range(int(mapped.max()) + 1):
+            rows = order[bounds[cell] : bounds[cell + 1]]
+            members = np.flatnonzero(mapped == cell)
+            if members.size == 1 or rows.size == 0:
+                codes[rows] = members[0]
+                continue
+            heights = np.cumsum(share[members])
+            levels = (np.arange(rows.size) + rng.random()) / rows.size * heights[-1]
+            places = np.minimum(np.searchsorted(heights, levels, side="right"), members.size - 1)
+            codes[rng.permutation(rows)] = members[places]
+        drawn.append(codes)
+    return drawn

@@ -1,0 +1,122 @@
+"""Records as the numbers of their cells, and tables of any columns counted from them.
+
+The database computes each record's cells once (`ColumnCells`, from the codebook alone) and streams
+them out as one or two bytes a value; large files lie on disk, in the scratch folder. Tables are
+then counted block by block, all that are asked for in one pass.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from understudy.errors import Refused
+from understudy.survey.cells import ColumnCells
+from understudy.survey.engine import new_scratch_file
+from understudy.survey.survey import ROWS_AT_A_TIME, Survey
+from understudy.tables.units import Unit, limited
+
+SmallCodes = NDArray[np.uint8] | NDArray[np.uint16]
+Counts = NDArray[np.int64]
+Vector = NDArray[np.float64]
+ColumnNumbers = tuple[int, ...]
+
+IN_MEMORY = 400_000_000  # bytes of codes; more lie in a file that is mapped into memory
+BLOCK = 1 << 16  # records whose cell numbers are computed at once: they stay in the cache
+
+
+@dataclass(frozen=True, eq=False)
+class CodedRecords:
+    """`codes[j]` holds the cells of column j, (n,); there are `sizes[j]` of them.
+
+    `weights`, where given, are what each record counts (kind `risk` alone).
+    """
+
+    codes: tuple[SmallCodes, ...]
+    sizes: tuple[int, ...]
+    weights: Vector | None = None
+
+    @property
+    def n(self) -> int:
+        return int(self.codes[0].size)
+
+    def count(self, tables: Sequence[ColumnNumbers]) -> list[NDArray[np.int64 | np.float64]]:
+        """The tables over all cells, one axis for each column."""
+        shapes = [tuple(self.sizes[column] for column in names) for names in tables]
+        flat: list[NDArray[np.int64 | np.float64]] = [
+            np.zeros(math.prod(shape), dtype=np.int64 if self.weights is None else np.float64)
+            for shape in shapes
+        ]
+        for start in range(0, self.n, BLOCK):
+            rows = slice(start, start + BLOCK)
+            block = [codes[rows].astype(np.int64) for codes in self.codes]
+            weights = None if self.weights is None else self.weights[rows]
+            for names, counts in zip(tables, flat, strict=True):
+                cell = block[names[0]]
+                for name in names[1:]:
+                    cell = cell * self.sizes[name] + block[name]
+                block_counts = np.bincount(cell, weights, minlength=counts.size)
+                np.add(counts, block_counts, out=counts, casting="unsafe")
+        return [counts.reshape(shape) for counts, shape in zip(flat, shapes, strict=True)]
+
+    def coarse(self, maps: Sequence[NDArray[np.int32]]) -> CodedRecords:
+        """The same records in coarser cells; `maps[j]` has the coarse cell of each fine one."""
+        sizes = tuple(int(mapped.max()) + 1 for mapped in maps)
+        codes: tuple[SmallCodes, ...] = tuple(
+            codes if size == fine else _merged(mapped, size)[codes]
+            for codes, mapped, size, fine in zip(self.codes, maps, sizes, self.sizes, strict=True)
+        )
+        return CodedRecords(codes, sizes, self.weights)
+
+
+def coded_records(
+    survey: Survey,
+    cells: Sequence[ColumnCells],
+    unit: Unit | None = None,
+    weights: Vector | None = None,
+) -> CodedRecords:
+    """The cells of every record, at most the limit of records of each unit."""
+    records = limited(survey.raw, unit, [column.name for column in cells])
+    n = int(records.count().execute())
+    if n == 0:
+        raise Refused("The survey has no records; check the file or the filter that made it.")
+    if weights is not None and len(weights) != n:
+        raise Refused("Record weights and a limit of records per unit do not go together.")
+    coded = records.select(
+        **{f"c{j}": column.codes(records[column.name]) for j, column in enumerate(cells)}
+    )
+    sizes = tuple(column.size for column in cells)
+    arrays = _empty(n, sizes)
+    start = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a method that Ibis calls
+        for batch in coded.to_pyarrow_batches(chunk_size=ROWS_AT_A_TIME):
+            for j, array in enumerate(arrays):
+                array[start : start + batch.num_rows] = _numbers(batch.column(j))
+            start += batch.num_rows
+    return CodedRecords(tuple(arrays), sizes, weights)
+
+
+def _numbers(column: pa.Array) -> NDArray[np.int64]:
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _merged(mapped: NDArray[np.int32], size: int) -> SmallCodes:
+    return mapped.astype(np.uint8) if size <= 256 else mapped.astype(np.uint16)
+
+
+def _width(size: int) -> type[np.uint8] | type[np.uint16]:
+    return np.uint8 if size <= 256 else np.uint16
+
+
+def _empty(n: int, sizes: Sequence[int]) -> list[SmallCodes]:
+    kinds = [np.dtype(_width(size)) for size in sizes]
+    if n * sum(kind.itemsize for kind in kinds) <= IN_MEMORY:
+        return [np.empty(n, dtype=kind) for kind in kinds]
+    return [np.memmap(new_scratch_file(".codes"), kind, "w+", shape=(n,)) for kind in kinds]

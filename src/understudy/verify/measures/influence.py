@@ -1,0 +1,236 @@
+"""Influence (methods §13): the difference itself, from one sum over the confidential file.
+
+The released estimate is public, so the estimating equation can be evaluated there: every unit's
+influence on the difference is one number, held by a clip that the synthetic files suggest, and the
+sum gets noise. The noise is known exactly, so under a flat prior the posterior of the difference is
+the noise turned round. The released estimate plus the difference is the corrected estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import optimize, stats
+
+from understudy.dp.additive import LaplaceNoise
+from understudy.errors import Refused
+from understudy.influence import half_width
+from understudy.tables.influence.unit_sums import GRID
+from understudy.verify.influence_figures import InfluenceFigures
+from understudy.verify.intervals import tail_of
+from understudy.verify.measure import (
+    QUANTILES,
+    Floats,
+    Measure,
+    PosteriorPicture,
+    QuestionTerms,
+    Steps,
+    zero_width,
+)
+from understudy.verify.numbers import chance, percent, short
+
+CUT_POINTS = 201  # of what clipping leaves, where a plan adds it to the noise
+
+
+@dataclass(frozen=True)
+class Influence(Measure):
+    """The sum of clipped influences at the released estimate."""
+
+    name = "influence"
+    title = "Influence: how far apart are the two estimates, and what is the better one?"
+    rank = 0
+    tells = (
+        "Your estimate is public, so the server works out what every confidential record would "
+        "change in it, adds that up in one pass, and reports the sum with noise of known size. You "
+        "get the difference, the probability that it is within your tolerance, and a corrected "
+        "estimate with a standard error that holds sampling and noise: the number to publish."
+    )
+    cannot = (
+        "It cannot say more than its noise allows. It is exact to first order: where the released "
+        "files are far off, the difference is shown a little too large or too small. What single "
+        "records do beyond the clip is judged from the released files, so a few very large weights "
+        "that these lack can go unseen."
+    )
+    divides = False
+    partitions = 1  # the file is not divided
+    bounds = (-GRID, GRID)
+    noises = ("geometric",)
+    held = False
+    needs_se = True
+    uses_interval = False
+    reports = "reported difference"
+    report_reach = None
+    reports_difference = True
+
+    def refusal(self, terms: QuestionTerms) -> str:
+        if terms.influence is None:
+            return (
+                "The measure `influence` needs the released files and computes the estimate from "
+                "them; leave `estimate` and `se` out, or ask by `discrepancy`."
+            )
+        return zero_width(terms)
+
+    def numbers(self, terms: QuestionTerms, estimates: Floats) -> Steps:  # noqa: ARG002
+        raise Refused("The measure `influence` does not divide the file.")
+
+    def posterior(self, terms: QuestionTerms, noisy: float) -> InfluencePosterior:
+        if terms.influence is None:
+            raise Refused(self.refusal(terms))
+        return InfluencePosterior(
+            int(noisy), terms.epsilon, terms.influence, terms.estimate, terms.tolerance
+        )
+
+    def facts(self, posterior: InfluencePosterior) -> dict[str, float | bool]:
+        low, high = posterior.corrected_interval(0.95)
+        return {
+            "estimate": posterior.estimate,
+            "probability_within": posterior.probability_within(),
+            "corrected": posterior.corrected,
+            "corrected_se": posterior.corrected_se,
+            "corrected_low": low,
+            "corrected_high": high,
+            "noise_scale": posterior.scale,
+            "touched": posterior.figures.touched,
+        }
+
+    def sentence(self, terms: QuestionTerms, posterior: InfluencePosterior) -> str:
+        low, high = posterior.interval(0.9)
+        first, last = posterior.corrected_interval(0.95)
+        text = (
+            f"The confidential estimate differs from the released one by about "
+            f"{short(posterior.estimate)} (90 % from {short(low)} to {short(high)}); the "
+            f"probability that it is within your tolerance of {short(terms.tolerance)} is "
+            f"{chance(posterior.probability_within())}. The estimate to publish is the corrected "
+            f"one, {short(posterior.corrected)} (95 % from {short(first)} to {short(last)}, "
+            "sampling and noise)."
+        )
+        if posterior.figures.note:
+            text += f" Note: {posterior.figures.note}."
+        return text
+
+    def headline(self, posterior: InfluencePosterior) -> str:
+        within = percent(posterior.probability_within())
+        return f"{within} likely within your tolerance; corrected: {short(posterior.corrected)}"
+
+    def picture(self, terms: QuestionTerms, posterior: InfluencePosterior) -> PosteriorPicture:
+        low, high = posterior.interval(0.9)
+        x, _ = posterior.density(241)
+        width = terms.tolerance
+        return PosteriorPicture(
+            across="confidential minus released estimate",
+            reach=(min(float(x[0]), -1.25 * width), max(float(x[-1]), 1.25 * width)),
+            tolerance=width,
+            seen=(
+                f"The difference is most likely near {short(posterior.estimate)}; nine times in "
+                f"ten between {short(low)} and {short(high)}. The tolerance reaches from "
+                f"{short(-width)} to {short(width)}."
+            ),
+            caption="Where the difference plausibly is, given the noisy answer.",
+        )
+
+    def law(self, terms: QuestionTerms, offset: Floats, sigma: Floats) -> dict[str, Floats]:
+        """The answer is the offset plus noise and what clipping leaves, whatever sigma is."""
+        report = self.posterior(terms, 0.0)
+        cut = stats.norm.ppf((np.arange(CUT_POINTS) + 0.5) / CUT_POINTS) * report.figures.cut_se
+
+        def below(value: float) -> float:
+            return float(np.mean(report.noise_cdf(value - cut)))
+
+        reach = 60 * report.scale + 10 * report.figures.cut_se
+        quantiles = [optimize.brentq(lambda v, p=p: below(v) - p, -reach, reach) for p in QUANTILES]
+        edge = report.farthest_inside()
+        says = [below(edge - d) - below(-edge - d) if edge > 0 else 0.0 for d in offset]
+        deviation = math.hypot(math.sqrt(2.0) * report.scale, report.figures.cut_se)
+        return {
+            "median_low": offset + quantiles[0],
+            "median_mid": offset + quantiles[1],
+            "median_high": offset + quantiles[2],
+            "noisy_mean": offset.copy(),
+            "noisy_sd": np.full_like(sigma, deviation),
+            "says_inside": np.array(says),
+        }
+
+
+@dataclass(frozen=True)
+class InfluencePosterior:
+    """The posterior of the difference, in units of the estimate, and the corrected estimate."""
+
+    noisy_sum: int
+    epsilon: float
+    figures: InfluenceFigures
+    released: float
+    tolerance: float
+
+    @property
+    def scale(self) -> float:
+        """Of the noise, in units of the estimate."""
+        return self.figures.grid_scale * self.figures.step
+
+    @property
+    def estimate(self) -> float:
+        """The answer itself."""
+        return self.noisy_sum * self.figures.step + self.figures.added
+
+    @property
+    def median(self) -> float:
+        return self.estimate
+
+    @property
+    def mean(self) -> float:
+        return self.estimate
+
+    @property
+    def corrected(self) -> float:
+        return self.released + self.estimate
+
+    @property
+    def corrected_se(self) -> float:
+        return self.figures.corrected_se
+
+    def corrected_interval(self, probability: float = 0.95) -> tuple[float, float]:
+        """For the population: sampling error and noise together."""
+        half = half_width(
+            probability, self.figures.sampling_se, self.figures.df, self._noise, self.scale
+        )
+        return self.corrected - half, self.corrected + half
+
+    def interval(self, probability: float = 0.95) -> tuple[float, float]:
+        """Of the difference in this file: the noise alone."""
+        tail = tail_of(probability)
+        half = self._noise.quantile(1 - tail, self.figures.grid_scale) * self.figures.step
+        return self.estimate - half, self.estimate + half
+
+    def probability_within(self, tolerance: float | None = None) -> float:
+        """P(|difference| <= tolerance) under the flat prior."""
+        width = self.tolerance if tolerance is None else tolerance
+        ends = self.noise_cdf(np.array([width - self.estimate, -width - self.estimate]))
+        return float(ends[0] - ends[1])
+
+    def noise_cdf(self, value: float | Floats) -> Floats:
+        """P(noise <= value), in units of the estimate."""
+        steps = np.asarray(value, dtype=np.float64) / self.figures.step
+        return self._noise.cdf(steps, self.figures.grid_scale)
+
+    def farthest_inside(self) -> float:
+        """The largest answer whose verdict is "inside": a probability of one half or more."""
+
+        def more(answer: float) -> float:
+            ends = self.noise_cdf(np.array([self.tolerance - answer, -self.tolerance - answer]))
+            return float(ends[0] - ends[1]) - 0.5
+
+        if more(0.0) <= 0:
+            return 0.0
+        return float(optimize.brentq(more, 0.0, self.tolerance + 60 * self.scale))
+
+    def density(self, points: int = 201) -> tuple[Floats, Floats]:
+        low, high = self.interval(0.999)
+        edge = 0.05 * (high - low)
+        x = np.linspace(low - edge, high + edge, points)
+        return x, np.exp(-np.abs(x - self.estimate) / self.scale) / (2 * self.scale)
+
+    @cached_property
+    def _noise(self) -> LaplaceNoise:
+        return LaplaceNoise(self.epsilon)

@@ -1,0 +1,38 @@
+"""Coarse cells: runs of a grid that hold enough, rare levels together, the rest as it is."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.dp.coarsening import coarse_cells
+
+
+@given(st.lists(st.floats(-50, 200), min_size=1, max_size=60), st.integers(1, 12))
+def test_runs_are_neighbours_and_at_most_so_many(noisy, most):
+    mapped = coarse_cells(noisy, len(noisy), 0, 0.0, most)
+    assert mapped[0] == 0
+    assert set(np.diff(mapped)) <= {0, 1}
+    assert mapped[-1] < max(most, 1)
+
+
+def test_every_run_holds_about_the_same_and_enough():
+    counts = np.r_[np.full(50, 10.0), np.full(50, 90.0)]  # 5,000 records
+    mapped = coarse_cells(counts, 100, 0, 400.0, 32)
+    held = np.bincount(mapped, counts)
+    assert held.size == 12
+    assert held.min() >= 400 - 90
+    assert held.max() <= 5000 / 12 + 90
+    assert np.array_equal(coarse_cells(counts, 100, 0, 0.0, 200), np.arange(100))
+
+
+def test_rare_levels_share_a_cell_and_values_of_their_own_do_not():
+    # three grid cells, then a special value and a blank
+    mapped = coarse_cells([30, 30, 60, 1, 2], 3, 0, 60.0, 8)
+    assert mapped.tolist() == [0, 0, 1, 2, 3]
+    # five levels, then a missing code
+    mapped = coarse_cells([300, -4, 200, 3, 250, 0], 0, 5, 40.0, 8)
+    assert mapped.tolist() == [0, 1, 2, 1, 3, 4]
+    # one rare level alone stays
+    assert coarse_cells([300, 4, 200], 0, 3, 40.0, 8).tolist() == [0, 1, 2]

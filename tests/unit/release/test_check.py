@@ -1,0 +1,86 @@
+"""`check`, `--dry-run` and `release` refuse the same records, unpaid and with the internal mark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from understudy.cli.main import app
+from understudy.errors import Refused
+from understudy.release.check import check_records
+from understudy.release.inside import prepare
+from understudy.release.publish import publish
+from understudy.release.recipe import read_recipe
+
+RECIPE = """\
+[data]
+path = "file.parquet"
+codebook = "codebook.toml"
+
+[synthesis]
+model = "Beta"
+sensitive = "share"
+{settings}
+
+[privacy]
+mechanism = "PerturbedHistogram"
+epsilon = 1
+
+[tables]
+statistics = ["mean(share)"]
+
+[ledger]
+place = "ledger.db"
+cap = "10"
+"""
+CODEBOOK = """\
+[columns.share]
+role = "sensitive"
+type = "continuous"
+bounds = [0.0, 1.0]
+"""
+GOOD = np.random.default_rng(1).beta(2, 3, 60)
+
+
+def written(folder: Path, values: list[float | None], settings: str = "") -> Path:
+    pl.DataFrame({"share": values}, {"share": pl.Float64}).write_parquet(folder / "file.parquet")
+    (folder / "codebook.toml").write_text(CODEBOOK)
+    (folder / "release.toml").write_text(RECIPE.format(settings=settings))
+    return folder / "release.toml"
+
+
+@pytest.mark.parametrize(
+    ("values", "settings", "problem"),
+    [
+        ([*GOOD, None], "", "has missing values"),
+        ([0.5] * 60, "", "is constant"),
+        ([*GOOD, 1.5], "", "bounds"),
+        (list(GOOD), "datasets = 30\ndraws = 20", "data sets"),
+    ],
+)
+def test_all_three_refuse_with_the_mark_and_nothing_is_spent(
+    tmp_path: Path, values: list[float | None], settings: str, problem: str
+) -> None:
+    recipe = written(tmp_path, values, settings)
+    with pytest.raises(Refused, match=problem) as refusal:
+        check_records(prepare(read_recipe(recipe)))
+    assert "internal: computed from confidential data" in str(refusal.value)
+    with pytest.raises(Refused, match=problem):
+        publish(recipe, tmp_path / "out", say=lambda _: None)
+    for command in (["check", str(recipe)], ["release", str(recipe), "--dry-run"]):
+        result = CliRunner().invoke(app, command)
+        assert isinstance(result.exception, Refused)
+        assert str(result.exception) == str(refusal.value)
+    assert not (tmp_path / "ledger.db").exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_records_that_are_ready_pass(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["check", str(written(tmp_path, list(GOOD)))])
+    assert result.exit_code == 0
+    assert "ready" in result.output
+    assert "internal" in result.output

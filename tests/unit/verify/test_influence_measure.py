@@ -1,0 +1,236 @@
+"""The measure `influence` of the server: what an answer says, its plan, and its price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+from verification_samples import BOOK, make_frame, make_query, make_survey
+
+from understudy.errors import Refused
+from understudy.ledger.accounts import add_user
+from understudy.ledger.ledger import Ledger
+from understudy.tables.influence.unit_sums import GRID
+from understudy.tables.regress import regress
+from understudy.tables.tabulate import tabulate
+from understudy.verify import answer as answer_module
+from understudy.verify.answer import answer_question, check_question
+from understudy.verify.catalogue import packaged, read_query
+from understudy.verify.confidential import ConfidentialData
+from understudy.verify.influence_figures import InfluenceFigures
+from understudy.verify.measures.influence import Influence, InfluencePosterior
+from understudy.verify.mistakes import InvalidQuery
+from understudy.verify.planner import plan, plan_of
+from understudy.verify.receipt import Receipt
+from understudy.verify.released import ReleasedFiles
+from understudy.verify.service import Remembered, Served, Service
+
+CONFIDENTIAL = make_frame(2000, 7)
+RELEASED = [make_survey(make_frame(2000, seed).drop("person")) for seed in (8, 9)]
+FILES = ReleasedFiles(RELEASED, BOOK, "partial")
+
+
+@pytest.fixture(scope="module")
+def data() -> Iterator[ConfidentialData]:
+    with ConfidentialData("survey", make_survey(CONFIDENTIAL)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, data: ConfidentialData) -> Iterator[Ledger]:
+    with Ledger(tmp_path / "l.db") as opened:
+        add_user(opened, "ann")
+        opened.grant("ann", "100")
+        opened.add_dataset(data.fingerprint, "survey", "100")
+        yield opened
+
+
+@pytest.fixture
+def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums as they are: what is compared is the estimate, not the sampler."""
+    monkeypatch.setitem(answer_module.SAMPLERS, "geometric", lambda *_: list)
+
+
+def question(**changes: Any) -> Any:
+    return make_query(**({"estimate": None, "se": None, "partitions": None} | changes))
+
+
+QUESTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "mean": ({"domain": {"region": ["North", "East"]}}, "mean(income)"),
+    "total": ({"estimator": "total"}, "total(income)"),
+    "proportion": (
+        {"estimator": "proportion", "variable": "region", "level": "North"},
+        'proportion(region == "North")',
+    ),
+    "ratio": ({"estimator": "ratio", "denominator": "hours"}, "ratio(income / hours)"),
+    "quantile": ({"estimator": "quantile", "probability": 0.5}, "quantile(income, 0.5)"),
+}
+
+
+@pytest.mark.usefixtures("no_noise")
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_the_corrected_estimate_is_nearly_the_confidential_one(
+    name: str, data: ConfidentialData, ledger: Ledger
+) -> None:
+    changes, statistic = QUESTIONS[name]
+    asked = question(**changes)
+    assert asked.measure == "influence"  # the usual one where the server has the files
+    receipt = answer_question(check_question(asked, data, FILES), data, ledger, "ann")
+    where = 'region in ("North", "East")' if name == "mean" else None
+    survey = make_survey(CONFIDENTIAL)
+    truth = tabulate(survey, statistic, where=where).row(0, named=True)
+    shown = receipt.posterior.model_dump()
+    assert shown["corrected"] == pytest.approx(truth["estimate"], abs=0.3 * truth["se"])
+    assert shown["corrected_se"] == pytest.approx(truth["se"], rel=0.35)
+    assert shown["corrected"] == receipt.synthetic.estimate + shown["estimate"]
+    assert "estimate to publish" in receipt.sentence
+    assert "one sum of clipped influences" in receipt.claim
+
+
+@pytest.mark.usefixtures("no_noise")
+@pytest.mark.parametrize(
+    "estimator", ["linear", "logistic", "poisson", "correlation", "difference"]
+)
+def test_coefficients_correlations_and_differences(
+    estimator: str, data: ConfidentialData, ledger: Ledger
+) -> None:
+    frame = CONFIDENTIAL.with_columns(two=(pl.col("sex") == 2).cast(pl.Float64))
+    survey = make_survey(frame)
+    if estimator == "correlation":
+        changes: dict[str, Any] = {"other": "hours"}
+        w = frame["w"].to_numpy()
+        cov = np.cov(frame["income"], frame["hours"], aweights=w)
+        truth, se = cov[0, 1] / np.sqrt(cov[0, 0] * cov[1, 1]), 0.02
+    elif estimator == "difference":
+        changes = {"domain": {"sex": [1]}, "versus": {"sex": [2]}}
+        sides = [tabulate(survey, "mean(income)", where=f"sex == {k}") for k in (1, 2)]
+        truth = sides[0]["estimate"][0] - sides[1]["estimate"][0]
+        se = float(np.hypot(sides[0]["se"][0], sides[1]["se"][0]))
+    else:
+        outcome = {"linear": "income", "logistic": "two", "poisson": "hours"}[estimator]
+        predictor = {"linear": "hours", "logistic": "income", "poisson": "income"}[estimator]
+        family = {"linear": "gaussian", "logistic": "binomial", "poisson": "poisson"}[estimator]
+        row = regress(survey, f"{outcome} ~ {predictor}", family=family)  # type: ignore[arg-type]
+        truth, se = row["estimate"][1], row["se"][1]
+        changes = {"variable": outcome, "predictors": (predictor,), "coefficient": predictor}
+        if estimator == "logistic":
+            changes |= {"variable": "sex", "level": 2}
+    asked = question(estimator=estimator, **changes)
+    checked = check_question(asked, data, FILES)
+    receipt = answer_question(checked, data, ledger, "ann")
+    assert receipt.posterior.model_dump()["corrected"] == pytest.approx(truth, abs=0.3 * se)
+
+
+@pytest.mark.any_noise
+def test_an_answer_is_stored_with_all_that_its_words_need(
+    data: ConfidentialData, ledger: Ledger
+) -> None:
+    checked = check_question(question(), data, FILES)
+    receipt = answer_question(checked, data, ledger, "ann")
+    again = answer_question(checked, data, ledger, "ann")
+    assert again.replayed
+    assert again.sentence == receipt.sentence
+    assert again.posterior == receipt.posterior
+    stored = Receipt.from_ledger(ledger.answers("ann")[0], packaged())
+    assert stored.synthetic == receipt.synthetic
+    assert ledger.budget("user", "ann").spent == 1_000_000
+
+
+def test_the_usual_measure_is_influence_where_the_server_has_the_estimate() -> None:
+    base = {"dataset": "s", "variable": "x", "tolerance": {"value": 2.0}, "epsilon": "1"}
+    assert read_query({**base, "estimator": "mean"}).measure == "influence"
+    own = {**base, "estimator": "mean", "estimate": 1.0, "se": 1.0}
+    assert read_query(own).measure == "discrepancy"
+    assert read_query({**own, "measure": "agreement"}).measure == "agreement"
+    with pytest.raises(InvalidQuery):
+        read_query({**base, "estimator": ["mean"]})
+
+
+def test_without_released_files_it_is_refused_with_the_way_out(data: ConfidentialData) -> None:
+    with pytest.raises(InvalidQuery, match="ask by `discrepancy`"):
+        check_question(make_query(measure="influence"), data, FILES)
+    with pytest.raises(Refused, match="released files"):
+        plan(10.0, 1.0, measure="influence")
+
+
+def test_there_are_no_fits_deadlines_or_parts_on_this_path(data: ConfidentialData) -> None:
+    service = Service(None, {"survey": Served(data)}, slot_seconds=0.5)  # type: ignore[arg-type]
+    fitted = {"estimator": "quantile", "probability": 0.5}
+    assert service.seconds(question(**fitted)) == 0.5
+    assert service.seconds(question(**fitted, measure="discrepancy")) > 0.5
+    assert question(partitions=90).digest() == question(partitions=None).digest()
+
+
+def test_the_noise_is_enough_for_both_relations(data: ConfidentialData) -> None:
+    """Where there is a unit the ledger counts `replace` and `add-remove` at the same epsilon."""
+    made = check_question(question(estimator="total"), data, FILES).plan
+    assert made is not None
+    assert data.unit == "person"
+    assert made.unit_moves == 2 * GRID
+    assert not made.prepared.per_unit.any()  # the number of units is not public
+    rows = make_survey(CONFIDENTIAL.drop("person"))
+    with ConfidentialData("survey", rows) as records:
+        counted = check_question(question(estimator="total"), records, FILES).plan
+        assert counted is not None
+        assert counted.prepared.per_unit[0] == pytest.approx(counted.prepared.constant[0] / 2000)
+
+
+def test_plans_are_computed_once(data: ConfidentialData) -> None:
+    class Counted(ReleasedFiles):
+        calls = 0
+
+        def influence_plan(self, *rest: Any) -> Any:
+            type(self).calls += 1
+            return super().influence_plan(*rest)
+
+    remembered = Remembered(Counted(RELEASED, BOOK, "partial"))
+    for epsilon in ("1", "1", "0.5"):
+        check_question(question(epsilon=epsilon), data, remembered)
+    assert Counted.calls == 2
+
+
+# -- posterior and plan ----------------------------------------------------------------------------
+
+FIGURES = InfluenceFigures(
+    step=2.0 / GRID, grid_scale=GRID * 1.0, added=0.5, sampling_se=3.0, df=200.0, cut_se=1.0,
+    touched=0.01,
+)  # fmt: skip
+
+
+def test_the_posterior_is_the_noise_turned_round() -> None:
+    """Against SciPy's Laplace: the grid is so fine that the two are the same."""
+    posterior = InfluencePosterior(GRID, 1.0, FIGURES, 100.0, 4.0)
+    law = stats.laplace(2.5, 2.0)
+    assert posterior.median == posterior.mean == posterior.estimate == 2.5
+    assert posterior.interval(0.9) == pytest.approx(law.interval(0.9), abs=1e-6)
+    assert posterior.probability_within() == pytest.approx(law.cdf(4) - law.cdf(-4), abs=1e-8)
+    assert posterior.corrected == 102.5
+    assert posterior.corrected_se == pytest.approx(np.sqrt(9 + 8))
+    x, height = posterior.density()
+    np.testing.assert_allclose(height, law.pdf(x))
+
+
+def test_the_plan_is_the_law_of_the_reports() -> None:
+    """Against 200,000 simulated answers."""
+    asked = question(tolerance={"kind": "se", "value": 1.0}).terms(100.0, 4.0, FIGURES)
+    offset = np.array([0.0, 3.0, -9.0])
+    law = Influence().law(asked, offset, np.full(3, 4.0))
+    draw = np.random.default_rng(1)
+    for k, d in enumerate(offset):
+        answers = d + draw.laplace(0, 2.0, 200_000) + draw.normal(0, 1.0, 200_000)
+        marks = np.quantile(answers, [0.05, 0.5, 0.95])
+        reported = [law[name][k] for name in ("median_low", "median_mid", "median_high")]
+        np.testing.assert_allclose(reported, marks, atol=0.08)
+        ends = stats.laplace(0, 2.0).cdf(4.0 - answers) - stats.laplace(0, 2.0).cdf(-4.0 - answers)
+        assert law["says_inside"][k] == pytest.approx(np.mean(ends >= 0.5), abs=0.006)
+        assert law["noisy_sd"][k] == pytest.approx(answers.std(), rel=0.02)
+    made = plan_of(Influence(), asked)
+    assert made.table["says_right"].mean() > 0.6
+    # noise that drowns the tolerance: the verdict is never "inside"
+    tiny = question(tolerance={"kind": "se", "value": 0.05}).terms(100.0, 4.0, FIGURES)
+    assert not Influence().law(tiny, offset, np.full(3, 4.0))["says_inside"].any()
