@@ -55,8 +55,8 @@ def run_study(
     rows = simulation_rows(simulated)
     tables = study_tables(rows, simulated, applied)
     figures = draw_figures(simulated, rows, applied, tables["application-table-4"])
-    told = {"units": survey.n, "real": data is not None}
-    known = {**told, **facts(tables, len(simulated), applied)}
+    known = facts(tables, len(simulated), applied)
+    known |= {"units": survey.n, "real": data is not None}
     small = (counts, incomes) != (SimulationDesign(), ApplicationDesign())
     return write_study("risk-weights", out, tables, figures, known, small)
 
