@@ -106,10 +106,13 @@ TEMPLATE = """\
 {% macro both() %}{{ table }}{% endmacro %}
 # Study of <{{ name }}>
 
-What came out: {{ "%.2f"|format(0.126) }},
+What came out: {{ 0.126|to(".2f") }},
 on two lines.
 
-{{ more|paragraphs }}
+{% for text in more %}
+{{ text }}
+
+{% endfor %}
 
 ## First
 
@@ -125,7 +128,15 @@ on two lines.
 
 :::
 
-{{ texts|points }}
+{% set cells %}
+- x is
+  {{ name }}
+{% for text in more %}
+- {{ text }}
+{% endfor %}
+- y
+{% endset %}
+{{ cells|word_grid("Words", ["left", "right"]) }}
 
 ---
 The
@@ -139,14 +150,15 @@ def test_a_template_becomes_a_page(tmp_path: Path) -> None:
     columns = [("", "{who}"), ("half", "{value:.2f}"), ("twice", lambda row: f"{2 * row['value']}")]
     table = grid("A table", frame, columns, "table.csv")
     assert table.rows == (("a", "0.25", "0.5"), ("b", "4.00", "8.0"))
-    known = {"name": "C", "table": table, "more": ["three", "four"], "texts": ("x", "y")}
+    known = {"name": "C", "table": table, "more": ["three", "four"]}
     page = render_page(tmp_path / "page.md.j2", tmp_path / "study.html", known)
     text = re.sub(r">\s+<", "><", page.read_text(encoding="utf-8"))
     assert "<h1>Study of &lt;C&gt;</h1>" in text
     lead = "<p>What came out: 0.13, on two lines.</p><p>three</p><p>four</p>"
     assert f'<section class="summary">{lead}</section>' in text.replace("\n", "")
     assert "<ul><li>one with U_m and *stars* that goes on</li><li>two</li></ul>" in text
-    assert "<ul><li>x</li><li>y</li></ul>" in text
+    cells = re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", text.split("</details>")[1])
+    assert cells == ["left", "right", "x is C", "three", "four", "y"]
     before, fold = text.split("<details><summary>Folded</summary>")
     assert (before.count("<table"), fold.split("</details>")[0].count("<table")) == (1, 2)
     assert "<p>The footer.</p>" in text

@@ -11,9 +11,11 @@ import pytest
 import scipy.stats
 
 import understudy as us
+from understudy_studies.page import rendered
 from understudy_studies.risk_weights import application as risk_application
 from understudy_studies.risk_weights import simulation as risk_simulation
 from understudy_studies.risk_weights.application import ApplicationDesign, measured
+from understudy_studies.risk_weights.facts import income_facts
 from understudy_studies.risk_weights.figures import interval_figure, median_intervals
 from understudy_studies.risk_weights.incomes import consumer_incomes, generated_incomes
 from understudy_studies.risk_weights.run import run_study
@@ -24,7 +26,6 @@ from understudy_studies.risk_weights.tables import (
     TABLE_6,
     by_synthesizer,
 )
-from understudy_studies.risk_weights.words import application_summary
 
 TINY = ApplicationDesign(n=240, components=2, predictors="gender + age", datasets=3)
 COUNTS = SimulationDesign(n=150)
@@ -124,7 +125,10 @@ def test_words_claim_nothing_that_the_controls_do_not_bear_out() -> None:
         ecdf = pl.DataFrame({"synthesizer": names, "U_m": (0.01, 0.02, 0.07, 0.03, 0.05, 0.03)})
         columns = {"synthesizer": names, "riskiest 1 %": top, "rising by 0.25": rising}
         risk = pl.DataFrame(columns, strict=False)
-        return " ".join(application_summary(ecdf, risk, True, failed, 6, 0.015))
+        facts = {"incomes": income_facts(ecdf, risk), "real": True, "failed": failed,
+                 "fits": [{}] * 6, "apart": 0.015}  # fmt: skip
+        template = Path(risk_application.__file__).parent / "incomes.md.j2"
+        return " ".join(rendered(template, facts).split())
 
     noise = said((0.078, 0.092, 0.046, 0.046, 0.045, 0.052), (None, 1, 5, 0, 1, 1))
     assert "both protect them better" in noise

@@ -3,7 +3,7 @@
 `# Title`, the summary, `## headings` with paragraphs and lists, and after a line `---` the
 footer. `::: Title` opens a fold and `:::` closes it. A field that is a part of a page (a grid, a
 picture, or several of them) stands in a paragraph by itself. The template holds the words;
-numbers come as fields, and sentences that hang on numbers from the study's functions.
+numbers, rows and facts come as fields, and the filter `to` writes a number by a format.
 """
 
 from __future__ import annotations
@@ -31,16 +31,7 @@ def render_page(template: Path, path: Path, context: Mapping[str, Any], note: st
     A `note` stands above all else.
     """
     parts = _Parts()
-    environment = Environment(
-        loader=FileSystemLoader(template.parent),
-        undefined=StrictUndefined,
-        finalize=parts.field,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,  # the page escapes its texts
-    )
-    environment.filters |= {"points": lambda texts: us.Points(tuple(texts)), "paragraphs": _apart}
-    text = environment.get_template(template.name).render(**context)
+    text = rendered(template, context, parts)
     body, _, footer = text.rpartition("\n---\n")
     title, *blocks = parts.blocks(body)
     if not isinstance(title, us.Heading):
@@ -51,16 +42,32 @@ def render_page(template: Path, path: Path, context: Mapping[str, Any], note: st
     return us.write_page(path, title.text, summary, blocks[start:], " ".join(footer.split()))
 
 
+def rendered(template: Path, context: Mapping[str, Any], parts: _Parts | None = None) -> str:
+    """The template's text with its fields; those that are parts of a page are kept in `parts`."""
+    parts = parts or _Parts()
+    environment = Environment(
+        loader=FileSystemLoader(template.parent),
+        undefined=StrictUndefined,
+        finalize=parts.field,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # the page escapes its texts
+    )
+    environment.filters |= {"to": format, "word_grid": parts.word_grid}
+    return environment.get_template(template.name).render(**context)
+
+
 def grid(
-    caption: str, table: pl.DataFrame, columns: Sequence[tuple[str, Cell]], file: str = ""
+    caption: str, table: pl.DataFrame, columns: Sequence[str | tuple[str, Cell]], file: str = ""
 ) -> us.Grid:
     """A row for each row of the table. A column is its title, and a format over the names of the
-    table's columns or a function of the row."""
+    table's columns or a function of the row; or the name of a column alone."""
+    shown = [(each, f"{{{each}}}") if isinstance(each, str) else each for each in columns]
     rows = tuple(
-        tuple(cell.format(**row) if isinstance(cell, str) else cell(row) for _, cell in columns)
+        tuple(cell.format(**row) if isinstance(cell, str) else cell(row) for _, cell in shown)
         for row in table.iter_rows(named=True)
     )
-    return us.Grid(caption, tuple(title for title, _ in columns), rows, file)
+    return us.Grid(caption, tuple(title for title, _ in shown), rows, file)
 
 
 def number(value: Any, digits: int = 4, thousands: float = 1000) -> str:
@@ -70,10 +77,6 @@ def number(value: Any, digits: int = 4, thousands: float = 1000) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= thousands else f"{value:.{digits}g}"
     return str(value)
-
-
-def _apart(texts: Sequence[str]) -> str:
-    return "\n\n".join(texts)
 
 
 @dataclass
@@ -88,6 +91,13 @@ class _Parts:
             return value
         self.kept.append(several)
         return f"@{len(self.kept) - 1}@"
+
+    def word_grid(self, text: str, caption: str, header: Sequence[str]) -> us.Grid:
+        """A table whose cells are the points of a text, row by row."""
+        (points,) = self.blocks(text)
+        width, cells = len(header), points.items if isinstance(points, us.Points) else ()
+        rows = tuple(cells[first : first + width] for first in range(0, len(cells), width))
+        return us.Grid(caption, tuple(header), rows, words=True)
 
     def blocks(self, text: str) -> list[us.Part]:
         """Headings, paragraphs, lists, folds and fields of a text, in order."""

@@ -15,8 +15,9 @@ from typing import Any
 import polars as pl
 
 import understudy as us
+from understudy_studies.acs_modips.facts import facts
 from understudy_studies.acs_modips.figures import means_figure, quantiles_figure
-from understudy_studies.acs_modips.pairs import EPSILON, PairDistance, compare_pairs
+from understudy_studies.acs_modips.pairs import compare_pairs
 from understudy_studies.acs_modips.population import (
     CELLS,
     RECORDS,
@@ -27,10 +28,8 @@ from understudy_studies.acs_modips.population import (
     population,
     pums_tables,
 )
-from understudy_studies.acs_modips.replicate import DATASETS, EPSILONS, RELATIONS, Summary, run
-from understudy_studies.acs_modips.replicate import of_relation as under
-from understudy_studies.acs_modips.tables import pair_grid, relation_grids, study_table
-from understudy_studies.acs_modips.words import conclusions, nearest
+from understudy_studies.acs_modips.replicate import EPSILONS, Summary, run
+from understudy_studies.acs_modips.tables import study_table
 from understudy_studies.framework import open_study, stored, stored_arrays, write_study
 
 
@@ -71,31 +70,10 @@ def run_study(
     summaries = run(arrays["counts"], replicates, sums, design.epsilons, seed, progress)
     pairs = stored(out / "pairs.json", lambda: {"pairs": _pairs(twelve, seed)})["pairs"]
     figures = {"figure-3-1": means_figure(summaries), "figure-3-2": quantiles_figure(summaries)}
-    fields = {
-        "source": f"drawn from the two-way tables of {len(pums)} PUMS files"
-        if pums
-        else "invented tables",
-        "replicates": replicates,
-        "whole": design.records == RECORDS,
-        "datasets": DATASETS,
-        "first": summaries[0],
-        "ms": summaries[1],
-        "near": [nearest(under(summaries, relation), 1.0) for relation in RELATIONS],
-        "worst": max(abs(summary.away) for summary in summaries),
-        "added": summaries[0].cells.sum() / 2 / summaries[0].size,
-        "conclusions": us.Grid(
-            "Left: the report (§3.7, then §3.6). Right: this run, under both relations.",
-            ("The report", "Here, add-remove", "Here, replace"),
-            tuple(conclusions(summaries)),
-            words=True,
-        ),
-        "relation_grids": relation_grids(summaries),
-        "columns": len(TWELVE),
-        "pair_epsilon": EPSILON,
-        "pair_grid": pair_grid([PairDistance(**distance) for distance in pairs]),
-    }
+    known = {"files": len(pums), "replicates": replicates, "whole": design.records == RECORDS,
+             **facts(summaries, pairs)}  # fmt: skip
     tables, small = {"study": study_table(summaries)}, design != ModipsDesign()
-    write_study("acs-modips", out, tables, figures, fields, small)
+    write_study("acs-modips", out, tables, figures, known, small)
     return summaries
 
 

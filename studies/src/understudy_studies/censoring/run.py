@@ -12,6 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
+from understudy_studies.censoring.facts import facts
 from understudy_studies.censoring.figures import draw_figures
 from understudy_studies.censoring.replicate import (
     QUICK,
@@ -21,7 +22,6 @@ from understudy_studies.censoring.replicate import (
     replicate,
 )
 from understudy_studies.censoring.tables import study_tables
-from understudy_studies.censoring.words import fields
 from understudy_studies.framework import open_study, run_replicates, stored, write_study
 
 
@@ -61,5 +61,5 @@ def run_study(
     salaries = pl.DataFrame(applied["salaries"])
     tables = study_tables(rows, table_2, draws)
     figures = draw_figures(rows, table_2, salaries, draws, design.n)
-    known, small = fields(tables, rows, design), design != CensoringDesign()
+    known, small = facts(tables, rows, design), design != CensoringDesign()
     return write_study("censoring", out, tables, figures, known, small)

@@ -14,7 +14,7 @@ from understudy_studies.framework import published
 Floats = NDArray[np.float64]
 STATISTICS = {"count": "counts", "mean(salary)": "mean salaries"}
 COLOUR = {"FBS": us.COLOURS[2], "FBP": us.COLOURS[1], "Laplace": us.COLOURS[0]}
-Drawn = dict[str, tuple[Any, str]]  # figure and caption
+Drawn = dict[str, Any]
 
 
 def draw_figures(
@@ -22,7 +22,7 @@ def draw_figures(
 ) -> Drawn:
     """All figures that the data allow, in T's order; `applied` is the application, or None."""
     drawn = {} if applied is None else _application(applied)
-    drawn["figure03"] = _bounds(pictures, "Figure 3: record bounds in the simulation")
+    drawn["figure03"] = _bounds(pictures)
     drawn |= _weights(pictures)
     drawn |= _ratios(rows.filter(pl.col("replicate") == 0))
     for m, bound, number, *_ in published("private-tables", "interval-lengths").iter_rows():
@@ -34,14 +34,8 @@ def _panels(columns: int) -> tuple[Any, Any]:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, columns, figsize=(4.2 * columns, 3.6), layout="constrained")
-    return figure, np.atleast_1d(axes)
-
-
-def _done(figure: Any, caption: str) -> tuple[Any, str]:
-    import matplotlib.pyplot as plt
-
     plt.close(figure)
-    return figure, caption
+    return figure, np.atleast_1d(axes)
 
 
 def _violins(axis: Any, values: dict[str, Floats]) -> None:
@@ -53,7 +47,7 @@ def _violins(axis: Any, values: dict[str, Floats]) -> None:
     axis.grid(axis="y")
 
 
-def _bounds(pictures: dict[str, Floats], caption: str) -> tuple[Any, str]:
+def _bounds(pictures: dict[str, Floats]) -> Any:
     with us.house_style():
         figure, axes = _panels(2)
         for axis, model in zip(axes, ("FBS", "FBP"), strict=True):
@@ -62,12 +56,12 @@ def _bounds(pictures: dict[str, Floats], caption: str) -> tuple[Any, str]:
                 values = {f"{model} unweighted": pictures[f"{model}_unweighted"], **values}
             _violins(axis, values)
             axis.set_ylabel("largest |contribution| of a record")
-        return _done(figure, caption)
+        return figure
 
 
 def _application(applied: Any) -> Drawn:
     bounds = {name: np.array(values) for name, values in applied["bounds"].items()}
-    drawn = {"figure01": _bounds(bounds, "Figure 1: record bounds, application stand-in")}
+    drawn = {"figure01": _bounds(bounds)}
     rows = pl.DataFrame(applied["rows"])
     sample = rows.filter(pl.col("method") == "Sample").select(
         "field", "gender", "statistic", pl.col("estimate").alias("own")
@@ -83,8 +77,7 @@ def _application(applied: Any) -> Drawn:
             _violins(axis, {m: _values(part, "method", m, "rmse") for m in shown})
             axis.tick_params(axis="x", labelsize=7)
             axis.set(title=title, ylabel="RMSE against the sample", yscale="log")
-        caption = "Figure 2: RMSE over 27 cells, application stand-in"
-        return {**drawn, "figure02": _done(figure, caption)}
+        return {**drawn, "figure02": figure}
 
 
 def _values(rows: pl.DataFrame, column: str, name: str, value: str) -> Floats:
@@ -111,8 +104,7 @@ def _weights(pictures: dict[str, Floats]) -> Drawn:
                 axis.set(title=title, xlabel="salary", ylabel="weight", xscale="log", yscale="log")
                 axis.xaxis.set_minor_formatter("")
                 axis.yaxis.set_minor_formatter("")
-            caption = f"Figure {int(name[-2:])}: salaries and weights"
-            drawn[name] = _done(figure, caption)
+            drawn[name] = figure
     return drawn
 
 
@@ -126,7 +118,7 @@ def _ratios(first: pl.DataFrame) -> Drawn:
     rows = rows.join(own, on=key).with_columns(ratio=pl.col("rmse") / pl.col("own"))
     three = rows.filter((pl.col("m") == 3) & pl.col("epsilon").sub(10.8).abs().lt(1e-6))
     both = pl.concat([three, rows.filter(pl.col("model") == "Laplace")])
-    drawn = {"figure05": _ratio_figure({"": both}, list(COLOUR), "Figure 5: RMSE ratios, m = 3")}
+    drawn = {"figure05": _ratio_figure({"": both}, list(COLOUR))}
     for name, bound in (("figure06", 1.8), ("figure07", 3.4)):
         parts = {
             f"m = {m}": rows.filter(
@@ -136,14 +128,11 @@ def _ratios(first: pl.DataFrame) -> Drawn:
         }
         parts = {label: part for label, part in parts.items() if part.height}
         if parts:
-            caption = f"Figure {name[-1]}: RMSE ratios by m, bound {bound}"
-            drawn[name] = _ratio_figure(parts, ["FBS", "FBP"], caption)
+            drawn[name] = _ratio_figure(parts, ["FBS", "FBP"])
     return drawn
 
 
-def _ratio_figure(
-    parts: dict[str, pl.DataFrame], models: list[str], caption: str
-) -> tuple[Any, str]:
+def _ratio_figure(parts: dict[str, pl.DataFrame], models: list[str]) -> Any:
     with us.house_style():
         figure, axes = _panels(2)
         for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
@@ -160,16 +149,12 @@ def _ratio_figure(
             axis.set(title=title, ylabel="RMSE over the sample's")
             if "Laplace" in models:
                 axis.set_yscale("log")
-        return _done(figure, caption)
+        return figure
 
 
 def _coverage(cells: pl.DataFrame, m: int, bound: float, number: int) -> Drawn:
-    part = cells.filter(
-        (pl.col("mechanism") == "Weighted")
-        & (pl.col("m") == m)
-        & pl.col("epsilon").sub(2 * m * bound).abs().lt(1e-6)
-        & (pl.col("field") != "All")
-    )
+    near = pl.col("epsilon").sub(2 * m * bound).abs().lt(1e-6)
+    part = cells.filter(near & (pl.col("field") != "All"), mechanism="Weighted", m=m)
     if not part.height:
         return {}
     with us.house_style():
@@ -177,21 +162,11 @@ def _coverage(cells: pl.DataFrame, m: int, bound: float, number: int) -> Drawn:
         for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
             for model in ("FBS", "FBP"):
                 for formulas, marker in (("paper", "o"), ("recommended", "+")):
-                    chosen = part.filter(
-                        (pl.col("model") == model)
-                        & (pl.col("formulas") == formulas)
-                        & (pl.col("statistic") == statistic)
-                    )
-                    axis.plot(
-                        chosen["coverage"].to_numpy(),
-                        chosen["cv"].to_numpy(),
-                        marker,
-                        color=COLOUR[model],
-                        markersize=4,
-                        label=f"{model}, {formulas}",
-                    )
+                    chosen = part.filter(model=model, formulas=formulas, statistic=statistic)
+                    x, y = chosen["coverage"].to_numpy(), chosen["cv"].to_numpy()
+                    name = f"{model}, {formulas}"
+                    axis.plot(x, y, marker, color=COLOUR[model], markersize=4, label=name)
             axis.axvline(0.95, color=us.COLOURS[6], linestyle="--", linewidth=1)
             axis.set(title=title, xlabel="coverage", ylabel="CV", xlim=(0, 1.03))
         axes[0].legend(fontsize=7)
-        caption = f"Figure {number}: coverage and CV, m = {m}, bound {bound}"
-        return {f"figure{number}": _done(figure, caption)}
+        return {f"figure{number}": figure}

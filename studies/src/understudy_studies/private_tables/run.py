@@ -13,10 +13,10 @@ from understudy_studies.framework import open_study, run_replicates, stored, wri
 from understudy_studies.private_tables.application import application
 from understudy_studies.private_tables.cells import population_truth
 from understudy_studies.private_tables.errors import FILE_ORDER
+from understudy_studies.private_tables.facts import facts
 from understudy_studies.private_tables.figures import draw_figures
 from understudy_studies.private_tables.replicate import QUICK, Plan, replicate, study_population
 from understudy_studies.private_tables.tables import by_cell, study_rows, study_tables
-from understudy_studies.private_tables.words import fields
 
 
 def run_study(
@@ -44,8 +44,6 @@ def run_study(
     tables = study_tables(rows, cells, results, applied)
     pictures = {name: np.array(values) for name, values in results[0]["pictures"].items()}
     random_order = ~pl.col("mechanism").str.ends_with(FILE_ORDER)
-    drawn = draw_figures(rows.filter(random_order), cells.filter(random_order), pictures, applied)
-    captions = {name: text for name, (_, text) in drawn.items()}
-    known = fields(tables, captions, results, plan.n)
-    figures = {name: figure for name, (figure, _) in drawn.items()}
+    figures = draw_figures(rows.filter(random_order), cells.filter(random_order), pictures, applied)
+    known = facts(tables, figures, results, plan.n)
     return write_study("private-tables", out, tables, figures, known, plan != Plan())

@@ -115,22 +115,12 @@ def _beside(cells: pl.DataFrame, number: int, statistic: str) -> pl.DataFrame:
         "recommended": ("Weighted", "recommended"),
         "paper_file_order": (f"Weighted, {FILE_ORDER}", "paper"),
     }
+    near = (pl.col("epsilon") - 10.8).abs().lt(1e-9)
+    three = cells.filter(near, m=3, statistic=statistic)
     for model in ("FBS", "FBP"):
         for label, (mechanism, formulas) in shown.items():
-            ours = cells.filter(
-                (pl.col("model") == model)
-                & (pl.col("mechanism") == mechanism)
-                & (pl.col("m") == 3)
-                & (pl.col("epsilon") - 10.8).abs().lt(1e-9)
-                & (pl.col("formulas") == formulas)
-                & (pl.col("statistic") == statistic)
-            ).select(
-                "field",
-                "gender",
-                pl.col("coverage").alias(f"our_{model}_{label}_coverage"),
-                pl.col("length").alias(f"our_{model}_{label}_length"),
-            )
-            table = table.join(ours, on=["field", "gender"], how="left", maintain_order="left")
+            ours = three.filter(model=model, mechanism=mechanism, formulas=formulas)
+            table = _joined(table, ours, f"our_{model}_{label}", ("coverage", "length"))
     return table
 
 
@@ -179,17 +169,19 @@ def _bounds(facts: Sequence[Row]) -> pl.DataFrame:
 
 
 def _application(rows: pl.DataFrame, number: int, statistic: str) -> pl.DataFrame:
-    ours = rows.filter(pl.col("statistic") == statistic)
     table = printed_table(number)
     for method in ("Sample", "Laplace", "FBS", "FBP", "FBS paper", "FBP paper"):
-        part = ours.filter(pl.col("method") == method).select(
-            "field",
-            "gender",
-            pl.col("estimate").alias(f"our_{method}_est"),
-            pl.col("se").alias(f"our_{method}_se"),
-        )
-        table = table.join(part, on=["field", "gender"], how="left", maintain_order="left")
+        ours = rows.filter(statistic=statistic, method=method).rename({"estimate": "est"})
+        table = _joined(table, ours, f"our_{method}", ("est", "se"))
     return table
+
+
+def _joined(
+    table: pl.DataFrame, ours: pl.DataFrame, prefix: str, columns: Sequence[str]
+) -> pl.DataFrame:
+    """The table with columns of ours beside it, by cell."""
+    part = ours.select("field", "gender", pl.col(columns).name.prefix(f"{prefix}_"))
+    return table.join(part, on=["field", "gender"], how="left", maintain_order="left")
 
 
 def printed_table(number: int) -> pl.DataFrame:

@@ -14,11 +14,11 @@ import understudy as us
 from understudy_studies.framework import open_study, run_replicates, write_study
 from understudy_studies.risk_weights import application, simulation
 from understudy_studies.risk_weights.application import ApplicationDesign
+from understudy_studies.risk_weights.facts import facts
 from understudy_studies.risk_weights.figures import draw_figures
 from understudy_studies.risk_weights.incomes import consumer_incomes, generated_incomes
 from understudy_studies.risk_weights.simulation import SimulationDesign, replicate
 from understudy_studies.risk_weights.tables import simulation_rows, study_tables
-from understudy_studies.risk_weights.words import fields
 
 PUBLISHED_N = 6208  # consumer units in R's sample
 
@@ -44,7 +44,7 @@ def run_study(
     counts = counts or (simulation.QUICK if quick else SimulationDesign())
     incomes = incomes or (application.QUICK if quick else ApplicationDesign())
     replicates = (2 if quick else 20) if replicates is None else replicates
-    survey, source = _survey(data, incomes, seed)
+    survey = _survey(data, incomes, seed)
     parts = {"simulation": asdict(counts), "application": asdict(incomes)}
     named = {"incomes": "generated" if data is None else "CE"}
     out = open_study("risk-weights", out, seed, {**named, **parts})
@@ -55,16 +55,15 @@ def run_study(
     rows = simulation_rows(simulated)
     tables = study_tables(rows, simulated, applied)
     figures = draw_figures(simulated, rows, applied, tables["application-table-4"])
-    known = fields(tables, len(simulated), applied, source, data is not None)
+    known = facts(tables, len(simulated), applied)
+    known |= {"units": survey.n, "real": data is not None}
     small = (counts, incomes) != (SimulationDesign(), ApplicationDesign())
     return write_study("risk-weights", out, tables, figures, known, small)
 
 
-def _survey(data: Path | None, design: ApplicationDesign, seed: int) -> tuple[us.Survey, str]:
+def _survey(data: Path | None, design: ApplicationDesign, seed: int) -> us.Survey:
     if data is None:
-        survey = generated_incomes(design.n or PUBLISHED_N, seed)
-        return survey, f"{survey.n:,} generated consumer units of the published shape."
+        return generated_incomes(design.n or PUBLISHED_N, seed)
     if not data.exists():
         raise us.Refused(f"There is no file `{data}`; leave `data` out to generate incomes.")
-    survey = consumer_incomes(data, design.n, seed)
-    return survey, f"{survey.n:,} consumer units of the given survey file, each once."
+    return consumer_incomes(data, design.n, seed)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from understudy_studies.framework import open_study, run_replicates, write_study
-from understudy_studies.verification import words
+from understudy_studies.verification.facts import facts
 from understudy_studies.verification.figures import draw_figures
 from understudy_studies.verification.replicate import QUICK, VerificationDesign, replicate
 from understudy_studies.verification.tables import study_rows, study_tables
@@ -41,6 +41,6 @@ def run_study(
     rows = study_rows(results, float(design.epsilon))
     tables = study_tables(rows, design, len(results))
     biased = rows["answers"].filter(partitioning="equal", estimand="total", synthesis="biased")
-    known = words.fields(tables, design, results, biased["centre"].to_numpy())
+    known = facts(tables, design, results, biased["centre"].to_numpy())
     figures, small = draw_figures(rows, design), design != VerificationDesign()
     return write_study("verification", out, tables, figures, known, small)
