@@ -42,11 +42,11 @@ ONE_BY_ONE: dict[str, pl.DataFrame] = {
     "a decimal among whole numbers": changed(hours=40.5),
     "a level that was empty": changed(region="East", sex=2),
     "a missing level": changed(region=None),
-    "a missing weight": changed(w=None),
     "rows in another order": BASE[::-1],
 }
 UNSERVED: dict[str, pl.DataFrame] = {
     "a level that is not declared": changed(region="nobody's"),
+    "a missing weight": changed(w=None),
     "whole numbers as text": BASE.with_columns(pl.col("hours").cast(pl.String)),
 }
 
