@@ -40,7 +40,7 @@ ONE_BY_ONE: dict[str, pl.DataFrame] = {
     "an extreme value": changed(income=-1e300),
     "infinity": changed(income=math.inf),
     "a decimal among whole numbers": changed(hours=40.5),
-    "a level that was empty": changed(region="East", sex=2),
+    "another level": changed(region="East", sex=2),
     "a missing level": changed(region=None),
     "rows in another order": BASE[::-1],
 }
