@@ -29,6 +29,20 @@ def extreme(case: Case) -> pl.DataFrame:
     return frame[::-1]
 
 
+def lacking(case: Case) -> pl.DataFrame:
+    """Record 5 has no value in any column that may be missing."""
+    frame = base()
+    for name in drawn_by(case):
+        if None in values_of(case, name):
+            frame = changed(frame, 5, name, None)
+    return frame
+
+
+def values_of(case: Case, name: str) -> list[Any]:
+    """Other values for a column, a missing one among them where the release allows it."""
+    return [*VALUES[name], None] if case.missing and name != "w" else VALUES[name]
+
+
 def changed(frame: pl.DataFrame, record: int, name: str, value: Any) -> pl.DataFrame:
     """The file with another value for one record; a decimal makes decimals of the whole column."""
     column = frame[name].cast(pl.Float64) if isinstance(value, float) else frame[name]
@@ -45,7 +59,7 @@ def neighbours(draw: Any, case: Case) -> pl.DataFrame:
     record = draw(st.integers(0, frame.height - 1))
     names = draw(st.lists(st.sampled_from(drawn_by(case)), min_size=1, unique=True))
     for name in names:
-        frame = changed(frame, record, name, draw(st.sampled_from(VALUES[name])))
+        frame = changed(frame, record, name, draw(st.sampled_from(values_of(case, name))))
     if draw(st.booleans()):
         order = draw(st.permutations(range(frame.height)))
         frame = frame[list(order)]

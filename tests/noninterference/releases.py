@@ -131,14 +131,22 @@ class Case:
     def __str__(self) -> str:
         return f"{self.model}-{self.mechanism}" + ("-mixed" if "[[given]]" in self.more else "")
 
+    @property
+    def missing(self) -> str:
+        """What becomes of values that are missing; nothing where the release refuses them."""
+        if self.more:
+            return ""
+        return "level" if self.model == "Multinomial" else "model"
+
     def recipe(self, suffix: str) -> str:
         columns = ", ".join(f'"{name}"' for name in self.drawn if name != "w")
         design = '[design]\nweight = "w"\n' if self.weight else ""
+        missing = f'missing = "{self.missing}"\n' if self.missing else ""
         by = '\nby = ["area"]' if "predictors" in self.synthesis and not self.more else ""
         return (
             f'[data]\npath = "file{suffix}"\ncodebook = "codebook.toml"\n{design}'
             f'[synthesis]\nmodel = "{self.model}"\nsensitive = [{columns}]\ndatasets = 2\n'
-            f"draws = 20\nchains = 2\nwarmup = 10\n{self.synthesis}\n"
+            f"draws = 20\nchains = 2\nwarmup = 10\n{missing}{self.synthesis}\n"
             f'[privacy]\nmechanism = "{self.mechanism}"\n{self.privacy}\n'
             f'[tables]\nstatistics = ["count"]{by}\n{self.more}'
         )

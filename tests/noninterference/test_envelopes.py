@@ -15,7 +15,7 @@ import pytest
 from cases import CASES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from neighbours import changed, extreme, neighbours
+from neighbours import changed, extreme, lacking, neighbours
 from releases import Case, base, base_of, handed
 
 from understudy.claim import Claim
@@ -41,6 +41,11 @@ def differing(case: Case, frame: pl.DataFrame, suffix: str = ".parquet") -> list
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_an_extreme_neighbour_hands_out_the_same_bytes(case: Case) -> None:
     assert differing(case, extreme(case)) == []
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.missing], ids=str)
+def test_a_missing_value_hands_out_the_same_bytes(case: Case) -> None:
+    assert differing(case, lacking(case)) == []
 
 
 @pytest.mark.parametrize("case", [CASES[-3], CASES[-2]], ids=str)

@@ -26,6 +26,10 @@ N = 12
 
 @pytest.fixture
 def survey() -> Survey:
+    return make_survey()
+
+
+def make_survey() -> Survey:
     rng = np.random.default_rng(3)
     frame = pl.DataFrame(
         {

@@ -67,13 +67,17 @@ type = "{code}"
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
+    return write_recipe(tmp_path)
+
+
+def write_recipe(folder: Path) -> Path:
     rng = np.random.default_rng(2)
     columns = {"sex": (1, 3), "region": (1, 4), "age": (18, 90), "code": (100, 999)}
     frame = pl.DataFrame({name: rng.integers(*ends, 300) for name, ends in columns.items()})
-    frame.write_csv(tmp_path / "file.csv")
-    write_codebook(tmp_path)
-    (tmp_path / "release.toml").write_text(RECIPE)
-    return tmp_path / "release.toml"
+    frame.write_csv(folder / "file.csv")
+    write_codebook(folder)
+    (folder / "release.toml").write_text(RECIPE)
+    return folder / "release.toml"
 
 
 def write_codebook(folder: Path, age: str = "integer", code: str = "integer") -> None:
