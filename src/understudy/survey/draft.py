@@ -32,6 +32,7 @@ from understudy.survey.draft_numbers import (
 FEW_CODES = 30  # most levels of a categorical integer column
 MANY_TEXTS = 1000  # a text column with more different texts has no levels
 BLOCK = 60  # columns in one query
+EXACT = 2**53  # whole numbers below are exact as decimals
 
 _ID_NAME = re.compile(
     r"(?i)(.*[_.\s-])?(id|ids|uuid|guid|caseid|recordid|respid|serial(no)?|seqn|recno)"
@@ -249,7 +250,8 @@ def _levels(
         few = len(seen) <= FEW_CODES or 2 * len(seen) <= summary["known"]
     else:
         # codes that a file stores as decimals are whole numbers all the same
-        few = len(seen) <= most and all(level == int(level) for level in seen)
+        codes = all(level == int(level) and abs(level) < EXACT for level in seen)
+        few = len(seen) <= most and codes
         seen = [int(level) for level in seen] if few else seen
     return (tuple(seen), False) if few else (None, False)
 
