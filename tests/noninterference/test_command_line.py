@@ -88,6 +88,7 @@ def test_refusals_about_records_are_marked_and_say_nothing_else(tmp_path: Path) 
         folder = tmp_path / str(number)
         folder.mkdir()
         recipe = written(folder, changed(base(), 5, "share", value), case)
+        recipe.write_text(recipe.read_text().replace('missing = "model"\n', ""))
         for words in (["check"], ["release"], ["release", "--dry-run"]):
             ran = understudy(*words, str(recipe))
             assert INTERNAL in ran.stderr
@@ -118,7 +119,7 @@ def test_a_question_from_the_command_line_says_the_same_of_neighbours(tmp_path: 
     (tmp_path / "question.json").write_text(json.dumps(question()), encoding="utf-8")
     (tmp_path / "refused.json").write_text(json.dumps(question(variable="wealth")))
     told = []
-    for number, frame in enumerate((BASE, *NEIGHBOURS.values())):
+    for number, frame in enumerate((BASE, NEIGHBOURS["not a number"])):
         folder = tmp_path / str(number)
         folder.mkdir()
         with served(folder, frame) as site:

@@ -40,6 +40,7 @@ def test_an_example_can_be_prepared(name: str, shared_data: Path) -> None:
     assert told[-1] == "Nothing was spent and nothing was written."
 
 
+@pytest.mark.usefixtures("stand_in_seed")
 def test_incomes_of_hawaii(shared_data: Path, tmp_path: Path) -> None:
     """Confidential tables by the 80 replicates, synthetic incomes and weights in the release."""
     for file in ("release.toml", "codebook.toml"):
