@@ -14,7 +14,7 @@ def release(
         Path | None, typer.Option(help="Folder for the release, instead of the recipe's own.")
     ] = None,
     accept: Annotated[
-        str, typer.Option(help="Why a release is made although its verdict is red.")
+        str, typer.Option(help="Why a release is made although it is red by [fitness].")
     ] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done and claimed, and stop.")

@@ -53,9 +53,9 @@ def publish(
 ) -> Path:
     """Make the release that a recipe describes, and return its folder.
 
-    A release whose verdict is red needs `accept`, the reason why it is released all the same,
-    which goes into the internal manifest. The same recipe, file and version give the same bytes,
-    except for noise from OpenDP.
+    Where the recipe has a section [fitness], a release whose verdict is red needs `accept`, the
+    reason why it is released all the same, which goes into the internal manifest. The same recipe,
+    file and version give the same bytes, except for noise from OpenDP.
     """
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe)
@@ -85,7 +85,7 @@ def publish(
                 "Risk and usefulness ...",
                 lambda at: _write_evidence(inside, confidential, first, second, at),
             )
-            verdict = check_verdict(third, accept)
+            verdict = check_verdict(third, accept, binding=recipe.fitness is not None)
             last = work.stage(
                 "4-bundle",
                 "Reports ...",

@@ -61,7 +61,7 @@ class Recipe:
     risk: Risk | None
     kept: KeptKeys
     utility: Utility
-    fitness: Fitness
+    fitness: Fitness | None  # thresholds that a release must keep to; None: it is told only
     output: Output
     ledger: LedgerKeys | None
 
@@ -160,7 +160,7 @@ def _recipe(
     sections = checked.sections
     assert checked.model is not None  # or a mistake was noted
     assert checked.mechanism is not None
-    risk, ledger = sections.get("risk"), sections.get("ledger")
+    risk, ledger, fitness = (sections.get(name) for name in ("risk", "ledger", "fitness"))
     return Recipe(
         name,
         folder,
@@ -175,7 +175,7 @@ def _recipe(
         None if risk is None else Risk(**risk),
         KeptKeys(**sections.get("kept", {})),
         Utility(**sections.get("utility", {})),
-        Fitness(**sections.get("fitness", {})),
+        None if fitness is None else Fitness(**fitness),
         Output(**sections.get("output", {})),
         None if ledger is None else LedgerKeys(**ledger),
     )
