@@ -7,7 +7,7 @@ from understudy.release.inside import Inside
 from understudy.risk.kept import KeptCombinations, kept_combinations
 
 # Weights and what comes with them are made by the agency; an intruder does not know them.
-NOT_KNOWN = ("weight", "replicate", "fpc")
+NOT_KNOWN = ("weight", "replicate", "fpc", "unit")  # a unit is never published
 
 
 def examine_kept(inside: Inside) -> KeptCombinations | None:
