@@ -84,7 +84,7 @@ def shapes(table: ir.Table, columns: Mapping[str, Any]) -> dict[str, dict[str, A
             f"different_{number}": values.approx_nunique(),
         }
         for rank, step in enumerate(STEPS):
-            ratio = whole / step
+            ratio = (whole / step).clip(-(2.0**53), 2.0**53)  # huge numbers do not fit integers
             # a multiple of 0.1 is one up to the rounding of binary numbers
             near = (ratio - ratio.round()).abs() < 1e-6
             wanted[f"step{rank}_{number}"] = near.sum()
