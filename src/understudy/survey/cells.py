@@ -190,8 +190,8 @@ class ColumnCells:
         first = self.starts[1]
         if len(widths) == 1 and (width := widths.pop()).denominator == first.denominator == 1:
             # evenly wide: a division instead of a search
-            cell = ((values.cast("float64") - float(first)) / float(width)).floor() + 1
-            return cell.clip(0, self.grid_size - 1).cast("int32")
+            cell = (values.cast("float64") - float(first)) / float(width) + 1
+            return cell.clip(0.0, self.grid_size - 1.0).floor().cast("int32")  # huge ones fit too
         return _halving(values, [*map(float, self._inner)], 0)
 
     def _level_code(self, values: Any) -> Any:

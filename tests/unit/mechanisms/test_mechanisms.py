@@ -382,7 +382,7 @@ def test_a_perturbed_histogram_is_drawn_anew_for_each_data_set() -> None:
     ("does", "has", "lacks"),
     [
         ("outcome", "prepare", "needs `prepare` and `claim`"),
-        ("outcome or rows", "release_rows", "needs `prepare` and `claim`"),
+        ("outcome, rows or file", "release_rows", "needs `prepare` and `claim`"),
         ("rows", "prepare", "needs `release_rows`"),
     ],
 )

@@ -100,9 +100,10 @@ def test_bounds_are_two_finite_numbers(bounds: object) -> None:
 
 
 def test_whole_number_columns_stay_whole() -> None:
-    survey = survey_of(np.array([10, 20, 30], dtype=np.int32), bounds=(0.0, 40.0))
+    column = Column("y", "sensitive", "integer", bounds=(0.0, 40.0))
+    survey = Survey(pl.DataFrame({"y": [10, 20, 30]}), codebook=Codebook({"y": column}))
     restored = Beta("y").restore({"y": np.array([0.126, 0.9, 1.0])}, survey)["y"]
-    assert restored.dtype == pl.Int32
+    assert restored.dtype == pl.Int64
     assert restored.to_list() == [5, 36, 40]
 
 
