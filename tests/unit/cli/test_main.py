@@ -123,7 +123,8 @@ def test_a_missing_file_is_a_sentence() -> None:
 def test_demo_makes_its_files(tmp_path: Path) -> None:
     done = understudy("demo", "--out", str(tmp_path / "demo"))
     assert done.returncode == 0, done.stderr
-    assert "formal privacy claim with epsilon = 3 " in done.stdout
+    claimed = "formal privacy claim for one `person` with all its records with epsilon = 3 "
+    assert claimed in done.stdout
     assert "within your tolerance" in done.stdout  # the server's answer
     assert "One ledger holds epsilon 28.6" in done.stdout  # 2 x 3 + 2 x 10.8 + 1
     made = tmp_path / "demo" / "formal"
