@@ -17,8 +17,8 @@ from pathlib import Path
 from understudy.chance import Chance
 from understudy.errors import Refused
 from understudy.release.inside import Inside
-from understudy.release.open import checksum
 from understudy.release.outside import files_in, write_json
+from understudy.release.release_facts import checksum
 from understudy.report.material import ChainQuality
 from understudy.version import __version__
 

@@ -2,11 +2,14 @@
 
     envelope/   the mechanism's output and its claim (envelope.py)
     declared/   declarations and public columns (declared.py)
-    kept/       N.parquet in the order of the confidential file, fit.json, records.npz: internal
+    seed        by which the outside makes records; mode 600, and independent of every record
+    kept/       fit.json, records.npz and, where rows are handed out, N.parquet in the order of the
+                confidential file: internal
 
-The rows of the envelope are sorted by the public columns and then by the synthesized ones, so that
-their order says nothing. Later stages read these files and nothing else of the fit, so that a
-resumed run and an uninterrupted one see the same things.
+The outside makes the rows in the order of the public columns, which is that of the inside too
+(`inside.prepare`); rows that are handed out are sorted, so that their order says nothing. Later
+stages read these files and nothing else of the fit, so that a resumed run and an uninterrupted one
+see the same things.
 """
 
 from __future__ import annotations
@@ -21,10 +24,9 @@ import polars as pl
 
 from understudy.envelope import Envelope
 from understudy.errors import Refused
-from understudy.publication import published_codebook
 from understudy.release.declared import Declarations, open_declared
 from understudy.release.inside import Inside
-from understudy.release.outside import DECLARED, ENVELOPE
+from understudy.release.outside import DECLARED, ENVELOPE, ROWS, SEED
 from understudy.report.material import ChainQuality, Records
 from understudy.survey.read import read_survey
 from understudy.survey.write import write_survey
@@ -40,17 +42,22 @@ def seal(result: Synthesis, inside: Inside, folder: Path) -> None:
             "This result was made for studies: its seed could be guessed. Leave out `seed`, and "
             "one is drawn from the operating system."
         )
-    envelope, public = _sorted(result)
+    rows = result.hands_out == "rows"
+    envelope, public = _sorted(result) if rows else (result.envelope, result.ground.public)
     envelope.write(folder / ENVELOPE)
     _declared(result, inside, public).write(folder / DECLARED)
+    (folder / SEED).touch(0o600)
+    (folder / SEED).write_bytes(result.chance.secret)
     (folder / KEPT).mkdir()
-    for number, dataset in enumerate(result.datasets, start=1):
-        write_survey(dataset, folder / KEPT / f"{number}.parquet")
+    if rows:
+        for number, dataset in enumerate(result.datasets, start=1):
+            write_survey(dataset, folder / KEPT / f"{number}.parquet")
     _keep(result, folder / KEPT)
 
 
-def kept_inside(folder: Path) -> dict[str, Any]:
-    """What stays inside, under the names that the internal report's material has for it."""
+def kept_inside(folder: Path, outside: Path) -> dict[str, Any]:
+    """What stays inside, under the names that the internal report's material has for it, and the
+    rows as the outside made them, in the order of the records."""
     kept = folder / KEPT
     fit = json.loads((kept / "fit.json").read_text(encoding="utf-8"))
     arrays = np.load(kept / "records.npz")
@@ -74,7 +81,8 @@ def kept_inside(folder: Path) -> dict[str, Any]:
             fit["draws"],
         )
     design = open_declared(folder / DECLARED).design
-    names = sorted(kept.glob("*.parquet"), key=lambda path: int(path.stem))
+    rows = kept if (kept / "1.parquet").is_file() else outside / ROWS
+    names = sorted(rows.glob("*.parquet"), key=lambda path: int(path.stem))
     return {
         "datasets": [read_survey(path, design) for path in names],
         "records": records,
@@ -89,24 +97,31 @@ def _sorted(result: Synthesis) -> tuple[Envelope, pl.DataFrame]:
     drawn = list(result.synthesized)
     kept = [name for name in result.datasets[0].columns if name not in drawn]
     frames = [dataset.raw.to_polars().sort([*kept, *drawn]) for dataset in result.datasets]
-    envelope = replace(result.envelope, synthesized=tuple(frame.select(drawn) for frame in frames))
+    envelope = replace(result.envelope, rows=tuple(frame.select(drawn) for frame in frames))
     return envelope, frames[0].select(kept)
 
 
 def _declared(result: Synthesis, inside: Inside, public: pl.DataFrame) -> Declarations:
-    first, recipe = result.datasets[0], inside.recipe
+    ground, recipe = result.ground, inside.recipe
+    rows = result.hands_out == "rows"
+    parts = (recipe.model, *(step.model for step in recipe.given))
     return Declarations(
         title=inside.title,
-        columns=first.columns,
+        models=tuple(part.facts(recipe.synthesis.missing) for part in parts),
+        columns=result.datasets[0].columns if rows else ground.columns,
         synthesized=inside.synthesized,
-        design=first.design,
+        records=ground.records,
+        design=ground.design,
         statistics=inside.asked_statistics,
         by=tuple(recipe.tables.by),
         margins=recipe.tables.margins,
         formats=tuple(recipe.output.formats),
         folder=str(recipe.folder.resolve()),
-        codebook=published_codebook(first, result.synthesized),
+        # where rows are handed out, the ground may hold what was drafted from the records
+        codebook=result.datasets[0].codebook if rows else ground.codebook,
+        types=ground.types,
         public=public,
+        known=pl.DataFrame() if rows else ground.known,
     )
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from understudy.chance import chance_of
 from understudy.claim import Claim
 from understudy.errors import Refused
 from understudy.release.declared import design_from
+from understudy.release.release_facts import FACTS, SCHEMA, checksum
 from understudy.report.material import CombiningRule
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
@@ -23,9 +23,6 @@ from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 
 __public__ = ("open_release",)
-
-SCHEMA = "understudy-release-1"
-FACTS = "release.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,12 +138,6 @@ def _texts(value: Any) -> bool:
 
 def _damaged(folder: Path) -> Refused:
     return Refused(f"{FACTS} in `{folder}` is damaged; copy the release again.")
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _check_file(folder: Path, name: str, digest: str) -> None:

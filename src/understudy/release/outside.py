@@ -1,8 +1,10 @@
 """The outside of a release: every public file, made from the envelope and what was declared.
 
 It runs in a process of its own, which is started with two folders and never has the confidential
-file: `python -m understudy.release.outside HANDED OUT`. HANDED holds envelope/ and declared/; OUT
-gets public/, the files that may be published, and released.parquet, their table for the report.
+file: `python -m understudy.release.outside HANDED OUT`. HANDED holds envelope/, declared/ and the
+seed by which records are made from the mechanism's output; OUT gets public/, the files that may be
+published, rows/, the same records in the order in which they were made, and released.parquet, their
+table, both for the report.
 """
 
 from __future__ import annotations
@@ -14,15 +16,18 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ibis
 import polars as pl
 
-from understudy.envelope import DRAWS, Envelope, open_envelope, plain_draw
+from understudy.chance import Chance
+from understudy.envelope import CLAIM, DRAWS, Envelope, open_envelope
 from understudy.errors import Refused
+from understudy.mechanisms.outputs.outputs import output_from
+from understudy.publication import published_codebook
 from understudy.release.declared import Declarations, design_to, open_declared
-from understudy.release.open import FACTS, SCHEMA, checksum
+from understudy.release.release_facts import FACTS, SCHEMA, checksum
 from understudy.report.material import CombiningRule, PublicFacts
 from understudy.report.public import public_page
 from understudy.survey.codebook_text import write_codebook
@@ -34,11 +39,14 @@ from understudy.tables.statistic import parse_statistic
 from understudy.tables.tabulate import tabulate
 from understudy.version import __version__
 
+if TYPE_CHECKING:
+    from understudy.models.contract import Model
+
 KIND: CombiningRule = (
     "partial"  # m files of one sample's size, made given that sample (methods §2, M eq. 3.2)
 )
-ENVELOPE, DECLARED = "envelope", "declared"
-PUBLIC, RELEASED = "public", "released.parquet"
+ENVELOPE, DECLARED, SEED = "envelope", "declared", "seed"
+PUBLIC, ROWS, RELEASED = "public", "rows", "released.parquet"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip file must tell some time
 
 
@@ -60,10 +68,13 @@ def run_outside(handed: Path, out: Path) -> None:
 def make_public(handed: Path, out: Path) -> None:
     """All public files of the release that was handed out, and their table."""
     envelope, declared = open_envelope(handed / ENVELOPE), open_declared(handed / DECLARED)
-    datasets = [_dataset(frame, declared) for frame in envelope.synthesized]
+    made = _made(handed, envelope, declared)
+    drawn = [name for name in made[0].columns if name not in declared.public.columns]
+    codebook = published_codebook(made[0], drawn)
+    columns, design = made[0].columns, made[0].design
+    datasets = [Survey(d.raw.to_polars().sort(columns), design, codebook) for d in made]
     statistics = tuple(
-        parse_statistic(text, declared.columns, Path(declared.folder))
-        for text in declared.statistics
+        parse_statistic(text, columns, Path(declared.folder)) for text in declared.statistics
     )
     with one_thread():
         table = tabulate(datasets, list(statistics), declared.by, declared.margins, combine=KIND)
@@ -75,8 +86,8 @@ def make_public(handed: Path, out: Path) -> None:
         files=tuple(f"synthetic/{number + 1}.parquet" for number in range(len(datasets))),
         formats=released_formats(declared.formats, Path(declared.folder)),
         records=datasets[0].n,
-        design=declared.design,
-        codebook=declared.codebook,
+        design=design,
+        codebook=codebook,
         statistics=statistics,
         by=declared.by,
         margins=declared.margins,
@@ -85,20 +96,37 @@ def make_public(handed: Path, out: Path) -> None:
         version=__version__,
         synthetic=declared.synthesized,
     )
-    _write_public(out / PUBLIC, envelope, datasets, facts)
+    _write_public(out / PUBLIC, handed, datasets, facts)
+    (out / ROWS).mkdir()
+    if envelope.draws:
+        for number, dataset in enumerate(made, start=1):
+            write_survey(dataset, out / ROWS / f"{number}.parquet")
+
+
+def _made(handed: Path, envelope: Envelope, declared: Declarations) -> list[Survey]:
+    """The data sets, in the order of the public rows: made from the draws, or as handed out."""
+    if envelope.rows:
+        return [_dataset(frame, declared) for frame in envelope.rows]
+    output = output_from(envelope.output, envelope.draws)
+    models: tuple[Model, ...] = ()
+    if output.needs_models:
+        from understudy.release.model_part import model_from
+
+        models = tuple(model_from(facts, Path(declared.folder)) for facts in declared.models)
+    chance = Chance((handed / SEED).read_bytes(), "system")
+    return output.datasets(declared.ground(models), chance)
 
 
 def _dataset(synthesized: pl.DataFrame, declared: Declarations) -> Survey:
-    """One published file: the mechanism's columns beside the public ones, sorted by content."""
+    """Rows that were handed out, beside the public ones."""
     frame = synthesized
     if declared.public.width:
         frame = pl.concat([declared.public, synthesized], how="horizontal")
-    frame = frame.select(declared.columns)
-    return Survey(frame.sort(frame.columns), declared.design, declared.codebook)
+    return Survey(frame.select(declared.columns), declared.design, declared.codebook)
 
 
 def _write_public(
-    folder: Path, envelope: Envelope, datasets: Sequence[Survey], facts: PublicFacts
+    folder: Path, handed: Path, datasets: Sequence[Survey], facts: PublicFacts
 ) -> None:
     """The public files, release.json, which `open_release` reads, and public.zip."""
     (folder / "synthetic").mkdir(parents=True)
@@ -107,10 +135,8 @@ def _write_public(
             write_survey(dataset, folder / f"synthetic/{number}{format.written[0]}", format)
     write_codebook(facts.codebook, folder / "codebook.toml")
     facts.table.write_csv(folder / "tables.csv", line_terminator="\n")
-    (folder / "claim.json").write_text(envelope.claim.to_json() + "\n", encoding="utf-8")
-    if envelope.draws:
-        text = json.dumps({"draws": plain_draw(envelope.draws)}, allow_nan=False)
-        (folder / DRAWS).write_text(text + "\n", encoding="utf-8")
+    for name in (CLAIM, DRAWS) if facts.draws else (CLAIM,):
+        (folder / name).write_bytes((handed / ENVELOPE / name).read_bytes())
     (folder / "public.html").write_text(public_page(facts), encoding="utf-8")
     _list_and_pack(folder, facts)
 

@@ -134,7 +134,7 @@ def _write_evidence(
         risk=risk,
         regression=recipe.utility.regression,
         fitness=recipe.fitness,
-        **kept_inside(first),
+        **kept_inside(first, second),
     )
     text = json.dumps(gather(material), sort_keys=True, allow_nan=False)
     (folder / "evidence.json").write_text(text + "\n", encoding="utf-8")
@@ -156,4 +156,4 @@ def _write_bundle(
     (folder / "evidence.json").write_text(text, encoding="utf-8")
     shutil.copy(third / "report.html", folder / "report.html")
     public = files_in(second / PUBLIC)
-    write_manifest(folder, inside, chance, kept_inside(first)["chains"], public, verdict)
+    write_manifest(folder, inside, chance, kept_inside(first, second)["chains"], public, verdict)
