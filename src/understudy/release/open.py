@@ -10,13 +10,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args, overload
+from typing import Any, Literal, get_args, overload
 
 from understudy.chance import chance_of
 from understudy.claim import Claim
 from understudy.errors import Refused
 from understudy.release.declared import design_from
-from understudy.report.material import CombiningRule
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.read import read_survey
@@ -26,6 +25,7 @@ __public__ = ("open_release",)
 
 SCHEMA = "understudy-release-1"
 FACTS = "release.json"
+CombiningRule = Literal["partial", "full"]  # the combining rule that the synthetic files need
 
 
 @dataclass(frozen=True, eq=False)
