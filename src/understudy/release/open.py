@@ -11,14 +11,13 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args, overload
+from typing import Any, Literal, get_args, overload
 
 from understudy.chance import chance_of
 from understudy.claim import Claim
 from understudy.envelope import DRAWS
 from understudy.errors import Refused
 from understudy.release.declared import design_from
-from understudy.report.material import CombiningRule
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.drawn_file import DrawnFile
@@ -30,6 +29,7 @@ __public__ = ("open_release",)
 
 SCHEMA = "understudy-release-1"
 FACTS = "release.json"
+CombiningRule = Literal["partial", "full"]  # the combining rule that the synthetic files need
 
 
 @dataclass(frozen=True, eq=False)
