@@ -3,12 +3,14 @@ beside the mechanism's output, and their codebook."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from understudy.claim import RECORD
+from understudy.dp.account import Account, charged
 from understudy.mechanisms.outputs.output import Ground, without_drafts
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
@@ -17,6 +19,7 @@ from understudy.survey.published_type import published_dtype, types_not_declared
 from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
+    from understudy.mechanisms.contract import Mechanism
     from understudy.models.contract import FileModel, OutcomeModel, RowsModel
 
 IN_ORDER = (
@@ -35,11 +38,24 @@ class Publication:
 
     `in_order`: in the order of the confidential file. `where`: only these records were used.
     `given_drawn`: the columns that the model is given are themselves drawn before publication.
+    `account`: where the guarantee is paid for, or `counted`: what the claim says of its payment.
     """
 
     in_order: bool = True
     where: str | None = None
     given_drawn: bool = False
+    account: Account | None = None
+    counted: str | None = None
+
+    def paid(self, survey: Survey, mechanisms: Sequence[Mechanism]) -> str:
+        """The sentence about the payment, which is made now if it was not yet."""
+        if self.counted is not None:
+            return self.counted
+        unit = survey.codebook.unit_column or RECORD
+        names = [type(mechanism).__name__ for mechanism in mechanisms]
+        what = f"a synthesis by {' and '.join(names)}"
+        costs = [mechanism.cost() for mechanism in mechanisms]
+        return charged(self.account, survey, costs, unit, what)
 
 
 def outcome_conditions(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
 from understudy.declarations import declared_in
+from understudy.dp.account import Account, said_of_account
 from understudy.dp.record_bounds import RecordBounds
 from understudy.envelope import Envelope
 from understudy.errors import Refused, UnknownName
@@ -27,6 +28,7 @@ from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
 from understudy.mechanisms.contract import FixedWeights, HandsOut, Mechanism
 from understudy.mechanisms.outputs.cell_draws import OwnTables, RowsOutput, surveys_of
+from understudy.mechanisms.outputs.outcome_draws import made_ready
 from understudy.mechanisms.outputs.output import Ground, MechanismOutput
 from understudy.mechanisms.row_counts import RowCounts
 from understudy.mechanisms.whole_file.file_counts import FileCounts
@@ -76,6 +78,7 @@ class Synthesis:
     record_weights: NDArray[np.float64] = field(repr=False)
     bounds: RecordBounds | None = field(default=None, repr=False)
     posterior: Posterior | None = field(default=None, repr=False)
+    diagnostics: Diagnostics | None = field(default=None, repr=False)  # of the released fit
     weights: FixedWeights | None = field(default=None, repr=False)
     parts: tuple[Synthesis, ...] = field(default=(), repr=False)
     dropped: int = 0
@@ -139,11 +142,6 @@ class Synthesis:
         """How many records were clipped at one draw or more."""
         return 0 if self.bounds is None else self.bounds.censored
 
-    @property
-    def diagnostics(self) -> Diagnostics | None:
-        """Of the released fit; None for a mechanism without one."""
-        return None if self.posterior is None else self.posterior.diagnostics
-
 
 @dataclass(frozen=True)
 class FitSettings:
@@ -188,6 +186,7 @@ def synthesize(
     missing: Missing = "refuse",
     diagnostics: Failed = "refuse",
     progress: bool | None = None,
+    account: Account | None = None,
 ) -> Synthesis:
     """Synthetic versions of a survey: sensitive columns are replaced, public ones kept.
 
@@ -202,12 +201,16 @@ def synthesize(
     studies (`result.for_studies`). The same seed and version give the same bytes, except under
     noise from OpenDP, which has no seed (PerturbedHistogram, two-stage).
 
+    A mechanism with an epsilon of its own is charged to `account` (`LedgerAccount`) before anything
+    is drawn; without one the claim says that it was not charged to any ledger.
+
     A model of whole rows (Multinomial) is drawn from a table of counts: nothing is fitted, and the
     arguments after `seed` do not concern it.
     """
     fit = FitSettings(draws, chains, warmup, target_acceptance, missing, diagnostics, progress)
     chance = chance_of(seed)
-    result = synthesize_for(Publication(), survey, model, mechanism, datasets, chance, fit)
+    publication = Publication(account=account)
+    result = synthesize_for(publication, survey, model, mechanism, datasets, chance, fit)
     _ = result.datasets
     return result
 
@@ -253,16 +256,27 @@ def _said_of_chance(result: Synthesis, chance: Chance) -> Synthesis:
     return replace(result, claim=claim, for_studies=chance.for_studies)
 
 
-def _synthesize_outcome(
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """A model of an outcome that nothing stands against: the fit can be paid for."""
+
+    fitter: ModelFitter
+    ground: Ground
+    dropped: int
+
+
+def ready_outcome(
     publication: Publication,
     survey: Survey,
     model: OutcomeModel,
     mechanism: Mechanism,
     datasets: int,
-    chance: Chance,
     fit: FitSettings,
-    coding: Survey | None,
-) -> Synthesis:
+    coding: Survey | None = None,
+    chance: Chance | None = None,
+) -> Ready:
+    """All that can be refused of an outcome before it is paid for, references and weights from the
+    file itself among it; and that its records can be made from declarations."""
     if _whole(fit.draws) and datasets > fit.draws:
         raise Refused(
             f"{datasets} data sets need as many distinct draws, and only {fit.draws} are kept; "
@@ -282,24 +296,46 @@ def _synthesize_outcome(
         model.prepare(filled, like=coding),
         lacking,
         fit.sampler,
-        chance,
+        chance_of(chance),
         outcome_conditions(survey, model, fit.missing, publication),
         fit.progress,
         coding,
     )
-    released = mechanism.release(fitter, datasets)
-    fitted = released.fitted
+    if mechanism.claims != "risk":
+        mechanism.check_sources(fitter)
+    ground = outcome_ground(kept, filled, model, look_inside=mechanism.claims == "risk")
+    if mechanism.hands_out == "draws" and not publication.given_drawn:
+        bound, stood_in = made_ready(ground)
+        bound.prepare(stood_in)
+    return Ready(fitter, ground, dropped)
+
+
+def _synthesize_outcome(
+    publication: Publication,
+    survey: Survey,
+    model: OutcomeModel,
+    mechanism: Mechanism,
+    datasets: int,
+    chance: Chance,
+    fit: FitSettings,
+    coding: Survey | None,
+) -> Synthesis:
+    ready = ready_outcome(publication, survey, model, mechanism, datasets, fit, coding, chance)
+    paid = publication.paid(survey, [mechanism])
+    released = mechanism.release(ready.fitter, datasets)
+    fitted = released.fitted if isinstance(released.fitted, Posterior) else None
     return Synthesis(
-        released.claim,
+        said_of_account(released.claim, paid),
         released.output,
-        outcome_ground(kept, filled, model, look_inside=mechanism.claims == "risk"),
+        ready.ground,
         chance.of(OUTSIDE),
         mechanism.hands_out,
         released.record_weights,
         released.bounds,
-        fitted if isinstance(fitted, Posterior) else None,
+        fitted,
+        None if fitted is None else fitted.diagnostics,
         released.weights,
-        dropped=dropped,
+        dropped=ready.dropped,
     )
 
 
@@ -314,9 +350,11 @@ def _synthesize_rows(
     """Whole records from counts; rows come in the order of their cells."""
     unit = None if mechanism.claims == "risk" else unit_of(survey)
     counts = RowCounts(model, survey, chance, rows_conditions(survey, model, publication), unit)
+    _ = counts.occupied  # what can be refused is refused unpaid
+    paid = publication.paid(survey, [mechanism])
     released = mechanism.release_rows(counts, datasets)
     return Synthesis(
-        released.claim,
+        said_of_account(released.claim, paid),
         released.output,
         rows_ground(survey, model),
         chance.of(OUTSIDE),
@@ -339,9 +377,10 @@ def _synthesize_file(
     model = model.for_survey(survey)
     unit = None if mechanism.claims == "risk" else unit_of(survey)
     counts = FileCounts(model, survey, chance, file_conditions(publication), unit)
+    paid = publication.paid(survey, [mechanism])
     released = mechanism.release_file(counts, datasets)
     return Synthesis(
-        released.claim,
+        said_of_account(released.claim, paid),
         released.output,
         file_ground(survey, model, look_inside=mechanism.claims == "risk"),
         chance.of(OUTSIDE),

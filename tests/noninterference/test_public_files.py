@@ -26,9 +26,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What one release hands out, in every format that is written."""
     made = tmp_path_factory.mktemp("handed")
     listed = ", ".join(f'"{kind}"' for kind in WRITTEN if kind != "parquet")
-    asked = f'"formats": [{listed}]'.encode()
+    asked = f'"asked_formats": [{listed}]'.encode()
     files = handed(CASE, base())
-    write({name: c.replace(b'"formats": []', asked) for name, c in files.items()}, made)
+    write({name: c.replace(b'"asked_formats": []', asked) for name, c in files.items()}, made)
     return made
 
 

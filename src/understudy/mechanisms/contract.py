@@ -41,6 +41,7 @@ from understudy.dp.record_bounds import RecordBounds
 from understudy.dp.record_weights import linear_weights
 from understudy.errors import Refused
 from understudy.mechanisms.outputs.outcome_draws import OutcomeOutput, ParameterDraws
+from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
     from understudy.mechanisms.outputs.cell_draws import RowsOutput
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from understudy.mechanisms.row_counts import RowCounts
     from understudy.mechanisms.whole_file.file_counts import FileCounts
     from understudy.models.contract import Model, OutcomeModel
-    from understudy.survey.survey import Survey
 
 __public__ = ("Mechanism", "Terms", "plain_terms")
 
@@ -284,6 +284,19 @@ class Mechanism(Declared, ABC, abstract=True):
         # a double counts as the decimal that it was written as, which is what the claim shows
         epsilon, delta = Fraction(repr(float(self.epsilon))), Fraction(repr(float(self.delta)))
         return Cost((self.relation,), epsilon, delta)
+
+    def check_sources(self, fitter: Fitter) -> None:
+        """Refused, before anything is paid, where a setting holds records from which something is
+        taken (a reference, a weight function, also of a mechanism among the settings) and they are
+        the fitter's own."""
+        for name, value in vars(self).items():
+            purpose = "the reference" if name == "reference" else "the record weights"
+            if isinstance(value, Mechanism):
+                value.check_sources(fitter)
+            elif isinstance(value, FixedWeights) and value.source is not None:
+                fitter.refuse_source(value.source, purpose)
+            elif isinstance(value, Survey):
+                fitter.on(value, purpose)
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         """Record weights, reference and limit for this database."""

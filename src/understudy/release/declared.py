@@ -12,86 +12,51 @@ Nothing here is computed from a confidential value.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
-from understudy.mechanisms.outputs.output import Ground
-from understudy.survey.codebook import Codebook, read_codebook
+from understudy.report.public_facts import PublicFacts
+from understudy.survey.codebook import read_codebook
 from understudy.survey.codebook_text import write_codebook
 from understudy.survey.design import Design, Replicates
 
-if TYPE_CHECKING:
-    from understudy.models.contract import Model
-
 FACTS, CODEBOOK, PUBLIC = "facts.json", "codebook.toml", "public.parquet"
 TYPES, KNOWN = "types.parquet", "known.parquet"
-PLAIN = (
-    "title", "models", "columns", "synthesized", "records", "statistics", "by", "margins",
-    "formats", "folder",
-)  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Declarations:
-    """The public declarations of a release."""
-
-    title: str
-    models: tuple[dict[str, Any], ...]  # by name and settings (release/model_part.py)
-    columns: tuple[str, ...]  # of the published files, in their order
-    synthesized: tuple[str, ...]
-    records: int
-    design: Design
-    statistics: tuple[str, ...]
-    by: tuple[str, ...]
-    margins: bool
-    formats: tuple[str, ...]
-    folder: str  # of the recipe, for the steward's own models, statistics and formats
-    codebook: Codebook = field(repr=False)
-    types: Mapping[str, pl.DataType]
-    public: pl.DataFrame = field(repr=False)  # without columns where every one is drawn
-    known: pl.DataFrame = field(repr=False)  # the same for what is public of the others
-
-    def write(self, folder: Path) -> None:
-        """Into a new folder."""
-        folder.mkdir()
-        facts: dict[str, Any] = {name: getattr(self, name) for name in PLAIN}
-        facts["design"] = design_to(self.design)
-        (folder / FACTS).write_text(json.dumps(facts, sort_keys=True) + "\n", encoding="utf-8")
-        write_codebook(self.codebook, folder / CODEBOOK)
-        pl.DataFrame(schema=dict(self.types)).write_parquet(folder / TYPES, statistics=False)
-        self.public.write_parquet(folder / PUBLIC, statistics=False)
-        self.known.write_parquet(folder / KNOWN, statistics=False)
-
-    def ground(self, models: tuple[Model, ...]) -> Ground:
-        """What records are made of beside the mechanism's output."""
-        return Ground(
-            models,
-            self.columns,
-            self.codebook,
-            self.design,
-            self.records,
-            self.public,
-            self.known,
-            self.types,
-        )
+_PLAIN = (
+    *("title", "models", "columns", "synthesized", "records", "asked_statistics", "by", "margins"),
+    *("asked_formats", "folder"),
+)
 
 
-def open_declared(folder: Path) -> Declarations:
-    """The declarations that `write` wrote."""
-    facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-    listed = {name: tuple(value) for name, value in facts.items() if isinstance(value, list)}
-    design = design_from(facts.pop("design"))
-    return Declarations(
-        **{**facts, **listed},
-        design=design,
-        codebook=read_codebook(folder / CODEBOOK),
-        types=dict(pl.read_parquet(folder / TYPES).schema),
-        public=pl.read_parquet(folder / PUBLIC),
-        known=pl.read_parquet(folder / KNOWN),
+def write_declared(facts: PublicFacts, folder: Path) -> None:
+    """Into a new folder."""
+    folder.mkdir()
+    values: dict[str, Any] = {name: getattr(facts, name) for name in _PLAIN}
+    values["design"] = design_to(facts.design)
+    (folder / FACTS).write_text(json.dumps(values, sort_keys=True) + "\n", encoding="utf-8")
+    write_codebook(facts.codebook, folder / CODEBOOK)
+    typed = pl.DataFrame(schema=dict(facts.types))
+    for frame, name in ((typed, TYPES), (facts.public, PUBLIC), (facts.known, KNOWN)):
+        frame.write_parquet(folder / name, statistics=False)
+
+
+def open_declared(folder: Path) -> PublicFacts:
+    """What `write_declared` wrote."""
+    values = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    design = design_from(values.pop("design"))
+    plain: dict[str, Any] = {
+        name: tuple(v) if isinstance(v, list) else v for name, v in values.items()
+    }
+    codebook = read_codebook(folder / CODEBOOK)
+    typed, public, known = (pl.read_parquet(folder / name) for name in (TYPES, PUBLIC, KNOWN))
+    types = dict(typed.schema)
+    return PublicFacts(
+        **plain, design=design, codebook=codebook, types=types, public=public, known=known
     )
 
 

@@ -3,8 +3,8 @@
     envelope/   the mechanism's output and its claim (envelope.py)
     declared/   declarations and public columns (declared.py)
     seed        by which the outside makes records; mode 600, and independent of every record
-    kept/       fit.json, records.npz and, where rows are handed out, N.parquet in the order of the
-                confidential file: internal
+    kept/       fit.npz and, where rows are handed out, N.parquet in the order of the confidential
+                file: internal
 
 The outside makes the rows in the order of the public columns, which is that of the inside too
 (`inside.prepare`); rows that are handed out are sorted, so that their order says nothing. Later
@@ -14,25 +14,28 @@ see the same things.
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from understudy.envelope import Envelope
+from understudy.chance import Chance
+from understudy.dp.record_bounds import RecordBounds
+from understudy.envelope import Envelope, open_envelope
 from understudy.errors import Refused
-from understudy.release.declared import Declarations, open_declared
+from understudy.fitting.diagnostics import Diagnostics
+from understudy.mechanisms.outputs.output import MadeRows
+from understudy.release.declared import open_declared, write_declared
 from understudy.release.inside import Inside
-from understudy.release.outside import DECLARED, ENVELOPE, ROWS, SEED
-from understudy.report.material import ChainQuality, Records
+from understudy.release.outside import DECLARED, ENVELOPE, ROWS, SEED, ground_of
+from understudy.report.public_facts import PublicFacts
 from understudy.survey.read import read_survey
 from understudy.survey.write import write_survey
 from understudy.synthesis import Synthesis
 
-KEPT = "kept"
+KEPT, FIT = "kept", "fit.npz"
 
 
 def seal(result: Synthesis, inside: Inside, folder: Path) -> None:
@@ -45,7 +48,7 @@ def seal(result: Synthesis, inside: Inside, folder: Path) -> None:
     rows = result.hands_out == "rows"
     envelope, public = _sorted(result) if rows else (result.envelope, result.ground.public)
     envelope.write(folder / ENVELOPE)
-    _declared(result, inside, public).write(folder / DECLARED)
+    write_declared(_declared(result, inside, public), folder / DECLARED)
     (folder / SEED).touch(0o600)
     (folder / SEED).write_bytes(result.chance.secret)
     (folder / KEPT).mkdir()
@@ -55,41 +58,37 @@ def seal(result: Synthesis, inside: Inside, folder: Path) -> None:
     _keep(result, folder / KEPT)
 
 
-def kept_inside(folder: Path, outside: Path) -> dict[str, Any]:
-    """What stays inside, under the names that the internal report's material has for it, and the
-    rows as the outside made them, in the order of the records."""
-    kept = folder / KEPT
-    fit = json.loads((kept / "fit.json").read_text(encoding="utf-8"))
-    arrays = np.load(kept / "records.npz")
-    records = chains = None
-    if "loglik" in arrays:
-        records = Records(
-            arrays["loglik"],
-            arrays["contribution"],
-            arrays["weight"],
-            float(arrays["limit"]),
-            fit["censored"],
-        )
-    if "rhat" in arrays:
-        chains = ChainQuality(
-            tuple(fit["coordinates"]),
-            arrays["rhat"],
-            arrays["ess_bulk"],
-            arrays["ess_tail"],
-            fit["divergences"],
-            fit["chains"],
-            fit["draws"],
-        )
-    design = open_declared(folder / DECLARED).design
-    rows = kept if (kept / "1.parquet").is_file() else outside / ROWS
+def open_kept(folder: Path, outside: Path) -> Synthesis:
+    """The synthesis as it was, but for its draws and its posterior, which are not kept; its data
+    sets as the outside made them, in the order of the records."""
+    kept, facts = folder / KEPT, open_declared(folder / DECLARED)
+    envelope = open_envelope(folder / ENVELOPE)
+    arrays = np.load(kept / FIT)
+    numbers = {name: value.item() if not value.ndim else value for name, value in arrays.items()}
+
+    def part(name: str) -> dict[str, Any]:
+        return {
+            key.removeprefix(name): value for key, value in numbers.items() if key.startswith(name)
+        }
+
+    bounds, diagnostics = part("bounds "), part("diagnostics ")
+    if diagnostics:
+        diagnostics["coordinates"] = tuple(map(str, diagnostics["coordinates"]))
+    rows = kept if envelope.rows else outside / ROWS
     names = sorted(rows.glob("*.parquet"), key=lambda path: int(path.stem))
-    return {
-        "datasets": [read_survey(path, design) for path in names],
-        "records": records,
-        "chains": chains,
-        "dropped": fit["dropped"],
-        "rows_correspond": fit["rows_correspond"],
-    }
+    made = MadeRows(tuple(read_survey(path, facts.design) for path in names))
+    return Synthesis(
+        envelope.claim,
+        made,
+        ground_of(facts, ()),
+        Chance(b"", "system"),
+        "rows",
+        numbers["record_weights"],
+        RecordBounds(**bounds) if bounds else None,
+        diagnostics=Diagnostics(**diagnostics) if diagnostics else None,
+        dropped=numbers["dropped"],
+        rows_correspond=numbers["rows_correspond"],
+    )
 
 
 def _sorted(result: Synthesis) -> tuple[Envelope, pl.DataFrame]:
@@ -101,21 +100,21 @@ def _sorted(result: Synthesis) -> tuple[Envelope, pl.DataFrame]:
     return envelope, frames[0].select(kept)
 
 
-def _declared(result: Synthesis, inside: Inside, public: pl.DataFrame) -> Declarations:
+def _declared(result: Synthesis, inside: Inside, public: pl.DataFrame) -> PublicFacts:
     ground, recipe = result.ground, inside.recipe
     rows = result.hands_out == "rows"
     parts = (recipe.model, *(step.model for step in recipe.given))
-    return Declarations(
+    return PublicFacts(
         title=inside.title,
         models=tuple(part.facts(recipe.synthesis.missing) for part in parts),
         columns=result.datasets[0].columns if rows else ground.columns,
         synthesized=inside.synthesized,
         records=ground.records,
         design=ground.design,
-        statistics=inside.asked_statistics,
+        asked_statistics=inside.asked_statistics,
         by=tuple(recipe.tables.by),
         margins=recipe.tables.margins,
-        formats=tuple(recipe.output.formats),
+        asked_formats=tuple(recipe.output.formats),
         folder=str(recipe.folder.resolve()),
         # where rows are handed out, the ground may hold what was drafted from the records
         codebook=result.datasets[0].codebook if rows else ground.codebook,
@@ -126,21 +125,13 @@ def _declared(result: Synthesis, inside: Inside, public: pl.DataFrame) -> Declar
 
 
 def _keep(result: Synthesis, folder: Path) -> None:
-    fit: dict[str, Any] = {
+    arrays: dict[str, Any] = {
         "dropped": result.dropped,
         "rows_correspond": result.rows_correspond,
-        "censored": result.censored,
+        "record_weights": result.record_weights,
     }
-    arrays: dict[str, Any] = {"nothing": np.zeros(0)}
-    if result.bounds is not None and result.posterior is not None:
-        arrays["loglik"] = result.bounds.loglik
-        arrays["contribution"] = result.bounds.contribution
-        arrays["weight"] = result.record_weights
-        arrays["limit"] = np.asarray(result.bounds.limit)
-    diagnostics = result.diagnostics
-    if diagnostics is not None:
-        arrays |= {name: getattr(diagnostics, name) for name in ("rhat", "ess_bulk", "ess_tail")}
-        fit |= {name: getattr(diagnostics, name) for name in ("divergences", "chains", "draws")}
-        fit["coordinates"] = list(diagnostics.coordinates)
-    np.savez(folder / "records.npz", **arrays)
-    (folder / "fit.json").write_text(json.dumps(fit) + "\n", encoding="utf-8")
+    if result.diagnostics is not None:
+        arrays |= {f"diagnostics {k}": value for k, value in asdict(result.diagnostics).items()}
+        if result.bounds is not None:
+            arrays |= {f"bounds {k}": value for k, value in asdict(result.bounds).items()}
+    np.savez(folder / FIT, **arrays)

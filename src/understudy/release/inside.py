@@ -17,6 +17,7 @@ from duckdb import Error as DuckDBError
 from ibis.common.exceptions import IbisError
 
 from understudy.chance import Chance
+from understudy.dp.account import UNHEARD
 from understudy.errors import Refused, UnknownName
 from understudy.fitting.missing import without_missing
 from understudy.ledger.fingerprint import FileIdentity, identify
@@ -27,6 +28,8 @@ from understudy.release.mixed import Given, mixed_for
 from understudy.release.parts import own_files
 from understudy.release.recipe import Recipe
 from understudy.release.totals import check_totals
+from understudy.report.inside_facts import RiskSettings
+from understudy.report.verdict import Fitness
 from understudy.risk.measure import measure_of
 from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.file_format import format_of
@@ -37,6 +40,7 @@ from understudy.survey.survey import Survey
 from understudy.synthesis import Synthesis, synthesize_for
 from understudy.tables.domain import as_condition
 from understudy.tables.statistic import Statistic, parse_statistic
+from understudy.tables.tabulate import tabulate
 from understudy.version import __version__
 
 
@@ -57,6 +61,36 @@ class Inside:
     @property
     def title(self) -> str:
         return self.recipe.output.title or self.whole.codebook.title or self.recipe.name
+
+    @property
+    def model_name(self) -> str:
+        return str(self.recipe.model)
+
+    @property
+    def mechanism_name(self) -> str:
+        return str(self.recipe.mechanism)
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        return self.recipe.tables.by
+
+    @property
+    def regression(self) -> str | None:
+        return self.recipe.utility.regression
+
+    @property
+    def fitness(self) -> Fitness | None:
+        return self.recipe.fitness
+
+    @property
+    def risk(self) -> RiskSettings | None:
+        """The intruder that the recipe describes, where a number was synthesized."""
+        asked = self.recipe.risk
+        if asked is None or not self.numeric:
+            return None
+        measure = measure_of(asked.measure, self.recipe.folder)
+        known = self.recipe.known
+        return RiskSettings(known, self.numeric, asked.radius, asked.threshold, measure)
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
@@ -80,9 +114,20 @@ class Inside:
         return self._kept(self.whole)
 
     @cached_property
-    def comparable(self) -> Survey:
-        """The same records with the published columns and design."""
-        return self._kept(self.narrowed)
+    def confidential_table(self) -> pl.DataFrame:
+        """Of the confidential records, by the steward's whole design."""
+        return tabulate(self.confidential, self.statistics, self.by, self.recipe.tables.margins)
+
+    def try_published_design(self) -> None:
+        """Refused where the table of the synthetic files would be: before anything is spent.
+
+        A design that the steward's own table has been computed by needs no second trial, nor does
+        one that names no column.
+        """
+        design = self.narrowed.design
+        if design != self.whole.design and design.named:
+            published = self._kept(self.narrowed)
+            tabulate(published, self.statistics, self.by, self.recipe.tables.margins)
 
     @cached_property
     def numeric(self) -> tuple[str, ...]:
@@ -113,7 +158,8 @@ class Inside:
         """Fit and draw; refused when the sampler's diagnostics fail."""
         recipe = self.recipe
         # the files are sorted by content before they are published
-        publication = Publication(in_order=False, where=recipe.data.where)
+        counted = UNHEARD if recipe.ledger is None else ""
+        publication = Publication(in_order=False, where=recipe.data.where, counted=counted)
         fit, datasets = recipe.fit_settings(progress), recipe.synthesis.datasets
         if self.given and isinstance(self.model, RowsModel):
             return mixed_for(

@@ -22,6 +22,7 @@ import polars as pl
 
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
+from understudy.dp.account import Account
 from understudy.errors import Refused
 from understudy.mechanisms.contract import Mechanism
 from understudy.mechanisms.outputs.mixed_draws import MixedDraws, predictors_of, step_codebook
@@ -31,7 +32,13 @@ from understudy.models.declared_grid import declared_grid
 from understudy.publication import Publication
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
-from understudy.synthesis import OUTSIDE, FitSettings, Synthesis, synthesize_for
+from understudy.synthesis import (
+    OUTSIDE,
+    FitSettings,
+    Synthesis,
+    ready_outcome,
+    synthesize_for,
+)
 
 __public__ = ("Given", "synthesize_mixed")
 
@@ -51,18 +58,21 @@ def synthesize_mixed(
     given: Sequence[Given],
     datasets: int = 1,
     seed: Seed = None,
+    *,
+    account: Account | None = None,
     **fit: Any,
 ) -> Synthesis:
     """m synthetic files with categorical and numeric columns, under one claim by composition.
 
     `mechanism` is for the categories, each of `given` brings its own; their epsilons add up.
     `fit` are the arguments of `synthesize` for the regressions (draws, chains, ...). The result's
-    `parts` are those of the categories and of each regression; `seed` is as in `synthesize`.
+    `parts` are those of the categories and of each regression; `seed` and `account` are as in
+    `synthesize`, and all parts are charged together.
     """
+    publication, settings = Publication(account=account), FitSettings(**fit)
     result = mixed_for(
-        Publication(), survey, categories, mechanism, given, datasets, chance_of(seed),
-        FitSettings(**fit),
-    )  # fmt: skip
+        publication, survey, categories, mechanism, given, datasets, chance_of(seed), settings
+    )
     _ = result.datasets
     return result
 
@@ -79,13 +89,14 @@ def mixed_for(
 ) -> Synthesis:
     """`synthesize_mixed`, with a claim that speaks of this publication."""
     _refuse(survey, categories, given)
+    steps = ready_steps(survey, categories, given, datasets, fit)
+    paid = publication.paid(survey, [mechanism, *(step.mechanism for step in given)])
+    publication = replace(publication, account=None, counted=paid)
     first = synthesize_for(publication, survey, categories, mechanism, datasets, chance, fit)
     # the regressions' own rows are not published: numbers are drawn anew for synthetic categories
-    drawn = Publication(in_order=False, where=publication.where, given_drawn=True)
+    drawn = replace(publication, in_order=False, given_drawn=True)
     results, codings = [], []
-    for number, step in enumerate(given):
-        narrowed = _narrowed(survey, categories, step.model)
-        coding = _coding(narrowed, step)
+    for number, (step, (narrowed, coding)) in enumerate(zip(given, steps, strict=True)):
         own = chance.of(f"given {number}")
         result = synthesize_for(
             drawn, narrowed, step.model, step.mechanism, datasets, own, fit, coding
@@ -107,10 +118,29 @@ def mixed_for(
         "draws" if shown else "rows",
         first.record_weights,
         posterior=results[0].posterior,
+        diagnostics=results[0].diagnostics,
         parts=parts,
         rows_correspond=False,
         for_studies=chance.for_studies,
     )
+
+
+def ready_steps(
+    survey: Survey,
+    categories: RowsModel,
+    given: Sequence[Given],
+    datasets: int,
+    fit: FitSettings,
+) -> list[tuple[Survey, Survey | None]]:
+    """What each regression sees, and what codes it; all that can be refused of them is refused."""
+    ready = []
+    for step in given:
+        narrowed = _narrowed(survey, categories, step.model)
+        coding = _coding(narrowed, step)
+        asked = (narrowed, step.model, step.mechanism, datasets, fit, coding)
+        ready_outcome(Publication(given_drawn=True), *asked)
+        ready.append((narrowed, coding))
+    return ready
 
 
 def _ground(survey: Survey, parts: Sequence[Synthesis], codings: tuple[Survey, ...]) -> Ground:

@@ -15,6 +15,7 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,18 +25,17 @@ import polars as pl
 from understudy.chance import Chance
 from understudy.envelope import CLAIM, DRAWS, Envelope, open_envelope
 from understudy.errors import Refused
+from understudy.mechanisms.outputs.output import Ground
 from understudy.mechanisms.outputs.outputs import output_from
 from understudy.publication import published_codebook
-from understudy.release.declared import Declarations, design_to, open_declared
-from understudy.release.release_facts import FACTS, SCHEMA, checksum
-from understudy.report.material import CombiningRule, PublicFacts
+from understudy.release.declared import design_to, open_declared
+from understudy.release.release_facts import FACTS, SCHEMA, CombiningRule, checksum
 from understudy.report.public import public_page
+from understudy.report.public_facts import PublicFacts
 from understudy.survey.codebook_text import write_codebook
 from understudy.survey.engine import connection
-from understudy.survey.file_format import released_formats
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
-from understudy.tables.statistic import parse_statistic
 from understudy.tables.tabulate import tabulate
 from understudy.version import __version__
 
@@ -67,66 +67,66 @@ def run_outside(handed: Path, out: Path) -> None:
 
 def make_public(handed: Path, out: Path) -> None:
     """All public files of the release that was handed out, and their table."""
-    envelope, declared = open_envelope(handed / ENVELOPE), open_declared(handed / DECLARED)
-    made = _made(handed, envelope, declared)
-    drawn = [name for name in made[0].columns if name not in declared.public.columns]
-    codebook = published_codebook(made[0], drawn)
+    envelope, facts = open_envelope(handed / ENVELOPE), open_declared(handed / DECLARED)
+    made = _made(handed, envelope, facts)
     columns, design = made[0].columns, made[0].design
+    drawn = [name for name in columns if name not in facts.public.columns]
+    codebook = published_codebook(made[0], drawn)
+    facts = replace(facts, columns=columns, design=design, codebook=codebook)
     datasets = [Survey(d.raw.to_polars().sort(columns), design, codebook) for d in made]
-    statistics = tuple(
-        parse_statistic(text, columns, Path(declared.folder)) for text in declared.statistics
-    )
     with one_thread():
-        table = tabulate(datasets, list(statistics), declared.by, declared.margins, combine=KIND)
+        table = tabulate(datasets, facts.statistics, facts.by, facts.margins, combine=KIND)
     table.write_parquet(out / RELEASED)
-    facts = PublicFacts(
-        title=declared.title,
-        claim=envelope.claim,
-        kind=KIND,
-        files=tuple(f"synthetic/{number + 1}.parquet" for number in range(len(datasets))),
-        formats=released_formats(declared.formats, Path(declared.folder)),
-        records=datasets[0].n,
-        design=design,
-        codebook=codebook,
-        statistics=statistics,
-        by=declared.by,
-        margins=declared.margins,
-        table=table,
-        draws=bool(envelope.draws),
-        version=__version__,
-        synthetic=declared.synthesized,
-    )
-    _write_public(out / PUBLIC, handed, datasets, facts)
+    _write_public(out / PUBLIC, handed, envelope, facts, datasets, table)
     (out / ROWS).mkdir()
     if envelope.draws:
         for number, dataset in enumerate(made, start=1):
             write_survey(dataset, out / ROWS / f"{number}.parquet")
 
 
-def _made(handed: Path, envelope: Envelope, declared: Declarations) -> list[Survey]:
+def _made(handed: Path, envelope: Envelope, facts: PublicFacts) -> list[Survey]:
     """The data sets, in the order of the public rows: made from the draws, or as handed out."""
     if envelope.rows:
-        return [_dataset(frame, declared) for frame in envelope.rows]
+        return [_dataset(frame, facts) for frame in envelope.rows]
     output = output_from(envelope.output, envelope.draws)
     models: tuple[Model, ...] = ()
     if output.needs_models:
         from understudy.release.model_part import model_from
 
-        models = tuple(model_from(facts, Path(declared.folder)) for facts in declared.models)
+        models = tuple(model_from(model, Path(facts.folder)) for model in facts.models)
     chance = Chance((handed / SEED).read_bytes(), "system")
-    return output.datasets(declared.ground(models), chance)
+    return output.datasets(ground_of(facts, models), chance)
 
 
-def _dataset(synthesized: pl.DataFrame, declared: Declarations) -> Survey:
+def ground_of(facts: PublicFacts, models: tuple[Model, ...]) -> Ground:
+    """What records are made of beside the mechanism's output."""
+    return Ground(
+        models,
+        facts.columns,
+        facts.codebook,
+        facts.design,
+        facts.records,
+        facts.public,
+        facts.known,
+        facts.types,
+    )
+
+
+def _dataset(synthesized: pl.DataFrame, facts: PublicFacts) -> Survey:
     """Rows that were handed out, beside the public ones."""
     frame = synthesized
-    if declared.public.width:
-        frame = pl.concat([declared.public, synthesized], how="horizontal")
-    return Survey(frame.select(declared.columns), declared.design, declared.codebook)
+    if facts.public.width:
+        frame = pl.concat([facts.public, synthesized], how="horizontal")
+    return Survey(frame.select(facts.columns), facts.design, facts.codebook)
 
 
 def _write_public(
-    folder: Path, handed: Path, datasets: Sequence[Survey], facts: PublicFacts
+    folder: Path,
+    handed: Path,
+    envelope: Envelope,
+    facts: PublicFacts,
+    datasets: Sequence[Survey],
+    table: pl.DataFrame,
 ) -> None:
     """The public files, release.json, which `open_release` reads, and public.zip."""
     (folder / "synthetic").mkdir(parents=True)
@@ -134,23 +134,24 @@ def _write_public(
         for format in facts.formats:
             write_survey(dataset, folder / f"synthetic/{number}{format.written[0]}", format)
     write_codebook(facts.codebook, folder / "codebook.toml")
-    facts.table.write_csv(folder / "tables.csv", line_terminator="\n")
-    for name in (CLAIM, DRAWS) if facts.draws else (CLAIM,):
+    table.write_csv(folder / "tables.csv", line_terminator="\n")
+    for name in (CLAIM, DRAWS) if envelope.draws else (CLAIM,):
         (folder / name).write_bytes((handed / ENVELOPE / name).read_bytes())
-    (folder / "public.html").write_text(public_page(facts), encoding="utf-8")
-    _list_and_pack(folder, facts)
+    page = public_page(facts, envelope, datasets, table)
+    (folder / "public.html").write_text(page, encoding="utf-8")
+    _list_and_pack(folder, facts, len(datasets))
 
 
-def _list_and_pack(folder: Path, facts: PublicFacts) -> None:
+def _list_and_pack(folder: Path, facts: PublicFacts, count: int) -> None:
     public = files_in(folder)
     write_json(
         folder / FACTS,
         {
             "schema": SCHEMA,
             "title": facts.title,
-            "version": facts.version,
-            "kind": facts.kind,
-            "files": list(facts.files),
+            "version": __version__,
+            "kind": KIND,
+            "files": [f"synthetic/{number}.parquet" for number in range(1, count + 1)],
             "formats": [kind.written[0].removeprefix(".") for kind in facts.formats],
             "design": design_to(facts.design),
             "statistics": [statistic.text for statistic in facts.statistics],

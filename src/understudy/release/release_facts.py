@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Literal
 
 SCHEMA = "understudy-release-1"
 FACTS = "release.json"
+CombiningRule = Literal["partial", "full"]  # the combining rule that the synthetic files need
 
 
 def checksum(path: Path) -> str:

@@ -73,6 +73,23 @@ class MechanismOutput(ABC):
         return (type(self).__name__,)
 
 
+@dataclass(frozen=True, eq=False)
+class MadeRows(MechanismOutput):
+    """Data sets that are there already, read from a working folder."""
+
+    made: tuple[Survey, ...] = field(repr=False)
+
+    def draws(self) -> list[DrawValues]:
+        return []
+
+    @classmethod
+    def from_draws(cls, draws: Sequence[Mapping[str, Any]]) -> Self:
+        raise NotImplementedError("rows are not draws")
+
+    def datasets(self, ground: Ground, chance: Chance) -> list[Survey]:  # noqa: ARG002
+        return list(self.made)
+
+
 def without_drafts(codebook: Codebook, columns: Sequence[str]) -> Codebook:
     """The codebook without facts of these columns that were drafted from the records' values."""
     for name in columns:
