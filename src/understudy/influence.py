@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from understudy.claim import RECORD, Claim
-from understudy.dp.account import Account, charged
+from understudy.dp.account import PayingAccount, charged
 from understudy.dp.accounting import Cost
 from understudy.dp.additive import AdditiveNoise, noise_for
 from understudy.errors import Refused, UnknownName
@@ -312,7 +312,7 @@ def influence(
     by: str | Sequence[str] = (),
     where: Any = None,
     family: str = "gaussian",
-    account: Account | None = None,
+    account: PayingAccount | None = None,
 ) -> InfluenceAnswer:
     """The difference between confidential and released estimates, and the corrected estimates.
 

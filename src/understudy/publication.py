@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from understudy.claim import RECORD
-from understudy.dp.account import Account, charged
+from understudy.dp.account import PayingAccount, charged
 from understudy.mechanisms.outputs.output import Ground, without_drafts
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
@@ -44,7 +44,7 @@ class Publication:
     in_order: bool = True
     where: str | None = None
     given_drawn: bool = False
-    account: Account | None = None
+    account: PayingAccount | None = None
     counted: str | None = None
 
     def paid(self, survey: Survey, mechanisms: Sequence[Mechanism]) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
 from understudy.declarations import declared_in
-from understudy.dp.account import Account, said_of_account
+from understudy.dp.account import PayingAccount, said_of_account
 from understudy.dp.record_bounds import RecordBounds
 from understudy.envelope import Envelope
 from understudy.errors import Refused, UnknownName
@@ -186,7 +186,7 @@ def synthesize(
     missing: Missing = "refuse",
     diagnostics: Failed = "refuse",
     progress: bool | None = None,
-    account: Account | None = None,
+    account: PayingAccount | None = None,
 ) -> Synthesis:
     """Synthetic versions of a survey: sensitive columns are replaced, public ones kept.
 

@@ -21,14 +21,14 @@ UNHEARD = (
 )
 
 
-class Account(Protocol):
+class PayingAccount(Protocol):
     """Where a guarantee is paid for; the sentence that `spend` returns goes into the claim."""
 
     def spend(self, survey: Any, costs: Sequence[Cost], what: str) -> str: ...
 
 
 def charged(
-    account: Account | None, survey: Any, costs: Sequence[Cost | None], unit: str, what: str
+    account: PayingAccount | None, survey: Any, costs: Sequence[Cost | None], unit: str, what: str
 ) -> str:
     """Charge what a release costs the unit, before anything is drawn; the sentence for its claim.
 

@@ -27,7 +27,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.claim import RECORD, Claim, ClaimKind, checked_epsilon
-from understudy.dp.account import Account, charged, said_of_account
+from understudy.dp.account import PayingAccount, charged, said_of_account
 from understudy.dp.accounting import Cost
 from understudy.dp.noise import integer_laplace
 from understudy.errors import Refused, UnknownName
@@ -123,7 +123,7 @@ def laplace_table(
     consistent: bool = False,
     replicates: int = 10,
     seed: int = 0,
-    account: Account | None = None,
+    account: PayingAccount | None = None,
 ) -> LaplaceTable:
     """Counts and means by cells and all margins, with Laplace noise (T §2.4).
 

@@ -22,7 +22,7 @@ import polars as pl
 
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
-from understudy.dp.account import Account
+from understudy.dp.account import PayingAccount
 from understudy.errors import Refused
 from understudy.mechanisms.contract import Mechanism
 from understudy.mechanisms.outputs.mixed_draws import MixedDraws, predictors_of, step_codebook
@@ -59,7 +59,7 @@ def synthesize_mixed(
     datasets: int = 1,
     seed: Seed = None,
     *,
-    account: Account | None = None,
+    account: PayingAccount | None = None,
     **fit: Any,
 ) -> Synthesis:
     """m synthetic files with categorical and numeric columns, under one claim by composition.
