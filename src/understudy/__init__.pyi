@@ -87,12 +87,14 @@ from understudy.survey.acs_pums import NEEDED as ACS_COLUMNS
 from understudy.survey.acs_pums import VARIABLES as ACS_VARIABLES
 from understudy.survey.acs_pums import acs_codebook as acs_codebook
 from understudy.survey.acs_pums import prepare_acs as prepare_acs
+from understudy.survey.calibration import calibrate as calibrate
 from understudy.survey.codebook import Codebook as Codebook
 from understudy.survey.codebook import Column as Column
 from understudy.survey.codebook import read_codebook as read_codebook
 from understudy.survey.codebook_text import write_codebook as write_codebook
 from understudy.survey.design import Design as Design
 from understudy.survey.design import Replicates as Replicates
+from understudy.survey.design import Stage as Stage
 from understudy.survey.from_svy import from_svy as from_svy
 from understudy.survey.read import read_survey as read_survey
 from understudy.survey.replicate_weights import add_replicates as add_replicates
@@ -181,6 +183,7 @@ __all__ = [
     "Replicates",
     "RowsModel",
     "SamplerSettings",
+    "Stage",
     "Survey",
     "Synthesis",
     "Terms",
@@ -196,6 +199,7 @@ __all__ = [
     "agreement_loglik",
     "agreement_posterior",
     "bootstrap_intervals",
+    "calibrate",
     "categories_of",
     "combine_estimates",
     "compare",

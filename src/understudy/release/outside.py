@@ -62,8 +62,11 @@ def make_public(handed: Path, out: Path) -> None:
     envelope, declared = open_envelope(handed / ENVELOPE), open_declared(handed / DECLARED)
     datasets = [_dataset(frame, declared) for frame in envelope.synthesized]
     statistics = tuple(
-        parse_statistic(text, declared.columns, Path(declared.folder))
+        shown
         for text in declared.statistics
+        for shown in parse_statistic(text, declared.columns, Path(declared.folder)).spread_out(
+            datasets[0]
+        )
     )
     with one_thread():
         table = tabulate(datasets, list(statistics), declared.by, declared.margins, combine=KIND)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
-from understudy.tables.collect import Sums, as_float
+from understudy.tables.collect import Sums
+from understudy.tables.numbers import as_float
 from understudy.tables.replicates import replicate_variance
 from understudy.tables.taylor import DomainEstimates, taylor
 
@@ -38,18 +39,14 @@ def linear_estimates(sums: Sums, j: int, domain: NDArray[np.int64], count: int) 
 def _estimates(
     sums: Sums, j: int, domain: NDArray[np.int64], count: int, pivot: float | None
 ) -> DomainEstimates:
+    if not sums.replicates and sums.terms is not None:
+        of_record = sums.terms.domain(sums.frame, domain)
+        value, z = sums.terms.values(j, of_record, count, pivot)
+        variance = sums.terms.variances(z, of_record, count)
+        return DomainEstimates(value, np.where(np.isnan(value), np.nan, variance))
     if not sums.replicates:
         return taylor(sums.rows(j), domain, count, sums.strata, pivot)
-    inside = domain >= 0
-    u, v = sums.replicated(j)
-    top, bottom = np.zeros((2, count, u.shape[1]))
-    np.add.at(top, domain[inside], u[inside])
-    if pivot is None:
-        values = top
-    else:
-        np.add.at(bottom, domain[inside], v[inside])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            values = np.where(bottom != 0, pivot + top / bottom, np.nan)
+    values = replicated_values(sums, j, domain, count)
     spec = sums.design.replicates
     if spec is None:
         raise Refused("The design has no replicate weights.")
@@ -57,6 +54,21 @@ def _estimates(
     replicates = len(sums.replicates)
     notes = [_left_out(number, replicates) for number in without]
     return DomainEstimates(values[:, 0], variance, notes=tuple(notes))
+
+
+def replicated_values(
+    sums: Sums, j: int, domain: NDArray[np.int64], count: int
+) -> NDArray[np.float64]:
+    """(domains, 1 + R): statistic j under the full weight and under each replicate weight."""
+    inside = domain >= 0
+    u, v = sums.replicated(j)
+    top, bottom = np.zeros((2, count, u.shape[1]))
+    np.add.at(top, domain[inside], u[inside])
+    if sums.statistics[j].x is None:
+        return top
+    np.add.at(bottom, domain[inside], v[inside])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(bottom != 0, sums.pivots[j] + top / bottom, np.nan)
 
 
 def _left_out(without: int, replicates: int) -> str:

@@ -19,15 +19,13 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from understudy.errors import Refused, UnknownName
-from understudy.survey.design import Design
 from understudy.survey.formula import formula_columns
 from understudy.survey.survey import Survey
-from understudy.tables.collect import collect
 from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
+from understudy.tables.design_records import DesignRecords
 from understudy.tables.domain import as_condition
 from understudy.tables.replicates import replicate_covariance, replicate_degrees
-from understudy.tables.taylor import stratified_covariance
 
 __public__ = ("regress",)
 
@@ -129,11 +127,10 @@ def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) 
         )
         covariance = replicate_covariance(beta, replicated, design.replicates)
     else:
-        strata = collect(survey, [], [], None).strata
+        records = DesignRecords(survey)
         influence = np.zeros((frame.height, X.shape[1]))
         influence[used] = _influence(y, X, weight[used], beta, family)
-        covariance = stratified_covariance(*psu_totals(influence, frame, design), strata)
-        df = strata.df
+        covariance, df = records.covariance(influence), records.df
     return RegressionFit(terms, beta, covariance, df + 1 - X.shape[1])
 
 
@@ -181,26 +178,6 @@ def _influence(y: Floats, X: Floats, w: Floats, beta: Floats, family: Family) ->
     mu, slope = mean_and_slope(X @ beta, family)
     bread = (X * (w * slope)[:, None]).T @ X
     return np.asarray(np.linalg.solve(bread, (X * (w * (y - mu))[:, None]).T).T)
-
-
-def psu_totals(influence: Floats, frame: pl.DataFrame, design: Design) -> tuple[Floats, Ints]:
-    """Influence summed over each PSU, and the stratum number of each PSU."""
-    h = pl.lit(1) if design.strata is None else pl.col(design.strata)
-    stratum = frame.select((h.rank("dense") - 1).cast(pl.Int64)).to_series()
-    if design.psu is None:
-        return influence, _full(stratum, frame.height)
-    psu = frame.select(pl.struct(h.alias("h"), pl.col(design.psu).alias("c")).rank("dense") - 1)
-    number = psu.to_series().cast(pl.Int64).to_numpy()
-    totals = np.zeros((int(number.max()) + 1, influence.shape[1]))
-    np.add.at(totals, number, influence)
-    of_psu = np.zeros(len(totals), dtype=np.int64)
-    of_psu[number] = _full(stratum, frame.height)
-    return totals, of_psu
-
-
-def _full(stratum: pl.Series, height: int) -> Ints:
-    """A constant stratum has one entry; spread it over the records."""
-    return np.broadcast_to(stratum.to_numpy(), (height,)).copy()
 
 
 def _matrices(formula: str, frame: pl.DataFrame) -> tuple[Floats, Floats, tuple[str, ...]]:

@@ -230,21 +230,6 @@ def _sum_by(group: Ints, values: Floats, size: int) -> Floats:
     return np.bincount(group, values, size).astype(np.float64)
 
 
-def stratified_covariance(z: Floats, stratum: Ints, strata: Strata) -> Floats:
-    """V for a vector statistic: z is (psus, p), one row for every PSU of the design."""
-    totals = np.zeros((len(strata.psus), z.shape[1]))
-    np.add.at(totals, stratum, z)
-    deviation = z - (totals / strata.psus[:, None])[stratum]
-    by_stratum = np.zeros((len(strata.psus), z.shape[1], z.shape[1]))
-    np.add.at(by_stratum, stratum, deviation[:, :, None] * deviation[:, None, :])
-    about_mean = np.moveaxis(by_stratum, 0, -1)
-    squares = np.moveaxis(totals[:, :, None] * totals[:, None, :], 0, -1)
-    variance = _sum_over_strata(about_mean, squares, strata)
-    if strata.lonely_psu == "average":
-        variance *= average_factor(np.ones(len(strata.psus), dtype=bool), strata)
-    return variance
-
-
 def _sum_over_strata(about_mean: Floats, squared_total: Floats, strata: Strata) -> Floats:
     """Strata (last axis) added with their factors; lonely PSUs by the rule, as R survey does."""
     several = strata.psus > 1
