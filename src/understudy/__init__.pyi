@@ -106,7 +106,10 @@ from understudy.survey.survey import Survey as Survey
 from understudy.survey.write import write_survey as write_survey
 from understudy.synthesis import Synthesis as Synthesis
 from understudy.synthesis import synthesize as synthesize
+from understudy.tables.association import association as association
 from understudy.tables.combine import combine as combine_estimates
+from understudy.tables.contrast import contrast as contrast
+from understudy.tables.contrast import t_test as t_test
 from understudy.tables.cross_table import Categories as Categories
 from understudy.tables.cross_table import CrossTable as CrossTable
 from understudy.tables.cross_table import categories_of as categories_of
@@ -198,12 +201,14 @@ __all__ = [
     "agreement_flags",
     "agreement_loglik",
     "agreement_posterior",
+    "association",
     "bootstrap_intervals",
     "calibrate",
     "categories_of",
     "combine_estimates",
     "compare",
     "compare_releases",
+    "contrast",
     "cross_tabulate",
     "density_of",
     "discrepancy_posterior",
@@ -257,6 +262,7 @@ __all__ = [
     "synthesize_mixed",
     "synthetic_counts",
     "systematic_pps",
+    "t_test",
     "tabulate",
     "topcode",
     "topcoding_risk",

@@ -189,9 +189,6 @@ def collect(
         if design.fpc:
             columns["f"] = as_float(table[design.fpc])
     records = table.select(**columns)
-    terms = None
-    if statistics and (by_records or design.by_records):
-        terms = RecordTerms(records.to_polars(), DesignRecords(survey))
     keys = [f"by{k}" for k in range(len(by))]
     if not replicates:
         keys += ["h", "c"] if design.psu else ["h"]
@@ -209,6 +206,9 @@ def collect(
     if not all(frame[c].cast(pl.Float64).is_finite().all() for c in added):
         raise Refused(NOT_FINITE)
     calibrated = bool(sizes) and not replicates and _adds_up(frame, sizes)
+    terms = None
+    if statistics and (by_records or design.by_records):
+        terms = RecordTerms(records.to_polars(), DesignRecords(survey, calibrated))
     return Sums(frame, tuple(statistics), pivots, design, replicates, calibrated, terms)
 
 
@@ -253,7 +253,9 @@ def _pivots(
 
 def _aggregates(records: ir.Table, design: Design, count: int, replicates: int) -> dict[str, Any]:
     """Sums of w a and w x, and what the variance needs: replicated sums, or second moments."""
-    sums: dict[str, Any] = {"n": records.count(), "weighing": (records.w > 0).sum()}
+    sums: dict[str, Any] = {
+        "n": records.count(), "weighing": (records.w > 0).sum(), "w": records.w.sum()
+    }  # fmt: skip
     if "inside" in records.columns:
         sums["inside"] = records.inside.sum()
     for j in range(count):
@@ -279,7 +281,7 @@ def _aggregates(records: ir.Table, design: Design, count: int, replicates: int) 
 
 def _weight_sums(records: ir.Table, design: Design, count: int) -> dict[str, Any]:
     """Sums of the weights and their products with each statistic, for public stratum sizes."""
-    sums: dict[str, Any] = {"w": records.w.sum()}
+    sums: dict[str, Any] = {}
     if design.psu is None:
         sums["ww"] = records.w.var(how="pop")
         for j in range(count):

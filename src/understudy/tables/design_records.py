@@ -73,8 +73,9 @@ class SampledUnits:
 class DesignRecords:
     """The design columns of a survey in memory, and the covariance that they give."""
 
-    def __init__(self, survey: Survey) -> None:
+    def __init__(self, survey: Survey, sizes_met: bool = False) -> None:
         self.survey, self.design = survey, survey.design
+        self.sizes_met = sizes_met  # the weights of every stratum add up to its public size
         names = list(self.design.columns(survey.columns))
         self.frame = survey.frame(names) if names else pl.DataFrame({"": np.zeros(survey.n)})
 
@@ -114,6 +115,8 @@ class DesignRecords:
             e = z / np.where(self.weight > 0, self.weight, np.inf)[:, None]
             replicated = e.T @ self.replicate_weights
             return replicate_covariance(z.sum(axis=0), replicated, self.design.replicates)
+        if self.sizes_met:
+            z = self._about_strata(z)
         if self.design.calibrated is not None:
             z = self._residuals(z)
         rule = self.design.lonely_psu
@@ -213,6 +216,14 @@ class DesignRecords:
         basis, scale = self._calibration
         e = np.where(scale[:, None] > 0, z / np.where(scale > 0, scale, 1.0)[:, None], 0.0)
         return np.asarray((e - basis @ (basis.T @ e)) * scale[:, None])
+
+    def _about_strata(self, z: Floats) -> Floats:
+        """w (e - ebar_h), ebar_h the weighted mean of the stratum."""
+        first = self.stages[0]
+        stratum, strata = first.stratum[first.of_record], len(first.counts)
+        weight = np.bincount(stratum, self.weight, strata)
+        mean = _sums(stratum, z, strata) / np.where(weight > 0, weight, 1.0)[:, None]
+        return np.asarray(z - self.weight[:, None] * mean[stratum])
 
     @cached_property
     def _calibration(self) -> tuple[Floats, Floats]:

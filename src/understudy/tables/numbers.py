@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ibis
 import ibis.expr.types as ir
 
 
@@ -11,3 +12,6 @@ def as_float(value: ir.Value) -> ir.FloatingValue:
     if value.type().is_floating():
         number = number.nullif(float("nan"))
     return number
+
+
+ONE = ibis.literal(1.0)

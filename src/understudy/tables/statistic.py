@@ -28,7 +28,7 @@ from understudy.tables.expression import Expression
 from understudy.tables.influence.equations.ratio import RatioEquation
 from understudy.tables.influence.equations.total import TotalEquation
 from understudy.tables.influence.question import InfluenceQuestion
-from understudy.tables.linear import linear_estimates
+from understudy.tables.linear import joint_estimates, linear_estimates
 from understudy.tables.taylor import DomainEstimates
 
 if TYPE_CHECKING:
@@ -100,6 +100,13 @@ class Statistic(Declared, abstract=True):
     def estimates(self, cells: Cells) -> DomainEstimates:
         """The estimate and its variance in every cell."""
 
+    def joint(self, cells: Cells) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # noqa: ARG002
+        """The estimates of all cells, (cells,), and their covariance, where it has one."""
+        raise Refused(
+            f"{self.text} has no covariance between cells here; compare counts, totals, means, "
+            "proportions or ratios."
+        )
+
     @abstractmethod
     def r_call(self, number: int) -> str:
         """The R survey call over `cell` and `design`; "" where R survey has none."""
@@ -155,6 +162,9 @@ class LinearStatistic(Statistic, abstract=True):
 
     def estimates(self, cells: Cells) -> DomainEstimates:
         return linear_estimates(cells.sums, cells.linear.index(self), cells.domain, cells.count)
+
+    def joint(self, cells: Cells) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return joint_estimates(cells.sums, cells.linear.index(self), cells.domain, cells.count)
 
 
 @dataclass(frozen=True)

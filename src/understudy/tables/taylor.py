@@ -100,6 +100,7 @@ class DomainEstimates:
     limits: tuple[Floats, Floats] | None = None  # of an interval of the statistic's own
     notes: tuple[str, ...] = ()  # one for each domain, "" where there is nothing to say
     records: Floats | None = None  # how many records the estimate rests on
+    effect: Floats | None = None  # the design effect, where it was asked for
 
 
 def taylor(

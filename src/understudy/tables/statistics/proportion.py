@@ -41,9 +41,11 @@ class Proportion(LinearStatistic):
         reader.sign("(")
         words = [word for _, word, _ in reader.tokens[reader.next : reader.next + 4]]
         if words[1:2] == ["=="] and words[3:] not in (["and"], ["or"]):
-            x, _, level = reader.column(), reader.sign("=="), reader.value()
+            column = reader.column()
+            reader.sign("==")
+            level = reader.value()
             reader.sign(")")
-            return {"x": Expression(x), "level": level}
+            return {"x": Expression(column), "level": level}
         x = reader.expression()
         reader.sign(")")
         if x.computed and not x.is_condition:

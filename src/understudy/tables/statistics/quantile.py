@@ -38,7 +38,7 @@ class Quantile(Statistic):
     def arguments(cls, reader: Reader) -> dict[str, Any]:
         reader.sign("(")
         x = reader.expression()
-        probabilities = []
+        probabilities: list[float] = []
         while not probabilities or reader.peek()[1] == ",":
             reader.sign(",")
             probabilities.append(reader.probability())
