@@ -24,6 +24,7 @@ from understudy.survey.survey import Survey
 from understudy.tables.collect import Linear, collect
 from understudy.tables.domain import as_condition
 from understudy.tables.linear import joint_estimates, replicated_values
+from understudy.tables.noise_sets import stands_for
 from understudy.tables.numbers import ONE
 from understudy.tables.replicates import replicate_covariance, replicate_degrees
 
@@ -74,7 +75,8 @@ def association(survey: Survey, rows: str, columns: str, where: Any = None) -> p
     covariance = np.where(empty[:, None] | empty, 0.0, covariance[np.ix_(order, order)])
     n = float(sums.records(0, domain, levels.height).sum())
     nu = sums.strata.df if not sums.replicates else replicate_degrees(survey, sums.replicates)
-    return pl.DataFrame([rao_scott(p.reshape(shape), covariance, n, nu)])
+    share = stands_for(survey)  # a further file has the sampling error of the sample
+    return pl.DataFrame([rao_scott(p.reshape(shape), covariance / share, n, nu * share)])
 
 
 def rao_scott(p: Floats, covariance: Floats, n: float, nu: float) -> dict[str, float]:

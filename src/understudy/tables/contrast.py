@@ -25,6 +25,7 @@ from understudy.tables.collect import collect
 from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.domain import as_condition
+from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
 from understudy.tables.replicates import replicate_degrees
 from understudy.tables.statistic import Cells, LinearStatistic, Statistic, parse_statistic
 
@@ -66,11 +67,13 @@ def contrast(
         raise Refused("A cell has no records in one of the data sets; merge rare levels.")
     wanted = contrasts or all_differences(cells[0].keys)
     k = coefficients(wanted, cells[0].keys)
-    values = [k @ each.value for each in cells]
-    variances = [np.einsum("ij,jk,ik->i", k, each.covariance, k) for each in cells]
+    values = np.array([k @ each.value for each in cells])
+    variances = np.array([np.einsum("ij,jk,ik->i", k, each.covariance, k) for each in cells])
     df = np.full(len(k), min(each.df for each in cells))
     if rule is not None:
-        combined = combine_estimates(values, variances, df, rule)
+        check_conditions(surveys, ())
+        sets = within_sets(surveys, values), within_sets(surveys, variances)
+        combined = combine_estimates(*sets, df, rule)
         return _frame(tuple(wanted), combined.value, combined.variance, combined.df, level)
     return _frame(tuple(wanted), values[0], variances[0], df, level)
 
@@ -107,6 +110,7 @@ def joint_estimates(
     parsed = parse_statistic(statistic, survey.columns).spread_out(survey)
     if len(parsed) != 1:
         raise Refused("Contrasts are of one statistic at a time; name one level or probability.")
+    check_conditions([survey], [each.text for each in parsed if each.adds_up])
     inside = as_condition(where, survey.table)
     linear = [each for each in parsed if isinstance(each, LinearStatistic)]
     sums = collect(
@@ -129,7 +133,8 @@ def joint_estimates(
     cells = Cells(survey, parsed, by, kept, levels, inside, sums, linear, domain, df, 0.95)
     value, covariance = parsed[0].joint(cells)
     keys = tuple(" / ".join(str(level) for level in row) for row in levels.rows()) if by else ("",)
-    return JointEstimates(keys, value, covariance, df)
+    share = stands_for(survey)  # a further file has the sampling error of the sample
+    return JointEstimates(keys, value, covariance / share, df * share)
 
 
 def all_differences(keys: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -27,6 +27,7 @@ from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.design_records import DesignRecords
 from understudy.tables.domain import as_condition
 from understudy.tables.likelihoods import LIKELIHOODS
+from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
 from understudy.tables.replicates import replicate_covariance, replicate_degrees
 
 __public__ = ("regress",)
@@ -77,6 +78,7 @@ def regress(
         return _frame(fit.names, fit.coefficients, variance, np.full(len(variance), fit.df), level)
     if combine is None:
         combine = getattr(survey, "kind", None)  # an opened release knows its rule
+    check_conditions(list(survey), ())
     fits = [fit_survey(dataset, formula, family, where) for dataset in survey]
     if not fits:
         raise Refused("Give one Survey, or a list with at least one Survey.")
@@ -89,8 +91,8 @@ def regress(
             "merge rare levels or leave the term out."
         )
     combined = combine_estimates(
-        [fit.coefficients for fit in fits],
-        [np.diag(fit.covariance) for fit in fits],
+        within_sets(list(survey), np.array([fit.coefficients for fit in fits])),
+        within_sets(list(survey), np.array([np.diag(fit.covariance) for fit in fits])),
         min(fit.df for fit in fits),
         combine,
     )
@@ -134,7 +136,8 @@ def fit_survey(survey: Survey, formula: str, family: AnyFamily, where: Any = Non
         influence = np.zeros((frame.height, len(beta)))
         influence[used] = model.influence(weight[used], beta)
         covariance, df = sampled.covariance(influence), sampled.df
-    return RegressionFit(model.names, beta, covariance, df + 1 - model.predictors)
+    share = stands_for(survey)  # a further file has the sampling error of the sample
+    return RegressionFit(model.names, beta, covariance / share, df * share + 1 - model.predictors)
 
 
 @dataclass(frozen=True)

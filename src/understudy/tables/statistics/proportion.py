@@ -97,11 +97,15 @@ class Proportion(LinearStatistic):
         return Linear(a, 1.0, pivoted=False)
 
     def r_call(self, number: int) -> str:
+        if self.level is None and not self.x.computed:
+            return ""  # a table shows its levels one by one
         return f"svyby(~share{number}, cell, design, svymean, na.rm = TRUE)"
 
     def r_column(self, number: int) -> str:  # noqa: ARG002
         if self.x.computed:
             return f"as.numeric({self.x.r_value})"
+        if self.level is None:
+            return ""
         return f"as.numeric(data[[{r_text(self.x.text)}]] == {r_value(self.level)})"
 
 

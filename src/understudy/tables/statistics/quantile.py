@@ -75,6 +75,8 @@ class Quantile(Statistic):
         return InfluenceQuestion(QuantileEquation(self.probability), columns, names=(self.text,))
 
     def r_call(self, number: int) -> str:  # noqa: ARG002
+        if self.others:
+            return ""  # a table shows them one by one
         return (
             f"svyby(~{self.x.r}, cell, design, svyquantile,\n"
             f'         quantiles = {self.probability}, qrule = "math", df = degf(design), '
