@@ -106,7 +106,7 @@ class Probit(Likelihood):
         return tuple(terms)
 
 
-class Multinomial(Likelihood):
+class MultinomialLogit(Likelihood):
     def start(self, w: Floats) -> Floats:  # noqa: ARG002
         return np.zeros((self.levels - 1) * self.X.shape[1])
 
@@ -196,6 +196,6 @@ class OrderedLogit(Likelihood):
 
 LIKELIHOODS: dict[str, type[Likelihood]] = {
     "probit": Probit,
-    "multinomial": Multinomial,
+    "multinomial": MultinomialLogit,
     "ordered": OrderedLogit,
 }
