@@ -7,12 +7,11 @@ holder alone, and carry the mark.
 
 from __future__ import annotations
 
-from understudy.drawing import INTERNAL
-from understudy.errors import Refused
 from understudy.mechanisms.row_counts import RowCounts
 from understudy.models.contract import OutcomeModel, RowsModel
 from understudy.publication import Publication
 from understudy.release.inside import Inside
+from understudy.release.internal_mark import marked
 from understudy.release.mixed import ready_steps
 from understudy.synthesis import ready_outcome
 from understudy.tables.units import unit_of
@@ -20,12 +19,10 @@ from understudy.tables.units import unit_of
 
 def check_records(inside: Inside) -> None:
     """Refused, with the mark, where a release of these records would be."""
-    try:
+    with marked():
         _check_model(inside)
         inside.try_published_design()
         _ = inside.confidential_table
-    except Refused as refusal:
-        raise Refused(f"{refusal} ({INTERNAL})") from None
 
 
 def _check_model(inside: Inside) -> None:

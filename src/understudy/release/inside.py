@@ -24,6 +24,7 @@ from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import FileModel, Model, OutcomeModel, RowsModel
 from understudy.publication import Publication, hides_unit
+from understudy.release.internal_mark import marked
 from understudy.release.mixed import Given, mixed_for
 from understudy.release.parts import own_files
 from understudy.release.recipe import Recipe
@@ -178,10 +179,13 @@ class Inside:
 
 def prepare(recipe: Recipe) -> Inside:
     """Read the file, once, and check everything; nothing is spent and nothing is written."""
-    read = _read(recipe)
-    file, ordered = _identified(read)
-    whole = _restricted(recipe, read)
-    check_totals(whole)
+    if not recipe.path.is_file():
+        _read(recipe)  # refused: nothing is there to be looked at
+    with marked():
+        read = _read(recipe)
+        file, ordered = _identified(read)
+        whole = _restricted(recipe, read)
+        check_totals(whole)
     model = recipe.model.build(recipe.synthesis.missing)
     if isinstance(model, FileModel):
         model = model.for_survey(whole)

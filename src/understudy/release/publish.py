@@ -21,6 +21,7 @@ from understudy.release.bundle import finished, write_manifest
 from understudy.release.check import check_records
 from understudy.release.envelope import open_kept, seal
 from understudy.release.inside import Inside, prepare
+from understudy.release.internal_mark import marked
 from understudy.release.kept import check_kept
 from understudy.release.outside import PUBLIC, RELEASED, files_in, one_thread, run_outside
 from understudy.release.recipe import Recipe, read_recipe
@@ -74,7 +75,8 @@ def publish(
                 "Risk and usefulness ...",
                 lambda at: _write_evidence(inside, first, second, at),
             )
-            verdict = check_verdict(third, accept, binding=recipe.fitness is not None)
+            with marked():
+                verdict = check_verdict(third, accept, binding=recipe.fitness is not None)
             last = work.stage(
                 "4-bundle",
                 "Reports ...",
@@ -86,9 +88,10 @@ def publish(
 
 def run_synthesis(inside: Inside, chance: Chance, folder: Path, progress: bool | None) -> None:
     """Everything that looks at the records ends in the envelope."""
-    result = inside.synthesize(chance, progress)
-    check_price(inside, result.claim)
-    seal(result, inside, folder)
+    with marked():
+        result = inside.synthesize(chance, progress)
+        check_price(inside, result.claim)
+        seal(result, inside, folder)
 
 
 def draw_chance(folder: Path) -> None:
