@@ -58,6 +58,14 @@ def test_the_outside_cannot_fit_and_reads_no_recipe() -> None:
     assert done.stdout.split() == []
 
 
+def test_the_outside_starts_without_what_it_seldom_needs() -> None:
+    """Every release waits for this process to start: formulas and laws are loaded where used."""
+    code = "import sys, understudy.release.outside; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    seldom = {"pandas", "formulaic", "scipy.stats", "scipy.optimize", "matplotlib"}
+    assert seldom & set(done.stdout.split()) == set()
+
+
 def test_what_the_outside_refuses_is_one_sentence(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "envelope").mkdir()
     for name in ("claim.json", "1.parquet", "2.parquet"):
