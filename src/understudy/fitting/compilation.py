@@ -19,7 +19,7 @@ import jax
 
 NEVER = 1e9  # seconds of compilation from which on JAX would keep a program
 # XLA's older emitters of fused loops: programs run as fast, and NUTS compiles in half the time.
-QUICKLY = {"xla_cpu_use_fusion_emitters": False}
+QUICKLY: dict[str, str | bool] = {"xla_cpu_use_fusion_emitters": False}
 
 _count = 0
 
