@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, content in handed(CASE, base()).items():
         (made / name).parent.mkdir(exist_ok=True)
         listed = ", ".join(f'"{kind}"' for kind in WRITTEN if kind != "parquet")
-        asked = content.replace(b'"formats": []', f'"formats": [{listed}]'.encode())
+        asked = content.replace(b'formats": []', f'formats": [{listed}]'.encode())
         (made / name).write_bytes(asked.replace(b"FOLDER", str(made).encode()))
     return made
 
