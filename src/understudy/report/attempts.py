@@ -29,7 +29,8 @@ def attack_facts(attacks: dict[str, Any] | None) -> dict[str, Any] | None:
             each["what"],
             f"{each['successes']:,} of {each['attempts']:,}",
             f"{each['control_successes']:,} of {each['control_attempts']:,}",
-            f"{fixed(each['risk'], 3)} ({fixed(each['lower'], 3)} to {fixed(each['upper'], 3)})",
+            f"{fixed(max(each['risk'], 0.0), 3)} "
+            f"({fixed(each['lower'], 3)} to {fixed(each['upper'], 3)})",
         )
         for each in attacks["each"]
     ]

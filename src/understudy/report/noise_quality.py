@@ -19,7 +19,7 @@ import numpy as np
 from understudy.report.numbers import fixed
 from understudy.report.public_facts import PublicFacts
 
-MOST_TABLES = 40
+MOST_TABLES = 20
 
 
 def noise_quality(draws: Sequence[Mapping[str, Any]], facts: PublicFacts) -> dict[str, Any] | None:
@@ -29,7 +29,8 @@ def noise_quality(draws: Sequence[Mapping[str, Any]], facts: PublicFacts) -> dic
     first, m = draws[0], len(draws)
     labels = [facts.label(name) for name in first["columns"]]
     members = [np.bincount(mapped).astype(np.float64) for mapped in first["coarse"]]
-    n = float(np.mean([sum(min(draw["one_way"], key=len)) for draw in draws]))
+    fewest = min(range(len(labels)), key=lambda j: len(first["coarse"][j]))
+    n = float(np.mean([sum(draw["one_way"][fewest]) for draw in draws]))  # the noisy total
     together: list[set[int]] = [set() for _ in labels]
     for names in first["measured"]:
         for name in names:
@@ -39,7 +40,9 @@ def noise_quality(draws: Sequence[Mapping[str, Any]], facts: PublicFacts) -> dic
             labels[j],
             f"{members[j].size:,}",
             _share(_moved(members[j], variance, m, n)),
-            ", ".join(labels[k] for k in sorted(together[j])) or "no other",
+            "all others"
+            if len(together[j]) == len(labels) - 1
+            else ", ".join(labels[k] for k in sorted(together[j])) or "no other",
         )
         for j, variance in enumerate(first["one_way_variances"])
     ]
