@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from understudy.claim import RECORD
-from understudy.dp.account import PayingAccount, charged
 from understudy.mechanisms.outputs.output import Ground, without_drafts
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
@@ -19,6 +18,7 @@ from understudy.survey.published_type import published_dtype, types_not_declared
 from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
+    from understudy.dp.account import PayingAccount
     from understudy.mechanisms.contract import Mechanism
     from understudy.models.contract import FileModel, OutcomeModel, RowsModel
 
@@ -49,6 +49,8 @@ class Publication:
 
     def paid(self, survey: Survey, mechanisms: Sequence[Mechanism]) -> str:
         """The sentence about the payment, which is made now if it was not yet."""
+        from understudy.dp.account import charged  # the outside, which imports this, pays nothing
+
         if self.counted is not None:
             return self.counted
         unit = survey.codebook.unit_column or RECORD

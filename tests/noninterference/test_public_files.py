@@ -108,6 +108,14 @@ def test_the_outside_has_no_sampler_no_ledger_and_no_reader(
     assert done.stdout.splitlines() == ["", "jax" if jax else ""]
 
 
+def test_the_outside_starts_without_what_it_seldom_needs() -> None:
+    """Every release waits for this process to start: formulas and laws are loaded where used."""
+    code = "import sys, understudy.release.outside; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    seldom = {"pandas", "formulaic", "scipy.stats", "scipy.optimize", "matplotlib"}
+    assert seldom & set(done.stdout.split()) == set()
+
+
 def test_what_the_outside_refuses_is_one_sentence(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "envelope").mkdir()
     for name in ("claim.json", "draws.json"):

@@ -1,31 +1,42 @@
-"""The output that an envelope holds, by the names that it notes."""
+"""The output that an envelope holds, by the names that it notes: only its own file is imported."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from understudy.errors import Refused
-from understudy.mechanisms.outputs.cell_draws import CellCounts, MarginalTables
-from understudy.mechanisms.outputs.file_tables import FileTables
-from understudy.mechanisms.outputs.mixed_draws import MixedDraws
-from understudy.mechanisms.outputs.outcome_draws import Histograms, ParameterDraws
 from understudy.mechanisms.outputs.output import MechanismOutput
 
-_OUTPUTS: dict[str, type[MechanismOutput]] = {
-    cls.__name__: cls
-    for cls in (ParameterDraws, Histograms, CellCounts, MarginalTables, FileTables)
+_HOMES = {
+    "outcome_draws": ("ParameterDraws", "Histograms"),
+    "cell_draws": ("CellCounts", "MarginalTables"),
+    "file_tables": ("FileTables",),
 }
 
 
 def output_from(names: Sequence[str], draws: Sequence[dict[str, Any]]) -> MechanismOutput:
     """The output of which these are the draws; of mixed data, one for each step."""
-    if not names or not draws or not set(names) <= set(_OUTPUTS):
-        raise Refused("The envelope holds draws of an unknown kind; nothing is published.")
-    if len(names) == 1:
-        return _OUTPUTS[names[0]].from_draws(draws)
-    parts = [
-        _OUTPUTS[name].from_draws([draw["parts"][number] for draw in draws])
-        for number, name in enumerate(names)
-    ]
-    return MixedDraws(tuple(parts))
+    classes = [_class(name) for name in names]
+    if not classes or not draws:
+        raise Refused("The envelope holds no draws; nothing is published.")
+    if len(classes) == 1:
+        return classes[0].from_draws(draws)
+    from understudy.mechanisms.outputs.mixed_draws import MixedDraws
+
+    return MixedDraws(
+        tuple(
+            cls.from_draws([draw["parts"][number] for draw in draws])
+            for number, cls in enumerate(classes)
+        )
+    )
+
+
+def _class(name: str) -> type[MechanismOutput]:
+    for module, classes in _HOMES.items():
+        if name in classes:
+            home = import_module(f"understudy.mechanisms.outputs.{module}")
+            cls: type[MechanismOutput] = getattr(home, name)
+            return cls
+    raise Refused("The envelope holds draws of an unknown kind; nothing is published.")
