@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -54,6 +54,11 @@ class Survey:
     def columns(self) -> tuple[str, ...]:
         return tuple(self.raw.columns)
 
+    @property
+    def declared(self) -> Codebook:
+        """What was said about the columns; where nothing was, an empty codebook and no draft."""
+        return self._codebook or Codebook()
+
     @cached_property
     def codebook(self) -> Codebook:
         if self._codebook is not None:
@@ -62,10 +67,6 @@ class Survey:
 
         drafted: Codebook = draft_codebook(self.raw, self.design)
         return drafted
-
-    def public_sizes(self, name: str) -> Mapping[Value, float]:
-        """The declared population of each level of a column; a draft has none."""
-        return self._codebook.population_by.get(name, {}) if self._codebook is not None else {}
 
     @cached_property
     def table(self) -> ir.Table:
