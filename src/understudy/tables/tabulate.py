@@ -80,7 +80,7 @@ def tabulate(
             raise Refused("`combine` is for a list of surveys; this is one survey.")
         asked = _Asked(survey, statistics, level, intervals, precision, n, deff)
         return asked.finished(
-            _estimates(survey, asked.statistics, by, margins, where, level, labels, deff)
+            _estimates(survey, asked.statistics, by, margins, where, level, labels, deff, True)
         )
     if combine is None:
         combine = getattr(survey, "kind", None)  # an opened release knows its rule
@@ -88,8 +88,10 @@ def tabulate(
     _check_list(surveys, combine)
     asked = _Asked(surveys[0], statistics, level, intervals, precision, n, deff)
     parsed = asked.statistics
+    collected = combine in ("imputed", "none")  # weights of synthetic files are made, not collected
     tables = [
-        _estimates(dataset, parsed, by, margins, where, level, labels, deff) for dataset in surveys
+        _estimates(dataset, parsed, by, margins, where, level, labels, deff, collected)
+        for dataset in surveys
     ]
     if combine == "none":
         numbered = [
@@ -130,6 +132,7 @@ def _estimates(
     level: float,
     labels: bool,
     deff: bool,
+    collected: bool,
 ) -> pl.DataFrame:
     """The table of one survey: by-columns, statistic, estimate, variance, df (and limits)."""
     names = [by] if isinstance(by, str) else list(by)
@@ -150,7 +153,8 @@ def _estimates(
         inside,
         by_records=deff,
     )
-    warn_of_calibration(survey, sums, names)
+    if collected:
+        warn_of_calibration(survey, sums, names)
     df = sums.strata.df if not sums.replicates else replicate_degrees(survey, sums.replicates)
     tables = []
     for kept in _grouping_sets(len(names), margins):
