@@ -80,8 +80,8 @@ class InfluencePlan:
 
     @property
     def se(self) -> Floats:
-        """The standard error of the corrected estimate: sampling and noise."""
-        return np.sqrt(self.prepared.sampling_se**2 + self.noise_se**2)
+        """The standard error of the corrected estimate: sampling, clipping and noise."""
+        return np.hypot(self.prepared.held_se, self.noise_se)
 
     @property
     def touched(self) -> float:
@@ -92,8 +92,7 @@ class InfluencePlan:
     def error(self) -> Floats:
         """The expected distance of the reported difference from the file's own: noise, and what
         clipping leaves."""
-        cut = self.prepared.clip.cut_variance / len(self.prepared.estimates)
-        return np.sqrt(self.noise_se**2 + cut * self.prepared.sampling_se**2)
+        return np.hypot(self.noise_se, self.prepared.cut_se)
 
     @property
     def advice(self) -> str:
@@ -136,6 +135,7 @@ class InfluencePlan:
                 "released": self.prepared.estimates,
                 "sampling_se": self.prepared.sampling_se,
                 "noise_se": self.noise_se,
+                "cut_se": self.prepared.cut_se,
                 "se": self.se,
             }
         )
@@ -164,7 +164,7 @@ class InfluenceAnswer:
 
     @property
     def se(self) -> Any:
-        """Of the corrected estimate: sampling and noise."""
+        """Of the corrected estimate: sampling, clipping and noise."""
         return self._shape(self.plan.se)
 
     @property
@@ -185,7 +185,7 @@ class InfluenceAnswer:
 
     def interval(self, probability: float = 0.95) -> Any:
         """(low, high) around the corrected estimate, for the population: the quantiles of the
-        sampling error (a t distribution) and the noise together."""
+        sampling and clipping errors (a t distribution) and the noise together."""
         half = self._half(probability)
         centre = self.plan.prepared.estimates + self._difference
         if len(centre) == 1:
@@ -193,9 +193,15 @@ class InfluenceAnswer:
         return np.column_stack([centre - half, centre + half])
 
     def difference_interval(self, probability: float = 0.95) -> Any:
-        """The exact posterior interval of the difference in this file, under a flat prior."""
-        reach = self.plan.noise.quantile(0.5 + probability / 2, self.plan.grid_scale)
-        half = reach * self.plan.step
+        """The posterior interval of the difference in this file, under a flat prior: the noise,
+        and what clipping leaves."""
+        plan = self.plan
+        half = np.array(
+            [
+                plan.noise.blurred_quantile(0.5 + probability / 2, scale, cut)
+                for scale, cut in zip(plan.noise_scale, plan.prepared.cut_se, strict=True)
+            ]
+        )
         if len(half) == 1:
             return float(self._difference[0] - half[0]), float(self._difference[0] + half[0])
         return np.column_stack([self._difference - half, self._difference + half])
@@ -224,8 +230,8 @@ class InfluenceAnswer:
         plan = self.plan
         return np.array(
             [
-                half_width(probability, sampling, plan.prepared.df, plan.noise, noise)
-                for sampling, noise in zip(plan.prepared.sampling_se, plan.noise_scale, strict=True)
+                half_width(probability, held, plan.prepared.df, plan.noise, noise)
+                for held, noise in zip(plan.prepared.held_se, plan.noise_scale, strict=True)
             ]
         )
 
@@ -234,20 +240,19 @@ class InfluenceAnswer:
 
 
 def half_width(
-    probability: float, sampling: float, df: float, noise: AdditiveNoise, scale: float
+    probability: float, error: float, df: float, noise: AdditiveNoise, scale: float
 ) -> float:
-    """h with P(|T + E| <= h) = probability, T a t variable times `sampling`, E the noise."""
-    fine = 1e9  # the noise in steps so small that they do not matter
+    """h with P(|T + E| <= h) = probability, T a t variable times `error`, E the noise."""
     reach = float(stats.t.isf(1e-7, df))
     t = np.linspace(-reach, reach, POINTS)
     weights = stats.t.pdf(t, df)
     weights /= weights.sum()
 
     def lacking(h: float) -> float:
-        upper, lower = (noise.cdf((side - t * sampling) / scale * fine, fine) for side in (h, -h))
+        upper, lower = (noise.blurred_cdf(side - t * error, scale) for side in (h, -h))
         return float(weights @ (upper - lower)) - probability
 
-    high = sampling * reach + scale * 50
+    high = error * reach + scale * 50
     return float(optimize.brentq(lacking, 0.0, high, xtol=1e-9 * high))
 
 

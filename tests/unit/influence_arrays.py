@@ -38,6 +38,9 @@ class ArrayFile:
     def by_unit(self, influences: np.ndarray) -> np.ndarray:
         return influences
 
+    def by_record(self, influences: np.ndarray) -> np.ndarray:
+        return influences
+
     def covariance(self, influences: np.ndarray) -> np.ndarray:
         centred = influences - influences.mean(axis=0)
         return self.units / (self.units - 1) * centred.T @ centred

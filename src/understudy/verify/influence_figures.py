@@ -17,16 +17,17 @@ class InfluenceFigures:
     grid_scale: float  # of the noise
     added: float  # to the noisy sum: what clipping cuts off, less a total's constant
     sampling_se: float
+    held_se: float  # of the corrected estimate but for the noise
     df: float
-    cut_se: float  # what clipping leaves, expected from the synthetic files
+    cut_se: float  # what clipping leaves in the difference
     touched: float  # share of units that the clip touches
     advice: str = ""
     note: str = ""
 
     @property
     def corrected_se(self) -> float:
-        """Of the corrected estimate: sampling and noise."""
-        return math.hypot(self.sampling_se, math.sqrt(2.0) * self.grid_scale * self.step)
+        """Of the corrected estimate: sampling, clipping and noise."""
+        return math.hypot(self.held_se, math.sqrt(2.0) * self.grid_scale * self.step)
 
 
 def figures_of(plan: InfluencePlan) -> InfluenceFigures:
@@ -38,8 +39,9 @@ def figures_of(plan: InfluencePlan) -> InfluenceFigures:
         grid_scale=plan.grid_scale,
         added=float(prepared.loss[0]) - constant,
         sampling_se=float(prepared.sampling_se[0]),
+        held_se=float(prepared.held_se[0]),
         df=float(min(prepared.df, 1e9)),
-        cut_se=float(prepared.clip.cut_variance**0.5 * prepared.sampling_se[0]),
+        cut_se=float(prepared.cut_se[0]),
         touched=plan.touched,
         advice=plan.advice,
         note="; ".join(prepared.notes),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 from verification_samples import BOOK, make_frame, make_query, make_survey
 
 from understudy.errors import Refused
@@ -197,22 +198,34 @@ def test_plans_are_computed_once(data: ConfidentialData) -> None:
 # -- posterior and plan ----------------------------------------------------------------------------
 
 FIGURES = InfluenceFigures(
-    step=2.0 / GRID, grid_scale=GRID * 1.0, added=0.5, sampling_se=3.0, df=200.0, cut_se=1.0,
-    touched=0.01,
+    step=2.0 / GRID, grid_scale=GRID * 1.0, added=0.5, sampling_se=3.0, held_se=3.2, df=200.0,
+    cut_se=1.0, touched=0.01,
 )  # fmt: skip
 
 
-def test_the_posterior_is_the_noise_turned_round() -> None:
-    """Against SciPy's Laplace: the grid is so fine that the two are the same."""
+def test_the_posterior_is_the_noise_and_what_clipping_leaves() -> None:
+    """Against numerical convolution of SciPy's Laplace and normal laws."""
     posterior = InfluencePosterior(GRID, 1.0, FIGURES, 100.0, 4.0)
-    law = stats.laplace(2.5, 2.0)
+    noise, cut = stats.laplace(2.5, 2.0), stats.norm(0, 1.0)
+
+    def reached(value: float) -> float:
+        parts = integrate.quad(lambda e: cut.pdf(e) * noise.cdf(value - e), -9, 9, points=[value])
+        return float(parts[0])
+
     assert posterior.median == posterior.mean == posterior.estimate == 2.5
-    assert posterior.interval(0.9) == pytest.approx(law.interval(0.9), abs=1e-6)
-    assert posterior.probability_within() == pytest.approx(law.cdf(4) - law.cdf(-4), abs=1e-8)
+    low, high = posterior.interval(0.9)
+    assert reached(low) == pytest.approx(0.05, abs=1e-7)
+    assert reached(high) == pytest.approx(0.95, abs=1e-7)
+    within = reached(4.0) - reached(-4.0)
+    assert posterior.probability_within() == pytest.approx(within, abs=1e-7)
     assert posterior.corrected == 102.5
-    assert posterior.corrected_se == pytest.approx(np.sqrt(9 + 8))
+    assert posterior.corrected_se == pytest.approx(np.sqrt(3.2**2 + 8))
     x, height = posterior.density()
-    np.testing.assert_allclose(height, law.pdf(x))
+    np.testing.assert_allclose(
+        np.gradient([reached(v) for v in x], x)[1:-1], height[1:-1], atol=2e-3
+    )
+    alone = InfluencePosterior(GRID, 1.0, replace(FIGURES, cut_se=0.0), 100.0, 4.0)
+    assert alone.interval(0.9) == pytest.approx(noise.interval(0.9), abs=1e-6)
 
 
 def test_the_plan_is_the_law_of_the_reports() -> None:
@@ -226,7 +239,8 @@ def test_the_plan_is_the_law_of_the_reports() -> None:
         marks = np.quantile(answers, [0.05, 0.5, 0.95])
         reported = [law[name][k] for name in ("median_low", "median_mid", "median_high")]
         np.testing.assert_allclose(reported, marks, atol=0.08)
-        ends = stats.laplace(0, 2.0).cdf(4.0 - answers) - stats.laplace(0, 2.0).cdf(-4.0 - answers)
+        posterior = Influence().posterior(asked, 0.0)
+        ends = posterior.error_cdf(4.0 - answers) - posterior.error_cdf(-4.0 - answers)
         assert law["says_inside"][k] == pytest.approx(np.mean(ends >= 0.5), abs=0.006)
         assert law["noisy_sd"][k] == pytest.approx(answers.std(), rel=0.02)
     made = plan_of(Influence(), asked)

@@ -33,6 +33,7 @@ class PreparedInfluence:
     norm: Norm
     loss: Floats  # what clipping cuts off the sums of the synthetic files, on average
     sampling_se: Floats  # design-based, of the confidential estimate; the clip counts in it
+    held_se: Floats  # of the corrected estimate but for the noise: clipped sampling error, tails
     constant: Floats  # taken off the sums: of totals without a public size
     per_unit: Floats  # the same, shared out among units whose number is public
     df: float
@@ -43,6 +44,11 @@ class PreparedInfluence:
     def steps(self) -> Floats:
         """How many grid steps a unit of each estimate is."""
         return np.asarray(GRID / (self.clip.size * self.sampling_se))
+
+    @property
+    def cut_se(self) -> Floats:
+        """What clipping leaves in the differences."""
+        return self.clip.cut_se * self.sampling_se
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,24 +80,33 @@ def prepare_influence(
         made = np.column_stack([np.broadcast_to(part, file.weight.shape) for part in parts])
         per_file.append(made)
         unit_influences.append(file.by_unit(made) - (constant / file.units if shared else 0.0))
-    variances = [np.diag(file.covariance(made)) for file, made in zip(files, per_file, strict=True)]
     size = np.array([file.units for file in files], dtype=np.float64)
     expected = float(units if units is not None else size.mean())
-    # the confidential file's errors are those of a synthetic file of its size
-    scale = np.sqrt(np.mean(variances * (size / expected)[:, None], axis=0))
+    # the confidential file's errors are those of a synthetic file of its size: a file of another
+    # size has weights, and influences, that are larger or smaller by that ratio
+    ratio = size / expected
+
+    def variance(records: Sequence[Floats]) -> Floats:
+        each = [np.diag(file.covariance(made)) for file, made in zip(files, records, strict=True)]
+        return np.asarray(np.mean(each * ratio[:, None], axis=0))
+
+    scale = np.sqrt(variance(per_file))
     estimates = np.concatenate([at.estimates for at in released])
     if not np.all(scale > ROUNDING * np.abs(estimates)):
         raise Refused(
             "The estimate has no sampling error in the synthetic files, so there is nothing to "
             "scale the noise by; ask about another one."
         )
-    # a file of another size has weights, and influences, that are larger or smaller by that ratio
-    ratio = size / expected
     in_ses = [made * r / scale for made, r in zip(unit_influences, ratio, strict=True)]
     clip = choose_clip(np.concatenate(in_ses), expected, len(files), noise_variance, norm)
-    held = [clipped(made, clip.size, norm) for made in in_ses]
-    cut = [made - kept for made, kept in zip(in_ses, held, strict=True)]
-    loss = scale * np.mean([e.sum(axis=0) / r for e, r in zip(cut, ratio, strict=True)], axis=0)
+    cut = [
+        (made - clipped(made, clip.size, norm)) * scale / r
+        for made, r in zip(in_ses, ratio, strict=True)
+    ]
+    loss = np.mean([e.sum(axis=0) for e in cut], axis=0)
+    held = variance([d - f.by_record(e) for f, d, e in zip(files, per_file, cut, strict=True)])
+    # the loss that is put back has the spread of the synthetic files' tails, and their bias
+    put_back = clip.spread**2 / (len(files) + 1) + clip.tail**2
     return PreparedInfluence(
         questions=tuple(questions),
         released=released,
@@ -100,6 +115,7 @@ def prepare_influence(
         norm=norm,
         loss=loss,
         sampling_se=scale,
+        held_se=np.sqrt(held + put_back * scale**2),
         constant=constant,
         per_unit=constant / expected if shared else np.zeros(len(constant)),
         df=min(file.df for file in files),

@@ -90,6 +90,11 @@ class SyntheticFile:
         np.add.at(totals, self.unit_number, influences)
         return totals
 
+    def by_record(self, influences: Floats) -> Floats:
+        """(units, k) influences shared out evenly among the records of each unit."""
+        records = np.bincount(self.unit_number)
+        return np.asarray((influences / records[:, None])[self.unit_number])
+
     def covariance(self, influences: Floats) -> Floats:
         """The design-based covariance of the sums of (records, k) influences."""
         survey, design = self.survey, self.survey.design
