@@ -25,11 +25,15 @@ from understudy.dp.additive import AdditiveNoise, noise_for
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
 from understudy.tables.influence.ask import questions_of
-from understudy.tables.influence.prepared import PreparedInfluence, prepare_influence
+from understudy.tables.influence.prepared import (
+    MeasuredInfluence,
+    PreparedInfluence,
+    measure_influence,
+)
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile
 from understudy.tables.influence.unit_sums import Steps, sensitivity, steps_of, unit_sums
 
-__public__ = ("InfluenceAnswer", "influence", "plan_influence")
+__public__ = ("InfluenceAnswer", "influence", "influence_errors", "plan_influence")
 
 Floats = NDArray[np.float64]
 UnitRelation = Literal["add-remove", "replace"]
@@ -274,13 +278,47 @@ def plan_influence(
     `unit` is the column whose records stand together, `units` the number of confidential units
     where it is public (as under `replace`); without it that of the synthetic files is taken.
     """
+    measured = _measured(synthetic, statistics, relation, by, where, family, unit, units)
+    return settled(measured, noise_for(epsilon, delta), relation)
+
+
+def influence_errors(
+    synthetic: Survey | Sequence[Survey],
+    statistics: str | Sequence[str],
+    epsilons: Sequence[float],
+    relation: UnitRelation = "replace",
+    *,
+    delta: float = 0.0,
+    by: str | Sequence[str] = (),
+    where: Any = None,
+    family: str = "gaussian",
+    unit: str | None = None,
+    units: int | None = None,
+) -> pl.DataFrame:
+    """Error against epsilon for every estimate, before anything is spent: `error` is that of the
+    difference (noise, and what clipping leaves), `se` that of the corrected estimate."""
+    if not epsilons:
+        raise Refused("Name at least one epsilon, such as [0.5, 1, 2].")
+    measured = _measured(synthetic, statistics, relation, by, where, family, unit, units)
+    return error_curve(measured, [noise_for(epsilon, delta) for epsilon in epsilons], relation)
+
+
+def _measured(
+    synthetic: Survey | Sequence[Survey],
+    statistics: str | Sequence[str],
+    relation: UnitRelation,
+    by: str | Sequence[str],
+    where: Any,
+    family: str,
+    unit: str | None,
+    units: int | None,
+) -> MeasuredInfluence:
     surveys = [synthetic] if isinstance(synthetic, Survey) else list(synthetic)
     if not surveys:
         raise Refused("Give one synthetic Survey, or a list with at least one.")
     files = [SyntheticFile(survey, unit) for survey in surveys]
     questions = questions_of(statistics, surveys, by, where, family)
-    noise = noise_for(epsilon, delta)
-    return plan_questions(questions, files, noise, relation, units or files[0].units)
+    return measured_for(questions, files, relation, units or files[0].units)
 
 
 def plan_questions(
@@ -291,13 +329,41 @@ def plan_questions(
     units: int | None = None,
 ) -> InfluencePlan:
     """The same for questions that have been put together."""
+    return settled(measured_for(questions, files, relation, units), noise, relation)
+
+
+def measured_for(
+    questions: Sequence[InfluenceQuestion],
+    files: Sequence[SyntheticFile],
+    relation: UnitRelation,
+    units: int | None = None,
+) -> MeasuredInfluence:
+    """The number of units is used under `replace` only, where it is public."""
     if relation not in RELATIONS:
         raise UnknownName("relation", str(relation), RELATIONS)
+    return measure_influence(questions, files, units if relation == "replace" else None)
+
+
+def settled(
+    measured: MeasuredInfluence, noise: AdditiveNoise, relation: UnitRelation
+) -> InfluencePlan:
+    """The plan at one price."""
     once = 1 if relation == "add-remove" else 2
-    public = units if relation == "replace" else None
-    variance = noise.deviation(once) ** 2
-    prepared = prepare_influence(questions, files, variance, noise.norm, public)
+    prepared = measured.prepared(noise.deviation(once) ** 2, noise.norm)
     return InfluencePlan(prepared, noise, relation)
+
+
+def error_curve(
+    measured: MeasuredInfluence, noises: Sequence[AdditiveNoise], relation: UnitRelation
+) -> pl.DataFrame:
+    """Error against epsilon: one row per price and estimate, in closed form."""
+    plans = [settled(measured, noise, relation) for noise in noises]
+    return pl.concat(
+        plan.table.with_columns(
+            pl.Series("error", plan.error), pl.lit(plan.noise.epsilon).alias("epsilon")
+        )
+        for plan in plans
+    ).select("epsilon", "statistic", "released", "sampling_se", "noise_se", "cut_se", "error", "se")
 
 
 def influence(

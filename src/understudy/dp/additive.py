@@ -134,7 +134,7 @@ class LaplaceNoise(AdditiveNoise):
     @staticmethod
     def _halves(x: Floats, scale: float, blur: float) -> tuple[Floats, Floats]:
         ratio = blur / scale
-        return tuple(  # type: ignore[return-value]
+        return tuple(
             np.exp(ratio**2 / 2 - sign * x / scale + log_ndtr(sign * x / blur - ratio))
             for sign in (1.0, -1.0)
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,20 +56,89 @@ class PreparedInfluence:
         return tuple(name for question in self.questions for name in question.names)
 
 
-def prepare_influence(
+@dataclass(frozen=True, eq=False)
+class MeasuredInfluence:
+    """The synthetic files' influences on the estimates: what every clip is judged by."""
+
+    questions: tuple[InfluenceQuestion, ...]
+    files: tuple[SyntheticFile, ...]
+    released: tuple[ReleasedEquation, ...]
+    by_record: tuple[Floats, ...]  # (records, k) of each file
+    by_unit: tuple[Floats, ...]  # (units, k), less the number per unit
+    constant: Floats
+    expected: float  # units of the confidential file
+    shared: bool  # whether that is public, and the constant is shared out
+
+    @property
+    def ratio(self) -> Floats:
+        """The sizes of the files in sizes of the confidential one: a file of another size has
+        weights, and influences, that are larger or smaller by that ratio."""
+        return np.array([file.units for file in self.files]) / self.expected
+
+    @cached_property
+    def sampling_se(self) -> Floats:
+        """Of an estimate from a file of the confidential one's size."""
+        scale = np.sqrt(self.variance(self.by_record))
+        estimates = np.concatenate([at.estimates for at in self.released])
+        if not np.all(scale > ROUNDING * np.abs(estimates)):
+            raise Refused(
+                "The estimate has no sampling error in the synthetic files, so there is nothing to "
+                "scale the noise by; ask about another one."
+            )
+        return scale
+
+    def variance(self, records: Sequence[Floats]) -> Floats:
+        each = [
+            np.diag(file.covariance(made)) for file, made in zip(self.files, records, strict=True)
+        ]
+        return np.asarray(np.mean(each * self.ratio[:, None], axis=0))
+
+    def prepared(self, noise_variance: float, norm: Norm) -> PreparedInfluence:
+        """Settle the clip; `noise_variance` is that of one estimate for a clip of 1."""
+        scale, ratio = self.sampling_se, self.ratio
+        in_ses = [made * r / scale for made, r in zip(self.by_unit, ratio, strict=True)]
+        whole = np.concatenate(in_ses)
+        clip = choose_clip(whole, self.expected, len(self.files), noise_variance, norm)
+        cut = [
+            (made - clipped(made, clip.size, norm)) * scale / r
+            for made, r in zip(in_ses, ratio, strict=True)
+        ]
+        held = self.variance(
+            [
+                made - file.by_record(e)
+                for file, made, e in zip(self.files, self.by_record, cut, strict=True)
+            ]
+        )
+        # the loss that is put back has the spread of the synthetic files' tails, and their bias
+        put_back = clip.spread**2 / (len(self.files) + 1) + clip.tail**2
+        constant = self.constant
+        return PreparedInfluence(
+            questions=self.questions,
+            released=self.released,
+            estimates=np.concatenate([at.estimates for at in self.released]),
+            clip=clip,
+            norm=norm,
+            loss=np.mean([e.sum(axis=0) for e in cut], axis=0),
+            sampling_se=scale,
+            held_se=np.sqrt(held + put_back * scale**2),
+            constant=constant,
+            per_unit=constant / self.expected if self.shared else np.zeros(len(constant)),
+            df=min(file.df for file in self.files),
+            heaviest=_heaviest(whole),
+            notes=tuple(dict.fromkeys(at.note for at in self.released if at.note)),
+        )
+
+
+def measure_influence(
     questions: Sequence[InfluenceQuestion],
     files: Sequence[SyntheticFile],
-    noise_variance: float,
-    norm: Norm,
     units: int | None = None,
-) -> PreparedInfluence:
-    """Settle an answer. `noise_variance` is that of one estimate for a clip of 1; `units` is the
-    number of confidential units where it is public, else that of the synthetic files is taken."""
+) -> MeasuredInfluence:
+    """The influences of synthetic files; `units` is the number of confidential units where it is
+    public, else that of the synthetic files is taken."""
     solved = [released_at(question, files) for question in questions]
-    released = tuple(at for at, _ in solved)
-    constant = np.concatenate([at.constant for at in released])
-    shared = units is not None
-    per_file, unit_influences = [], []
+    constant = np.concatenate([at.constant for at, _ in solved])
+    by_record, by_unit = [], []
     for number, file in enumerate(files):
         parts = [
             influence
@@ -78,49 +148,18 @@ def prepare_influence(
             )
         ]
         made = np.column_stack([np.broadcast_to(part, file.weight.shape) for part in parts])
-        per_file.append(made)
-        unit_influences.append(file.by_unit(made) - (constant / file.units if shared else 0.0))
-    size = np.array([file.units for file in files], dtype=np.float64)
-    expected = float(units if units is not None else size.mean())
-    # the confidential file's errors are those of a synthetic file of its size: a file of another
-    # size has weights, and influences, that are larger or smaller by that ratio
-    ratio = size / expected
-
-    def variance(records: Sequence[Floats]) -> Floats:
-        each = [np.diag(file.covariance(made)) for file, made in zip(files, records, strict=True)]
-        return np.asarray(np.mean(each * ratio[:, None], axis=0))
-
-    scale = np.sqrt(variance(per_file))
-    estimates = np.concatenate([at.estimates for at in released])
-    if not np.all(scale > ROUNDING * np.abs(estimates)):
-        raise Refused(
-            "The estimate has no sampling error in the synthetic files, so there is nothing to "
-            "scale the noise by; ask about another one."
-        )
-    in_ses = [made * r / scale for made, r in zip(unit_influences, ratio, strict=True)]
-    clip = choose_clip(np.concatenate(in_ses), expected, len(files), noise_variance, norm)
-    cut = [
-        (made - clipped(made, clip.size, norm)) * scale / r
-        for made, r in zip(in_ses, ratio, strict=True)
-    ]
-    loss = np.mean([e.sum(axis=0) for e in cut], axis=0)
-    held = variance([d - f.by_record(e) for f, d, e in zip(files, per_file, cut, strict=True)])
-    # the loss that is put back has the spread of the synthetic files' tails, and their bias
-    put_back = clip.spread**2 / (len(files) + 1) + clip.tail**2
-    return PreparedInfluence(
+        by_record.append(made)
+        by_unit.append(file.by_unit(made) - (constant / file.units if units is not None else 0.0))
+    size = float(np.mean([file.units for file in files]))
+    return MeasuredInfluence(
         questions=tuple(questions),
-        released=released,
-        estimates=estimates,
-        clip=clip,
-        norm=norm,
-        loss=loss,
-        sampling_se=scale,
-        held_se=np.sqrt(held + put_back * scale**2),
+        files=tuple(files),
+        released=tuple(at for at, _ in solved),
+        by_record=tuple(by_record),
+        by_unit=tuple(by_unit),
         constant=constant,
-        per_unit=constant / expected if shared else np.zeros(len(constant)),
-        df=min(file.df for file in files),
-        heaviest=_heaviest(np.concatenate(in_ses)),
-        notes=tuple(dict.fromkeys(at.note for at in released if at.note)),
+        expected=size if units is None else float(units),
+        shared=units is not None,
     )
 
 
