@@ -19,6 +19,7 @@ from understudy.fitting.nuts import Settings as SamplerSettings
 from understudy.fitting.posterior import Posterior as Posterior
 from understudy.influence import InfluenceAnswer as InfluenceAnswer
 from understudy.influence import influence as influence
+from understudy.influence import influence_errors as influence_errors
 from understudy.influence import plan_influence as plan_influence
 from understudy.ledger.epsilon import parse_epsilon as parse_epsilon
 from understudy.ledger.ledger_account import LedgerAccount as LedgerAccount
@@ -221,6 +222,7 @@ __all__ = [
     "identification_risk",
     "inclusion_probabilities",
     "influence",
+    "influence_errors",
     "interval_overlap",
     "known_contributions",
     "laplace_noise",

@@ -100,7 +100,7 @@ def test_the_answer_says_difference_corrected_estimate_and_errors() -> None:
     assert answer.corrected == answer.released + answer.difference
     assert answer.se == pytest.approx(np.hypot(plan.prepared.held_se[0], plan.noise_se[0]))
     assert answer.noise_scale == pytest.approx(
-        2 * plan.prepared.clip.size * plan.prepared.sampling_se[0] / 1.0, rel=1e-6
+        2 * plan.prepared.clip.size * plan.prepared.scale[0] / 1.0, rel=1e-6
     )
     low, high = answer.interval(0.95)
     assert low < answer.corrected < high

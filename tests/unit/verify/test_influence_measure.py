@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ import pytest
 from scipy import integrate, stats
 from verification_samples import BOOK, make_frame, make_query, make_survey
 
+from understudy.dp.additive import GaussianNoise, LaplaceNoise
 from understudy.errors import Refused
 from understudy.ledger.accounts import add_user
 from understudy.ledger.ledger import Ledger
+from understudy.survey.design import Design
+from understudy.survey.survey import Survey
 from understudy.tables.influence.unit_sums import GRID
 from understudy.tables.regress import regress
 from understudy.tables.tabulate import tabulate
-from understudy.verify import answer as answer_module
 from understudy.verify.answer import answer_question, check_question
 from understudy.verify.catalogue import packaged, read_query
 from understudy.verify.confidential import ConfidentialData
@@ -54,7 +57,8 @@ def ledger(tmp_path: Path, data: ConfidentialData) -> Iterator[Ledger]:
 @pytest.fixture
 def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums as they are: what is compared is the estimate, not the sampler."""
-    monkeypatch.setitem(answer_module.SAMPLERS, "geometric", lambda *_: list)
+    for kind in (LaplaceNoise, GaussianNoise):
+        monkeypatch.setattr(kind, "add", lambda _, sums, __: sums)
 
 
 def question(**changes: Any) -> Any:
@@ -248,3 +252,95 @@ def test_the_plan_is_the_law_of_the_reports() -> None:
     # noise that drowns the tolerance: the verdict is never "inside"
     tiny = question(tolerance={"kind": "se", "value": 0.05}).terms(100.0, 4.0, FIGURES)
     assert not Influence().law(tiny, offset, np.full(3, 4.0))["says_inside"].any()
+
+
+# -- several numbers at one price ------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_noise")
+@pytest.mark.parametrize("delta", [None, "1e-6"])
+def test_all_cells_of_a_table_come_at_one_price(
+    delta: str | None, data: ConfidentialData, ledger: Ledger
+) -> None:
+    asked = question(by=["region", "sex"], delta=delta, epsilon="4")
+    receipt = answer_question(check_question(asked, data, FILES), data, ledger, "ann")
+    truth = tabulate(make_survey(CONFIDENTIAL), "mean(income)", ["region", "sex"])
+    assert len(receipt.numbers) == len(truth) == 6
+    rows = {number.name: number for number in receipt.numbers}
+    for cell in truth.iter_rows(named=True):
+        number = rows[f"region = {cell['region']}, sex = {cell['sex']}"]
+        assert number.corrected == pytest.approx(cell["estimate"], abs=0.45 * cell["se"])
+        assert number.corrected_low < number.corrected < number.corrected_high
+    assert ledger.budget("user", "ann").spent == 4_000_000
+    assert receipt.posterior is receipt.tolerance is None
+    assert "numbers are likely within" in receipt.headline
+    assert "The numbers to publish" in receipt.sentence
+    assert receipt.promise.delta == (1e-6 if delta else 0.0)
+    stored = Receipt.from_ledger(ledger.answers("ann")[0], packaged())
+    assert stored.numbers == receipt.numbers
+
+
+@pytest.mark.usefixtures("no_noise")
+@pytest.mark.parametrize(
+    ("estimator", "changes", "formula", "family"),
+    [
+        ("linear", {"predictors": ("hours", "region")}, "income ~ hours + region", "gaussian"),
+        ("poisson", {"variable": "hours", "predictors": ("income",)}, "hours ~ income", "poisson"),
+    ],
+)
+def test_all_coefficients_come_at_one_price(
+    estimator: str, changes: Any, formula: str, family: Any,
+    data: ConfidentialData, ledger: Ledger,
+) -> None:  # fmt: skip
+    asked = question(estimator=estimator, delta="1e-6", **changes)
+    assert asked.several
+    receipt = answer_question(check_question(asked, data, FILES), data, ledger, "ann")
+    # the codebook's first level is the reference; text would sort East first
+    first = pl.col("region").replace({"North": "A North"})
+    survey = Survey(CONFIDENTIAL.with_columns(first), Design(weight="w"))
+    truth = {row["term"]: row for row in regress(survey, formula, family=family).to_dicts()}
+    names = {"region = South": "region[T.South]", "region = East": "region[T.East]"}
+    assert len(receipt.numbers) == len(truth)
+    for number in receipt.numbers:
+        row = truth[names.get(number.name, number.name)]
+        assert number.corrected == pytest.approx(row["estimate"], abs=0.3 * row["se"])
+
+
+def test_error_against_epsilon_is_shown_for_every_number(data: ConfidentialData) -> None:
+    asked = question(by=["region"], delta="1e-6")
+    service = Service(None, {"survey": Served(data, Remembered(FILES))})  # type: ignore[arg-type]
+    checked = service.check(asked)
+    rows = pl.DataFrame(service.errors(checked))
+    assert rows["epsilon"].unique().sort().to_list() == [0.25, 0.5, 1.0, 2.0, 4.0]
+    for name in rows["statistic"].unique():
+        errors = rows.filter(pl.col("statistic") == name).sort("epsilon")["error"].to_list()
+        assert errors == sorted(errors, reverse=True)
+    paid = rows.filter(pl.col("epsilon") == 1.0)
+    assert checked.plan is not None
+    assert paid["error"].to_list() == pytest.approx(checked.plan.error.tolist())
+    alone = service.check(make_query(measure="discrepancy"))
+    assert service.errors(alone) == []
+
+
+def test_what_cannot_be_asked_together_is_refused_in_words(data: ConfidentialData) -> None:
+    def refusal(**changes: Any) -> str:
+        with pytest.raises(InvalidQuery) as refused:
+            check_question(question(**changes), data, FILES)
+        return str(refused.value)
+
+    assert "influence" in refusal(by=["region"], measure="discrepancy")
+    assert "influence" in refusal(delta="1e-6", measure="agreement")
+    assert "levels" in refusal(by=["income"])
+    assert "twice" in refusal(by=["sex", "sex"])
+    regression = {"estimator": "linear", "predictors": ("hours",)}
+    assert "one coefficient" in refusal(**regression, measure="discrepancy")
+    with pytest.raises(InvalidQuery, match="delta"):
+        question(delta="2")
+    # neither is part of a question that does not use it
+    assert "by" not in question().canonical()
+    assert question(by=["sex"]).digest() != question().digest()
+
+
+def test_a_delta_is_counted_in_the_ledger(data: ConfidentialData) -> None:
+    cost = data.cost(question(by=["sex"], delta="1e-6"))
+    assert (cost.epsilon, cost.delta) == (1, Fraction(1, 10**6))

@@ -1,7 +1,7 @@
 """How far one unit may move an answer: the clip, chosen from the synthetic files alone.
 
 The noise grows with the clip C, and what the clip cuts off grows as C falls. The synthetic files
-show both. For units with influences d_i (in standard errors, a vector for several estimates) and
+show both. For units with influences d_i (in scales of the estimates, a vector for several) and
 e_i = d_i - clip(d_i), an estimate's answer is off by
 
     noise    v C^2
@@ -34,7 +34,7 @@ TOP = 10  # units of each file over which a tail is continued
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """The clip and what it does; all in standard errors of the estimates."""
+    """The clip and what it does; all in the scales of the estimates."""
 
     size: float  # C
     noise_variance: float  # of one estimate
@@ -62,13 +62,22 @@ def clipped(influences: Floats, size: float, norm: Norm) -> Floats:
     return np.asarray(influences * factor[:, None])
 
 
-def choose_clip(influences: Floats, units: float, files: int, noise: float, norm: Norm = 1) -> Clip:
+def choose_clip(
+    influences: Floats,
+    units: float,
+    files: int,
+    noise: float,
+    norm: Norm = 1,
+    importance: Floats | None = None,
+) -> Clip:
     """The clip of least error for a file of `units` units.
 
-    `influences` are (units of all files, k), in standard errors; `noise` is the variance of the
-    noise of one estimate at C = 1.
+    `influences` are (units of all files, k), in the scales of the estimates; `noise` is the
+    variance of the noise of one estimate at C = 1. `importance` (k,) are squared scales in squared
+    standard errors: errors are added up in the latter.
     """
     count, estimates = influences.shape
+    weight = np.ones(estimates) if importance is None else importance
     lengths = norms(influences, norm)
     largest = float(lengths.max(initial=0.0))
     if not largest > 0:
@@ -80,7 +89,7 @@ def choose_clip(influences: Floats, units: float, files: int, noise: float, norm
     longer = LONGER * _cut_off(influences, lengths, candidates / LONGER, TOP * files)[0]
     tail = (((longer - first) / count * units) ** 2).sum(axis=0)
     drawn = noise * candidates**2
-    best = int(np.argmin(estimates * drawn + (spread + tail).sum(axis=1)))
+    best = int(np.argmin(drawn * weight.sum() + (spread + tail) @ weight))
     return Clip(
         float(candidates[best]),
         float(drawn[best]),

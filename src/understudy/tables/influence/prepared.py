@@ -33,7 +33,8 @@ class PreparedInfluence:
     clip: Clip
     norm: Norm
     loss: Floats  # what clipping cuts off the sums of the synthetic files, on average
-    sampling_se: Floats  # design-based, of the confidential estimate; the clip counts in it
+    sampling_se: Floats  # design-based, of the confidential estimate
+    scale: Floats  # what the clip counts in: a standard error, but for units outside of the domain
     held_se: Floats  # of the corrected estimate but for the noise: clipped sampling error, tails
     constant: Floats  # taken off the sums: of totals without a public size
     per_unit: Floats  # the same, shared out among units whose number is public
@@ -44,12 +45,12 @@ class PreparedInfluence:
     @property
     def steps(self) -> Floats:
         """How many grid steps a unit of each estimate is."""
-        return np.asarray(GRID / (self.clip.size * self.sampling_se))
+        return np.asarray(GRID / (self.clip.size * self.scale))
 
     @property
     def cut_se(self) -> Floats:
         """What clipping leaves in the differences."""
-        return self.clip.cut_se * self.sampling_se
+        return self.clip.cut_se * self.scale
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,6 +88,16 @@ class MeasuredInfluence:
             )
         return scale
 
+    @cached_property
+    def scale(self) -> Floats:
+        """Standard errors times sqrt(n/n_j), with n_j units that have an influence on estimate j:
+        the cells of a table then have noise of the size of their own units' influences."""
+        active = [
+            np.count_nonzero(file.by_unit(made), axis=0) / file.units
+            for file, made in zip(self.files, self.by_record, strict=True)
+        ]
+        return self.sampling_se / np.sqrt(np.maximum(np.mean(active, axis=0), 1e-12))
+
     def variance(self, records: Sequence[Floats]) -> Floats:
         each = [
             np.diag(file.covariance(made)) for file, made in zip(self.files, records, strict=True)
@@ -95,10 +106,13 @@ class MeasuredInfluence:
 
     def prepared(self, noise_variance: float, norm: Norm) -> PreparedInfluence:
         """Settle the clip; `noise_variance` is that of one estimate for a clip of 1."""
-        scale, ratio = self.sampling_se, self.ratio
+        scale, ratio = self.scale, self.ratio
         in_ses = [made * r / scale for made, r in zip(self.by_unit, ratio, strict=True)]
         whole = np.concatenate(in_ses)
-        clip = choose_clip(whole, self.expected, len(self.files), noise_variance, norm)
+        clip = choose_clip(
+            whole, self.expected, len(self.files), noise_variance, norm,
+            (scale / self.sampling_se) ** 2,
+        )  # fmt: skip
         cut = [
             (made - clipped(made, clip.size, norm)) * scale / r
             for made, r in zip(in_ses, ratio, strict=True)
@@ -119,7 +133,8 @@ class MeasuredInfluence:
             clip=clip,
             norm=norm,
             loss=np.mean([e.sum(axis=0) for e in cut], axis=0),
-            sampling_se=scale,
+            sampling_se=self.sampling_se,
+            scale=scale,
             held_se=np.sqrt(held + put_back * scale**2),
             constant=constant,
             per_unit=constant / self.expected if self.shared else np.zeros(len(constant)),

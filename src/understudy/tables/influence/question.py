@@ -42,6 +42,7 @@ class InfluenceQuestion:
     columns: ColumnsOf
     inside: InsideOf = everyone
     names: tuple[str, ...] = ("",)  # of the numbers that the equation estimates
+    cell: tuple[Any, ...] = ()  # the levels of a table's cell
 
     def expressions(self, released: ReleasedEquation, table: ir.Table, weight: Any) -> list[Any]:
         """Each record's influences, as expressions over its table."""

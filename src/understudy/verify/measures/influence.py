@@ -9,14 +9,13 @@ corrected estimate.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy import optimize
 
-from understudy.dp.additive import LaplaceNoise
+from understudy.dp.additive import AdditiveNoise
 from understudy.errors import Refused
 from understudy.influence import half_width
 from understudy.tables.influence.unit_sums import GRID
@@ -138,13 +137,12 @@ class Influence(Measure):
         edge = report.farthest_inside()
         ends = report.error_cdf(np.stack([edge - offset, -edge - offset]))
         says = ends[0] - ends[1] if edge > 0 else np.zeros_like(offset)
-        deviation = math.hypot(math.sqrt(2.0) * report.scale, report.figures.cut_se)
         return {
             "median_low": offset + quantiles[0],
             "median_mid": offset + quantiles[1],
             "median_high": offset + quantiles[2],
             "noisy_mean": offset.copy(),
-            "noisy_sd": np.full_like(sigma, deviation),
+            "noisy_sd": np.full_like(sigma, report.figures.error),
             "says_inside": np.asarray(says),
         }
 
@@ -162,7 +160,7 @@ class InfluencePosterior:
     @property
     def scale(self) -> float:
         """Of the noise, in units of the estimate."""
-        return self.figures.grid_scale * self.figures.step
+        return self.figures.scale
 
     @property
     def estimate(self) -> float:
@@ -229,5 +227,5 @@ class InfluencePosterior:
         return x, self._noise.blurred_pdf(x - self.estimate, self.scale, self.figures.cut_se)
 
     @cached_property
-    def _noise(self) -> LaplaceNoise:
-        return LaplaceNoise(self.epsilon)
+    def _noise(self) -> AdditiveNoise:
+        return self.figures.law(self.epsilon)
