@@ -1,6 +1,8 @@
 # Written from the code by scripts/write_reference.py.
 # ruff: noqa: RUF022
 from understudy.claim import Claim as Claim
+from understudy.corrected_table import CorrectedTable as CorrectedTable
+from understudy.corrected_table import corrected_table as corrected_table
 from understudy.demo.doctorates import codebook as doctorate_codebook
 from understudy.demo.doctorates import doctorates as doctorates
 from understudy.demo.doctorates import population as doctorate_population
@@ -145,6 +147,7 @@ __all__ = [
     "Codebook",
     "Column",
     "ConstantWeight",
+    "CorrectedTable",
     "CrossTable",
     "DISCREPANCY_GRID",
     "Density",
@@ -201,6 +204,7 @@ __all__ = [
     "combine_estimates",
     "compare",
     "compare_releases",
+    "corrected_table",
     "cross_tabulate",
     "density_of",
     "discrepancy_posterior",

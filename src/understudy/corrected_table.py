@@ -14,10 +14,9 @@ differences of a statistic together, which is post-processing (methods §13).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import ibis
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -26,10 +25,18 @@ from scipy import stats
 from understudy.claim import RECORD, Claim, Relation
 from understudy.dp.additive import noise_for
 from understudy.errors import Refused
-from understudy.influence import CONDITIONS, influence_pass, measured_for, settled
+from understudy.influence import (
+    CONDITIONS,
+    UnitRelation,
+    influence_pass,
+    measured_for,
+    settled,
+)
+from understudy.survey.codebook import Value
 from understudy.survey.survey import Survey
 from understudy.tables.combine import RULES
 from understudy.tables.consistency import membership
+from understudy.tables.influence.arithmetic import unit_weight
 from understudy.tables.influence.ask import questions_of
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile
 from understudy.tables.influence.unit_sums import steps_of
@@ -45,6 +52,7 @@ Floats = NDArray[np.float64]
 ADDED = (Count, Total)  # margins are sums of cells
 AVERAGED = (Mean,)  # margins are averages of cells, by their counts
 ROUNDS = 50  # of the estimate of g
+NOTE = "estimates were corrected towards the confidential ones by noisy sums; see the claim"
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,29 +81,30 @@ def corrected_table(
 ) -> CorrectedTable:
     """Counts, totals and means by cells, corrected towards the confidential ones at a price.
 
-    The noise is that of `replace`, which is enough for `add-remove` and `blank` too; `relation`
-    says in which of them the claim is stated. `combine` is the rule of the synthetic files.
+    `relation` is that of the claim; noise for `replace` is enough for `blank` too. `combine` is the
+    rule of the synthetic files.
     """
     names = [by] if isinstance(by, str) else list(by)
-    if not names:
-        raise Refused("A corrected table has at least one classifying column; name it in `by`.")
     if combine not in RULES:
         raise Refused(f"The combining rule of a corrected table is one of {', '.join(RULES)}.")
     parsed = parse_statistics(statistics, synthetic[0].columns)
-    for statistic in parsed:
-        if not isinstance(statistic, (*ADDED, *AVERAGED)):
-            raise Refused(
-                f"`{statistic.text}` cannot be corrected with margins that add up; ask for counts, "
-                "totals and means."
-            )
+    check_corrected(parsed, names, epsilon, delta)
     noise = noise_for(epsilon, delta)
     unit = confidential.codebook.unit_column
     files = [SyntheticFile(survey, unit) for survey in synthetic]
     questions, keys = _cell_questions(parsed, synthetic, names)
     # sums without a number per unit: a record then counts in its own cell alone
-    plan = settled(measured_for(questions, files, "replace"), noise, "replace")
+    neighbours: UnitRelation = "add-remove" if relation == "add-remove" else "replace"
+    measured = measured_for(questions, files, neighbours)
+    if not measured.varies.all():  # a cell of one record says nothing about its errors
+        kept = np.flatnonzero(measured.varies)
+        if not len(kept):
+            raise Refused("No cell of this table has a sampling error; use fewer columns.")
+        questions, keys = [questions[k] for k in kept], [keys[k] for k in kept]
+        measured = measured_for(questions, files, neighbours)
+    plan = settled(measured, noise, neighbours)
     table, weight = confidential.table, confidential.design.weight
-    weights = ibis.literal(1.0) if weight is None else table[weight].cast("float64")
+    weights = unit_weight() if weight is None else table[weight].cast("float64")
     row = influence_pass(plan.prepared, table, weights, unit).to_pyarrow().to_pylist()[0]
     noisy = noise.add(steps_of(row, len(questions)), plan.unit_moves)
     prepared = plan.prepared
@@ -112,7 +121,8 @@ def corrected_table(
     )
     base = tabulate(list(synthetic), parsed, names, margins=True, combine=combine)
     counts = tabulate(list(synthetic), "count", names, margins=True, combine=combine)
-    made = _finished(_weighed(cells), base, counts, names, parsed)
+    totals = {n: t for n, t in confidential.codebook.population_by.items() if n in names}
+    made = _finished(_weighed(cells), base, counts, names, parsed, totals)
     if not margins:
         made = made.filter(pl.all_horizontal(pl.col(name) != ALL for name in names))
     stated = "replace" if relation == "blank" and delta else relation
@@ -127,6 +137,21 @@ def corrected_table(
         unit=unit or RECORD,
     )
     return CorrectedTable(made, claim)
+
+
+def check_corrected(
+    statistics: Sequence[Statistic], by: Sequence[str], epsilon: float, delta: float
+) -> None:
+    """Refuse, before anything is spent, what has no corrected table."""
+    if not by:
+        raise Refused("A corrected table has at least one classifying column; name it in `by`.")
+    for statistic in statistics:
+        if not isinstance(statistic, (*ADDED, *AVERAGED)):
+            raise Refused(
+                f"`{statistic.text}` cannot be corrected with margins that add up; ask for counts, "
+                "totals and means."
+            )
+    noise_for(epsilon, delta)
 
 
 def _cell_questions(
@@ -175,8 +200,10 @@ def _finished(
     counts: pl.DataFrame,
     by: list[str],
     statistics: Sequence[Statistic],
+    totals: Mapping[str, Mapping[Value, float]],
 ) -> pl.DataFrame:
-    """The table with corrected cells, and margins that follow from them."""
+    """The table with corrected cells, and margins that follow from them; counts keep the sizes
+    that are public."""
     keys = [*by, "statistic"]
     whole = base.join(cells, on=keys, how="left", maintain_order="left", nulls_equal=True)
     entries = [tuple(row) for row in counts.select(by).rows()]
@@ -191,9 +218,10 @@ def _finished(
         part = part[[order[entry] for entry in entries]]
         share, apart = (part[n].fill_null(0.0).to_numpy()[inner] for n in ("share", "difference"))
         value = part["estimate"].to_numpy()[inner] + share * apart
-        added = part["added"].fill_null(0.0).to_numpy()[inner]
+        added = np.diag(part["added"].fill_null(0.0).to_numpy()[inner])
         if isinstance(statistic, Count):
-            value = np.maximum(value, 0.0)
+            rows, sums = _public_sizes(entries, by, totals)
+            value, added = to_public_sizes(value, added, inside[rows], sums)
             sizes = value
         if isinstance(statistic, ADDED):
             design = inside
@@ -202,7 +230,8 @@ def _finished(
             design = held / np.maximum(held.sum(axis=1, keepdims=True), 1e-300)
             empty = held.sum(axis=1) <= 0
             design[empty] = inside[empty] / inside[empty].sum(axis=1, keepdims=True)
-        se = np.sqrt(part["se"].to_numpy() ** 2 + design**2 @ added)
+        more = np.einsum("ec,cd,ed->e", design, added, design)
+        se = np.sqrt(part["se"].to_numpy() ** 2 + np.maximum(more, 0.0))
         parts.append(_with_limits(part, design @ value, se))
     made = pl.concat(parts)
     places = {statistic.text: k for k, statistic in enumerate(statistics)}
@@ -211,12 +240,49 @@ def _finished(
     return made.sort("__at", maintain_order=True).select(shown)
 
 
+def _public_sizes(
+    entries: Sequence[tuple[str, ...]],
+    by: Sequence[str],
+    totals: Mapping[str, Mapping[Value, float]],
+) -> tuple[list[int], Floats]:
+    """The margins whose size the codebook knows, by their places, and these sizes."""
+    rows, sums = [], []
+    for name, sizes in totals.items():
+        for level, size in sizes.items():
+            wanted = tuple(str(level) if other == name else ALL for other in by)
+            if wanted in entries:
+                rows.append(list(entries).index(wanted))
+                sums.append(size)
+    return rows, np.array(sums)
+
+
+def to_public_sizes(
+    cells: Floats, covariance: Floats, inside: Floats, sums: Floats
+) -> tuple[Floats, Floats]:
+    """Cells whose sums are the public ones, none negative, and the covariance of their errors.
+
+    Least squares: x - V A'(A V A')^+ (A x - t), whose errors have the covariance V - V A'(A V A')^+
+    A V. A cell that this makes negative becomes 0, and the others of its margin are scaled.
+    """
+    if len(sums):
+        gain = covariance @ inside.T @ np.linalg.pinv(inside @ covariance @ inside.T)
+        cells = cells - gain @ (inside @ cells - sums)
+        covariance = covariance - gain @ inside @ covariance
+    cells = np.maximum(cells, 0.0)
+    for row, total in zip(inside, sums, strict=True):
+        held = float(row @ cells)
+        if held > 0:
+            cells = np.where(row > 0, cells * total / held, cells)
+    return cells, covariance
+
+
 def _with_limits(part: pl.DataFrame, value: Floats, se: Floats) -> pl.DataFrame:
     reach = stats.t.ppf(0.975, np.maximum(part["df"].to_numpy(), 1.0)) * se
     with np.errstate(divide="ignore", invalid="ignore"):
         cv = se / np.abs(value)
     return part.with_columns(
         released=pl.col("estimate"),
+        note=pl.concat_str(pl.col("note"), pl.lit(f" {NOTE}")).str.strip_chars(),
         estimate=value,
         se=se,
         lower=value - reach,

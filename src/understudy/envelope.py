@@ -3,6 +3,7 @@
     claim.json   what is promised
     N.parquet    the synthesized columns of data set N: the mechanism's output
     draws.json   the parameters or noisy tables behind them, where the claim covers these
+    tables.parquet  the tables, where these were corrected by noisy sums that the claim covers
 
 Nothing else may be in it: a field that no proof covers is a leak (docs/proofs/published-bytes.md).
 """
@@ -20,7 +21,7 @@ import polars as pl
 from understudy.claim import Claim
 from understudy.errors import Refused
 
-CLAIM, DRAWS = "claim.json", "draws.json"
+CLAIM, DRAWS, TABLES = "claim.json", "draws.json", "tables.parquet"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,7 @@ class Envelope:
     claim: Claim
     synthesized: tuple[pl.DataFrame, ...] = field(repr=False)  # of each data set
     draws: tuple[dict[str, Any], ...] = field(default=(), repr=False)  # empty: not covered
+    tables: pl.DataFrame | None = field(default=None, repr=False)  # None: follow from the files
 
     def write(self, folder: Path) -> None:
         """Into a new folder."""
@@ -41,20 +43,24 @@ class Envelope:
         if self.draws:
             text = json.dumps({"draws": [plain_draw(d) for d in self.draws]}, allow_nan=False)
             (folder / DRAWS).write_text(text + "\n", encoding="utf-8")
+        if self.tables is not None:
+            self.tables.write_parquet(folder / TABLES, statistics=False)
 
 
 def open_envelope(folder: Path) -> Envelope:
     """The envelope in a folder; refused where anything else lies in it."""
     names = {path.name for path in folder.iterdir()}
-    numbers = range(1, len(names - {CLAIM, DRAWS}) + 1)
+    numbers = range(1, len(names - {CLAIM, DRAWS, TABLES}) + 1)
     frames = [f"{number}.parquet" for number in numbers]
-    if not frames or names - {DRAWS} != {CLAIM, *frames}:
+    if not frames or names - {DRAWS, TABLES} != {CLAIM, *frames}:
         raise Refused("The envelope holds something that no claim covers; nothing is published.")
     draws = ()
     if DRAWS in names:
         draws = tuple(json.loads((folder / DRAWS).read_text(encoding="utf-8"))["draws"])
     claim = Claim.from_json((folder / CLAIM).read_text(encoding="utf-8"))
-    return Envelope(claim, tuple(pl.read_parquet(folder / name) for name in frames), draws)
+    files = tuple(pl.read_parquet(folder / name) for name in frames)
+    tables = pl.read_parquet(folder / TABLES) if TABLES in names else None
+    return Envelope(claim, files, draws, tables)
 
 
 def plain_draw(value: Any) -> Any:

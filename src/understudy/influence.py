@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import ibis
 import ibis.expr.types as ir
 import numpy as np
 import polars as pl
@@ -24,6 +23,7 @@ from understudy.claim import Claim
 from understudy.dp.additive import AdditiveNoise, noise_for
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
+from understudy.tables.influence.arithmetic import unit_weight
 from understudy.tables.influence.ask import questions_of
 from understudy.tables.influence.prepared import (
     MeasuredInfluence,
@@ -393,7 +393,7 @@ def influence(
     )  # fmt: skip
     weight = confidential.design.weight
     table = confidential.table
-    weights = ibis.literal(1.0) if weight is None else table[weight].cast("float64")
+    weights = unit_weight() if weight is None else table[weight].cast("float64")
     row = influence_pass(plan.prepared, table, weights, unit).to_pyarrow().to_pylist()[0]
     sums = steps_of(row, len(plan.prepared.estimates))
     return plan.answer(plan.noise.add(sums, plan.unit_moves))

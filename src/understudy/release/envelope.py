@@ -34,15 +34,18 @@ from understudy.synthesis import Synthesis
 KEPT, FIT = "kept", "fit.npz"
 
 
-def seal(result: Synthesis, inside: Inside, folder: Path) -> None:
-    """Write what is handed out, and beside it what stays inside."""
+def seal(
+    result: Synthesis, inside: Inside, folder: Path, tables: pl.DataFrame | None = None
+) -> None:
+    """Write what is handed out, and beside it what stays inside; `tables` where they were
+    corrected, which the claim of `result` covers."""
     if result.for_studies:
         raise Refused(
             "This result was made for studies: its seed could be guessed. Leave out `seed`, and "
             "one is drawn from the operating system."
         )
     envelope, public = _sorted(result)
-    envelope.write(folder / ENVELOPE)
+    replace(envelope, tables=tables).write(folder / ENVELOPE)
     write_declared(_declared(result, inside, public), folder / DECLARED)
     (folder / KEPT).mkdir()
     for number, dataset in enumerate(result.datasets, start=1):

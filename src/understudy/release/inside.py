@@ -17,6 +17,7 @@ from duckdb import Error as DuckDBError
 from ibis.common.exceptions import IbisError
 
 from understudy.chance import Chance
+from understudy.corrected_table import CorrectedTable, check_corrected, corrected_table
 from understudy.errors import Refused, UnknownName
 from understudy.fitting.missing import without_missing
 from understudy.ledger.fingerprint import FileIdentity, identify
@@ -99,7 +100,8 @@ class Inside:
     @property
     def unseeded(self) -> list[str]:
         """The mechanisms whose noise has no seed: made again, they give other bytes."""
-        return [type(mechanism).__name__ for mechanism in self.mechanisms if not mechanism.seeded]
+        names = [type(mechanism).__name__ for mechanism in self.mechanisms if not mechanism.seeded]
+        return [*names, "corrected tables"] if self.recipe.tables.correct else names
 
     @property
     def sensitive(self) -> tuple[str, ...]:
@@ -167,6 +169,17 @@ class Inside:
         return synthesize_for(
             publication, self.narrowed, self.model, self.mechanism, datasets, chance, fit
         )
+
+    def corrected(self, result: Synthesis, combine: str) -> CorrectedTable | None:
+        """The tables, corrected at a price of their own, where the recipe asks for it."""
+        asked = self.recipe.tables
+        if not asked.correct:
+            return None
+        return corrected_table(
+            self.confidential, result.datasets, self.statistics, asked.by, asked.price,
+            delta=asked.delta, margins=asked.margins, combine=combine,
+            relation=result.claim.relation,
+        )  # fmt: skip
 
     def _kept(self, survey: Survey) -> Survey:
         if self.recipe.synthesis.missing == "drop":
@@ -335,6 +348,10 @@ def _check_columns(recipe: Recipe, narrowed: Survey) -> None:
     """Statistics and formulas must be possible with the published columns alone."""
     for text in recipe.tables.statistics:
         parse_statistic(text, narrowed.columns, recipe.folder)
+    if recipe.tables.correct:
+        asked = recipe.tables
+        statistics = [parse_statistic(t, narrowed.columns, recipe.folder) for t in asked.statistics]
+        check_corrected(statistics, asked.by, asked.price, asked.delta)
     if recipe.risk is not None:
         measure_of(recipe.risk.measure, recipe.folder)
     for name in (*recipe.tables.by, *(n for names in recipe.known for n in names)):

@@ -59,8 +59,10 @@ def make_public(handed: Path, out: Path) -> None:
     """All public files of the release that was handed out, and their table."""
     envelope, facts = open_envelope(handed / ENVELOPE), open_declared(handed / DECLARED)
     datasets = [_dataset(frame, facts) for frame in envelope.synthesized]
-    with one_thread():
-        table = tabulate(datasets, facts.statistics, facts.by, facts.margins, combine=KIND)
+    table = envelope.tables
+    if table is None:
+        with one_thread():
+            table = tabulate(datasets, facts.statistics, facts.by, facts.margins, combine=KIND)
     table.write_parquet(out / RELEASED)
     _write_public(out / PUBLIC, envelope, facts, datasets, table)
 

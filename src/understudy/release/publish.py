@@ -12,17 +12,26 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
 from understudy.chance import Chance, chance_of
+from understudy.claim import Claim
 from understudy.release.bundle import finished, write_manifest
 from understudy.release.check import check_records
 from understudy.release.envelope import open_kept, seal
 from understudy.release.inside import Inside, prepare
 from understudy.release.kept import check_kept
-from understudy.release.outside import PUBLIC, RELEASED, files_in, one_thread, run_outside
+from understudy.release.outside import (
+    KIND,
+    PUBLIC,
+    RELEASED,
+    files_in,
+    one_thread,
+    run_outside,
+)
 from understudy.release.recipe import Recipe, read_recipe
 from understudy.release.spending import check_price, paid_synthesis
 from understudy.release.stages import Say, workspace
@@ -87,8 +96,11 @@ def publish(
 def run_synthesis(inside: Inside, chance: Chance, folder: Path, progress: bool | None) -> None:
     """Everything that looks at the records ends in the envelope."""
     result = inside.synthesize(chance, progress)
+    corrected = inside.corrected(result, KIND)
+    if corrected is not None:
+        result = replace(result, claim=Claim.compose([result.claim, corrected.claim]))
     check_price(inside, result.claim)
-    seal(result, inside, folder)
+    seal(result, inside, folder, None if corrected is None else corrected.table)
 
 
 def draw_chance(folder: Path) -> None:

@@ -233,8 +233,8 @@ def _price(request: Request, session: Session, sent: dict[str, list[str]]) -> Re
     try:
         question = serving.check(_query(request, sent))
         quote = serving.quote(session.user.name, question)
-        one = question.synthetic.se is not None and not question.query.several
-        plan = serving.plan(question) if one else None
+        single = question.synthetic.se is not None and not question.query.several
+        plan = serving.plan(question) if single else None
         errors = serving.errors(question)
     except Refused as refusal:
         return _details(request, session, sent, refusal)

@@ -79,14 +79,22 @@ class MeasuredInfluence:
     @cached_property
     def sampling_se(self) -> Floats:
         """Of an estimate from a file of the confidential one's size."""
-        scale = np.sqrt(self.variance(self.by_record))
-        estimates = np.concatenate([at.estimates for at in self.released])
-        if not np.all(scale > ROUNDING * np.abs(estimates)):
+        if not self.varies.all():
             raise Refused(
                 "The estimate has no sampling error in the synthetic files, so there is nothing to "
                 "scale the noise by; ask about another one."
             )
-        return scale
+        return self._error
+
+    @cached_property
+    def varies(self) -> NDArray[np.bool_]:
+        """Which of the estimates have a sampling error in the synthetic files."""
+        estimates = np.concatenate([at.estimates for at in self.released])
+        return np.asarray(self._error > ROUNDING * np.abs(estimates))
+
+    @cached_property
+    def _error(self) -> Floats:
+        return np.sqrt(self.variance(self.by_record))
 
     @cached_property
     def scale(self) -> Floats:
