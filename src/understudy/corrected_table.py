@@ -41,16 +41,11 @@ from understudy.tables.influence.ask import questions_of
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile
 from understudy.tables.influence.unit_sums import steps_of
 from understudy.tables.statistic import Statistic, parse_statistics
-from understudy.tables.statistics.count import Count
-from understudy.tables.statistics.mean import Mean
-from understudy.tables.statistics.total import Total
 from understudy.tables.tabulate import ALL, tabulate
 
 __public__ = ("CorrectedTable", "corrected_table")
 
 Floats = NDArray[np.float64]
-ADDED = (Count, Total)  # margins are sums of cells
-AVERAGED = (Mean,)  # margins are averages of cells, by their counts
 ROUNDS = 50  # of the estimate of g
 NOTE = "estimates were corrected towards the confidential ones by noisy sums; see the claim"
 
@@ -146,7 +141,7 @@ def check_corrected(
     if not by:
         raise Refused("A corrected table has at least one classifying column; name it in `by`.")
     for statistic in statistics:
-        if not isinstance(statistic, (*ADDED, *AVERAGED)):
+        if not (statistic.adds_up or statistic.averages):
             raise Refused(
                 f"`{statistic.text}` cannot be corrected with margins that add up; ask for counts, "
                 "totals and means."
@@ -212,18 +207,18 @@ def _finished(
     sizes = counts["estimate"].to_numpy()[inner]
     tables = {part["statistic"][0]: part for part in whole.partition_by("statistic")}
     parts = []
-    for statistic in sorted(statistics, key=lambda s: not isinstance(s, ADDED)):
+    for statistic in sorted(statistics, key=lambda s: not s.adds_up):
         part = tables[statistic.text]
         order = {entry: k for k, entry in enumerate(part.select(by).rows())}
         part = part[[order[entry] for entry in entries]]
         share, apart = (part[n].fill_null(0.0).to_numpy()[inner] for n in ("share", "difference"))
         value = part["estimate"].to_numpy()[inner] + share * apart
         added = np.diag(part["added"].fill_null(0.0).to_numpy()[inner])
-        if isinstance(statistic, Count):
+        if statistic.adds_up and not statistic.columns:  # how many there are
             rows, sums = _public_sizes(entries, by, totals)
             value, added = to_public_sizes(value, added, inside[rows], sums)
             sizes = value
-        if isinstance(statistic, ADDED):
+        if statistic.adds_up:
             design = inside
         else:
             held = inside * sizes
