@@ -104,7 +104,8 @@ class MeasuredInfluence:
             np.count_nonzero(file.by_unit(made), axis=0) / file.units
             for file, made in zip(self.files, self.by_record, strict=True)
         ]
-        return self.sampling_se / np.sqrt(np.maximum(np.mean(active, axis=0), 1e-12))
+        share = np.maximum(np.mean(active, axis=0), 1e-12)
+        return np.asarray(self.sampling_se / np.sqrt(share))
 
     def variance(self, records: Sequence[Floats]) -> Floats:
         each = [
