@@ -28,6 +28,7 @@ def test_there_are_tutorials() -> None:
 
 
 @pytest.mark.usefixtures("stand_in_seed", "stand_in_answers", "stand_in_keys")
+@pytest.mark.any_noise
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_runs(
     tutorial: Path,

@@ -161,7 +161,7 @@ def _noisy_number(question: CheckedQuery, data: ConfidentialData) -> float | tup
     """The only function that turns records into something that leaves."""
     query, synthetic = question.query, question.synthetic
     if question.plan is not None:
-        numbers = influence_numbers(question.plan, data)
+        numbers = influence_numbers(query, question.plan, data)
         return numbers if query.several else numbers[0]
     size = max(abs(synthetic.estimate), synthetic.se or 0.0) or 1.0
     table, factor = assign_partitions(data, query)
@@ -169,11 +169,15 @@ def _noisy_number(question: CheckedQuery, data: ConfidentialData) -> float | tup
     return noisy_sum(query, int(bounded_numbers(question, estimates).sum()))
 
 
-def influence_numbers(plan: InfluencePlan, data: ConfidentialData) -> tuple[float, ...]:
+def influence_numbers(
+    query: Query, plan: InfluencePlan, data: ConfidentialData
+) -> tuple[float, ...]:
     """Sums of clipped influences with noise: one pass, no fits (docs/proofs/influence.md)."""
     table, unit = data.records, None if data.single_records else UNIT_NUMBER
     made = data.run(influence_pass(plan.prepared, table, table[WEIGHT], unit)).to_pylist()[0]
     sums = steps_of(made, len(plan.prepared.estimates))
+    if len(sums) == 1 and query.delta is None:
+        return (float(SAMPLERS[query.noise](plan.unit_moves, query.micro, None)(sums.tolist())[0]),)
     return tuple(float(number) for number in plan.noise.add(sums, plan.unit_moves))
 
 
