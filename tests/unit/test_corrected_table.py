@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import ibis
@@ -12,12 +11,10 @@ import pytest
 from influence_samples import DESIGN, people, survey
 from scipy import optimize
 
-import understudy as us
 from understudy.corrected_table import corrected_table, synthesis_error, to_public_sizes
 from understudy.dp.additive import GaussianNoise, LaplaceNoise
 from understudy.errors import Refused
 from understudy.influence import influence_pass, plan_influence
-from understudy.ledger.ledger import Ledger
 from understudy.survey.survey import Survey
 from understudy.tables.influence.clip import norms
 from understudy.tables.influence.unit_sums import GRID, sensitivity, steps_of
@@ -148,67 +145,3 @@ def test_numbers_that_are_clipped_one_by_one_are_caught() -> None:
     both = pl.concat([base, odd.cast(dict(base.schema))])
     moved = sums(both, apart=True) - sums(base, apart=True)
     assert float(norms(moved[None, :], 2)[0]) > 1.2 * sensitivity(len(moved))
-
-
-# -- in a release ---------------------------------------------------------------------------------
-
-RECIPE = """\
-[data]
-path = "file.parquet"
-codebook = "codebook.toml"
-
-[synthesis]
-model = "Multinomial"
-sensitive = ["area", "sex"]
-datasets = 2
-
-[privacy]
-mechanism = "Modips"
-epsilon = 4
-support = "public"
-
-[tables]
-statistics = ["count"]
-by = ["area", "sex"]
-correct = true
-epsilon = 2.0
-
-[ledger]
-place = "ledger.db"
-cap = "20"
-"""
-BOOK = """\
-[columns.area]
-role = "sensitive"
-type = "categorical"
-levels = ["north", "south"]
-
-[columns.sex]
-role = "sensitive"
-type = "categorical"
-levels = ["f", "m"]
-"""
-
-
-@pytest.mark.any_noise
-def test_a_release_corrects_its_tables_and_says_what_it_spends(tmp_path: Path) -> None:
-    draw = np.random.default_rng(6)
-    frame = pl.DataFrame(
-        {"area": draw.choice(["north", "south"], 400), "sex": draw.choice(["f", "m"], 400)}
-    )
-    frame.write_parquet(tmp_path / "file.parquet")
-    (tmp_path / "codebook.toml").write_text(BOOK)
-    (tmp_path / "release.toml").write_text(RECIPE)
-    out = us.publish(tmp_path / "release.toml", say=lambda _: None)
-    claim = us.Claim.from_json((out / "claim.json").read_text())
-    spent = claim.under_replace().epsilon
-    assert "corrected" in claim.mechanism
-    table = pl.read_csv(out / "tables.csv")
-    assert {"released", "share", "noise_se"} <= set(table.columns)
-    assert "corrected towards the confidential" in (out / "public.html").read_text()
-    with Ledger(tmp_path / "ledger.db") as ledger:
-        micro = [entry.micro for entry in ledger.entries() if entry.kind == "spend"]
-    assert micro == [round(1e6 * (spent or 0.0))]
-    (tmp_path / "release.toml").write_text(RECIPE.replace("epsilon = 2.0\n", ""))
-    with pytest.raises(Refused, match="give `epsilon`"):
-        us.publish(tmp_path / "release.toml", tmp_path / "other", say=lambda _: None)

@@ -17,19 +17,22 @@ from duckdb import Error as DuckDBError
 from ibis.common.exceptions import IbisError
 
 from understudy.chance import Chance
-from understudy.corrected_table import CorrectedTable, check_corrected, corrected_table
+from understudy.dp.account import UNHEARD
 from understudy.errors import Refused, UnknownName
 from understudy.fitting.missing import without_missing
 from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import FileModel, Model, OutcomeModel, RowsModel
 from understudy.publication import Publication, hides_unit
+from understudy.release.internal_mark import marked
 from understudy.release.mixed import Given, mixed_for
 from understudy.release.parts import own_files
 from understudy.release.recipe import Recipe
+from understudy.release.rehearsal import rehearsal
 from understudy.release.totals import check_totals
 from understudy.report.inside_facts import RiskSettings
 from understudy.report.verdict import Fitness
+from understudy.risk.attacks import Rehearsal
 from understudy.risk.measure import measure_of
 from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.file_format import format_of
@@ -100,8 +103,7 @@ class Inside:
     @property
     def unseeded(self) -> list[str]:
         """The mechanisms whose noise has no seed: made again, they give other bytes."""
-        names = [type(mechanism).__name__ for mechanism in self.mechanisms if not mechanism.seeded]
-        return [*names, "corrected tables"] if self.recipe.tables.correct else names
+        return [type(mechanism).__name__ for mechanism in self.mechanisms if not mechanism.seeded]
 
     @property
     def sensitive(self) -> tuple[str, ...]:
@@ -155,11 +157,16 @@ class Inside:
         columns, folder = self.narrowed.columns, self.recipe.folder
         return tuple(parse_statistic(text, columns, folder) for text in self.asked_statistics)
 
+    def rehearse(self) -> Rehearsal | None:
+        """Attacks on the same method, run on half of the records."""
+        return rehearsal(self)
+
     def synthesize(self, chance: Chance, progress: bool | None) -> Synthesis:
         """Fit and draw; refused when the sampler's diagnostics fail."""
         recipe = self.recipe
         # the files are sorted by content before they are published
-        publication = Publication(in_order=False, where=recipe.data.where)
+        counted = UNHEARD if recipe.ledger is None else ""
+        publication = Publication(in_order=False, where=recipe.data.where, counted=counted)
         fit, datasets = recipe.fit_settings(progress), recipe.synthesis.datasets
         if self.given and isinstance(self.model, RowsModel):
             return mixed_for(
@@ -170,17 +177,6 @@ class Inside:
             publication, self.narrowed, self.model, self.mechanism, datasets, chance, fit
         )
 
-    def corrected(self, result: Synthesis, combine: str) -> CorrectedTable | None:
-        """The tables, corrected at a price of their own, where the recipe asks for it."""
-        asked = self.recipe.tables
-        if not asked.correct:
-            return None
-        return corrected_table(
-            self.confidential, result.datasets, self.statistics, asked.by, asked.price,
-            delta=asked.delta, margins=asked.margins, combine=combine,
-            relation=result.claim.relation,
-        )  # fmt: skip
-
     def _kept(self, survey: Survey) -> Survey:
         if self.recipe.synthesis.missing == "drop":
             return without_missing(survey, self.recipe.model.sensitive)[0]
@@ -189,10 +185,13 @@ class Inside:
 
 def prepare(recipe: Recipe) -> Inside:
     """Read the file, once, and check everything; nothing is spent and nothing is written."""
-    read = _read(recipe)
-    file, ordered = _identified(read)
-    whole = _restricted(recipe, read)
-    check_totals(whole)
+    if not recipe.path.is_file():
+        _read(recipe)  # refused: nothing is there to be looked at
+    with marked():
+        read = _read(recipe)
+        file, ordered = _identified(read)
+        whole = _restricted(recipe, read)
+        check_totals(whole)
     model = recipe.model.build(recipe.synthesis.missing)
     if isinstance(model, FileModel):
         model = model.for_survey(whole)
@@ -348,10 +347,6 @@ def _check_columns(recipe: Recipe, narrowed: Survey) -> None:
     """Statistics and formulas must be possible with the published columns alone."""
     for text in recipe.tables.statistics:
         parse_statistic(text, narrowed.columns, recipe.folder)
-    if recipe.tables.correct:
-        asked = recipe.tables
-        statistics = [parse_statistic(t, narrowed.columns, recipe.folder) for t in asked.statistics]
-        check_corrected(statistics, asked.by, asked.price, asked.delta)
     if recipe.risk is not None:
         measure_of(recipe.risk.measure, recipe.folder)
     for name in (*recipe.tables.by, *(n for names in recipe.known for n in names)):

@@ -12,26 +12,19 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
 from understudy.chance import Chance, chance_of
-from understudy.claim import Claim
+from understudy.models.contract import FileModel
 from understudy.release.bundle import finished, write_manifest
 from understudy.release.check import check_records
 from understudy.release.envelope import open_kept, seal
 from understudy.release.inside import Inside, prepare
+from understudy.release.internal_mark import marked
 from understudy.release.kept import check_kept
-from understudy.release.outside import (
-    KIND,
-    PUBLIC,
-    RELEASED,
-    files_in,
-    one_thread,
-    run_outside,
-)
+from understudy.release.outside import PUBLIC, RELEASED, files_in, one_thread, run_outside
 from understudy.release.recipe import Recipe, read_recipe
 from understudy.release.spending import check_price, paid_synthesis
 from understudy.release.stages import Say, workspace
@@ -51,9 +44,9 @@ def publish(
 ) -> Path:
     """Make the release that a recipe describes, and return its folder.
 
-    Where the recipe has a section [fitness], a release whose verdict is red needs `accept`, the
-    reason why it is released all the same, which goes into the internal manifest. The same recipe,
-    file and version give the same bytes, except for noise from OpenDP.
+    A release of whole files, or of a recipe with a section [fitness], whose verdict is red needs
+    `accept`, the reason why it is released all the same, which goes into the internal manifest. The
+    same recipe, file and version give the same bytes, except for noise from OpenDP.
     """
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe)
@@ -83,7 +76,8 @@ def publish(
                 "Risk and usefulness ...",
                 lambda at: _write_evidence(inside, first, second, at),
             )
-            verdict = check_verdict(third, accept, binding=recipe.fitness is not None)
+            with marked():
+                verdict = check_verdict(third, accept, binding=_binds(inside))
             last = work.stage(
                 "4-bundle",
                 "Reports ...",
@@ -93,14 +87,17 @@ def publish(
     return folder
 
 
+def _binds(inside: Inside) -> bool:
+    """Whether a red verdict stops the release; older recipes of single columns are told of it."""
+    return inside.fitness is not None or isinstance(inside.model, FileModel)
+
+
 def run_synthesis(inside: Inside, chance: Chance, folder: Path, progress: bool | None) -> None:
     """Everything that looks at the records ends in the envelope."""
-    result = inside.synthesize(chance, progress)
-    corrected = inside.corrected(result, KIND)
-    if corrected is not None:
-        result = replace(result, claim=Claim.compose([result.claim, corrected.claim]))
-    check_price(inside, result.claim)
-    seal(result, inside, folder, None if corrected is None else corrected.table)
+    with marked():
+        result = inside.synthesize(chance, progress)
+        check_price(inside, result.claim)
+        seal(result, inside, folder)
 
 
 def draw_chance(folder: Path) -> None:
@@ -113,7 +110,9 @@ def draw_chance(folder: Path) -> None:
 
 def _write_evidence(inside: Inside, first: Path, second: Path, folder: Path) -> None:
     released = pl.read_parquet(second / RELEASED)
-    text = json.dumps(gather(inside, open_kept(first), released), sort_keys=True, allow_nan=False)
+    text = json.dumps(
+        gather(inside, open_kept(first, second), released), sort_keys=True, allow_nan=False
+    )
     (folder / "evidence.json").write_text(text + "\n", encoding="utf-8")
     (folder / "report.html").write_text(internal_page(json.loads(text)), encoding="utf-8")
 
@@ -133,4 +132,4 @@ def _write_bundle(
     (folder / "evidence.json").write_text(text, encoding="utf-8")
     shutil.copy(third / "report.html", folder / "report.html")
     public = files_in(second / PUBLIC)
-    write_manifest(folder, inside, chance, open_kept(first).diagnostics, public, verdict)
+    write_manifest(folder, inside, chance, open_kept(first, second).diagnostics, public, verdict)

@@ -6,17 +6,13 @@ classes, and off those of the models and mechanisms, which have further keys of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
 
-from understudy.claim import Relation
-from understudy.dp.accounting import Cost
-from understudy.errors import Refused
 from understudy.report.verdict import Fitness
 from understudy.survey.file_format import ALWAYS, endings_read, formats, listed
 
@@ -115,26 +111,6 @@ class Tables:
     statistics: Annotated[tuple[str, ...], 'Such as "count", "mean(salary)".']
     by: Annotated[tuple[str, ...], "Classifying columns."] = ()
     margins: Annotated[bool, "Whether margins are shown."] = True
-    correct: Annotated[
-        bool, "Whether counts, totals and means are corrected by noisy sums of influences."
-    ] = False
-    epsilon: Annotated[float | None, "What the correction spends, beside [privacy]."] = None
-    delta: Annotated[float, "With it the noise is Gaussian, which is less for many numbers."] = 0.0
-
-    @property
-    def price(self) -> float:
-        if self.epsilon is None:
-            raise Refused("[tables] has `correct = true`; give `epsilon`, what that may spend.")
-        return self.epsilon
-
-    def cost(self, others: Sequence[Cost], unit: str) -> list[Cost]:
-        """Of the correction, in the relation of the release's other costs."""
-        if not self.correct:
-            return []
-        epsilon, delta = (Fraction(repr(float(figure))) for figure in (self.price, self.delta))
-        added = all("add-remove" in c.relations and "replace" not in c.relations for c in others)
-        relations: tuple[Relation, ...] = ("add-remove",) if added else ("replace", "blank")
-        return [Cost(relations, epsilon, delta, unit=unit)]
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def costs_of(inside: Inside) -> list[Cost]:
                 "give `epsilon`, or leave out [ledger]."
             )
         costs.append(replace(cost, unit=unit))
-    return [*costs, *inside.recipe.tables.cost(costs, unit)]
+    return costs
 
 
 def declaration(inside: Inside) -> Declaration:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -13,12 +14,14 @@ from understudy.report.analysis_r import read_in_r
 from understudy.report.cells import NUMBERS, cell_label
 from understudy.report.claim_parts import claim_parts
 from understudy.report.interval_figures import MOST_ROWS, is_margin, released_figure
+from understudy.report.noise_quality import noise_quality
 from understudy.report.numbers import NOTHING, limits, listed, shown
 from understudy.report.plain import finite, plain
 from understudy.report.public_facts import PublicFacts
 from understudy.report.sentences import protection
 from understudy.report.templates import rendered
 from understudy.survey.codebook import Column
+from understudy.survey.survey import Survey
 from understudy.tables.statistic import Statistic
 from understudy.tables.tabulate import MISSING
 from understudy.version import __version__
@@ -28,17 +31,19 @@ __all__ = ["public_page", "python_example", "r_example"]
 MOST_LEVELS = 12
 
 
-def public_page(facts: PublicFacts, envelope: Envelope, table: pl.DataFrame) -> str:
+def public_page(
+    facts: PublicFacts, envelope: Envelope, datasets: Sequence[Survey], table: pl.DataFrame
+) -> str:
     """The page as HTML; nothing in it comes from elsewhere than its arguments. `table` is that of
-    the synthetic files."""
+    the synthetic files, `datasets`."""
     claim = json.loads(envelope.claim.to_json())
     mechanism = envelope.claim.mechanism or "synthesis"
-    rows, count = _rows(facts, table), len(envelope.synthesized)
+    rows, count = _rows(facts, table), len(datasets)
     return rendered(
         "public.html.j2",
         title=facts.title,
         summary=[
-            _what(facts, count, envelope.synthesized[0].height),
+            _what(facts, count, datasets[0].n),
             protection(claim, mechanism),
             _use(count),
         ],
@@ -47,6 +52,7 @@ def public_page(facts: PublicFacts, envelope: Envelope, table: pl.DataFrame) -> 
         claim=claim_parts(str(envelope.claim), envelope.claim.conditions, claim),
         columns=_columns(facts),
         by=[facts.label(name) for name in facts.by],
+        quality=noise_quality(envelope.draws, facts),
         tables=[_table(rows, statistic) for statistic in facts.statistics],
         notes=list(dict.fromkeys(row["note"] for row in rows if row["note"])),
         design=[f"`{name}` ({_role_of(facts, name)})" for name in facts.design.named],

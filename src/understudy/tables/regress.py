@@ -195,8 +195,8 @@ def _coded(
     if outcome not in records.columns:
         raise Refused(f'The outcome of family="{family}" must be a column; compute it first.')
     values = records[outcome]
-    book = survey._codebook
-    declared = book[outcome].levels if book is not None and outcome in book else None
+    book = survey.declared
+    declared = book[outcome].levels if outcome in book else None
     present = values.unique().to_list()
     if declared is None and family == "ordered" and values.dtype == pl.String:
         raise Refused(

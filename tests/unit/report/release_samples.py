@@ -9,14 +9,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from understudy.chance import chance_of
 from understudy.claim import Claim
 from understudy.dp.record_bounds import RecordBounds
+from understudy.envelope import Envelope
 from understudy.fitting.diagnostics import Diagnostics
+from understudy.mechanisms.outputs.output import Ground, MadeRows
 from understudy.report.evidence import gather
 from understudy.report.inside_facts import RiskSettings
 from understudy.report.public import public_page
 from understudy.report.public_facts import PublicFacts
 from understudy.report.verdict import Fitness
+from understudy.risk.attacks import Attack, Rehearsal
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
@@ -63,6 +67,12 @@ def records(n: int, seed: int, like: pl.DataFrame | None = None) -> pl.DataFrame
 INTRUDER = RiskSettings((BY, ("field",)), ("salary",))
 
 
+ATTACKS = Rehearsal(
+    250,
+    [Attack("singling out", "", 200, 30, 200, 28), Attack("inference", "salary", 100, 60, 100, 20)],
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """A made-up release: what its inside knows, what was synthesized, and its table."""
@@ -84,14 +94,22 @@ class Sample:
     risk: RiskSettings | None = INTRUDER
     regression: str | None = "log(salary) ~ C(field) + gender"
     fitness: Fitness | None = None
+    attacks: Rehearsal | None = ATTACKS
     rows_correspond: bool = True
+
+    def rehearse(self) -> Rehearsal | None:
+        return self.attacks
 
     @property
     def result(self) -> Synthesis:
+        first, made = self.datasets[0], MadeRows(tuple(self.datasets))
+        kept = [name for name in first.columns if name not in self.synthesized]
+        ground = Ground(
+            (), first.columns, first.codebook, first.design, first.n, first.frame().select(kept)
+        )
         return Synthesis(
-            self.datasets, self.claim, [{"a": 1.0}], self.record_weights, self.bounds,
+            self.claim, made, ground, chance_of(1), "rows", self.record_weights, self.bounds,
             diagnostics=self.chains, rows_correspond=self.rows_correspond,
-            synthesized=self.synthesized,
         )  # fmt: skip
 
     def evidence(self) -> dict[str, Any]:
@@ -117,7 +135,8 @@ class Sample:
 
     def public(self, **changes: Any) -> str:
         """The public page."""
-        return public_page(self.facts(**changes), self.result.envelope, self.released_table)
+        envelope = Envelope(self.claim, ("ParameterDraws",), ({"a": 1.0},))
+        return public_page(self.facts(**changes), envelope, self.datasets, self.released_table)
 
 
 def sample(n: int = 400, m: int = 3, **changes: Any) -> Sample:
