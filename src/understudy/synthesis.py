@@ -310,7 +310,7 @@ def _synthesize_file(
         files,
         released.claim,
         released.noisy.draws(),
-        np.ones(survey.n),
+        np.ones(survey.n) if released.record_weights is None else released.record_weights,
         rows_correspond=False,
         synthesized=tuple(name for name in files[0].columns if name not in model.given_columns()),
     )

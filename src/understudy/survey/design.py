@@ -89,6 +89,8 @@ class Design:
     `lonely_psu` decides about a stratum with one sampled PSU: refuse (default), let it
     contribute nothing ("certainty"), centre it on the mean of all PSUs ("adjust"), or give
     it the average variance of the other strata ("average"); the names are R survey's.
+    `variance_weight` is a second weight, from which variances are computed while estimates use
+    `weight`: a synthetic file has smoothed weights for estimates, and the drawn ones beside them.
     """
 
     weight: str | None = None
@@ -98,6 +100,7 @@ class Design:
     replicates: Replicates | None = None
     lonely_psu: LonelyPsu = "fail"
     nest: bool = False
+    variance_weight: str | None = None
 
     def __post_init__(self) -> None:
         if self.lonely_psu not in get_args(LonelyPsu):
@@ -107,12 +110,18 @@ class Design:
             raise Refused("Weight, strata and PSU must be three different columns.")
         if self.replicates is not None and self.weight is None:
             raise Refused("Replicate weights need the full-sample `weight` beside them.")
+        if self.variance_weight is not None and (self.weight is None or self.replicates):
+            raise Refused(
+                "A `variance_weight` needs a `weight` beside it, and no replicate weights."
+            )
 
     @property
     def named(self) -> tuple[str, ...]:
         """The columns that the design names one by one."""
         listed = self.replicates.columns if self.replicates is not None else None
-        names = (self.weight, self.strata, self.psu, self.fpc, *(listed or ()))
+        names = (
+            self.weight, self.variance_weight, self.strata, self.psu, self.fpc, *(listed or ())
+        )  # fmt: skip
         return tuple(name for name in names if name is not None)
 
     def columns(self, available: Iterable[str]) -> tuple[str, ...]:

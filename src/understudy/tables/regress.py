@@ -28,6 +28,7 @@ from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.domain import as_condition
 from understudy.tables.replicates import replicate_covariance, replicate_degrees
 from understudy.tables.taylor import stratified_covariance
+from understudy.tables.variance_factor import variance_factor
 
 __public__ = ("regress",)
 
@@ -134,6 +135,12 @@ def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) 
         influence[used] = _influence(y, X, weight[used], beta, family)
         covariance = stratified_covariance(*psu_totals(influence, frame, design), strata)
         df = strata.df
+    if design.variance_weight is not None:
+        covariance = fit_survey(survey.for_variances(), formula, family, where).covariance
+    else:
+        covariance = covariance * variance_factor(
+            survey.declared, design, names, where, counts=False
+        )
     return RegressionFit(terms, beta, covariance, df + 1 - X.shape[1])
 
 

@@ -66,6 +66,10 @@ class Proportion(LinearStatistic):
         return (self.x,)
 
     @property
+    def of_counts(self) -> bool:
+        return True
+
+    @property
     def intervals(self) -> tuple[str, ...]:
         return ("t", "logit", "beta")
 
