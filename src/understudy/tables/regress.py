@@ -26,6 +26,7 @@ from understudy.tables.collect import collect
 from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.domain import as_condition
+from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
 from understudy.tables.replicates import replicate_covariance, replicate_degrees
 from understudy.tables.taylor import stratified_covariance
 from understudy.tables.variance_factor import variance_factor
@@ -72,6 +73,7 @@ def regress(
         return _frame(fit.names, fit.coefficients, variance, np.full(len(variance), fit.df), level)
     if combine is None:
         combine = getattr(survey, "kind", None)  # an opened release knows its rule
+    check_conditions(list(survey), ())
     fits = [fit_survey(dataset, formula, family, where) for dataset in survey]
     if not fits:
         raise Refused("Give one Survey, or a list with at least one Survey.")
@@ -84,8 +86,8 @@ def regress(
             "merge rare levels or leave the term out."
         )
     combined = combine_estimates(
-        [fit.coefficients for fit in fits],
-        [np.diag(fit.covariance) for fit in fits],
+        within_sets(list(survey), np.array([fit.coefficients for fit in fits])),
+        within_sets(list(survey), np.array([np.diag(fit.covariance) for fit in fits])),
         min(fit.df for fit in fits),
         combine,
     )
@@ -141,7 +143,8 @@ def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) 
         covariance = covariance * variance_factor(
             survey.declared, design, names, where, counts=False
         )
-    return RegressionFit(terms, beta, covariance, df + 1 - X.shape[1])
+    share = stands_for(survey)  # a further file has the sampling error of the sample
+    return RegressionFit(terms, beta, covariance / share, df * share + 1 - X.shape[1])
 
 
 def solve(y: Floats, X: Floats, w: Floats, family: Family, start: Floats | None = None) -> Floats:

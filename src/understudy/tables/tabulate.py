@@ -18,6 +18,7 @@ from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.domain import as_condition
 from understudy.tables.intervals import checked_kinds, limits_of
+from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
 from understudy.tables.precision import PrecisionRule, precision_rule
 from understudy.tables.replicates import replicate_degrees
 from understudy.tables.statistic import Cells, LinearStatistic, Statistic, parse_statistics
@@ -57,7 +58,8 @@ def tabulate(
     margins of the by-variables are added; the by-columns are then texts with "All" on margins and
     "Missing" for records without a level. `where` is a domain: the design stays whole. A list of
     surveys needs `combine`: "partial" or "full" for synthetic ones, "imputed" for implicates of
-    one survey, or "none" (the tables one under the other, with their number).
+    one survey, or "none" (the tables one under the other, with their number). Files that were drawn
+    from one set of noisy tables (`Release.draw`) are averaged first.
 
     `proportion(x)` stands for the proportions of all levels of x. `intervals` names another kind of
     interval for a statistic ({"proportion": "beta", "count": "log"}; intervals.py), `precision` a
@@ -92,7 +94,7 @@ def tabulate(
             for i, t in enumerate(tables, start=1)
         ]
         return pl.concat(numbered)
-    return asked.finished(_combined(tables, str(combine), parsed), within=True)
+    return asked.finished(_combined(surveys, tables, str(combine), parsed), within=True)
 
 
 def _check_list(surveys: list[Survey], combine: str | None) -> None:
@@ -106,6 +108,7 @@ def _check_list(surveys: list[Survey], combine: str | None) -> None:
         )
     if combine not in (*RULES, "none"):
         raise UnknownName("combining rule", combine, (*RULES, "none"))
+    check_conditions(surveys, ())
     for dataset in surveys[1:]:
         differing = set(dataset.columns) ^ set(surveys[0].columns)
         if differing:
@@ -127,10 +130,10 @@ def _estimates(
     """The table of one survey: by-columns, statistic, estimate, variance, df (and limits). Where
     variances have a weight of their own, they are those of the estimates with that weight."""
     table = _weighted(survey, statistics, by, margins, where, level, labels)
-    if survey.design.variance_weight is None:
-        return table
-    other = _weighted(survey.for_variances(), statistics, by, margins, where, level, labels)
-    return table.with_columns(other["variance"], *(pl.lit(np.nan).alias(c) for c in LIMITS))
+    if survey.design.variance_weight is not None:
+        other = _weighted(survey.for_variances(), statistics, by, margins, where, level, labels)
+        table = table.with_columns(other["variance"], *(pl.lit(np.nan).alias(c) for c in LIMITS))
+    return _of_the_sample(table, survey, statistics)
 
 
 def _weighted(
@@ -150,6 +153,7 @@ def _weighted(
             raise Refused(f"The table has a column `{name}` of its own; rename the by-variable.")
     if len(set(names)) < len(names):
         raise Refused("A by-variable is named twice; name each once.")
+    check_conditions([survey], [statistic.text for statistic in statistics if statistic.adds_up])
     inside = as_condition(where, survey.table)
     linear = [statistic for statistic in statistics if isinstance(statistic, LinearStatistic)]
     sums = collect(
@@ -180,6 +184,26 @@ def _weighted(
         ]
         tables.append(pl.concat(pieces).sort(CELL, maintain_order=True))
     return pl.concat(tables).drop(CELL)
+
+
+def _of_the_sample(
+    table: pl.DataFrame, survey: Survey, statistics: Sequence[Statistic]
+) -> pl.DataFrame:
+    """The table of a further file with the sampling error of the sample (noise_sets.py); without
+    design weights its sums are those of its records, and are scaled here."""
+    share = stands_for(survey)
+    if share == 1:
+        return table
+    sums = [s.text for s in statistics if s.adds_up and survey.design.weight is None]
+    scale = pl.when(pl.col("statistic").is_in(sums)).then(share).otherwise(1.0)
+    return table.with_columns(
+        pl.col("estimate") * scale,
+        pl.col("variance") * scale**2 / share,
+        (pl.col("df") * share).clip(1.0),
+        pl.col("n") * share,
+        pl.lit(float("nan")).alias("lower"),
+        pl.lit(float("nan")).alias("upper"),
+    )
 
 
 def _grouping_sets(count: int, margins: bool) -> list[tuple[int, ...]]:
@@ -252,7 +276,10 @@ def _piece(
 
 
 def _combined(
-    tables: list[pl.DataFrame], kind: str, statistics: Sequence[Statistic]
+    surveys: Sequence[Survey],
+    tables: list[pl.DataFrame],
+    kind: str,
+    statistics: Sequence[Statistic],
 ) -> pl.DataFrame:
     """Cells matched over the data sets; a cell without records has a statistic's empty value."""
     keys = [
@@ -268,7 +295,7 @@ def _combined(
     def column(name: str) -> Floats:
         rows = [t[name].fill_null(np.nan).to_numpy() for t in aligned]
         absent = np.array([t["df"].is_null().to_numpy() for t in aligned])
-        return np.where(absent, fill, np.array(rows))
+        return within_sets(surveys, np.where(absent, fill, np.array(rows)))
 
     df = np.array([t["df"].to_numpy() for t in aligned], dtype=np.float64)
     result = combine_estimates(column("estimate"), column("variance"), np.nanmin(df, axis=0), kind)

@@ -57,7 +57,7 @@ def with_weights(
         return frame
     totals = public_sums(frame, codebook)
     drawn = frame[published.variance_weight].cast(pl.Float64).to_numpy()
-    drawn = calibrated(drawn, totals)
+    drawn = calibrated(drawn * (noisy.records / frame.height), totals)  # of a file of its size
     smooth = smoothed(drawn, cell_sums(frame, drawn, noisy, cells, published.variance_weight))
     return frame.with_columns(
         pl.Series(published.variance_weight, drawn),
@@ -75,7 +75,7 @@ def cell_sums(
     """The drawn weights' sums in the cells of every measured table that has the weight."""
     position = noisy.columns.index(weight)
     codes: dict[int, Places] = {}
-    sums = []
+    sums: list[Sums] = []
     for names in noisy.measured:
         if position not in names:
             continue
@@ -85,7 +85,7 @@ def cell_sums(
                 fine = cells[j].codes(frame[noisy.columns[j]])
                 codes[j] = noisy.coarse[j][fine].astype(np.int64)
             places = places * noisy.sizes[j] + codes[j]
-        sums.append((places, np.bincount(places, drawn)))
+        sums.append((places, np.bincount(places, drawn).astype(np.float64)))
     return sums
 
 
