@@ -191,11 +191,21 @@ def smoothed(table: Vector, mapped: Codes, grid: int) -> tuple[Vector, Vector]:
         middle = np.bincount(mapped[:grid], position)[:runs] / members[:runs]
         logs = np.interp(position, middle, height)
         first, last = int(members[0]), int(members[runs - 1])
-        logs[:first] = height[1] + falling(coarse[0], np.exp(height[1]), first)[::-1]
-        logs[grid - last : grid] = height[-2] + falling(coarse[runs - 1], np.exp(height[-2]), last)
+        logs[:first] = _tail(height, members[:runs], coarse[0])[::-1]
+        logs[grid - last :] = _tail(height[::-1], members[:runs][::-1], coarse[runs - 1])
         curve[:grid] = np.exp(logs - logs.max())
     sums = np.bincount(mapped, curve)
     return curve * (coarse / sums)[mapped], members
+
+
+def _tail(height: Vector, members: Vector, mass: float) -> Vector:
+    """Logs of the outermost run, which comes first here, from the inside to the outside: falling
+    from where the run beside it ends."""
+    slope = 0.0
+    if height.size > 2:
+        slope = min(2 * (height[1] - height[2]) / (members[1] + members[2]), 0.0)
+    start = height[1] + slope * members[1] / 2
+    return start + falling(mass, float(np.exp(start)), int(members[0]))
 
 
 def falling(mass: float, start: float, cells: int) -> Vector:
