@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
+from understudy.tables.calibration_hint import warn_of_calibration
 from understudy.tables.collect import collect
 from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
@@ -32,8 +33,8 @@ ALL, MISSING = "All", "Missing"
 LIMITS = ("lower", "upper")
 CELL = "__cell"  # the place of a row's cell, while a table is put together
 OWN = (
-    "statistic", "estimate", "se", "df", "lower", "upper", "cv", "n", "note", "variance", "dataset",
-    CELL,
+    "statistic", "estimate", "se", "df", "lower", "upper", "cv", "n", "deff", "note", "variance",
+    "dataset", CELL,
 )  # fmt: skip
 
 
@@ -50,6 +51,7 @@ def tabulate(
     precision: str | Mapping[str, float] | None = None,
     n: bool = False,
     labels: bool = False,
+    deff: bool = False,
 ) -> pl.DataFrame:
     """Estimates with standard errors, degrees of freedom and confidence limits.
 
@@ -64,8 +66,9 @@ def tabulate(
     `proportion(x)` stands for the proportions of all levels of x. `intervals` names another kind of
     interval for a statistic ({"proportion": "beta", "count": "log"}; intervals.py), `precision` a
     rule by which notes flag estimates of low precision ("nchs", or {"records": 50, "cv": 0.3}).
-    `n` adds the number of records behind each estimate, and `labels` shows the by-columns with
-    the codebook's labels, in the order of its levels.
+    `n` adds the number of records behind each estimate, `deff` the design effect (the variance over
+    that of a simple random sample without replacement of the same size), and `labels` shows the
+    by-columns with the codebook's labels, in the order of its levels.
 
     >>> import polars as pl, understudy as us
     >>> frame = pl.DataFrame({"w": [2.0, 2.0, 3.0, 3.0], "y": [1.0, 3.0, 2.0, 4.0]})
@@ -77,17 +80,19 @@ def tabulate(
     if isinstance(survey, Survey):
         if combine not in (None, "none"):
             raise Refused("`combine` is for a list of surveys; this is one survey.")
-        asked = _Asked(survey, statistics, level, intervals, precision, n)
+        asked = _Asked(survey, statistics, level, intervals, precision, n, deff)
         return asked.finished(
-            _estimates(survey, asked.statistics, by, margins, where, level, labels)
+            _estimates(survey, asked.statistics, by, margins, where, level, labels, deff)
         )
     if combine is None:
         combine = getattr(survey, "kind", None)  # an opened release knows its rule
     surveys = list(survey)
     _check_list(surveys, combine)
-    asked = _Asked(surveys[0], statistics, level, intervals, precision, n)
+    asked = _Asked(surveys[0], statistics, level, intervals, precision, n, deff)
     parsed = asked.statistics
-    tables = [_estimates(dataset, parsed, by, margins, where, level, labels) for dataset in surveys]
+    tables = [
+        _estimates(dataset, parsed, by, margins, where, level, labels, deff) for dataset in surveys
+    ]
     if combine == "none":
         numbered = [
             asked.finished(t).insert_column(0, pl.lit(i, pl.Int64).alias("dataset"))
@@ -126,6 +131,7 @@ def _estimates(
     where: Any,
     level: float,
     labels: bool,
+    deff: bool,
 ) -> pl.DataFrame:
     """The table of one survey: by-columns, statistic, estimate, variance, df (and limits). Where
     variances have a weight of their own, they are those of the estimates with that weight."""
@@ -161,7 +167,9 @@ def _weighted(
         [statistic.linear(survey.table) for statistic in linear],
         [survey.table[name] for name in names],
         inside,
+        by_records=deff,
     )
+    warn_of_calibration(survey, sums, names)
     df = sums.strata.df if not sums.replicates else replicate_degrees(survey, sums.replicates)
     tables = []
     for kept in _grouping_sets(len(names), margins):
@@ -260,6 +268,7 @@ def _piece(
     height = key.height
     lower = upper = np.full(height, np.nan)  # filled in by the t interval
     records = lower if estimates.records is None else estimates.records
+    effect = np.full(height, np.nan) if estimates.effect is None else estimates.effect
     if statistic.interval == "own" and estimates.limits is not None:
         value = estimates.value
         lower, upper = (value + np.sqrt(factor) * (limit - value) for limit in estimates.limits)
@@ -272,6 +281,7 @@ def _piece(
         pl.Series("upper", upper[:height]),
         pl.Series("note", (estimates.notes or ("",) * height)[:height], dtype=pl.String),
         pl.Series("n", records[:height]),
+        pl.Series("deff", effect[:height]),
     )
 
 
@@ -285,7 +295,7 @@ def _combined(
     keys = [
         c
         for c in tables[0].columns
-        if c not in ("estimate", "variance", "df", "lower", "upper", "note", "n")
+        if c not in ("estimate", "variance", "df", "lower", "upper", "note", "n", "deff")
     ]
     every = pl.concat([t.select(keys) for t in tables]).unique(maintain_order=True)
     aligned = [every.join(t, on=keys, how="left", nulls_equal=True) for t in tables]
@@ -311,6 +321,7 @@ def _combined(
         pl.lit(None, pl.Float64).alias("upper"),
         pl.Series("note", notes),
         pl.Series("n", np.array([t["n"].fill_null(0.0).to_numpy() for t in aligned]).mean(axis=0)),
+        pl.Series("deff", np.array([t["deff"].to_numpy() for t in aligned]).mean(axis=0)),
     )
 
 
@@ -325,6 +336,7 @@ class _Asked:
         intervals: Mapping[str, str] | None,
         precision: str | Mapping[str, float] | None,
         n: bool,
+        deff: bool,
     ) -> None:
         self.statistics = [
             statistic
@@ -333,7 +345,7 @@ class _Asked:
         ]
         allowed = {statistic.name: statistic.intervals for statistic in self.statistics}
         checked_kinds(intervals, allowed)
-        self.level, self.n = level, n
+        self.level, self.n, self.deff = level, n, deff
         self.kinds = {s.text: (intervals or {}).get(s.name, "t") for s in self.statistics}
         self.shares = {s.text for s in self.statistics if "beta" in s.intervals}
         self.rule: PrecisionRule | None = precision_rule(precision)
@@ -362,12 +374,15 @@ class _Asked:
         numbers = {"estimate": value, "se": se, "df": df, "lower": lower, "upper": upper, "cv": cv}
         if self.n:
             numbers["n"] = records
+        if self.deff:
+            numbers["deff"] = numbers_in("deff")
         notes = table["note"].to_list()
         if self.rule is not None:
             shares = texts.is_in(list(self.shares)).to_numpy()
             flags = self.rule.flags(shares, value, se, df, records)
             notes = ["; ".join(t for t in pair if t) for pair in zip(notes, flags, strict=True)]
-        return table.drop("variance", "estimate", "df", "lower", "upper", "note", "n").with_columns(
+        passed = ("variance", "estimate", "df", "lower", "upper", "note", "n", "deff")
+        return table.drop(passed).with_columns(
             *(pl.Series(name, array).fill_nan(None) for name, array in numbers.items()),
             pl.Series("note", notes, dtype=pl.String),
         )
