@@ -135,9 +135,10 @@ def _estimates(
 ) -> pl.DataFrame:
     """The table of one survey: by-columns, statistic, estimate, variance, df (and limits). Where
     variances have a weight of their own, they are those of the estimates with that weight."""
-    table = _weighted(survey, statistics, by, margins, where, level, labels)
+    asked = (statistics, by, margins, where, level, labels, deff)
+    table = _weighted(survey, *asked)
     if survey.design.variance_weight is not None:
-        other = _weighted(survey.for_variances(), statistics, by, margins, where, level, labels)
+        other = _weighted(survey.for_variances(), *asked)
         table = table.with_columns(other["variance"], *(pl.lit(np.nan).alias(c) for c in LIMITS))
     return _of_the_sample(table, survey, statistics)
 
@@ -150,6 +151,7 @@ def _weighted(
     where: Any,
     level: float,
     labels: bool,
+    deff: bool,
 ) -> pl.DataFrame:
     names = [by] if isinstance(by, str) else list(by)
     for name in names:

@@ -205,7 +205,7 @@ def _tail(height: Vector, members: Vector, mass: float) -> Vector:
     if height.size > 2:
         slope = min(2 * (height[1] - height[2]) / (members[1] + members[2]), 0.0)
     start = height[1] + slope * members[1] / 2
-    return start + falling(mass, float(np.exp(start)), int(members[0]))
+    return np.asarray(start + falling(mass, float(np.exp(start)), int(members[0])))
 
 
 def falling(mass: float, start: float, cells: int) -> Vector:

@@ -22,7 +22,7 @@ from understudy.survey.design import Design
 
 Vector = NDArray[np.float64]
 Places = NDArray[np.int64]
-Sums = tuple[Places, Vector]  # each record's cell, -1 for none, and the weights' sums of the cells
+CellSums = tuple[Places, Vector]  # each record's cell, -1 for none, and the weights' sums of the cells
 
 SWEEPS = 50  # over the public totals
 SMOOTHINGS = 15  # sweeps over the measured tables
@@ -71,11 +71,11 @@ def cell_sums(
     noisy: NoisyFile,
     cells: Sequence[ColumnCells],
     weight: str,
-) -> list[Sums]:
+) -> list[CellSums]:
     """The drawn weights' sums in the cells of every measured table that has the weight."""
     position = noisy.columns.index(weight)
     codes: dict[int, Places] = {}
-    sums: list[Sums] = []
+    sums: list[CellSums] = []
     for names in noisy.measured:
         if position not in names:
             continue
@@ -89,17 +89,17 @@ def cell_sums(
     return sums
 
 
-def smoothed(drawn: Vector, sums: Sequence[Sums]) -> Vector:
+def smoothed(drawn: Vector, sums: Sequence[CellSums]) -> Vector:
     """The weights nearest to equal ones (in relative entropy) that have these sums."""
     return _raked(np.full(drawn.size, drawn.mean()), sums, SMOOTHINGS, NEAR)
 
 
-def calibrated(weights: Vector, totals: Sequence[Sums]) -> Vector:
+def calibrated(weights: Vector, totals: Sequence[CellSums]) -> Vector:
     """The weights raked to the public totals. Without totals they stay as they are."""
     return _raked(weights, totals, SWEEPS, CLOSE)
 
 
-def public_sums(frame: pl.DataFrame, codebook: Codebook) -> list[Sums]:
+def public_sums(frame: pl.DataFrame, codebook: Codebook) -> list[CellSums]:
     """The public totals: of levels where the codebook has them, and of all records."""
     steps = [
         _places(frame[name], totals)
@@ -112,7 +112,7 @@ def public_sums(frame: pl.DataFrame, codebook: Codebook) -> list[Sums]:
     return steps
 
 
-def _raked(weights: Vector, steps: Sequence[Sums], sweeps: int, close: float) -> Vector:
+def _raked(weights: Vector, steps: Sequence[CellSums], sweeps: int, close: float) -> Vector:
     weights = weights.copy()
     for _ in range(sweeps):
         worst = 0.0
@@ -127,7 +127,7 @@ def _raked(weights: Vector, steps: Sequence[Sums], sweeps: int, close: float) ->
     return weights
 
 
-def _places(values: pl.Series, totals: Mapping[Value, float]) -> Sums:
+def _places(values: pl.Series, totals: Mapping[Value, float]) -> CellSums:
     """Each record's position among the levels that have a total; -1 where it has none."""
     texts = [str(level) for level in totals]
     places = values.cast(pl.String).replace_strict(
