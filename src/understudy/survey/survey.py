@@ -69,11 +69,6 @@ class Survey:
         drafted: Codebook = draft_codebook(self.raw, self.design)
         return drafted
 
-    @property
-    def declared(self) -> Codebook:
-        """The codebook as far as there is one; nothing is drafted."""
-        return self._codebook or Codebook()
-
     def for_variances(self) -> Survey:
         """The same records with the weight from which variances are computed."""
         design = replace(self.design, weight=self.design.variance_weight, variance_weight=None)

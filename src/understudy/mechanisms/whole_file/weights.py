@@ -22,7 +22,9 @@ from understudy.survey.design import Design
 
 Vector = NDArray[np.float64]
 Places = NDArray[np.int64]
-CellSums = tuple[Places, Vector]  # each record's cell, -1 for none, and the weights' sums of the cells
+CellSums = tuple[
+    Places, Vector
+]  # each record's cell, -1 for none, and the weights' sums of the cells
 
 SWEEPS = 50  # over the public totals
 SMOOTHINGS = 15  # sweeps over the measured tables
