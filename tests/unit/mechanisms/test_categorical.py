@@ -332,7 +332,8 @@ def test_without_noise_the_steward_is_told_how_many_combinations_are_of_one_reco
         "sex": Column("sex", "sensitive", "categorical", levels=(1, 2)),
     }
     small = Survey(frame, Design(), Codebook(columns))
-    with pytest.warns(UserWarning, match=r"one of the 3 that records have, and 2 of these") as caught:
+    words = "one of the 3 that records have, and 2 of these are of a single record"
+    with pytest.warns(UserWarning, match=words) as caught:
         result = synthesize(small, Multinomial(["region", "sex"]), Unweighted(), 1, 1)
     assert len(caught) == 1
     assert any("combination of values that some" in text for text in result.claim.conditions)
