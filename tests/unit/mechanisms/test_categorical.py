@@ -321,3 +321,9 @@ def test_each_data_set_has_a_generator_of_its_own():
     assert counts.rng(2).random() == chance_of(0).generator("rows 2").random()
     assert counts.rng(2).random() != counts.rng(1).random()
     assert "seed" not in repr(counts)
+
+
+def test_a_seed_that_was_not_passed_is_drawn_once():
+    counts = RowCounts(MODEL, survey(9))
+    assert counts.rng(0).random() == counts.rng(0).random()
+    assert counts.rng(0).random() != RowCounts(MODEL, survey(9)).rng(0).random()
