@@ -157,6 +157,7 @@ def test_rules_of_precision() -> None:
         (0.5, 29, 28, "NCHS: not reliable"),  # too few records
         (0.5, 30, 29, "NCHS: not reliable"),  # an interval of more than .30
         (0.5, 60, 59, ""),
+        (0.9, 30, 29, ""),  # thirty are enough, if the interval is narrow enough
         (0.5, 200, 7, "NCHS: for statistical review"),
         (0.02, 100, 99, "NCHS: not reliable"),  # wider than .05 and than 1.3 times the estimate
         (0.02, 1000, 999, ""),
