@@ -130,7 +130,9 @@ def test_a_histogram_counts_the_values_that_are_there(monkeypatch: pytest.Monkey
 def test_values_are_drawn_from_the_histogram_once_for_each_data_set() -> None:
     fitter = fitter_on()
     histogram = HistogramDraw(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0]))
-    first, again, second = (fitter.sample_histogram(histogram, number)["pay"] for number in (0, 0, 1))
+    first, again, second = (
+        fitter.sample_histogram(histogram, number)["pay"] for number in (0, 0, 1)
+    )
     assert first.tolist() == again.tolist() != second.tolist()
     assert len(first) == fitter.n
     assert ((first >= 1.0) & (first <= 2.0)).all()
@@ -138,7 +140,9 @@ def test_values_are_drawn_from_the_histogram_once_for_each_data_set() -> None:
 
 def test_keys_differ_by_label_and_use_all_63_bits() -> None:
     keys = [
-        int.from_bytes(np.asarray(jax.random.key_data(random_key(7, str(k)))).astype(">u4").tobytes())
+        int.from_bytes(
+            np.asarray(jax.random.key_data(random_key(7, str(k)))).astype(">u4").tobytes()
+        )
         for k in range(60)
     ]
     assert len(set(keys)) == 60

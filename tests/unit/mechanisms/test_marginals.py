@@ -300,7 +300,7 @@ def test_raking_stops_within_a_few_tenths_of_a_record(monkeypatch, size, records
     """Three tables: three tenths, or one in ten thousand; one in a thousand of a small file."""
     stops = []
 
-    def stop(pool, weights, tables, columns, sweeps, tolerance):
+    def stop(_pool, weights, _tables, _columns, _sweeps, tolerance):
         stops.append(tolerance * size)
         return weights, 0.0
 
