@@ -71,7 +71,7 @@ reference: $(STAMP)
 	scripts/test-components r
 	$(BIN)/python tests/reference/make_data.py --extract build/reference
 	Rscript scripts/reference.R build/reference
-	cd tests/reference && Rscript post_stratified.R
+	cd tests/reference && for program in *.R; do Rscript $$program || exit 1; done
 
 clean:
 	rm -rf $(VENV) build demo-out .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -87,12 +87,14 @@ from understudy.survey.acs_pums import NEEDED as ACS_COLUMNS
 from understudy.survey.acs_pums import VARIABLES as ACS_VARIABLES
 from understudy.survey.acs_pums import acs_codebook as acs_codebook
 from understudy.survey.acs_pums import prepare_acs as prepare_acs
+from understudy.survey.calibration import calibrate as calibrate
 from understudy.survey.codebook import Codebook as Codebook
 from understudy.survey.codebook import Column as Column
 from understudy.survey.codebook import read_codebook as read_codebook
 from understudy.survey.codebook_text import write_codebook as write_codebook
 from understudy.survey.design import Design as Design
 from understudy.survey.design import Replicates as Replicates
+from understudy.survey.design import Stage as Stage
 from understudy.survey.from_svy import from_svy as from_svy
 from understudy.survey.read import read_survey as read_survey
 from understudy.survey.replicate_weights import add_replicates as add_replicates
@@ -104,7 +106,10 @@ from understudy.survey.survey import Survey as Survey
 from understudy.survey.write import write_survey as write_survey
 from understudy.synthesis import Synthesis as Synthesis
 from understudy.synthesis import synthesize as synthesize
+from understudy.tables.association import association as association
 from understudy.tables.combine import combine as combine_estimates
+from understudy.tables.contrast import contrast as contrast
+from understudy.tables.contrast import t_test as t_test
 from understudy.tables.cross_table import Categories as Categories
 from understudy.tables.cross_table import CrossTable as CrossTable
 from understudy.tables.cross_table import categories_of as categories_of
@@ -181,6 +186,7 @@ __all__ = [
     "Replicates",
     "RowsModel",
     "SamplerSettings",
+    "Stage",
     "Survey",
     "Synthesis",
     "Terms",
@@ -195,11 +201,14 @@ __all__ = [
     "agreement_flags",
     "agreement_loglik",
     "agreement_posterior",
+    "association",
     "bootstrap_intervals",
+    "calibrate",
     "categories_of",
     "combine_estimates",
     "compare",
     "compare_releases",
+    "contrast",
     "cross_tabulate",
     "density_of",
     "discrepancy_posterior",
@@ -253,6 +262,7 @@ __all__ = [
     "synthesize_mixed",
     "synthetic_counts",
     "systematic_pps",
+    "t_test",
     "tabulate",
     "topcode",
     "topcoding_risk",

@@ -67,6 +67,7 @@ class Synthesis:
     record_weights: NDArray[np.float64] = field(repr=False)
     bounds: RecordBounds | None = field(default=None, repr=False)
     posterior: Posterior | None = field(default=None, repr=False)
+    diagnostics: Diagnostics | None = field(default=None, repr=False)  # of the released fit
     weights: FixedWeights | None = field(default=None, repr=False)
     tables: list[CrossTable] = field(default_factory=list, repr=False)
     parts: tuple[Synthesis, ...] = field(default=(), repr=False)
@@ -104,11 +105,6 @@ class Synthesis:
     def censored(self) -> int:
         """How many records were clipped at one draw or more."""
         return 0 if self.bounds is None else self.bounds.censored
-
-    @property
-    def diagnostics(self) -> Diagnostics | None:
-        """Of the released fit; None for a mechanism without one."""
-        return None if self.posterior is None else self.posterior.diagnostics
 
 
 @dataclass(frozen=True)
@@ -251,14 +247,15 @@ def _synthesize_outcome(
         coding,
     )
     released = mechanism.release(fitter, datasets)
-    fitted = released.fitted
+    fitted = released.fitted if isinstance(released.fitted, Posterior) else None
     return Synthesis(
         [_synthetic(kept, model, arrays) for arrays in released.generated],
         released.claim,
         released.draws,
         released.record_weights,
         released.bounds,
-        fitted if isinstance(fitted, Posterior) else None,
+        fitted,
+        None if fitted is None else fitted.diagnostics,
         released.weights,
         dropped=dropped,
         synthesized=model.sensitive,

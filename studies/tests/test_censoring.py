@@ -13,13 +13,13 @@ from scipy.special import betaincinv
 
 import understudy as us
 from understudy_studies.censoring import run as censoring
-from understudy_studies.censoring.figures import VIOLINS
 from understudy_studies.censoring.replicate import CensoringDesign, replicate, statistics
 from understudy_studies.censoring.run import run_study
 from understudy_studies.censoring.tables import (
     TABLE_1,
     TABLE_2,
     TABLE_3,
+    VIOLINS,
     count_summary,
     keys,
     table_1,
@@ -170,7 +170,7 @@ def test_summaries_against_independent_ones() -> None:
 @pytest.mark.any_noise
 @pytest.mark.timeout(3600)
 def test_the_paper_holds_up(tmp_path: Path) -> None:
-    """Issue 3: bounds, counts and the utility of ReferenceCensored over 40 replicates."""
+    """Bounds, counts and the utility of ReferenceCensored over 40 replicates."""
     run_study(40, tmp_path, seed=1, progress=False)
     rows = pl.read_csv(tmp_path / "replicates.csv", infer_schema_length=None)
     unweighted = values(rows, ("Unweighted", None, 1.0), "bound")

@@ -15,20 +15,21 @@ from understudy_studies.page import rendered
 from understudy_studies.risk_weights import application as risk_application
 from understudy_studies.risk_weights import simulation as risk_simulation
 from understudy_studies.risk_weights.application import ApplicationDesign, measured
-from understudy_studies.risk_weights.facts import income_facts
 from understudy_studies.risk_weights.figures import interval_figure, median_intervals
 from understudy_studies.risk_weights.incomes import consumer_incomes, generated_incomes
-from understudy_studies.risk_weights.run import run_study
+from understudy_studies.risk_weights.run import RiskDesign, run_study
 from understudy_studies.risk_weights.simulation import SimulationDesign, simulated_counts
 from understudy_studies.risk_weights.tables import (
     APPLICATION_ECDF,
     SIMULATION_ECDF,
     TABLE_6,
     by_synthesizer,
+    income_facts,
 )
 
 TINY = ApplicationDesign(n=240, components=2, predictors="gender + age", datasets=3)
 COUNTS = SimulationDesign(n=150)
+DESIGN = RiskDesign(COUNTS, TINY)
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_every_table_and_figure_is_written_and_a_second_run_computes_nothing(
     monkeypatch.setattr(
         us, "save_figure", lambda figure, path: figure.savefig(path.with_suffix(".svg"))
     )
-    page = run_study(2, tmp_path, counts=COUNTS, incomes=TINY)
+    page = run_study(2, tmp_path, design=DESIGN)
     computed = len(made_up)
     text = page.read_text(encoding="utf-8")
     assert "noise" in text
@@ -86,15 +87,15 @@ def test_every_table_and_figure_is_written_and_a_second_run_computes_nothing(
     assert published["Pairwise r=15%"] == 0.0378
     assert (table["5 %"] <= table["median"]).all()
     risk = pl.read_csv(tmp_path / "application-risk.csv")
-    controls = {risk_application.AGAIN, risk_application.CONSTANT_PAIRWISE}
+    controls = {risk_simulation.AGAIN, risk_simulation.CONSTANT_PAIRWISE}
     assert controls <= set(risk["synthesizer"])
     six = pl.read_csv(tmp_path / "simulation-table-6.csv")
     assert six.height == 4 * len(TABLE_6)
     monkeypatch.setattr(us, "save_figure", lambda *_: None)  # they lie there already
-    assert run_study(2, tmp_path, counts=COUNTS, incomes=TINY) == page
+    assert run_study(2, tmp_path, design=DESIGN) == page
     assert len(made_up) == computed
     with pytest.raises(us.Refused, match="another"):
-        run_study(2, tmp_path, seed=2, counts=COUNTS, incomes=TINY)
+        run_study(2, tmp_path, seed=2, design=DESIGN)
 
 
 def test_intervals_of_counts_have_the_lines_of_the_data() -> None:
@@ -117,9 +118,9 @@ def test_intervals_of_counts_have_the_lines_of_the_data() -> None:
 
 
 def test_words_claim_nothing_that_the_controls_do_not_bear_out() -> None:
-    names = (risk_application.SYNTHESIZER, risk_application.AGAIN, risk_application.MARGINAL,
-             risk_application.PAIRWISE, risk_application.CONSTANT_MARGINAL,
-             risk_application.CONSTANT_PAIRWISE)  # fmt: skip
+    names = (risk_simulation.SYNTHESIZER, risk_simulation.AGAIN, risk_application.MARGINAL,
+             risk_application.PAIRWISE, risk_simulation.CONSTANT_MARGINAL,
+             risk_simulation.CONSTANT_PAIRWISE)  # fmt: skip
 
     def said(top: tuple[float, ...], rising: tuple[int | None, ...], failed: int = 0) -> str:
         ecdf = pl.DataFrame({"synthesizer": names, "U_m": (0.01, 0.02, 0.07, 0.03, 0.05, 0.03)})
@@ -179,7 +180,7 @@ def test_the_whole_study_on_tiny_files(tmp_path: Path) -> None:
         n=300, components=2, predictors="gender", datasets=5, draws=400, chains=2, warmup=150,
         most_thinning=1,
     )  # fmt: skip
-    page = run_study(1, tmp_path, counts=SimulationDesign(n=200), incomes=tiny)
+    page = run_study(1, tmp_path, design=RiskDesign(SimulationDesign(n=200), tiny))
     assert page.exists()
     risk = pl.read_csv(tmp_path / "application-risk.csv")
     data, made = (risk.filter(pl.col("synthesizer") == n)["mean"][0] for n in

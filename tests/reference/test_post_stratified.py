@@ -55,3 +55,12 @@ def test_sizes_that_the_weights_do_not_meet_change_nothing() -> None:
     declared = us.Survey(survey.frame(), survey.design, book)
     found, expected = (us.tabulate(s, STATISTICS, by="a") for s in (declared, without))
     assert found["se"].to_list() == expected["se"].to_list()
+
+
+def test_public_sizes_count_in_contrasts() -> None:
+    survey = post_stratified("stratified", "N_h")
+    table = us.tabulate(survey, "count", by="a")
+    alone = us.contrast(survey, "count", "a", {level: {level: 1} for level in table["a"]})
+    np.testing.assert_allclose(alone["se"], table["se"], rtol=1e-9)
+    whole = us.contrast(survey, "count", "a", {"all": dict.fromkeys(table["a"], 1)})
+    assert whole["se"][0] < 1e-8 * whole["estimate"][0]  # rounding

@@ -13,6 +13,7 @@ from understudy.cli.check import check
 from understudy.cli.codebook import codebook
 from understudy.cli.compare import compare
 from understudy.cli.demo import demo
+from understudy.cli.draw import draw
 from understudy.cli.ledger import ledger
 from understudy.cli.plan import PlanCommand, plan
 from understudy.cli.release import release
@@ -39,6 +40,7 @@ for command in (
     check,
     release,
     compare,
+    draw,
     tabulate,
     risk,
     utility,

@@ -298,7 +298,12 @@ def _value(survey: Survey, weight: str, statistic: Statistic, declared: bool) ->
     w, w_bounds = _column(survey, weight, declared)
     if isinstance(statistic, Count):
         return _Values(statistic.text, w, None, w_bounds, None)
-    y, y_bounds = _column(survey, statistic.x, declared)
+    if statistic.x.computed:
+        raise Refused(
+            f"Laplace tables hold means of columns with declared bounds; compute `{statistic.text}`"
+            " as a column first."
+        )
+    y, y_bounds = _column(survey, statistic.x.text, declared)
     return _Values(statistic.text, w, y, w_bounds, y_bounds)
 
 

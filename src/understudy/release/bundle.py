@@ -16,10 +16,10 @@ from pathlib import Path
 
 from understudy.chance import Chance
 from understudy.errors import Refused
+from understudy.fitting.diagnostics import Diagnostics
 from understudy.release.inside import Inside
 from understudy.release.open import checksum
 from understudy.release.outside import files_in, write_json
-from understudy.report.material import ChainQuality
 from understudy.version import __version__
 
 INTERNAL = ("report.html", "evidence.json", "manifest.json")
@@ -41,7 +41,7 @@ def write_manifest(
     folder: Path,
     inside: Inside,
     chance: Chance,
-    chains: ChainQuality | None,
+    chains: Diagnostics | None,
     public: list[str],
     verdict: dict[str, str],
 ) -> None:
@@ -53,9 +53,9 @@ def write_manifest(
             "chains": chains.chains,
             "draws": chains.draws,
             "divergences": chains.divergences,
-            "largest_rhat": float(chains.rhat.max()),
-            "least_ess_bulk": float(chains.ess_bulk.min()),
-            "least_ess_tail": float(chains.ess_tail.min()),
+            "largest_rhat": chains.largest_rhat,
+            "least_ess_bulk": chains.least_ess_bulk,
+            "least_ess_tail": chains.least_ess_tail,
         }
     write_json(
         folder / MANIFEST,

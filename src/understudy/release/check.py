@@ -7,8 +7,6 @@ holder alone, and carry the mark.
 
 from __future__ import annotations
 
-import polars as pl
-
 from understudy.drawing import INTERNAL
 from understudy.errors import Refused
 from understudy.fitting.fitter import ModelFitter
@@ -16,29 +14,17 @@ from understudy.fitting.missing import settle_missing
 from understudy.mechanisms.row_counts import RowCounts
 from understudy.models.contract import OutcomeModel, RowsModel
 from understudy.release.inside import Inside
-from understudy.tables.tabulate import tabulate
 from understudy.tables.units import unit_of
 
 
-def check_records(inside: Inside) -> pl.DataFrame:
-    """Refused, with the mark, where a release of these records would be; else their table."""
+def check_records(inside: Inside) -> None:
+    """Refused, with the mark, where a release of these records would be."""
     try:
         _check_model(inside)
-        return confidential_table(inside)
+        inside.try_published_design()
+        _ = inside.confidential_table
     except Refused as refusal:
         raise Refused(f"{refusal} ({INTERNAL})") from None
-
-
-def confidential_table(inside: Inside) -> pl.DataFrame:
-    """The table of the confidential records, by the steward's whole design.
-
-    Where the published design is another one, it is tried too: whatever the table of the
-    synthetic files could refuse is refused before anything is spent.
-    """
-    asked = inside.recipe.tables
-    if inside.comparable.design != inside.confidential.design:
-        tabulate(inside.comparable, inside.statistics, asked.by, asked.margins)
-    return tabulate(inside.confidential, inside.statistics, asked.by, asked.margins)
 
 
 def _check_model(inside: Inside) -> None:

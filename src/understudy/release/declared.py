@@ -10,67 +10,45 @@ Nothing here is computed from a confidential value.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from understudy.survey.codebook import Codebook, read_codebook
+from understudy.report.public_facts import PublicFacts
+from understudy.survey.codebook import read_codebook
 from understudy.survey.codebook_text import write_codebook
 from understudy.survey.design import Design, Replicates
 
 FACTS, CODEBOOK, PUBLIC = "facts.json", "codebook.toml", "public.parquet"
 
 
-@dataclass(frozen=True, eq=False)
-class Declarations:
-    """The public declarations of a release."""
-
-    title: str
-    columns: tuple[str, ...]  # of the published files, in their order
-    synthesized: tuple[str, ...]
-    design: Design
-    statistics: tuple[str, ...]
-    by: tuple[str, ...]
-    margins: bool
-    formats: tuple[str, ...]
-    folder: str  # of the recipe, for the steward's own statistics and formats
-    codebook: Codebook = field(repr=False)
-    public: pl.DataFrame = field(repr=False)  # without columns where every one is drawn
-
-    def write(self, folder: Path) -> None:
-        """Into a new folder."""
-        folder.mkdir()
-        names = (
-            "title",
-            "columns",
-            "synthesized",
-            "statistics",
-            "by",
-            "margins",
-            "formats",
-            "folder",
-        )
-        facts: dict[str, Any] = {name: getattr(self, name) for name in names}
-        facts["design"] = design_to(self.design)
-        (folder / FACTS).write_text(json.dumps(facts, sort_keys=True) + "\n", encoding="utf-8")
-        write_codebook(self.codebook, folder / CODEBOOK)
-        self.public.write_parquet(folder / PUBLIC, statistics=False)
+_PLAIN = (
+    *("title", "columns", "synthesized", "asked_statistics", "by", "margins", "asked_formats"),
+    "folder",
+)
 
 
-def open_declared(folder: Path) -> Declarations:
-    """The declarations that `write` wrote."""
-    facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-    listed = {name: tuple(value) for name, value in facts.items() if isinstance(value, list)}
-    design = design_from(facts.pop("design"))
-    codebook = read_codebook(folder / CODEBOOK)
-    return Declarations(
-        **{**facts, **listed},
-        design=design,
-        codebook=codebook,
-        public=pl.read_parquet(folder / PUBLIC),
-    )
+def write_declared(facts: PublicFacts, folder: Path) -> None:
+    """Into a new folder."""
+    folder.mkdir()
+    values: dict[str, Any] = {name: getattr(facts, name) for name in _PLAIN}
+    values["design"] = design_to(facts.design)
+    (folder / FACTS).write_text(json.dumps(values, sort_keys=True) + "\n", encoding="utf-8")
+    write_codebook(facts.codebook, folder / CODEBOOK)
+    facts.public.write_parquet(folder / PUBLIC, statistics=False)
+
+
+def open_declared(folder: Path) -> PublicFacts:
+    """What `write_declared` wrote."""
+    values = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    design = design_from(values.pop("design"))
+    plain: dict[str, Any] = {
+        name: tuple(v) if isinstance(v, list) else v for name, v in values.items()
+    }
+    codebook, public = read_codebook(folder / CODEBOOK), pl.read_parquet(folder / PUBLIC)
+    return PublicFacts(**plain, design=design, codebook=codebook, public=public)
 
 
 def design_to(design: Design) -> dict[str, Any]:

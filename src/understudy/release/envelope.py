@@ -2,7 +2,7 @@
 
     envelope/   the mechanism's output and its claim (envelope.py)
     declared/   declarations and public columns (declared.py)
-    kept/       N.parquet in the order of the confidential file, fit.json, records.npz: internal
+    kept/       N.parquet in the order of the confidential file, fit.npz: internal
 
 The rows of the envelope are sorted by the public columns and then by the synthesized ones, so that
 their order says nothing. Later stages read these files and nothing else of the fit, so that a
@@ -11,26 +11,27 @@ resumed run and an uninterrupted one see the same things.
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from understudy.envelope import Envelope
+from understudy.dp.record_bounds import RecordBounds
+from understudy.envelope import Envelope, open_envelope
 from understudy.errors import Refused
+from understudy.fitting.diagnostics import Diagnostics
 from understudy.publication import published_codebook
-from understudy.release.declared import Declarations, open_declared
+from understudy.release.declared import open_declared, write_declared
 from understudy.release.inside import Inside
 from understudy.release.outside import DECLARED, ENVELOPE
-from understudy.report.material import ChainQuality, Records
+from understudy.report.public_facts import PublicFacts
 from understudy.survey.read import read_survey
 from understudy.survey.write import write_survey
 from understudy.synthesis import Synthesis
 
-KEPT = "kept"
+KEPT, FIT = "kept", "fit.npz"
 
 
 def seal(result: Synthesis, inside: Inside, folder: Path) -> None:
@@ -42,46 +43,39 @@ def seal(result: Synthesis, inside: Inside, folder: Path) -> None:
         )
     envelope, public = _sorted(result)
     envelope.write(folder / ENVELOPE)
-    _declared(result, inside, public).write(folder / DECLARED)
+    write_declared(_declared(result, inside, public), folder / DECLARED)
     (folder / KEPT).mkdir()
     for number, dataset in enumerate(result.datasets, start=1):
         write_survey(dataset, folder / KEPT / f"{number}.parquet")
     _keep(result, folder / KEPT)
 
 
-def kept_inside(folder: Path) -> dict[str, Any]:
-    """What stays inside, under the names that the internal report's material has for it."""
-    kept = folder / KEPT
-    fit = json.loads((kept / "fit.json").read_text(encoding="utf-8"))
-    arrays = np.load(kept / "records.npz")
-    records = chains = None
-    if "loglik" in arrays:
-        records = Records(
-            arrays["loglik"],
-            arrays["contribution"],
-            arrays["weight"],
-            float(arrays["limit"]),
-            fit["censored"],
-        )
-    if "rhat" in arrays:
-        chains = ChainQuality(
-            tuple(fit["coordinates"]),
-            arrays["rhat"],
-            arrays["ess_bulk"],
-            arrays["ess_tail"],
-            fit["divergences"],
-            fit["chains"],
-            fit["draws"],
-        )
-    design = open_declared(folder / DECLARED).design
+def open_kept(folder: Path) -> Synthesis:
+    """The synthesis as it was, but for its draws and its posterior, which are not kept."""
+    kept, facts = folder / KEPT, open_declared(folder / DECLARED)
+    arrays = np.load(kept / FIT)
+    numbers = {name: value.item() if not value.ndim else value for name, value in arrays.items()}
+
+    def part(name: str) -> dict[str, Any]:
+        return {
+            key.removeprefix(name): value for key, value in numbers.items() if key.startswith(name)
+        }
+
+    bounds, diagnostics = part("bounds "), part("diagnostics ")
+    if diagnostics:
+        diagnostics["coordinates"] = tuple(map(str, diagnostics["coordinates"]))
     names = sorted(kept.glob("*.parquet"), key=lambda path: int(path.stem))
-    return {
-        "datasets": [read_survey(path, design) for path in names],
-        "records": records,
-        "chains": chains,
-        "dropped": fit["dropped"],
-        "rows_correspond": fit["rows_correspond"],
-    }
+    return Synthesis(
+        [read_survey(path, facts.design) for path in names],
+        open_envelope(folder / ENVELOPE).claim,
+        [],
+        numbers["record_weights"],
+        RecordBounds(**bounds) if bounds else None,
+        diagnostics=Diagnostics(**diagnostics) if diagnostics else None,
+        dropped=numbers["dropped"],
+        rows_correspond=numbers["rows_correspond"],
+        synthesized=facts.synthesized,
+    )
 
 
 def _sorted(result: Synthesis) -> tuple[Envelope, pl.DataFrame]:
@@ -93,17 +87,17 @@ def _sorted(result: Synthesis) -> tuple[Envelope, pl.DataFrame]:
     return envelope, frames[0].select(kept)
 
 
-def _declared(result: Synthesis, inside: Inside, public: pl.DataFrame) -> Declarations:
+def _declared(result: Synthesis, inside: Inside, public: pl.DataFrame) -> PublicFacts:
     first, recipe = result.datasets[0], inside.recipe
-    return Declarations(
+    return PublicFacts(
         title=inside.title,
         columns=first.columns,
         synthesized=inside.synthesized,
         design=first.design,
-        statistics=inside.asked_statistics,
+        asked_statistics=inside.asked_statistics,
         by=tuple(recipe.tables.by),
         margins=recipe.tables.margins,
-        formats=tuple(recipe.output.formats),
+        asked_formats=tuple(recipe.output.formats),
         folder=str(recipe.folder.resolve()),
         codebook=published_codebook(first, result.synthesized),
         public=public,
@@ -111,21 +105,13 @@ def _declared(result: Synthesis, inside: Inside, public: pl.DataFrame) -> Declar
 
 
 def _keep(result: Synthesis, folder: Path) -> None:
-    fit: dict[str, Any] = {
+    arrays: dict[str, Any] = {
         "dropped": result.dropped,
         "rows_correspond": result.rows_correspond,
-        "censored": result.censored,
+        "record_weights": result.record_weights,
     }
-    arrays: dict[str, Any] = {"nothing": np.zeros(0)}
-    if result.bounds is not None and result.posterior is not None:
-        arrays["loglik"] = result.bounds.loglik
-        arrays["contribution"] = result.bounds.contribution
-        arrays["weight"] = result.record_weights
-        arrays["limit"] = np.asarray(result.bounds.limit)
-    diagnostics = result.diagnostics
-    if diagnostics is not None:
-        arrays |= {name: getattr(diagnostics, name) for name in ("rhat", "ess_bulk", "ess_tail")}
-        fit |= {name: getattr(diagnostics, name) for name in ("divergences", "chains", "draws")}
-        fit["coordinates"] = list(diagnostics.coordinates)
-    np.savez(folder / "records.npz", **arrays)
-    (folder / "fit.json").write_text(json.dumps(fit) + "\n", encoding="utf-8")
+    if result.diagnostics is not None:
+        arrays |= {f"diagnostics {k}": value for k, value in asdict(result.diagnostics).items()}
+        if result.bounds is not None:
+            arrays |= {f"bounds {k}": value for k, value in asdict(result.bounds).items()}
+    np.savez(folder / FIT, **arrays)

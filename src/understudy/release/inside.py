@@ -27,6 +27,8 @@ from understudy.release.mixed import Given, mixed_for
 from understudy.release.parts import own_files
 from understudy.release.recipe import Recipe
 from understudy.release.totals import check_totals
+from understudy.report.inside_facts import RiskSettings
+from understudy.report.verdict import Fitness
 from understudy.risk.measure import measure_of
 from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.file_format import format_of
@@ -37,6 +39,7 @@ from understudy.survey.survey import Survey
 from understudy.synthesis import Synthesis, synthesize_for
 from understudy.tables.domain import as_condition
 from understudy.tables.statistic import Statistic, parse_statistic
+from understudy.tables.tabulate import tabulate
 from understudy.version import __version__
 
 
@@ -57,6 +60,36 @@ class Inside:
     @property
     def title(self) -> str:
         return self.recipe.output.title or self.whole.codebook.title or self.recipe.name
+
+    @property
+    def model_name(self) -> str:
+        return str(self.recipe.model)
+
+    @property
+    def mechanism_name(self) -> str:
+        return str(self.recipe.mechanism)
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        return self.recipe.tables.by
+
+    @property
+    def regression(self) -> str | None:
+        return self.recipe.utility.regression
+
+    @property
+    def fitness(self) -> Fitness | None:
+        return self.recipe.fitness
+
+    @property
+    def risk(self) -> RiskSettings | None:
+        """The intruder that the recipe describes, where a number was synthesized."""
+        asked = self.recipe.risk
+        if asked is None or not self.numeric:
+            return None
+        measure = measure_of(asked.measure, self.recipe.folder)
+        known = self.recipe.known
+        return RiskSettings(known, self.numeric, asked.radius, asked.threshold, measure)
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
@@ -80,9 +113,20 @@ class Inside:
         return self._kept(self.whole)
 
     @cached_property
-    def comparable(self) -> Survey:
-        """The same records with the published columns and design."""
-        return self._kept(self.narrowed)
+    def confidential_table(self) -> pl.DataFrame:
+        """Of the confidential records, by the steward's whole design."""
+        return tabulate(self.confidential, self.statistics, self.by, self.recipe.tables.margins)
+
+    def try_published_design(self) -> None:
+        """Refused where the table of the synthetic files would be: before anything is spent.
+
+        A design that the steward's own table has been computed by needs no second trial, nor does
+        one that names no column.
+        """
+        design = self.narrowed.design
+        if design != self.whole.design and design.named:
+            published = self._kept(self.narrowed)
+            tabulate(published, self.statistics, self.by, self.recipe.tables.margins)
 
     @cached_property
     def numeric(self) -> tuple[str, ...]:

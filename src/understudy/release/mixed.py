@@ -104,6 +104,7 @@ def mixed_for(
         [],
         first.record_weights,
         posterior=results[0].posterior,
+        diagnostics=results[0].diagnostics,
         parts=(first, *results),
         rows_correspond=False,
         synthesized=tuple(frames[0].columns),

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args, overload
+from typing import Any, Literal, get_args, overload
 
 from understudy.chance import chance_of
 from understudy.claim import Claim
+from understudy.envelope import DRAWS
 from understudy.errors import Refused
 from understudy.release.declared import design_from
-from understudy.report.material import CombiningRule
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
+from understudy.survey.drawn_file import DrawnFile
+from understudy.survey.engine import new_scratch_file
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 
@@ -26,6 +29,7 @@ __public__ = ("open_release",)
 
 SCHEMA = "understudy-release-1"
 FACTS = "release.json"
+CombiningRule = Literal["partial", "full"]  # the combining rule that the synthetic files need
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,28 +45,28 @@ class Release(Sequence[Survey]):
     by: tuple[str, ...] = ()
     folder: Path | None = field(default=None, repr=False)
 
-    def draw(self, size: int, where: str | None = None, dataset: int = 1) -> Survey:
-        """`size` further records of a release of whole files, all of which meet `where`, from the
-        noisy tables that it published: at no cost to privacy.
+    def draw(self, size: int, where: str | None = None) -> Release:
+        """Further files of a release of whole files: `size` records from each of the m sets of
+        noisy tables that it published, all of which meet `where`; at no cost to privacy.
 
-        They belong to the set of noisy tables of `dataset`, from 1 on: average over files of one
-        set before you combine over sets.
+        Tables and regressions of what this returns, or of these files beside the released ones,
+        have the right errors: files of one set are averaged before sets are combined.
         """
         # not above: the outside of a release reads this module and has no mechanism
         from understudy.mechanisms.whole_file.files import further_file
         from understudy.mechanisms.whole_file.noisy_file import from_draws
 
-        path = None if self.folder is None else self.folder / "draws.json"
+        path = None if self.folder is None else self.folder / DRAWS
         if path is None or not path.is_file():
             raise Refused("The release has no tables to draw from; it is not one of whole files.")
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise Refused("`size` must be a whole number of records, at least 1.")
-        if dataset not in range(1, len(self) + 1):
-            raise Refused(f"`dataset` must be a whole number from 1 to {len(self)}.")
         noisy = from_draws(json.loads(path.read_text(encoding="utf-8"))["draws"])
-        return further_file(
-            noisy, self.codebook, self.design, chance_of(None), dataset - 1, size, where
-        )
+        files = [
+            further_file(noisy, self.datasets[0], chance_of(None), number, size, where)
+            for number in range(len(noisy.sets))
+        ]
+        return replace(self, datasets=[*files])
 
     @property
     def codebook(self) -> Codebook:
@@ -86,12 +90,14 @@ class Release(Sequence[Survey]):
 
 
 def open_release(folder: str | Path) -> Release:
-    """Open a release that `understudy release` wrote, or its public part alone.
+    """Open a release that `understudy release` wrote, its public part alone, or `public.zip`.
 
     Checksums show that a copy is damaged; they lie beside the files and cannot prove who
     wrote them.
     """
     folder = Path(folder).expanduser()
+    if folder.is_file():
+        folder = _unpacked(folder)
     facts = public_facts_of(folder)
     for name, digest in facts["checksums"].items():
         _check_file(folder, name, digest)
@@ -102,7 +108,7 @@ def open_release(folder: str | Path) -> Release:
         raise _damaged(folder) from None
     return Release(
         facts["title"],
-        [read_survey(folder / name, design) for name in facts["files"]],
+        [_file(folder, facts, number, design) for number in range(len(facts["files"]))],
         claim,
         facts["kind"],
         design,
@@ -110,6 +116,26 @@ def open_release(folder: str | Path) -> Release:
         tuple(facts["by"]),
         folder,
     )
+
+
+def _unpacked(archive: Path) -> Path:
+    """The files of public.zip in a folder that goes with the process."""
+    folder = new_scratch_file(".release")
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            packed.extractall(folder)
+    except (zipfile.BadZipFile, OSError):
+        raise Refused(
+            f"`{archive}` is not a whole zip file; name a folder of a release or its public.zip."
+        ) from None
+    return folder
+
+
+def _file(folder: Path, facts: dict[str, Any], number: int, design: Design) -> DrawnFile:
+    """A file of the release, or of further records that were drawn from it."""
+    survey = read_survey(folder / facts["files"][number], design)
+    share = float(facts.get("stands_for", [1.0] * len(facts["files"]))[number])
+    return DrawnFile.of(survey, number + 1, share, facts.get("where"))
 
 
 def public_facts_of(folder: Path) -> dict[str, Any]:

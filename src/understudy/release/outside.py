@@ -21,16 +21,14 @@ import polars as pl
 
 from understudy.envelope import DRAWS, Envelope, open_envelope, plain_draw
 from understudy.errors import Refused
-from understudy.release.declared import Declarations, design_to, open_declared
-from understudy.release.open import FACTS, SCHEMA, checksum
-from understudy.report.material import CombiningRule, PublicFacts
+from understudy.release.declared import design_to, open_declared
+from understudy.release.open import FACTS, SCHEMA, CombiningRule, checksum
 from understudy.report.public import public_page
+from understudy.report.public_facts import PublicFacts
 from understudy.survey.codebook_text import write_codebook
 from understudy.survey.engine import connection
-from understudy.survey.file_format import released_formats
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
-from understudy.tables.statistic import parse_statistic
 from understudy.tables.tabulate import tabulate
 from understudy.version import __version__
 
@@ -59,46 +57,29 @@ def run_outside(handed: Path, out: Path) -> None:
 
 def make_public(handed: Path, out: Path) -> None:
     """All public files of the release that was handed out, and their table."""
-    envelope, declared = open_envelope(handed / ENVELOPE), open_declared(handed / DECLARED)
-    datasets = [_dataset(frame, declared) for frame in envelope.synthesized]
-    statistics = tuple(
-        parse_statistic(text, declared.columns, Path(declared.folder))
-        for text in declared.statistics
-    )
+    envelope, facts = open_envelope(handed / ENVELOPE), open_declared(handed / DECLARED)
+    datasets = [_dataset(frame, facts) for frame in envelope.synthesized]
     with one_thread():
-        table = tabulate(datasets, list(statistics), declared.by, declared.margins, combine=KIND)
+        table = tabulate(datasets, facts.statistics, facts.by, facts.margins, combine=KIND)
     table.write_parquet(out / RELEASED)
-    facts = PublicFacts(
-        title=declared.title,
-        claim=envelope.claim,
-        kind=KIND,
-        files=tuple(f"synthetic/{number + 1}.parquet" for number in range(len(datasets))),
-        formats=released_formats(declared.formats, Path(declared.folder)),
-        records=datasets[0].n,
-        design=declared.design,
-        codebook=declared.codebook,
-        statistics=statistics,
-        by=declared.by,
-        margins=declared.margins,
-        table=table,
-        draws=bool(envelope.draws),
-        version=__version__,
-        synthetic=declared.synthesized,
-    )
-    _write_public(out / PUBLIC, envelope, datasets, facts)
+    _write_public(out / PUBLIC, envelope, facts, datasets, table)
 
 
-def _dataset(synthesized: pl.DataFrame, declared: Declarations) -> Survey:
+def _dataset(synthesized: pl.DataFrame, facts: PublicFacts) -> Survey:
     """One published file: the mechanism's columns beside the public ones, sorted by content."""
     frame = synthesized
-    if declared.public.width:
-        frame = pl.concat([declared.public, synthesized], how="horizontal")
-    frame = frame.select(declared.columns)
-    return Survey(frame.sort(frame.columns), declared.design, declared.codebook)
+    if facts.public.width:
+        frame = pl.concat([facts.public, synthesized], how="horizontal")
+    frame = frame.select(facts.columns)
+    return Survey(frame.sort(frame.columns), facts.design, facts.codebook)
 
 
 def _write_public(
-    folder: Path, envelope: Envelope, datasets: Sequence[Survey], facts: PublicFacts
+    folder: Path,
+    envelope: Envelope,
+    facts: PublicFacts,
+    datasets: Sequence[Survey],
+    table: pl.DataFrame,
 ) -> None:
     """The public files, release.json, which `open_release` reads, and public.zip."""
     (folder / "synthetic").mkdir(parents=True)
@@ -106,25 +87,26 @@ def _write_public(
         for format in facts.formats:
             write_survey(dataset, folder / f"synthetic/{number}{format.written[0]}", format)
     write_codebook(facts.codebook, folder / "codebook.toml")
-    facts.table.write_csv(folder / "tables.csv", line_terminator="\n")
+    table.write_csv(folder / "tables.csv", line_terminator="\n")
     (folder / "claim.json").write_text(envelope.claim.to_json() + "\n", encoding="utf-8")
     if envelope.draws:
         text = json.dumps({"draws": plain_draw(envelope.draws)}, allow_nan=False)
         (folder / DRAWS).write_text(text + "\n", encoding="utf-8")
-    (folder / "public.html").write_text(public_page(facts), encoding="utf-8")
-    _list_and_pack(folder, facts)
+    page = public_page(facts, envelope, table)
+    (folder / "public.html").write_text(page, encoding="utf-8")
+    _list_and_pack(folder, facts, len(datasets))
 
 
-def _list_and_pack(folder: Path, facts: PublicFacts) -> None:
+def _list_and_pack(folder: Path, facts: PublicFacts, count: int) -> None:
     public = files_in(folder)
     write_json(
         folder / FACTS,
         {
             "schema": SCHEMA,
             "title": facts.title,
-            "version": facts.version,
-            "kind": facts.kind,
-            "files": list(facts.files),
+            "version": __version__,
+            "kind": KIND,
+            "files": [f"synthetic/{number}.parquet" for number in range(1, count + 1)],
             "formats": [kind.written[0].removeprefix(".") for kind in facts.formats],
             "design": design_to(facts.design),
             "statistics": [statistic.text for statistic in facts.statistics],

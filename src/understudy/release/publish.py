@@ -17,29 +17,18 @@ from pathlib import Path
 import polars as pl
 
 from understudy.chance import Chance, chance_of
-from understudy.envelope import open_envelope
 from understudy.release.bundle import finished, write_manifest
 from understudy.release.check import check_records
-from understudy.release.envelope import kept_inside, seal
+from understudy.release.envelope import open_kept, seal
 from understudy.release.inside import Inside, prepare
 from understudy.release.kept import check_kept
-from understudy.release.outside import (
-    ENVELOPE,
-    KIND,
-    PUBLIC,
-    RELEASED,
-    files_in,
-    one_thread,
-    run_outside,
-)
+from understudy.release.outside import PUBLIC, RELEASED, files_in, one_thread, run_outside
 from understudy.release.recipe import Recipe, read_recipe
 from understudy.release.spending import check_price, paid_synthesis
 from understudy.release.stages import Say, workspace
 from understudy.release.verdict import check_verdict
 from understudy.report.evidence import gather
 from understudy.report.internal import internal_page
-from understudy.report.material import Material, RiskSettings
-from understudy.risk.measure import measure_of
 
 __public__ = ("publish",)
 
@@ -66,7 +55,7 @@ def publish(
         return folder
     kept = check_kept(inside)
     with one_thread():
-        confidential = check_records(inside)  # what can be refused is refused unpaid
+        check_records(inside)  # what can be refused is refused unpaid
         with workspace(folder, inside.identity, say) as work:
             if kept:
                 say(kept)
@@ -83,7 +72,7 @@ def publish(
             third = work.stage(
                 "3-evidence",
                 "Risk and usefulness ...",
-                lambda at: _write_evidence(inside, confidential, first, second, at),
+                lambda at: _write_evidence(inside, first, second, at),
             )
             verdict = check_verdict(third, accept, binding=recipe.fitness is not None)
             last = work.stage(
@@ -110,33 +99,9 @@ def draw_chance(folder: Path) -> None:
     (folder / "nonce").write_text(secrets.token_hex(8), encoding="utf-8")
 
 
-def _write_evidence(
-    inside: Inside, confidential: pl.DataFrame, first: Path, second: Path, folder: Path
-) -> None:
-    recipe = inside.recipe
-    risk = None
-    if recipe.risk is not None and inside.numeric:
-        asked = recipe.risk
-        measure = measure_of(asked.measure, recipe.folder)
-        risk = RiskSettings(recipe.known, inside.numeric, asked.radius, asked.threshold, measure)
-    material = Material(
-        title=inside.title,
-        model=str(recipe.model),
-        mechanism=str(recipe.mechanism),
-        kind=KIND,
-        sensitive=inside.synthesized,
-        confidential=inside.confidential,
-        claim=open_envelope(first / ENVELOPE).claim,
-        statistics=inside.statistics,
-        by=recipe.tables.by,
-        confidential_table=confidential,
-        released_table=pl.read_parquet(second / RELEASED),
-        risk=risk,
-        regression=recipe.utility.regression,
-        fitness=recipe.fitness,
-        **kept_inside(first),
-    )
-    text = json.dumps(gather(material), sort_keys=True, allow_nan=False)
+def _write_evidence(inside: Inside, first: Path, second: Path, folder: Path) -> None:
+    released = pl.read_parquet(second / RELEASED)
+    text = json.dumps(gather(inside, open_kept(first), released), sort_keys=True, allow_nan=False)
     (folder / "evidence.json").write_text(text + "\n", encoding="utf-8")
     (folder / "report.html").write_text(internal_page(json.loads(text)), encoding="utf-8")
 
@@ -156,4 +121,4 @@ def _write_bundle(
     (folder / "evidence.json").write_text(text, encoding="utf-8")
     shutil.copy(third / "report.html", folder / "report.html")
     public = files_in(second / PUBLIC)
-    write_manifest(folder, inside, chance, kept_inside(first)["chains"], public, verdict)
+    write_manifest(folder, inside, chance, open_kept(first).diagnostics, public, verdict)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from understudy.report.analysis_r import r_program
-from understudy.report.material import PublicFacts
+from understudy.report.public_facts import PublicFacts
 from understudy.report.templates import rendered
 from understudy.survey.codebook import Column
 
@@ -31,24 +31,16 @@ def python_example(facts: PublicFacts) -> str:
     )
 
 
-def r_example(facts: PublicFacts) -> str:
-    """R with the survey package that runs in the folder of the release."""
-    return r_program(facts, regression(facts))
-
-
-def synthetic_columns(facts: PublicFacts) -> tuple[str, ...]:
-    """The columns that were drawn: all of them in a full synthesis."""
-    if facts.kind == "full":
-        return tuple(facts.codebook.columns)
-    return facts.synthetic or tuple(c.name for c in facts.codebook if c.role == "sensitive")
+def r_example(facts: PublicFacts, files: int) -> str:
+    """R with the survey package that runs in the folder of a release of so many files."""
+    return r_program(facts, files, regression(facts))
 
 
 def regression(facts: PublicFacts) -> tuple[Column, list[Column]] | None:
     """A number that was synthesized and up to two columns to explain it; None without any."""
-    synthetic = synthetic_columns(facts)
     numbers = [
         facts.codebook[name]
-        for name in synthetic
+        for name in facts.synthesized
         if name in facts.codebook and facts.codebook[name].type in ("continuous", "integer")
     ]
     if not numbers:

@@ -7,22 +7,21 @@ does (svytotal, svymean, svyratio, svyquantile within svyby). The text is that o
 
 from __future__ import annotations
 
-import re
-
-from understudy.report.material import PublicFacts
+from understudy.report.public_facts import PublicFacts
 from understudy.report.templates import rendered
 from understudy.survey.codebook import Column
 from understudy.survey.file_format import Format
 
 
-def r_program(facts: PublicFacts, regression: tuple[Column, list[Column]] | None) -> str:
+def r_program(
+    facts: PublicFacts, files: int, regression: tuple[Column, list[Column]] | None
+) -> str:
     """The whole program."""
     design, format = facts.design, read_in_r(facts)
     replicates = design.replicates if design.weight is not None else None
     outcome, predictors = regression or (None, [])
     numbered = list(enumerate(facts.statistics, start=1))
     sizes = {} if design.replicates else facts.codebook.population_by.get(design.strata or "", {})
-    stems = dict.fromkeys(re.sub(r"\.[A-Za-z]+$", "", name) for name in facts.files)
     return rendered(
         "analysis.R.j2",
         design=design,
@@ -38,8 +37,7 @@ def r_program(facts: PublicFacts, regression: tuple[Column, list[Column]] | None
         sums=[statistic.text for statistic in facts.statistics if statistic.adds_up],
         grouped=bool(facts.by),
         by=list(facts.by) or ["All"],
-        kind=facts.kind,
-        files=[stem + format.written[0] for stem in stems],
+        files=[f"synthetic/{number}{format.written[0]}" for number in range(1, files + 1)],
         sizes=sizes,
         outcome=outcome,
         predictors=predictors,

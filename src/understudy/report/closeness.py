@@ -10,9 +10,9 @@ import polars as pl
 from understudy.errors import Refused
 from understudy.report.cells import NUMBERS, compared_cells
 from understudy.report.curves import numbers_of
-from understudy.report.material import Material
 from understudy.report.plain import plain
 from understudy.survey.codebook import Codebook
+from understudy.survey.survey import Survey
 from understudy.tables.regress import regress
 from understudy.utility.bootstrap import bootstrap_intervals
 from understudy.utility.ecdf import ecdf_distance
@@ -25,18 +25,12 @@ RESAMPLED = 50_000_000  # values that one column's bootstrap may draw in each fi
 PROPENSITY_CLASSES = 10
 
 
-def utility(
-    material: Material, ours: pl.DataFrame, theirs: list[pl.DataFrame], numeric: list[str]
-) -> dict[str, Any]:
-    """U_m and U_a of every numeric sensitive column, bootstrap intervals with overlap, pMSE."""
-    rng = np.random.default_rng(material.seed)
+def utility(ours: pl.DataFrame, theirs: list[pl.DataFrame], numeric: list[str]) -> dict[str, Any]:
+    """U_m and U_a of every numeric sensitive column, bootstrap intervals with overlap."""
+    rng = np.random.default_rng(0)  # of the report, not of the release
     replicates = int(np.clip(RESAMPLED // max(ours.height, 1), 100, 1000))
     columns = [_column(name, ours, theirs, replicates, rng) for name in numeric]
-    return {
-        "columns": columns,
-        "replicates": replicates,
-        "propensity": _propensity(material, rng),
-    }
+    return {"columns": columns, "replicates": replicates}
 
 
 def _column(
@@ -73,18 +67,15 @@ def _column(
     }
 
 
-def _propensity(material: Material, rng: np.random.Generator) -> dict[str, Any]:
-    """pMSE of the sensitive columns together with the table's by-variables."""
-    names = list(dict.fromkeys([*material.by, *material.sensitive]))
-    ours = _frame(material.confidential.frame(names), material.confidential.codebook)
-    theirs = [
-        _frame(dataset.frame(names), material.confidential.codebook)
-        for dataset in material.datasets
-    ]
+def propensity(survey: Survey, datasets: list[Survey], columns: list[str]) -> dict[str, Any]:
+    """pMSE of these columns together: the table's by-variables and the sensitive ones."""
+    names = list(dict.fromkeys(columns))
+    ours, *theirs = (_frame(each.frame(names), survey.codebook) for each in (survey, *datasets))
     # The same rows of every file, for public columns must stay equal where rows correspond.
     height = min(frame.height for frame in (ours, *theirs))
     rows = None
     if height > PROPENSITY_RECORDS:
+        rng = np.random.default_rng(0)
         rows = np.sort(rng.choice(height, PROPENSITY_RECORDS, replace=False))
         ours, theirs = ours[rows], [frame[rows] for frame in theirs]
     try:
@@ -108,15 +99,17 @@ def _propensity(material: Material, rng: np.random.Generator) -> dict[str, Any]:
     return document
 
 
-def coefficients(material: Material) -> dict[str, Any] | None:
+def coefficients(
+    formula: str | None, survey: Survey, datasets: list[Survey]
+) -> dict[str, Any] | None:
     """The regression of the recipe on both sides; None when there is none."""
-    if material.regression is None:
+    if formula is None:
         return None
     try:
-        ours = regress(material.confidential, material.regression)
-        theirs = regress(material.datasets, material.regression, combine=material.kind)
+        ours = regress(survey, formula)
+        theirs = regress(datasets, formula, combine="partial")
     except Refused as refused:
-        return {"formula": material.regression, "refused": str(refused)}
+        return {"formula": formula, "refused": str(refused)}
     wanted = ["term", *NUMBERS]
     rows = compared_cells(
         ours.select(wanted).with_columns(pl.lit("coefficient").alias("statistic")),
@@ -124,7 +117,7 @@ def coefficients(material: Material) -> dict[str, Any] | None:
         ("term",),
         Codebook(),
     )
-    return {"formula": material.regression, "rows": rows}
+    return {"formula": formula, "rows": rows}
 
 
 def _frame(frame: pl.DataFrame, codebook: Codebook) -> pl.DataFrame:

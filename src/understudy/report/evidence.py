@@ -1,21 +1,21 @@
 """Evidence: every number that the internal report shows, as one document of JSON values.
 
-The same material gives the same bytes of `json.dumps(gather(material), sort_keys=True)`. Nothing
-in it grows with the number of records. It is computed from confidential data and stays inside.
+The same release gives the same bytes of `json.dumps(gather(...), sort_keys=True)`. Nothing in it
+grows with the number of records. It is computed from confidential data and stays inside.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from understudy.drawing import INTERNAL
-from understudy.fitting.diagnostics import DIVERGENT_SHARE, LARGEST_RHAT, LEAST_ESS
+from understudy.fitting.diagnostics import LARGEST_RHAT, LEAST_ESS, Diagnostics
 from understudy.report.cells import cell_summary, compared_cells
-from understudy.report.closeness import coefficients, utility
+from understudy.report.closeness import coefficients, propensity, utility
 from understudy.report.curves import (
     Vector,
     bound_violins,
@@ -25,40 +25,43 @@ from understudy.report.curves import (
     weights_by_outcome,
 )
 from understudy.report.fitness import fitness_evidence, sentence
+from understudy.report.inside_facts import InsideFacts
 from understudy.report.intruder import risk_evidence
-from understudy.report.material import ChainQuality, Material, Records
 from understudy.report.plain import plain
 from understudy.report.sentences import summary
 from understudy.survey.codebook import Codebook, Column
+
+if TYPE_CHECKING:
+    from understudy.synthesis import Synthesis
 
 SCHEMA = "understudy-evidence-1"
 MOST_COORDINATES = 200
 
 
-def gather(material: Material) -> dict[str, Any]:
-    """The evidence document of a release."""
-    names = list(material.sensitive)
-    codebook = material.confidential.codebook
-    ours = material.confidential.frame(names)
-    theirs = [dataset.frame(names) for dataset in material.datasets]
+def gather(inside: InsideFacts, result: Synthesis, released: pl.DataFrame) -> dict[str, Any]:
+    """The evidence document of a release; `released` is the table of its files."""
+    names = list(inside.synthesized)
+    survey, datasets = inside.confidential, result.datasets
+    codebook = survey.codebook
+    ours, theirs = survey.frame(names), [dataset.frame(names) for dataset in datasets]
     numeric = [name for name in names if is_amount(ours[name], codebook)]
-    cells = compared_cells(
-        material.confidential_table, material.released_table, material.by, codebook
-    )
+    cells = compared_cells(inside.confidential_table, released, inside.by, codebook)
+    checks = result.diagnostics
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "mark": INTERNAL,
-        "title": material.title,
-        "model": material.model,
-        "mechanism": material.mechanism,
-        "kind": material.kind,
+        "title": inside.title,
+        "model": inside.model_name,
+        "mechanism": inside.mechanism_name,
+        "all_drawn": set(datasets[0].columns) <= set(names),
+        "rows_correspond": result.rows_correspond,
         "sensitive": names,
-        "datasets": len(material.datasets),
-        "records_in_file": material.datasets[0].n,
-        "records_confidential": material.confidential.n,
-        "dropped": material.dropped,
-        "claim": {**json.loads(material.claim.to_json()), "text": str(material.claim)},
-        "records": _records(material, ours, numeric),
+        "datasets": len(datasets),
+        "records_in_file": datasets[0].n,
+        "records_confidential": survey.n,
+        "dropped": result.dropped,
+        "claim": {**json.loads(result.claim.to_json()), "text": str(result.claim)},
+        "records": _records(result, ours, numeric, codebook),
         "distributions": [_numbers(name, codebook, ours, theirs) for name in numeric],
         "levels": [
             {
@@ -70,17 +73,18 @@ def gather(material: Material) -> dict[str, Any]:
             if name not in numeric
         ],
         "table": {
-            "statistics": [statistic.text for statistic in material.statistics],
-            "sums": [statistic.text for statistic in material.statistics if statistic.adds_up],
-            "by": [label_of(name, codebook) for name in material.by],
+            "statistics": [statistic.text for statistic in inside.statistics],
+            "sums": [statistic.text for statistic in inside.statistics if statistic.adds_up],
+            "by": [label_of(name, codebook) for name in inside.by],
             "cells": cells,
             "summary": cell_summary(cells),
         },
-        "regression": coefficients(material),
-        "utility": utility(material, ours, theirs, numeric),
-        "risk": risk_evidence(material),
-        "fitness": fitness_evidence(material, cells),
-        "chains": None if material.chains is None else chain_evidence(material.chains),
+        "regression": coefficients(inside.regression, survey, datasets),
+        "utility": utility(ours, theirs, numeric)
+        | {"propensity": propensity(survey, datasets, [*inside.by, *names])},
+        "risk": risk_evidence(inside.risk, survey, datasets if result.rows_correspond else None),
+        "fitness": fitness_evidence(inside, datasets, cells),
+        "chains": None if checks is None else chain_evidence(checks),
     }
     document["summary"] = [sentence(document["fitness"]), *summary(document)]
     return document
@@ -97,38 +101,27 @@ def label_of(name: str, codebook: Codebook) -> str:
     return (codebook[name].label if name in codebook else "") or name
 
 
-def chain_evidence(chains: ChainQuality) -> dict[str, Any]:
+def chain_evidence(checks: Diagnostics) -> dict[str, Any]:
     """R-hat and ESS: the worst over all coordinates, and each (the worst 200 if there are more)."""
-    rhat, bulk, tail = (
-        np.asarray(values, dtype=np.float64)
-        for values in (chains.rhat, chains.ess_bulk, chains.ess_tail)
-    )
-    worst = np.argsort(-np.where(np.isnan(rhat), np.inf, rhat), kind="stable")[:MOST_COORDINATES]
-    kept = np.sort(worst)
-    failures = []
-    if not np.max(rhat, initial=1.0) < LARGEST_RHAT:
-        failures.append(f"the largest R-hat is not below {LARGEST_RHAT}")
-    if not np.min(bulk, initial=np.inf) > LEAST_ESS:
-        failures.append(f"the smallest effective sample size is not above {LEAST_ESS:.0f}")
-    if chains.divergences > DIVERGENT_SHARE * chains.draws:
-        failures.append(f"{chains.divergences:,} transitions diverged")
+    rhat = np.where(np.isnan(checks.rhat), np.inf, checks.rhat)
+    kept = np.sort(np.argsort(-rhat, kind="stable")[:MOST_COORDINATES])
     return {
-        "chains": chains.chains,
-        "draws": chains.draws,
-        "divergences": chains.divergences,
+        "chains": checks.chains,
+        "draws": checks.draws,
+        "divergences": checks.divergences,
         "coordinates": len(rhat),
-        "largest_rhat": plain(float(np.max(rhat, initial=1.0))),
-        "least_ess": plain(float(np.min(bulk, initial=np.inf))),
-        "least_ess_tail": plain(float(np.min(tail, initial=np.inf))),
+        "largest_rhat": plain(checks.largest_rhat),
+        "least_ess": plain(checks.least_ess_bulk),
+        "least_ess_tail": plain(checks.least_ess_tail),
         "limits": {"rhat": LARGEST_RHAT, "ess": LEAST_ESS},
-        "failures": failures,
+        "failures": checks.failures,
         "each": [
             plain(
                 {
-                    "coordinate": chains.coordinates[k],
-                    "rhat": rhat[k],
-                    "ess_bulk": bulk[k],
-                    "ess_tail": tail[k],
+                    "coordinate": checks.coordinates[k],
+                    "rhat": checks.rhat[k],
+                    "ess_bulk": checks.ess_bulk[k],
+                    "ess_tail": checks.ess_tail[k],
                 },
                 7,
             )
@@ -137,27 +130,28 @@ def chain_evidence(chains: ChainQuality) -> dict[str, Any]:
     }
 
 
-def _records(material: Material, ours: pl.DataFrame, numeric: list[str]) -> dict[str, Any] | None:
+def _records(
+    result: Synthesis, ours: pl.DataFrame, numeric: list[str], codebook: Codebook
+) -> dict[str, Any] | None:
     """Record bounds before and after, and record weights against every numeric outcome."""
-    records = material.records
-    if records is None:
+    bounds = result.bounds
+    if bounds is None:
         return None
-    epsilon, m = material.claim.epsilon, len(material.datasets)
+    epsilon, m = result.claim.epsilon, len(result.datasets)
     return {
-        "n": len(records.contribution),
-        "limit": plain(float(records.limit)),
+        "n": len(bounds.contribution),
+        "limit": plain(float(bounds.limit)),
         # What a claim lets a record contribute to one of m draws: epsilon / (2m) (methods §3).
         "per_draw": None if epsilon is None else plain(epsilon / (2 * m)),
-        "censored": int(records.censored),
-        "bounds": bound_violins(records.loglik, records.contribution, float(records.limit)),
-        "weights": _weights(records, ours, numeric, material.confidential.codebook),
+        "censored": bounds.censored,
+        "bounds": bound_violins(bounds.loglik, bounds.contribution, float(bounds.limit)),
+        "weights": _weights(result.record_weights, ours, numeric, codebook),
     }
 
 
 def _weights(
-    records: Records, ours: pl.DataFrame, numeric: list[str], codebook: Codebook
+    weight: Vector, ours: pl.DataFrame, numeric: list[str], codebook: Codebook
 ) -> dict[str, Any]:
-    weight: Vector = np.asarray(records.weight, dtype=np.float64)
     panels = []
     for name in numeric:
         outcome = ours[name].cast(pl.Float64).fill_null(np.nan).to_numpy()

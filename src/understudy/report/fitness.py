@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from understudy.report.material import Material
+from understudy.report.inside_facts import InsideFacts
 from understudy.report.plain import plain
 from understudy.report.verdict import Fitness, measured, verdict
 from understudy.survey.codebook import Codebook
+from understudy.survey.survey import Survey
 from understudy.utility.pairs import Pair, association, coded_columns, pairs_of
 
 WORST_PAIRS = 10
@@ -18,17 +19,18 @@ SHOWN_CELLS = 8  # of each of them, those that differ most
 ROLES = ("public", "sensitive", "stratum")
 
 
-def fitness_evidence(material: Material, cells: list[dict[str, Any]]) -> dict[str, Any]:
+def fitness_evidence(
+    inside: InsideFacts, datasets: Sequence[Survey], cells: list[dict[str, Any]]
+) -> dict[str, Any]:
     """Verdict, measures and pairs of a release."""
-    codebook = material.confidential.codebook
-    made = material.datasets[0].columns
-    names = [c.name for c in codebook if c.role in ROLES and c.name in made]
-    names = [name for name in names if name in material.confidential.columns]
-    ours = material.confidential.frame(names)
-    theirs = [dataset.frame(names) for dataset in material.datasets]
+    codebook = inside.confidential.codebook
+    both = set(datasets[0].columns) & set(inside.confidential.columns)
+    names = [c.name for c in codebook if c.role in ROLES and c.name in both]
+    ours = inside.confidential.frame(names)
+    theirs = [dataset.frame(names) for dataset in datasets]
     coded = coded_columns(ours, theirs, codebook)
-    pairs = pairs_of(coded, material.sensitive)
-    measures = measured(material.fitness or Fitness(), pairs, cells)
+    pairs = pairs_of(coded, inside.synthesized)
+    measures = measured(inside.fitness or Fitness(), pairs, cells)
     worst = sorted(pairs, key=lambda pair: -pair.excess)[:WORST_PAIRS]
     return {
         "verdict": verdict(measures),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.errors import Refused
-from understudy.report.material import Material, RiskSettings
+from understudy.report.inside_facts import RiskSettings
 from understudy.report.plain import curve, plain
 from understudy.risk.assessment import assess_risk
 from understudy.risk.figure import risk_density
+from understudy.survey.survey import Survey
 
 WHY_FULL = (
     "Every column of the synthetic files was drawn, so their records do not correspond to "
@@ -21,31 +22,34 @@ WHY_DATA = (
 )
 
 
-def risk_evidence(material: Material) -> dict[str, Any] | None:
-    """Profiles under every set of known columns; None when no intruder was described."""
-    settings = material.risk
+def risk_evidence(
+    settings: RiskSettings | None, survey: Survey, datasets: list[Survey] | None
+) -> dict[str, Any] | None:
+    """Profiles under every set of known columns; None when no intruder was described. `datasets` is
+    None where their rows do not correspond to the survey's."""
     if settings is None:
         return None
-    full = material.kind == "full" or not material.rows_correspond
+    measure = settings.measure
+    why = WHY_FULL if datasets is None else "" if measure.of_release else WHY_DATA
     document: dict[str, Any] = {
-        "title": settings.measure.title,
-        "phrase": settings.measure.phrase,
-        "meaning": settings.measure.meaning,
+        "title": measure.title,
+        "phrase": measure.phrase,
+        "meaning": measure.meaning,
         "target": list(settings.target),
         "radius": plain(settings.radius),
         "threshold": plain(settings.threshold),
-        "why": WHY_FULL if full else "" if settings.measure.of_release else WHY_DATA,
+        "why": why,
     }
     try:
-        return {**document, **_assessed(material, settings, full)}
+        return {**document, **_assessed(settings, survey, datasets or [])}
     except Refused as refused:
         return {**document, "refused": str(refused)}
 
 
-def _assessed(material: Material, settings: RiskSettings, full: bool) -> dict[str, Any]:
+def _assessed(settings: RiskSettings, survey: Survey, datasets: list[Survey]) -> dict[str, Any]:
     assessed = assess_risk(
-        material.confidential,
-        () if full else material.datasets,
+        survey,
+        datasets,
         known=settings.known,
         target=settings.target,
         radius=settings.radius,

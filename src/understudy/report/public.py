@@ -7,56 +7,58 @@ from typing import Any
 
 import polars as pl
 
-from understudy.report.analysis import python_example, r_example, synthetic_columns
+from understudy.envelope import Envelope
+from understudy.report.analysis import python_example, r_example
 from understudy.report.analysis_r import read_in_r
 from understudy.report.cells import NUMBERS, cell_label
 from understudy.report.claim_parts import claim_parts
 from understudy.report.interval_figures import MOST_ROWS, is_margin, released_figure
-from understudy.report.material import PublicFacts
 from understudy.report.numbers import NOTHING, limits, listed, shown
 from understudy.report.plain import finite, plain
+from understudy.report.public_facts import PublicFacts
 from understudy.report.sentences import protection
 from understudy.report.templates import rendered
 from understudy.survey.codebook import Column
 from understudy.tables.statistic import Statistic
 from understudy.tables.tabulate import MISSING
+from understudy.version import __version__
 
 __all__ = ["public_page", "python_example", "r_example"]
 
 MOST_LEVELS = 12
 
 
-def public_page(facts: PublicFacts) -> str:
-    """The page as HTML; nothing in it comes from elsewhere than `facts`."""
-    claim = json.loads(facts.claim.to_json())
-    mechanism = facts.claim.mechanism or "synthesis"
-    rows = _rows(facts)
+def public_page(facts: PublicFacts, envelope: Envelope, table: pl.DataFrame) -> str:
+    """The page as HTML; nothing in it comes from elsewhere than its arguments. `table` is that of
+    the synthetic files."""
+    claim = json.loads(envelope.claim.to_json())
+    mechanism = envelope.claim.mechanism or "synthesis"
+    rows, count = _rows(facts, table), len(envelope.synthesized)
     return rendered(
         "public.html.j2",
         title=facts.title,
         summary=[
-            _what(facts),
+            _what(facts, count, envelope.synthesized[0].height),
             protection(claim, mechanism),
-            _use(facts),
+            _use(count),
         ],
         mark="",
-        footer=f"Made by Understudy {facts.version} from released data alone.",
-        claim=claim_parts(str(facts.claim), facts.claim.conditions, claim),
+        footer=f"Made by Understudy {__version__} from released data alone.",
+        claim=claim_parts(str(envelope.claim), envelope.claim.conditions, claim),
         columns=_columns(facts),
-        by=[_label(facts, name) for name in facts.by],
+        by=[facts.label(name) for name in facts.by],
         tables=[_table(rows, statistic) for statistic in facts.statistics],
         notes=list(dict.fromkeys(row["note"] for row in rows if row["note"])),
-        kind=facts.kind,
         design=[f"`{name}` ({_role_of(facts, name)})" for name in facts.design.named],
         python=python_example(facts),
-        r=r_example(facts),
+        r=r_example(facts, count),
         r_package=read_in_r(facts).r_package,
-        files=_files(facts),
+        files=_files(facts, count, bool(envelope.draws)),
     )
 
 
-def _use(facts: PublicFacts) -> str:
-    if len(facts.files) > 1:
+def _use(files: int) -> str:
+    if files > 1:
         return (
             "Use the combining rule below; one file alone, or the files stacked on each other, "
             "would give wrong standard errors."
@@ -67,13 +69,13 @@ def _use(facts: PublicFacts) -> str:
     )
 
 
-def _what(facts: PublicFacts) -> str:
-    m, names = len(facts.files), [f"`{name}`" for name in synthetic_columns(facts)]
+def _what(facts: PublicFacts, m: int, records: int) -> str:
     files = "one synthetic file" if m == 1 else f"{m} synthetic files"
     each = " each" if m > 1 else ""
-    text = f"This is a release of {files} of {facts.records:,} records{each}. "
-    if facts.kind == "full":
-        return text + "All values were drawn from a model; no record is that of a real person."
+    text = f"This is a release of {files} of {records:,} records{each}. "
+    if facts.all_drawn:
+        return text + "All values were drawn from a model; no row stands for a real person."
+    names = [f"`{name}`" for name in facts.synthesized]
     verb = "were" if len(names) > 1 else "was"
     return text + (
         f"{listed(names)} {verb} drawn from a model in place of the confidential values; the "
@@ -82,13 +84,12 @@ def _what(facts: PublicFacts) -> str:
 
 
 def _columns(facts: PublicFacts) -> list[tuple[str, ...]]:
-    synthetic = synthetic_columns(facts)
     return [
         (
             column.name,
             column.label or NOTHING,
             _values(column),
-            "synthetic" if column.name in synthetic else _role(column),
+            "synthetic" if column.name in facts.synthesized else _role(column),
         )
         for column in facts.codebook
     ]
@@ -134,10 +135,8 @@ def _table(rows: list[dict[str, Any]], statistic: Statistic) -> dict[str, Any]:
     }
 
 
-def _rows(facts: PublicFacts) -> list[dict[str, Any]]:
-    table = facts.table.with_columns(
-        pl.col(name).cast(pl.String).fill_null(MISSING) for name in facts.by
-    )
+def _rows(facts: PublicFacts, table: pl.DataFrame) -> list[dict[str, Any]]:
+    table = table.with_columns(pl.col(name).cast(pl.String).fill_null(MISSING) for name in facts.by)
     return [
         {
             "label": cell_label(row, facts.by, facts.codebook),
@@ -175,19 +174,14 @@ def _role_of(facts: PublicFacts, name: str) -> str:
     return roles.get(name, "replicate weight")
 
 
-def _label(facts: PublicFacts, name: str) -> str:
-    return (facts.codebook[name].label if name in facts.codebook else "") or name
-
-
-def _files(facts: PublicFacts) -> tuple[str, ...]:
+def _files(facts: PublicFacts, count: int, draws: bool) -> tuple[str, ...]:
     others = [f"`{file_format.written[0]}`" for file_format in facts.formats[1:]]
     beside = f", also as {listed(others)}" if others else ""
-    first, last = facts.files[0], facts.files[-1]
-    span = f"`{first}`" if first == last else f"`{first}` to `{last}`"
+    span = "`synthetic/1.parquet`" + (f" to `synthetic/{count}.parquet`" if count > 1 else "")
     files = [f"{span}: the synthetic records{beside}."]
     files.append("`tables.csv`: the table above, in full precision.")
     files.append("`codebook.toml`: what is public about each column.")
     files.append("`claim.json` and `release.json`: the claim and the design, for programs.")
-    if facts.draws:
+    if draws:
         files.append("`draws.json`: the parameter draws that the files were made from.")
     return tuple(files)

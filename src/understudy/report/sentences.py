@@ -22,7 +22,7 @@ def summary(evidence: dict[str, Any]) -> list[str]:
         _table(evidence["table"]),
         *_distributions(evidence["utility"], evidence["datasets"]),
     ]
-    sentences += [_risk(evidence["risk"], evidence["kind"]), _chains(evidence["chains"])]
+    sentences += [_risk(evidence["risk"], evidence["rows_correspond"]), _chains(evidence["chains"])]
     return [sentence for sentence in sentences if sentence]
 
 
@@ -58,7 +58,7 @@ def _released(evidence: dict[str, Any]) -> str:
     are = "is" if len(columns) == 1 else "are"
     each = " each" if count > 1 else ""
     text = f"What was released: {files} of {n:,} records{each}, made by {evidence['model']}. "
-    if evidence["kind"] == "full":
+    if evidence["all_drawn"]:
         text += f"Every value is synthetic ({listed(columns)})."
     else:
         text += f"{listed(columns)} {are} synthetic; the other columns are the real ones."
@@ -99,7 +99,7 @@ def _distributions(utility: dict[str, Any], datasets: int) -> list[str]:
     return sentences
 
 
-def _risk(risk: dict[str, Any] | None, kind: str) -> str:
+def _risk(risk: dict[str, Any] | None, rows_correspond: bool) -> str:
     if risk is None or "refused" in risk:
         return ""
     panel = risk["panels"][0]
@@ -107,7 +107,7 @@ def _risk(risk: dict[str, Any] | None, kind: str) -> str:
     knows = listed([f"`{name}`" for name in panel["known"]]) or "nothing about the record"
     who = f"An intruder who knows {knows}"
     above = f"{risk['phrase']} above {digits(risk['threshold'], 1)}"
-    if kind == "full":
+    if not rows_correspond:
         return (
             f"{who} would find {percent(shares['confidential'])} of the records of the "
             f"confidential file with {above}; records of the release correspond to nobody."

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from understudy.errors import Refused, UnknownName
+from understudy.survey.formula import formula_columns
 
-__public__ = ("Design", "Replicates")
+__public__ = ("Design", "Replicates", "Stage")
 
 ReplicateKind = Literal["brr", "fay", "jk1", "jkn", "bootstrap", "sdr"]
 LonelyPsu = Literal["fail", "certainty", "adjust", "average"]
+Unequal = Literal["brewer", "hartley-rao"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,16 @@ class Replicates:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """A later stage of sampling: its units, their strata within the unit above, and its fpc (the
+    number of units there, or the sampled fraction)."""
+
+    unit: str
+    fpc: str
+    strata: str | None = None
+
+
+@dataclass(frozen=True)
 class Design:
     """Names of the columns that say how the sample was drawn.
 
@@ -89,6 +101,12 @@ class Design:
     `lonely_psu` decides about a stratum with one sampled PSU: refuse (default), let it
     contribute nothing ("certainty"), centre it on the mean of all PSUs ("adjust"), or give
     it the average variance of the other strata ("average"); the names are R survey's.
+
+    `stages` are the later stages, whose variance counts where the first one has an fpc. `pps` says
+    that PSUs were drawn with unequal probabilities without replacement, which `fpc` then holds:
+    "brewer", or "hartley-rao" with the stratum's sum of squared probabilities over its population
+    in the column `square_sum`. `calibrated` is a formula of the columns that the weights were
+    calibrated on ("sex + C(region) + income"), and `base_weight` the weight before, if it is known.
     """
 
     weight: str | None = None
@@ -98,8 +116,15 @@ class Design:
     replicates: Replicates | None = None
     lonely_psu: LonelyPsu = "fail"
     nest: bool = False
+    stages: Sequence[Stage] = ()
+    pps: Unequal | None = None
+    square_sum: str | None = None
+    calibrated: str | None = None
+    base_weight: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "stages", tuple(self.stages))
+        self._check_variance()
         if self.lonely_psu not in get_args(LonelyPsu):
             raise UnknownName("rule for a lonely PSU", self.lonely_psu, get_args(LonelyPsu))
         named = [name for name in (self.weight, self.strata, self.psu) if name is not None]
@@ -108,11 +133,45 @@ class Design:
         if self.replicates is not None and self.weight is None:
             raise Refused("Replicate weights need the full-sample `weight` beside them.")
 
+    def _check_variance(self) -> None:
+        if self.stages and (self.psu is None or self.fpc is None):
+            raise Refused(
+                "Later stages add to the variance only where the first one has a `psu` and an "
+                "`fpc`; name both, or leave the stages out."
+            )
+        if self.pps is not None and self.pps not in get_args(Unequal):
+            raise UnknownName("variance of unequal probabilities", self.pps, get_args(Unequal))
+        if self.pps is not None and self.fpc is None:
+            raise Refused("`pps` needs the PSUs' inclusion probabilities; name them as `fpc`.")
+        if (self.square_sum is not None) != (self.pps == "hartley-rao"):
+            raise Refused("`square_sum` goes with pps='hartley-rao' and only with it.")
+        if self.base_weight is not None and self.calibrated is None:
+            raise Refused(
+                "`base_weight` is the weight before calibration; say by `calibrated` on what."
+            )
+        if self.calibrated is not None and self.weight is None:
+            raise Refused("A calibrated design needs the calibrated `weight`.")
+
+    @property
+    def by_records(self) -> bool:
+        """Whether its variance needs every record: sums by PSU and stratum are not enough."""
+        return self.replicates is None and bool(self.stages or self.pps or self.calibrated)
+
     @property
     def named(self) -> tuple[str, ...]:
         """The columns that the design names one by one."""
         listed = self.replicates.columns if self.replicates is not None else None
         names = (self.weight, self.strata, self.psu, self.fpc, *(listed or ()))
+        stages = [stage.fpc for stage in self.stages]
+        every = (*names, self.square_sum, self.base_weight, *stages, *self.classifying)
+        return tuple(dict.fromkeys(name for name in every if name is not None))
+
+    @property
+    def classifying(self) -> tuple[str, ...]:
+        """Those of them that need not be numbers: strata, units, and what weights rest on."""
+        names = [self.strata, self.psu]
+        names += [name for stage in self.stages for name in (stage.unit, stage.strata)]
+        names += formula_columns(self.calibrated) if self.calibrated is not None else []
         return tuple(name for name in names if name is not None)
 
     def columns(self, available: Iterable[str]) -> tuple[str, ...]:

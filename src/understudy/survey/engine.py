@@ -51,6 +51,14 @@ def new_scratch_file(suffix: str) -> Path:
     return scratch() / f"{next(_numbers)}{suffix}"
 
 
+def private_copy(path: Path) -> Path:
+    """The file under its own name in the scratch folder: opened once, and the same bytes for all
+    who read it."""
+    folder = new_scratch_file("")
+    folder.mkdir()
+    return Path(shutil.copyfile(path, folder / path.name))
+
+
 def parquet_table(path: Path) -> ir.Table:
     """An Ibis table over one Parquet file, which stays on disk."""
     return connection().read_parquet(literal_path(path), hive_partitioning=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook, Column, read_codebook
 from understudy.survey.design import Design
 from understudy.survey.draft import draft_codebook
+from understudy.survey.engine import private_copy
 from understudy.survey.file_format import Format, format_of
 from understudy.survey.labelled.missing_tags import is_tag_code
 from understudy.survey.survey import Survey, distinct_names
@@ -30,8 +33,8 @@ def read_survey(
     format: str | Format | None = None,
     in_memory: bool = False,
 ) -> Survey:
-    """Read a survey file by its extension; the records stay on disk, unless `in_memory`: then they
-    are read once, and never again.
+    """Read a survey file by its extension; the records stay on disk, unless `in_memory`: then the
+    file is opened once, and never again.
 
     `format` names a format other than the extension's: an extension, or a class in a file of
     your own (`mine.py:Mine`).
@@ -49,8 +52,9 @@ def read_survey(
     design = design or Design()
     declared = _declared(codebook, path, chosen)
     keep = {*design.named, *(declared.columns if declared is not None else ())}
+    records = _opened_once(path) if in_memory else path
     try:
-        opened = chosen.open(path, lambda names: distinct_names(names, keep), declared)
+        opened = chosen.open(records, lambda names: distinct_names(names, keep), declared)
         table = opened.table
         if in_memory:
             table = _loaded(table, path)
@@ -68,6 +72,14 @@ def read_survey(
     except (duckdb.Error, ibis_errors.IbisError, pa.ArrowException):
         raise damaged(path) from None
     return survey
+
+
+def _opened_once(path: Path) -> Path:
+    """A copy in the scratch folder, which may be read as often as its format likes."""
+    try:
+        return private_copy(path)
+    except OSError as error:
+        raise _closed(path, error) from None
 
 
 def _loaded(table: ir.Table, path: Path) -> ir.Table:
@@ -91,10 +103,10 @@ def _existing(path: str | Path, named: str | Format | None) -> tuple[Path, Forma
             raise Refused(f"`{path}` is a folder; name one file in it.")
         chosen = format_of(path, named)
         size = path.stat().st_size
-        with path.open("rb"):
-            pass
+        if not os.access(path, os.R_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
-        raise Refused(f"`{path.name}` cannot be opened: {error.strerror}.") from None
+        raise _closed(path, error) from None
     if size == 0:
         raise Refused(f"`{path.name}` is empty; check that it was written completely.")
     return path, chosen
@@ -166,6 +178,10 @@ def _over(declared: Column, in_file: Column | None) -> Column:
         value_labels=declared.value_labels or in_file.value_labels,
         missing=tuple(code for code in codes if code in declared.missing or code not in levels),
     )
+
+
+def _closed(path: Path, error: OSError) -> Refused:
+    return Refused(f"`{path.name}` cannot be opened: {error.strerror}.")
 
 
 def damaged(path: Path) -> Refused:

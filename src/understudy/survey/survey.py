@@ -93,7 +93,7 @@ class Survey:
         return f"Survey({len(self.columns)} columns, {self.design})"
 
     def _check_weights(self) -> None:
-        names = [n for n in self.design.columns(self.columns) if n not in _grouping(self.design)]
+        names = [n for n in self.design.columns(self.columns) if n not in self.design.classifying]
         for name in names:
             if not self.raw[name].type().is_numeric():
                 raise Refused(
@@ -245,10 +245,6 @@ def distinct_names(names: list[str], keep: Iterable[str]) -> list[str]:
         taken.add(new.lower())
         out.append(new)
     return out
-
-
-def _grouping(design: Design) -> tuple[str | None, ...]:
-    return design.strata, design.psu
 
 
 def _without_codes(table: ir.Table, column: Column) -> ir.Value:

@@ -24,6 +24,9 @@ from understudy.errors import Refused
 from understudy.survey.codebook import Value
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
+from understudy.tables.design_records import DesignRecords
+from understudy.tables.numbers import as_float
+from understudy.tables.record_terms import RecordTerms
 from understudy.tables.taylor import Rows, RowWeights, Strata, check_strata
 
 Floats = NDArray[np.float64]
@@ -58,6 +61,7 @@ class Sums:
     design: Design
     replicates: tuple[str, ...]
     calibrated: bool = False  # the weights of every stratum add up to its public size
+    terms: RecordTerms | None = None  # where the variance needs every record
 
     @cached_property
     def strata(self) -> Strata:
@@ -150,8 +154,10 @@ def collect(
     statistics: Sequence[Linear],
     by: Sequence[ir.Value],
     inside: ir.BooleanValue | None,
+    by_records: bool = False,
 ) -> Sums:
-    """All sums of all statistics in one GROUP BY, after one pass for the pivots."""
+    """All sums of all statistics in one GROUP BY, after one pass for the pivots; and the records'
+    own terms where the design needs them, or `by_records` asks for them."""
     design, table = survey.design, survey.table
     weight = table[design.weight].cast("float64") if design.weight else ibis.literal(1.0)
     replicates = (
@@ -200,15 +206,10 @@ def collect(
     if not all(frame[c].cast(pl.Float64).is_finite().all() for c in added):
         raise Refused(NOT_FINITE)
     calibrated = bool(sizes) and not replicates and _adds_up(frame, sizes)
-    return Sums(frame, tuple(statistics), pivots, design, replicates, calibrated)
-
-
-def as_float(value: ir.Value) -> ir.FloatingValue:
-    """float64, with NaN read as missing."""
-    number = value.cast("float64")
-    if value.type().is_floating():
-        number = number.nullif(float("nan"))
-    return number
+    terms = None
+    if statistics and (by_records or design.by_records):
+        terms = RecordTerms(records.to_polars(), DesignRecords(survey, calibrated))
+    return Sums(frame, tuple(statistics), pivots, design, replicates, calibrated, terms)
 
 
 def _known(statistic: Linear, inside: ir.BooleanValue | None) -> ir.BooleanValue | None:
@@ -252,7 +253,9 @@ def _pivots(
 
 def _aggregates(records: ir.Table, design: Design, count: int, replicates: int) -> dict[str, Any]:
     """Sums of w a and w x, and what the variance needs: replicated sums, or second moments."""
-    sums: dict[str, Any] = {"n": records.count(), "weighing": (records.w > 0).sum()}
+    sums: dict[str, Any] = {
+        "n": records.count(), "weighing": (records.w > 0).sum(), "w": records.w.sum()
+    }  # fmt: skip
     if "inside" in records.columns:
         sums["inside"] = records.inside.sum()
     for j in range(count):
@@ -278,7 +281,7 @@ def _aggregates(records: ir.Table, design: Design, count: int, replicates: int) 
 
 def _weight_sums(records: ir.Table, design: Design, count: int) -> dict[str, Any]:
     """Sums of the weights and their products with each statistic, for public stratum sizes."""
-    sums: dict[str, Any] = {"w": records.w.sum()}
+    sums: dict[str, Any] = {}
     if design.psu is None:
         sums["ww"] = records.w.var(how="pop")
         for j in range(count):
@@ -329,7 +332,7 @@ def _strata(frame: pl.DataFrame, design: Design) -> Strata:
     by_stratum = frame.group_by("h").agg(facts).sort("h")
     psus, weighing = (by_stratum[c].cast(pl.Float64).to_numpy() for c in ("psus", "weighing"))
     fraction = np.zeros(len(psus))
-    if design.fpc is not None:
+    if design.fpc is not None and design.pps is None:
         fraction = _fractions(by_stratum, psus, design.fpc)
     strata = Strata(psus, weighing, fraction, design.lonely_psu)
     check_strata(strata)

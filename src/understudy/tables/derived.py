@@ -1,8 +1,8 @@
 """A column that is computed from others: `wages + rents`, `min(age, 85)`, `1 if hours > 0 else 2`.
 
 The text is read as a Python expression but never evaluated: columns and constants, + - * /, the
-functions min, max, abs and round, and a choice by a condition in the words of `where`. A missing
-value makes the result missing, except on the side of a choice that is not taken.
+functions min, max, abs, round, log, exp and sqrt, and a choice by a condition in the words of
+`where`. A missing value makes the result missing, except on the side of a choice that is not taken.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _ARITHMETIC: dict[type[ast.operator], Any] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-_KNOWN = "write columns and numbers with + - * /, min, max, abs, round (wages + rents)"
+_KNOWN = (
+    "write columns and numbers with + - * /, min, max, abs, round, log, exp, sqrt (wages + rents)"
+)
 
 
 def parse_formula(text: str, table: ir.Table) -> Any:
@@ -60,9 +62,23 @@ def _call(node: ast.Call, name: str, text: str, table: ir.Table) -> Any:
         return reduce(lambda a, b: ibis.ifelse(keep(a, b), a, b + 0 * a), values)
     if name == "abs" and len(node.args) == 1:
         return _value(node.args[0], text, table).abs()
+    if name in ("log", "sqrt", "exp") and len(node.args) == 1:
+        return _curve(name, _value(node.args[0], text, table), text, node)
     if name == "round" and len(node.args) == 1:
         return (_value(node.args[0], text, table) + 0.5).floor()
     return None
+
+
+def _curve(name: str, value: Any, text: str, node: ast.Call) -> Any:
+    """log, sqrt or exp; infinite where there is none, which whoever adds up refuses."""
+    _refuse_text(value, text, node.args[0])
+    if not isinstance(value, ir.Value):
+        raise SyntaxRefused("Expected a column here:", text, node.col_offset)
+    value = value.cast("float64")
+    if name == "exp":
+        return value.exp()
+    inside, curve = (value > 0, value.ln()) if name == "log" else (value >= 0, value.sqrt())
+    return ibis.cases((value.isnull(), ibis.null("float64")), (inside, curve), else_=float("-inf"))
 
 
 def _refuse_text(side: Any, text: str, node: ast.expr) -> None:

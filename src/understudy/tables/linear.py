@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
-from understudy.tables.collect import Sums, as_float
-from understudy.tables.replicates import replicate_variance
+from understudy.tables.collect import Sums
+from understudy.tables.numbers import as_float
+from understudy.tables.replicates import replicate_covariance, replicate_variance
 from understudy.tables.taylor import DomainEstimates, taylor
 
 ONE_UNIT = "one {unit}: its variance cannot be estimated"
@@ -22,34 +23,62 @@ def linear_estimates(sums: Sums, j: int, domain: NDArray[np.int64], count: int) 
     The ratio of a domain with one record, or one PSU, has no variance: the formulas would say 0.
     """
     records = sums.records(j, domain, count)
+    estimates = _estimates(sums, j, domain, count)
+    if sums.terms is not None:
+        estimates = replace(estimates, effect=_effects(sums, j, domain, estimates.variance))
     if sums.statistics[j].x is None:
-        return replace(_estimates(sums, j, domain, count, None), records=records)
+        return replace(estimates, records=records)
     alone = sums.alone(j, domain, count)
-    estimates = _estimates(sums, j, domain, count, sums.pivots[j])
     variance = np.where(alone, np.nan, estimates.variance)
     said = ONE_UNIT.format(unit="record" if sums.design.psu is None or sums.replicates else "PSU")
     notes = [
         said if lonely else note
         for lonely, note in zip(alone, estimates.notes or [""] * count, strict=True)
     ]
-    return DomainEstimates(estimates.value, variance, notes=tuple(notes), records=records)
+    return replace(estimates, variance=variance, notes=tuple(notes), records=records)
 
 
-def _estimates(
-    sums: Sums, j: int, domain: NDArray[np.int64], count: int, pivot: float | None
-) -> DomainEstimates:
+def joint_estimates(
+    sums: Sums, j: int, domain: NDArray[np.int64], count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Statistic j in all domains, (count,), and their covariance; `sums` has the records' terms."""
+    spec = sums.design.replicates
+    if sums.replicates and spec is not None:
+        values = replicated_values(sums, j, domain, count)
+        return values[:, 0], replicate_covariance(values[:, 0], values[:, 1:], spec)
+    if sums.terms is None:
+        raise Refused("The covariance of cells needs every record.")
+    of_record = sums.terms.domain(sums.frame, domain)
+    value, z = sums.terms.values(j, of_record, count, _pivot(sums, j))
+    apart = sums.terms.apart(z, of_record, np.arange(count))
+    return value, sums.terms.design.covariance(apart)
+
+
+def _effects(
+    sums: Sums, j: int, domain: NDArray[np.int64], variance: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    if sums.terms is None:
+        raise Refused("A design effect needs every record.")
+    count = len(variance)
+    of_record = sums.terms.domain(sums.frame, domain)
+    _, z = sums.terms.values(j, of_record, count, _pivot(sums, j))
+    return variance / sums.terms.simple_variances(j, z, of_record, count)
+
+
+def _pivot(sums: Sums, j: int) -> float | None:
+    return None if sums.statistics[j].x is None else sums.pivots[j]
+
+
+def _estimates(sums: Sums, j: int, domain: NDArray[np.int64], count: int) -> DomainEstimates:
+    pivot = _pivot(sums, j)
+    if sums.design.by_records and sums.terms is not None:
+        of_record = sums.terms.domain(sums.frame, domain)
+        value, z = sums.terms.values(j, of_record, count, pivot)
+        variance = sums.terms.variances(z, of_record, count)
+        return DomainEstimates(value, np.where(np.isnan(value), np.nan, variance))
     if not sums.replicates:
         return taylor(sums.rows(j), domain, count, sums.strata, pivot)
-    inside = domain >= 0
-    u, v = sums.replicated(j)
-    top, bottom = np.zeros((2, count, u.shape[1]))
-    np.add.at(top, domain[inside], u[inside])
-    if pivot is None:
-        values = top
-    else:
-        np.add.at(bottom, domain[inside], v[inside])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            values = np.where(bottom != 0, pivot + top / bottom, np.nan)
+    values = replicated_values(sums, j, domain, count)
     spec = sums.design.replicates
     if spec is None:
         raise Refused("The design has no replicate weights.")
@@ -57,6 +86,21 @@ def _estimates(
     replicates = len(sums.replicates)
     notes = [_left_out(number, replicates) for number in without]
     return DomainEstimates(values[:, 0], variance, notes=tuple(notes))
+
+
+def replicated_values(
+    sums: Sums, j: int, domain: NDArray[np.int64], count: int
+) -> NDArray[np.float64]:
+    """(domains, 1 + R): statistic j under the full weight and under each replicate weight."""
+    inside = domain >= 0
+    u, v = sums.replicated(j)
+    top, bottom = np.zeros((2, count, u.shape[1]))
+    np.add.at(top, domain[inside], u[inside])
+    if sums.statistics[j].x is None:
+        return top
+    np.add.at(bottom, domain[inside], v[inside])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(bottom != 0, sums.pivots[j] + top / bottom, np.nan)
 
 
 def _left_out(without: int, replicates: int) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from understudy.errors import Refused
 from understudy.survey.design import Replicates
 from understudy.survey.survey import Survey
-from understudy.tables.collect import as_float
+from understudy.tables.numbers import as_float
 
 Floats = NDArray[np.float64]
 

@@ -2,10 +2,11 @@
 
     count   total(x)   mean(x)   proportion(x == "level")   ratio(x / y)   quantile(x, 0.5)
 
-Each is one class in one file of `tables/statistics`; a class in a file of the user's own is
-written `mine.py:Mine(salary)`. A mistake is shown with a caret under its place. Column names
-that are not plain words go between backticks: mean(`net income`). A level with both kinds of
-quotes has a backslash before those that it stands in.
+For x stands a column, or a formula of columns: mean(log(x)), proportion(age > 64). Each is one
+class in one file of `tables/statistics`; a class in a file of the user's own is written
+`mine.py:Mine(salary)`. A mistake is shown with a caret under its place. Column names that are not
+plain words go between backticks: mean(`net income`), and column("net income") inside of a formula.
+A level with both kinds of quotes has a backslash before those that it stands in.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ import numpy as np
 
 from understudy.declarations import Declared, declared_in, own_class
 from understudy.errors import Refused, SyntaxRefused, UnknownName
+from understudy.tables.expression import Expression
 from understudy.tables.influence.equations.ratio import RatioEquation
 from understudy.tables.influence.equations.total import TotalEquation
 from understudy.tables.influence.question import InfluenceQuestion
-from understudy.tables.linear import linear_estimates
+from understudy.tables.linear import joint_estimates, linear_estimates
 from understudy.tables.taylor import DomainEstimates
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ _TOKEN = re.compile(
       (?P<name>`[^`]+`|[^\W\d][\w.]*)
     | (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)
     | (?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
-    | (?P<sign>==|[(),/])
+    | (?P<sign>==|!=|<=|>=|[-+*<>(),/\[\]{}])
     )""",
     re.VERBOSE,
 )
@@ -97,6 +99,13 @@ class Statistic(Declared, abstract=True):
     @abstractmethod
     def estimates(self, cells: Cells) -> DomainEstimates:
         """The estimate and its variance in every cell."""
+
+    def joint(self, cells: Cells) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # noqa: ARG002
+        """The estimates of all cells, (cells,), and their covariance, where it has one."""
+        raise Refused(
+            f"{self.text} has no covariance between cells here; compare counts, totals, means, "
+            "proportions or ratios."
+        )
 
     @abstractmethod
     def r_call(self, number: int) -> str:
@@ -154,20 +163,23 @@ class LinearStatistic(Statistic, abstract=True):
     def estimates(self, cells: Cells) -> DomainEstimates:
         return linear_estimates(cells.sums, cells.linear.index(self), cells.domain, cells.count)
 
+    def joint(self, cells: Cells) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return joint_estimates(cells.sums, cells.linear.index(self), cells.domain, cells.count)
+
 
 @dataclass(frozen=True)
 class ColumnStatistic(LinearStatistic, abstract=True):
-    """A sum or a ratio of one column, written `name(x)`."""
+    """A sum or a ratio of one column or formula, written `name(x)`."""
 
-    x: str
+    x: Expression
 
     @classmethod
     def arguments(cls, reader: Reader) -> dict[str, Any]:
-        return {"x": reader.only_column()}
+        return {"x": reader.only_expression()}
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (self.x,)
+        return self.x.columns
 
 
 @cache
@@ -267,12 +279,27 @@ class Reader:
             raise UnknownName("column", name, self.columns)
         return name
 
-    def only_column(self) -> str:
-        """A column between brackets."""
+    def expression(self) -> Expression:
+        """A column, or a formula or condition up to the comma or bracket that ends it."""
+        first, depth, start = self.next, 0, self.peek()[2]
+        while not (depth == 0 and self.peek()[1] in (",", ")")) and self.peek()[0] != "end":
+            depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(self.peek()[1], 0)
+            self.next += 1
+        if self.next - first <= 1:
+            self.next = first
+            return Expression(self.column())
+        expression = Expression(self.text[start : self.peek()[2]].strip(), computed=True)
+        for name in expression.columns:
+            if name not in self.columns:
+                raise UnknownName("column", name, self.columns)
+        return expression
+
+    def only_expression(self) -> Expression:
+        """A column or a formula between brackets."""
         self.sign("(")
-        name = self.column()
+        expression = self.expression()
         self.sign(")")
-        return name
+        return expression
 
     def value(self) -> str | float | bool:
         kind, token, start = self.peek()

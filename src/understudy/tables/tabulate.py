@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
+from understudy.tables.calibration_hint import warn_of_calibration
 from understudy.tables.collect import collect
 from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.domain import as_condition
 from understudy.tables.intervals import checked_kinds, limits_of
+from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
 from understudy.tables.precision import PrecisionRule, precision_rule
 from understudy.tables.replicates import replicate_degrees
 from understudy.tables.statistic import Cells, LinearStatistic, Statistic, parse_statistics
@@ -29,8 +31,8 @@ Floats = NDArray[np.float64]
 ALL, MISSING = "All", "Missing"
 CELL = "__cell"  # the place of a row's cell, while a table is put together
 OWN = (
-    "statistic", "estimate", "se", "df", "lower", "upper", "cv", "n", "note", "variance", "dataset",
-    CELL,
+    "statistic", "estimate", "se", "df", "lower", "upper", "cv", "n", "deff", "note", "variance",
+    "dataset", CELL,
 )  # fmt: skip
 
 
@@ -47,6 +49,7 @@ def tabulate(
     precision: str | Mapping[str, float] | None = None,
     n: bool = False,
     labels: bool = False,
+    deff: bool = False,
 ) -> pl.DataFrame:
     """Estimates with standard errors, degrees of freedom and confidence limits.
 
@@ -55,13 +58,15 @@ def tabulate(
     margins of the by-variables are added; the by-columns are then texts with "All" on margins and
     "Missing" for records without a level. `where` is a domain: the design stays whole. A list of
     surveys needs `combine`: "partial" or "full" for synthetic ones, "imputed" for implicates of
-    one survey, or "none" (the tables one under the other, with their number).
+    one survey, or "none" (the tables one under the other, with their number). Files that were drawn
+    from one set of noisy tables (`Release.draw`) are averaged first.
 
     `proportion(x)` stands for the proportions of all levels of x. `intervals` names another kind of
     interval for a statistic ({"proportion": "beta", "count": "log"}; intervals.py), `precision` a
     rule by which notes flag estimates of low precision ("nchs", or {"records": 50, "cv": 0.3}).
-    `n` adds the number of records behind each estimate, and `labels` shows the by-columns with
-    the codebook's labels, in the order of its levels.
+    `n` adds the number of records behind each estimate, `deff` the design effect (the variance over
+    that of a simple random sample without replacement of the same size), and `labels` shows the
+    by-columns with the codebook's labels, in the order of its levels.
 
     >>> import polars as pl, understudy as us
     >>> frame = pl.DataFrame({"w": [2.0, 2.0, 3.0, 3.0], "y": [1.0, 3.0, 2.0, 4.0]})
@@ -73,24 +78,26 @@ def tabulate(
     if isinstance(survey, Survey):
         if combine not in (None, "none"):
             raise Refused("`combine` is for a list of surveys; this is one survey.")
-        asked = _Asked(survey, statistics, level, intervals, precision, n)
+        asked = _Asked(survey, statistics, level, intervals, precision, n, deff)
         return asked.finished(
-            _estimates(survey, asked.statistics, by, margins, where, level, labels)
+            _estimates(survey, asked.statistics, by, margins, where, level, labels, deff)
         )
     if combine is None:
         combine = getattr(survey, "kind", None)  # an opened release knows its rule
     surveys = list(survey)
     _check_list(surveys, combine)
-    asked = _Asked(surveys[0], statistics, level, intervals, precision, n)
+    asked = _Asked(surveys[0], statistics, level, intervals, precision, n, deff)
     parsed = asked.statistics
-    tables = [_estimates(dataset, parsed, by, margins, where, level, labels) for dataset in surveys]
+    tables = [
+        _estimates(dataset, parsed, by, margins, where, level, labels, deff) for dataset in surveys
+    ]
     if combine == "none":
         numbered = [
             asked.finished(t).insert_column(0, pl.lit(i, pl.Int64).alias("dataset"))
             for i, t in enumerate(tables, start=1)
         ]
         return pl.concat(numbered)
-    return asked.finished(_combined(tables, str(combine), parsed))
+    return asked.finished(_combined(surveys, tables, str(combine), parsed))
 
 
 def _check_list(surveys: list[Survey], combine: str | None) -> None:
@@ -104,6 +111,7 @@ def _check_list(surveys: list[Survey], combine: str | None) -> None:
         )
     if combine not in (*RULES, "none"):
         raise UnknownName("combining rule", combine, (*RULES, "none"))
+    check_conditions(surveys, ())
     for dataset in surveys[1:]:
         differing = set(dataset.columns) ^ set(surveys[0].columns)
         if differing:
@@ -121,6 +129,7 @@ def _estimates(
     where: Any,
     level: float,
     labels: bool,
+    deff: bool,
 ) -> pl.DataFrame:
     """The table of one survey: by-columns, statistic, estimate, variance, df (and limits)."""
     names = [by] if isinstance(by, str) else list(by)
@@ -131,6 +140,7 @@ def _estimates(
             raise Refused(f"The table has a column `{name}` of its own; rename the by-variable.")
     if len(set(names)) < len(names):
         raise Refused("A by-variable is named twice; name each once.")
+    check_conditions([survey], [statistic.text for statistic in statistics if statistic.adds_up])
     inside = as_condition(where, survey.table)
     linear = [statistic for statistic in statistics if isinstance(statistic, LinearStatistic)]
     sums = collect(
@@ -138,7 +148,9 @@ def _estimates(
         [statistic.linear(survey.table) for statistic in linear],
         [survey.table[name] for name in names],
         inside,
+        by_records=deff,
     )
+    warn_of_calibration(survey, sums, names)
     df = sums.strata.df if not sums.replicates else replicate_degrees(survey, sums.replicates)
     tables = []
     for kept in _grouping_sets(len(names), margins):
@@ -152,7 +164,27 @@ def _estimates(
             _piece(key, statistic, statistic.estimates(cells), df) for statistic in statistics
         ]
         tables.append(pl.concat(pieces).sort(CELL, maintain_order=True))
-    return pl.concat(tables).drop(CELL)
+    return _of_the_sample(pl.concat(tables).drop(CELL), survey, statistics)
+
+
+def _of_the_sample(
+    table: pl.DataFrame, survey: Survey, statistics: Sequence[Statistic]
+) -> pl.DataFrame:
+    """The table of a further file with the sampling error of the sample (noise_sets.py); without
+    design weights its sums are those of its records, and are scaled here."""
+    share = stands_for(survey)
+    if share == 1:
+        return table
+    sums = [s.text for s in statistics if s.adds_up and survey.design.weight is None]
+    scale = pl.when(pl.col("statistic").is_in(sums)).then(share).otherwise(1.0)
+    return table.with_columns(
+        pl.col("estimate") * scale,
+        pl.col("variance") * scale**2 / share,
+        (pl.col("df") * share).clip(1.0),
+        pl.col("n") * share,
+        pl.lit(float("nan")).alias("lower"),
+        pl.lit(float("nan")).alias("upper"),
+    )
 
 
 def _grouping_sets(count: int, margins: bool) -> list[tuple[int, ...]]:
@@ -205,6 +237,7 @@ def _piece(
     height = key.height
     lower = upper = np.full(height, np.nan)  # filled in by the t interval
     records = lower if estimates.records is None else estimates.records
+    effect = np.full(height, np.nan) if estimates.effect is None else estimates.effect
     if statistic.interval == "own" and estimates.limits is not None:
         lower, upper = estimates.limits
     return key.with_columns(
@@ -216,17 +249,21 @@ def _piece(
         pl.Series("upper", upper[:height]),
         pl.Series("note", (estimates.notes or ("",) * height)[:height], dtype=pl.String),
         pl.Series("n", records[:height]),
+        pl.Series("deff", effect[:height]),
     )
 
 
 def _combined(
-    tables: list[pl.DataFrame], kind: str, statistics: Sequence[Statistic]
+    surveys: Sequence[Survey],
+    tables: list[pl.DataFrame],
+    kind: str,
+    statistics: Sequence[Statistic],
 ) -> pl.DataFrame:
     """Cells matched over the data sets; a cell without records has a statistic's empty value."""
     keys = [
         c
         for c in tables[0].columns
-        if c not in ("estimate", "variance", "df", "lower", "upper", "note", "n")
+        if c not in ("estimate", "variance", "df", "lower", "upper", "note", "n", "deff")
     ]
     every = pl.concat([t.select(keys) for t in tables]).unique(maintain_order=True)
     aligned = [every.join(t, on=keys, how="left", nulls_equal=True) for t in tables]
@@ -236,7 +273,7 @@ def _combined(
     def column(name: str) -> Floats:
         rows = [t[name].fill_null(np.nan).to_numpy() for t in aligned]
         absent = np.array([t["df"].is_null().to_numpy() for t in aligned])
-        return np.where(absent, fill, np.array(rows))
+        return within_sets(surveys, np.where(absent, fill, np.array(rows)))
 
     df = np.array([t["df"].to_numpy() for t in aligned], dtype=np.float64)
     result = combine_estimates(column("estimate"), column("variance"), np.nanmin(df, axis=0), kind)
@@ -252,6 +289,7 @@ def _combined(
         pl.lit(None, pl.Float64).alias("upper"),
         pl.Series("note", notes),
         pl.Series("n", np.array([t["n"].fill_null(0.0).to_numpy() for t in aligned]).mean(axis=0)),
+        pl.Series("deff", np.array([t["deff"].to_numpy() for t in aligned]).mean(axis=0)),
     )
 
 
@@ -266,6 +304,7 @@ class _Asked:
         intervals: Mapping[str, str] | None,
         precision: str | Mapping[str, float] | None,
         n: bool,
+        deff: bool,
     ) -> None:
         self.statistics = [
             statistic
@@ -274,7 +313,7 @@ class _Asked:
         ]
         allowed = {statistic.name: statistic.intervals for statistic in self.statistics}
         checked_kinds(intervals, allowed)
-        self.level, self.n = level, n
+        self.level, self.n, self.deff = level, n, deff
         self.kinds = {s.text: (intervals or {}).get(s.name, "t") for s in self.statistics}
         self.shares = {s.text for s in self.statistics if "beta" in s.intervals}
         self.rule: PrecisionRule | None = precision_rule(precision)
@@ -299,12 +338,15 @@ class _Asked:
         numbers = {"estimate": value, "se": se, "df": df, "lower": lower, "upper": upper, "cv": cv}
         if self.n:
             numbers["n"] = records
+        if self.deff:
+            numbers["deff"] = numbers_in("deff")
         notes = table["note"].to_list()
         if self.rule is not None:
             shares = texts.is_in(list(self.shares)).to_numpy()
             flags = self.rule.flags(shares, value, se, df, records)
             notes = ["; ".join(t for t in pair if t) for pair in zip(notes, flags, strict=True)]
-        return table.drop("variance", "estimate", "df", "lower", "upper", "note", "n").with_columns(
+        passed = ("variance", "estimate", "df", "lower", "upper", "note", "n", "deff")
+        return table.drop(passed).with_columns(
             *(pl.Series(name, array).fill_nan(None) for name, array in numbers.items()),
             pl.Series("note", notes, dtype=pl.String),
         )

@@ -100,6 +100,7 @@ class DomainEstimates:
     limits: tuple[Floats, Floats] | None = None  # of an interval of the statistic's own
     notes: tuple[str, ...] = ()  # one for each domain, "" where there is nothing to say
     records: Floats | None = None  # how many records the estimate rests on
+    effect: Floats | None = None  # the design effect, where it was asked for
 
 
 def taylor(
@@ -228,21 +229,6 @@ def calibrated_variance(
 
 def _sum_by(group: Ints, values: Floats, size: int) -> Floats:
     return np.bincount(group, values, size).astype(np.float64)
-
-
-def stratified_covariance(z: Floats, stratum: Ints, strata: Strata) -> Floats:
-    """V for a vector statistic: z is (psus, p), one row for every PSU of the design."""
-    totals = np.zeros((len(strata.psus), z.shape[1]))
-    np.add.at(totals, stratum, z)
-    deviation = z - (totals / strata.psus[:, None])[stratum]
-    by_stratum = np.zeros((len(strata.psus), z.shape[1], z.shape[1]))
-    np.add.at(by_stratum, stratum, deviation[:, :, None] * deviation[:, None, :])
-    about_mean = np.moveaxis(by_stratum, 0, -1)
-    squares = np.moveaxis(totals[:, :, None] * totals[:, None, :], 0, -1)
-    variance = _sum_over_strata(about_mean, squares, strata)
-    if strata.lonely_psu == "average":
-        variance *= average_factor(np.ones(len(strata.psus), dtype=bool), strata)
-    return variance
 
 
 def _sum_over_strata(about_mean: Floats, squared_total: Floats, strata: Strata) -> Floats:

@@ -18,8 +18,9 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import stats
 
-from understudy.tables.collect import Linear, as_float, collect
+from understudy.tables.collect import Linear, collect
 from understudy.tables.linear import linear_estimates
+from understudy.tables.numbers import as_float
 from understudy.tables.taylor import DomainEstimates
 
 if TYPE_CHECKING:

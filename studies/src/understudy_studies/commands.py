@@ -2,133 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-Out = Annotated[
-    Path, typer.Option(help="Folder for the results; a study that was stopped continues there.")
-]
-Seed = Annotated[int, typer.Option(help="Seed of the simulated files and the models.", min=0)]
-Quick = Annotated[
-    bool, typer.Option("--quick", help="Run every part at a small size, in about two minutes.")
-]
-Workers = Annotated[
-    int | None, typer.Option(help="Number of processes; by default one for each processor.", min=1)
-]
-
-
-def _replicates(usual: int) -> Any:
-    return typer.Option(
-        help=f"Number of simulated files; {usual} by default, fewer with --quick.", min=1
-    )
-
-
-def acs_modips(
-    out: Out = Path("study-acs-modips"),
-    replicates: Annotated[int | None, _replicates(20)] = None,
-    seed: Seed = 1,
-    quick: Quick = False,
-    pums: Annotated[
+OPTIONS: dict[str, Any] = {
+    "out": Annotated[
+        Path, typer.Option(help="Folder for the results; a study that was stopped continues there.")
+    ],
+    "replicates": Annotated[
+        int | None,
+        typer.Option(help="Number of simulated files; by default the study's own.", min=1),
+    ],
+    "seed": Annotated[int, typer.Option(help="Seed of the simulated files and models.", min=0)],
+    "quick": Annotated[
+        bool, typer.Option("--quick", help="Run every part at a small size, in about two minutes.")
+    ],
+    "workers": Annotated[
+        int | None,
+        typer.Option(help="Number of processes; by default one for each processor.", min=1),
+    ],
+    "pums": Annotated[
         list[Path] | None,
         typer.Option(help="ACS person PUMS as Parquet; without it the table is made up."),
-    ] = None,
-) -> None:
-    """Bias, RMSE, coverage and empty cells of ORI, MS and MODIPS (report M).
-
-    If it is stopped, the same command continues where it left off; more replicates add to those
-    already done.
-
-    Example: understudy study acs-modips --replicates 20 --out study
-    """
-    _run("acs_modips", out, replicates, seed, quick, pums=pums or [])
-
-
-def censoring(
-    out: Out = Path("study-censoring"),
-    replicates: Annotated[int | None, _replicates(100)] = None,
-    seed: Seed = 1,
-    quick: Quick = False,
-    workers: Workers = None,
-) -> None:
-    """Weighted, censored and reference-centred synthesizers (Hu, Williams and Savitsky).
-
-    Each replicate is stored as soon as it is done; the same command continues after a stop.
-
-    Example: understudy study censoring --replicates 20 --out study-censoring
-    """
-    _run("censoring", out, replicates, seed, quick, workers=_processes(workers))
-
-
-def private_tables(
-    out: Out = Path("study-private-tables"),
-    replicates: Annotated[int | None, _replicates(100)] = None,
-    seed: Seed = 1,
-    quick: Quick = False,
-    workers: Workers = None,
-) -> None:
-    """Tables of counts and means from synthetic microdata (Hu, Savitsky and Williams).
-
-    Each replicate is stored as soon as it is done; the same command continues after a stop.
-
-    Example: understudy study private-tables --replicates 20 --out study-private-tables
-    """
-    _run("private_tables", out, replicates, seed, quick, workers=_processes(workers))
-
-
-def risk_weights(
-    out: Out = Path("study-risk-weights"),
-    replicates: Annotated[int | None, _replicates(20)] = None,
-    seed: Seed = 1,
-    quick: Quick = False,
-    workers: Workers = None,
-    data: Annotated[
+    ],
+    "data": Annotated[
         Path | None, typer.Option(help="CE interviews (Parquet); without it incomes are generated.")
-    ] = None,
-) -> None:
-    """Synthesizers weighted by identification risk (Hu, Savitsky and Williams).
-
-    Each simulated file and each synthesizer of incomes is stored as soon as it is done; the same
-    command continues after a stop.
-
-    Example: understudy study risk-weights --replicates 20 --out study-risk-weights
-    """
-    _run("risk_weights", out, replicates, seed, quick, workers=_processes(workers), data=data)
+    ],
+}
+STOPPED = "Results are stored as soon as they are there; the same command continues after a stop."
 
 
-def verification(
-    out: Out = Path("study-verification"),
-    replicates: Annotated[int | None, _replicates(200)] = None,
-    seed: Seed = 1,
-    quick: Quick = False,
-    workers: Workers = None,
-) -> None:
-    """What a private verification tells about a synthetic estimate (Lin and Reiter).
+def _command(name: str, about: str, *own: str) -> Callable[..., None]:
+    """The command of a study; `own` are its options beside those that every study has."""
 
-    Each repeat is stored as soon as it is done; the same command continues after a stop.
+    def run(out: Path, replicates: int | None, seed: int, quick: bool, **options: Any) -> None:
+        from understudy import Refused
 
-    Example: understudy study verification --replicates 50 --out study-verification
-    """
-    _run("verification", out, replicates, seed, quick, workers=_processes(workers))
+        run_study = import_module(f"understudy_studies.{name.replace('-', '_')}.run").run_study
+        try:
+            run_study(replicates, out, seed, quick=quick, **options)
+        except Refused as refusal:
+            typer.echo(str(refusal), err=True)
+            raise typer.Exit(2) from None
+        typer.echo(f"The study is in {out / 'study.html'}; the tables and figures are beside it.")
 
-
-def _run(
-    study: str, out: Path, replicates: int | None, seed: int, quick: bool, **options: Any
-) -> None:
-    from understudy import Refused
-
-    run_study = import_module(f"understudy_studies.{study}.run").run_study
-    try:
-        run_study(replicates, out, seed, quick=quick, **options)
-    except Refused as refusal:
-        typer.echo(str(refusal), err=True)
-        raise typer.Exit(2) from None
-    typer.echo(f"The study is in {out / 'study.html'}; the tables and figures are beside it.")
+    usual = {"out": Path(f"study-{name}"), "replicates": None, "seed": 1, "quick": False}
+    parameters = [
+        Parameter(option, Parameter.KEYWORD_ONLY, default=value, annotation=OPTIONS[option])
+        for option, value in {**usual, **dict.fromkeys(own)}.items()
+    ]
+    example = f"Example: understudy study {name} --replicates 20 --out study-{name}"
+    run.__doc__ = f"{about}\n\n{STOPPED}\n\n{example}"
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
 
 
-def _processes(workers: int | None) -> int:
-    from understudy_studies.framework import processors
-
-    return workers or processors()
+acs_modips = _command(
+    "acs-modips", "Bias, RMSE, coverage and empty cells of ORI, MS and MODIPS (report M).", "pums"
+)
+censoring = _command(
+    "censoring",
+    "Weighted, censored and reference-centred synthesizers (Hu, Williams and Savitsky).",
+    "workers",
+)
+private_tables = _command(
+    "private-tables",
+    "Tables of counts and means from synthetic microdata (Hu, Savitsky and Williams).",
+    "workers",
+)
+risk_weights = _command(
+    "risk-weights",
+    "Synthesizers weighted by identification risk (Hu, Savitsky and Williams).",
+    *("workers", "data"),
+)
+verification = _command(
+    "verification",
+    "What a private verification tells about a synthetic estimate (Lin and Reiter).",
+    "workers",
+)

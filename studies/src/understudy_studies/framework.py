@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -29,14 +31,90 @@ from understudy_studies.page import grid, render_page
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Result = dict[str, Any]
-Compute = Callable[[int], Result]
+Vector = NDArray[np.float64]
+Row = dict[str, Any]
+Tables = dict[str, pl.DataFrame]
+Compute = Callable[[int], Row]
 
 FEWEST = 10  # replicates below which a Monte Carlo error says nothing, and is left out
 SMALL = (
     "This run is small: it shows all parts of the study, and its figures are for a look, not for a "
     "comparison with the published ones."
 )
+
+
+@dataclass(frozen=True)
+class Run:
+    """One call of a study."""
+
+    out: Path
+    seed: int
+    design: Any
+    replicates: int
+    progress: bool | None
+    workers: int
+    options: dict[str, Any]
+
+    def each(self, name: str, compute: Callable[..., Row], folder: str = "replicates") -> list[Row]:
+        """`compute(design, seed, number)` for every replicate; `name` stands beside the bar."""
+        bound = partial(compute, self.design, self.seed)
+        where = self.out / folder
+        return run_replicates(where, self.replicates, bound, self.progress, name, self.workers)
+
+    def once(self, name: str, compute: Callable[..., Row]) -> Row:
+        """`compute(design, seed)`, computed or read."""
+        return stored(self.out / f"{name}.json", lambda: compute(self.design, self.seed))
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study that is called by `understudy study NAME`: its usual size, and that of `--quick`.
+
+    `parts` computes everything: the tables, the figures, and the facts of the page. `options` are
+    those of this study alone, with what they are when nobody gives them.
+    """
+
+    name: str
+    design: Any  # a dataclass; its fields are the settings that a folder must agree with
+    quick: Any
+    replicates: int
+    quick_replicates: int
+    parts: Callable[[Run], tuple[Tables, Mapping[str, Figure], Row]]
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def __call__(
+        self,
+        replicates: int | None = None,
+        out: Path | None = None,
+        seed: int = 1,
+        *,
+        quick: bool = False,
+        progress: bool | None = None,
+        workers: int | None = 1,
+        design: Any = None,
+        **options: Any,
+    ) -> Path:
+        """Run or continue the study; returns the page, `out`/study.html.
+
+        Numbers are the same for the same seed, but for noise from OpenDP, which has none.
+        """
+        design = design or (self.quick if quick else self.design)
+        usual = self.quick_replicates if quick else self.replicates
+        replicates = usual if replicates is None else replicates
+        check_replicates(replicates)
+        own = {**dict(self.options), **options}
+        settings = {**asdict(design), **{name: _plain(value) for name, value in own.items()}}
+        out = open_study(self.name, out or Path(f"study-{self.name}"), seed, settings)
+        run = Run(out, seed, design, replicates, progress, workers or processors(), own)
+        tables, figures, facts = self.parts(run)
+        facts = {"design": design, "replicates": replicates, **facts}
+        return write_study(self.name, out, tables, figures, facts, design != self.design)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [str(item) for item in value]
+    return None if value is None else str(value)
 
 
 def open_study(name: str, out: Path, seed: int, settings: Mapping[str, Any]) -> Path:
@@ -67,7 +145,7 @@ def run_replicates(
     progress: bool | None = None,
     name: str = "replicates",
     workers: int = 1,
-) -> list[Result]:
+) -> list[Row]:
     """`compute(number)` for each number from 0; those that are stored are read instead.
 
     With more workers `compute` runs in processes of their own, and must be a function that such
@@ -81,6 +159,17 @@ def run_replicates(
         for _ in _computed(paths, missing, compute, workers):
             advance()
     return [_read_json(path) for path in paths]
+
+
+def stacked(results: Sequence[Row], part: str) -> pl.DataFrame:
+    """The rows or columns of one part of all replicates, with the number of each."""
+    frames = (
+        pl.DataFrame(result[part], infer_schema_length=None).with_columns(
+            replicate=pl.lit(result["replicate"])
+        )
+        for result in results
+    )
+    return pl.concat(frames, how="diagonal_relaxed")
 
 
 def check_replicates(replicates: int) -> None:
@@ -141,7 +230,7 @@ def shown_progress(
         yield lambda: bar.advance(task)
 
 
-def stored(path: Path, compute: Callable[[], Result]) -> Result:
+def stored(path: Path, compute: Callable[[], Row]) -> Row:
     """What the file holds, or what is computed now and written to it."""
     if not path.exists():
         write_json(path, compute())
@@ -183,11 +272,16 @@ def _write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Whole or not at all: a run that is killed leaves no half file."""
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(content), encoding="utf-8")
+    part.write_text(json.dumps(content, default=_number), encoding="utf-8")
     os.replace(part, path)
 
 
-def _read_json(path: Path) -> Result:
+def _number(value: np.generic) -> Any:
+    """NumPy's numbers as Python's."""
+    return value.item()
+
+
+def _read_json(path: Path) -> Row:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

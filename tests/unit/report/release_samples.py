@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from understudy.claim import Claim
-from understudy.report.material import (
-    ChainQuality,
-    CombiningRule,
-    Material,
-    PublicFacts,
-    Records,
-    RiskSettings,
-)
+from understudy.dp.record_bounds import RecordBounds
+from understudy.fitting.diagnostics import Diagnostics
+from understudy.report.evidence import gather
+from understudy.report.inside_facts import RiskSettings
+from understudy.report.public import public_page
+from understudy.report.public_facts import PublicFacts
+from understudy.report.verdict import Fitness
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
-from understudy.survey.file_format import released_formats
 from understudy.survey.survey import Survey
-from understudy.tables.statistic import parse_statistics
+from understudy.synthesis import Synthesis
+from understudy.tables.statistic import Statistic, parse_statistics
 from understudy.tables.tabulate import tabulate
 
 STATISTICS = ("count", "mean(salary)")
@@ -61,35 +60,80 @@ def records(n: int, seed: int, like: pl.DataFrame | None = None) -> pl.DataFrame
     return like.with_columns(pl.Series("salary", salary))
 
 
-def material(n: int = 400, m: int = 3, kind: CombiningRule = "partial", **changes: Any) -> Material:
+INTRUDER = RiskSettings((BY, ("field",)), ("salary",))
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A made-up release: what its inside knows, what was synthesized, and its table."""
+
+    confidential: Survey
+    confidential_table: pl.DataFrame
+    datasets: list[Survey]
+    released_table: pl.DataFrame
+    bounds: RecordBounds | None
+    chains: Diagnostics | None
+    record_weights: NDArray[np.float64]
+    claim: Claim = CLAIM
+    title: str = "Doctorates <test>"
+    model_name: str = "FBS(salary ~ field + gender)"
+    mechanism_name: str = "Censored(epsilon=3)"
+    synthesized: tuple[str, ...] = ("salary",)
+    statistics: tuple[Statistic, ...] = tuple(parse_statistics(STATISTICS, list(CODEBOOK.columns)))
+    by: tuple[str, ...] = BY
+    risk: RiskSettings | None = INTRUDER
+    regression: str | None = "log(salary) ~ C(field) + gender"
+    fitness: Fitness | None = None
+    rows_correspond: bool = True
+
+    @property
+    def result(self) -> Synthesis:
+        return Synthesis(
+            self.datasets, self.claim, [{"a": 1.0}], self.record_weights, self.bounds,
+            diagnostics=self.chains, rows_correspond=self.rows_correspond,
+            synthesized=self.synthesized,
+        )  # fmt: skip
+
+    def evidence(self) -> dict[str, Any]:
+        return gather(self, self.result, self.released_table)
+
+    def facts(self, **changes: Any) -> PublicFacts:
+        """What of the release is public before anything is drawn."""
+        first = self.datasets[0]
+        whole = PublicFacts(
+            title=self.title,
+            columns=first.columns,
+            synthesized=self.synthesized,
+            design=first.design,
+            asked_statistics=tuple(statistic.text for statistic in self.statistics),
+            by=self.by,
+            margins=True,
+            asked_formats=("csv",),
+            folder=".",
+            codebook=first.codebook,
+            public=pl.DataFrame(),
+        )
+        return replace(whole, **changes)
+
+    def public(self, **changes: Any) -> str:
+        """The public page."""
+        return public_page(self.facts(**changes), self.result.envelope, self.released_table)
+
+
+def sample(n: int = 400, m: int = 3, **changes: Any) -> Sample:
     """A release with everything: records, chains, an intruder, a regression."""
     rng = np.random.default_rng(8)
     ours = records(n, 1)
-    made = [records(n, 2 + k, ours if kind == "partial" else None) for k in range(m)]
     confidential = Survey(ours, DESIGN, CODEBOOK)
-    datasets = [Survey(frame, DESIGN, CODEBOOK) for frame in made]
+    datasets = [Survey(records(n, 2 + k, ours), DESIGN, CODEBOOK) for k in range(m)]
     loglik = rng.gamma(2.0, 1.0, n)
-    whole = Material(
-        title="Doctorates <test>",
-        model="FBS(salary ~ field + gender)",
-        mechanism="Censored(epsilon=3)",
-        kind=kind,
-        sensitive=("salary",),
-        confidential=confidential,
-        datasets=datasets,
-        claim=CLAIM,
-        statistics=tuple(parse_statistics(STATISTICS, list(CODEBOOK.columns))),
-        by=BY,
-        confidential_table=tabulate(confidential, STATISTICS, BY, margins=True),
-        released_table=tabulate(datasets, STATISTICS, BY, margins=True, combine=kind),
-        records=Records(
-            loglik,
-            np.minimum(loglik, 0.5),
-            rng.uniform(0.2, 1.0, n),
-            0.5,
-            int((loglik > 0.5).sum()),
-        ),
-        chains=ChainQuality(
+    whole = Sample(
+        confidential,
+        tabulate(confidential, STATISTICS, BY, margins=True),
+        datasets,
+        tabulate(datasets, STATISTICS, BY, margins=True, combine="partial"),
+        RecordBounds(loglik, loglik, np.minimum(loglik, 0.5), 0.5, 2000),
+        Diagnostics(
             ("a", "b", "c"),
             np.array([1.001, 1.004, 1.002]),
             np.array([900.0, 700.0, 1200.0]),
@@ -97,32 +141,14 @@ def material(n: int = 400, m: int = 3, kind: CombiningRule = "partial", **change
             0,
             4,
             2000,
+            1,
         ),
-        risk=RiskSettings((BY, ("field",)), ("salary",)),
-        regression="log(salary) ~ C(field) + gender",
-        seed=5,
+        rng.uniform(0.2, 1.0, n),
     )
     return replace(whole, **changes)
 
 
-def facts(of: Material, **changes: Any) -> PublicFacts:
-    """What of the release may be published."""
-    m = len(of.datasets)
-    whole = PublicFacts(
-        title=of.title,
-        claim=of.claim,
-        kind=of.kind,
-        files=tuple(f"synthetic/{k}.parquet" for k in range(1, m + 1)),
-        formats=released_formats(["csv"], Path()),
-        records=of.datasets[0].n,
-        design=of.datasets[0].design,
-        codebook=of.datasets[0].codebook,
-        statistics=of.statistics,
-        by=of.by,
-        margins=True,
-        table=of.released_table,
-        draws=True,
-        version="0.1.0",
-        synthetic=of.sensitive,
-    )
-    return replace(whole, **changes)
+def whole_rows(n: int = 400, m: int = 2, **changes: Any) -> Sample:
+    """A release in which every value is drawn, and no row is that of a record."""
+    drawn: dict[str, Any] = {"synthesized": tuple(CODEBOOK.columns), "rows_correspond": False}
+    return sample(n, m, **drawn, bounds=None, chains=None, **changes)

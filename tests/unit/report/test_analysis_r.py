@@ -12,16 +12,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from release_samples import CODEBOOK, facts, material
+from release_samples import CODEBOOK, sample, whole_rows
 
 from understudy.report.analysis import r_example
-from understudy.report.material import PublicFacts
+from understudy.report.public_facts import PublicFacts
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design, Replicates
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
 from understudy.tables.regress import regress
-from understudy.tables.statistic import parse_statistics
 from understudy.tables.tabulate import tabulate
 
 NUMBERS = ["estimate", "se", "df", "lower", "upper"]
@@ -47,7 +46,7 @@ def run(rscript: str, of: PublicFacts, datasets: list[Survey], folder: Path) -> 
     (folder / "synthetic").mkdir()
     for number, survey in enumerate(datasets, start=1):
         write_survey(survey, folder / "synthetic" / f"{number}.csv")
-    program = r_example(of) + 'write.csv(table, "table.csv", row.names = FALSE)\n'
+    program = r_example(of, len(datasets)) + 'write.csv(table, "table.csv", row.names = FALSE)\n'
     program += 'if (exists("coefficients") && is.data.frame(coefficients))\n'
     program += '  write.csv(coefficients, "coefficients.csv", row.names = FALSE)\n'
     (folder / "program.R").write_text(program, encoding="utf-8")
@@ -88,10 +87,9 @@ def test_partial_synthesis_with_strata_and_every_statistic(rscript: str, tmp_pat
         "ratio(salary / weight)",
         "quantile(salary, 0.5)",
     )
-    of = material(n=300)
-    parsed = tuple(parse_statistics(statistics, of.datasets[0].columns))
-    told = facts(of, statistics=parsed, by=("field",))
-    run(rscript, told, of.datasets, tmp_path)
+    of = sample(n=300)
+    public = of.facts(asked_statistics=statistics, by=("field",))
+    run(rscript, public, of.datasets, tmp_path)
     ours = tabulate(of.datasets, statistics, ["field"], combine="partial")
     same(read(tmp_path / "table.csv"), ours, ["field", "statistic"])
     fitted = regress(of.datasets, "log(salary) ~ C(field) + C(gender)", combine="partial")
@@ -101,7 +99,7 @@ def test_partial_synthesis_with_strata_and_every_statistic(rscript: str, tmp_pat
         np.testing.assert_allclose(theirs[name], fitted[name], rtol=1e-6, err_msg=name)
 
 
-def test_full_synthesis_where_a_file_lacks_a_cell(rscript: str, tmp_path: Path) -> None:
+def test_whole_rows_where_a_file_lacks_a_cell(rscript: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     book = Codebook(
         {
@@ -117,23 +115,23 @@ def test_full_synthesis_where_a_file_lacks_a_cell(rscript: str, tmp_path: Path) 
             Survey(pl.DataFrame({"net region": region, "works": works}), Design(), book)
         )
     statistics, by = ("count", "proportion(works == 1)"), ("net region",)
-    ours = tabulate(datasets, statistics, list(by), combine="full")
-    told = facts(
-        material(n=60, kind="full", m=5),
-        statistics=tuple(parse_statistics(statistics, list(book.columns))),
+    ours = tabulate(datasets, statistics, list(by), combine="partial")
+    public = whole_rows(n=60).facts(
+        columns=tuple(book.columns),
+        synthesized=tuple(book.columns),
+        asked_statistics=statistics,
         by=by,
         design=Design(),
         codebook=book,
-        synthetic=(),
     )
-    run(rscript, told, datasets, tmp_path)
+    run(rscript, public, datasets, tmp_path)
     same(read(tmp_path / "table.csv"), ours, ["net region", "statistic"])
     assert not (tmp_path / "coefficients.csv").exists()
 
 
 def test_one_file_with_replicate_weights(rscript: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(6)
-    of = material(n=120, m=1)
+    of = sample(n=120, m=1)
     frame = of.datasets[0].frame()
     flips: Any = {
         f"rep{k}": frame["weight"] * pl.Series(rng.choice([0.5, 1.5], frame.height))
@@ -142,27 +140,27 @@ def test_one_file_with_replicate_weights(rscript: str, tmp_path: Path) -> None:
     frame = frame.with_columns(**flips)
     design = Design(weight="weight", replicates=Replicates(prefix="rep", kind="fay", fay=0.5))
     survey = Survey(frame, design, CODEBOOK)
-    told = replace(facts(of), design=design, by=())
-    run(rscript, told, [survey], tmp_path)
-    ours = tabulate([survey], told.statistics, combine="partial")
+    public = of.facts(design=design, by=())
+    run(rscript, public, [survey], tmp_path)
+    ours = tabulate([survey], of.statistics, combine="partial")
     same(read(tmp_path / "table.csv"), ours, ["statistic"])
 
 
 def test_public_stratum_sizes(rscript: str, tmp_path: Path) -> None:
     """Weights that add up to public sizes: R post-stratifies where `tabulate` does."""
-    of = material(n=200, m=2)
-    told = facts(of)
-    strata = str(told.design.strata)
+    of = sample(n=200, m=2)
+    public = of.facts()
+    strata = str(public.design.strata)
     sizes = dict.fromkeys(of.datasets[0].frame()[strata].unique().sort(), 1000.0)
-    book = replace(told.codebook, population_by={strata: sizes})
+    book = replace(public.codebook, population_by={strata: sizes})
     weight = 1000.0 * pl.col("weight") / pl.col("weight").sum().over(strata)
     surveys = [
-        Survey(one.frame().with_columns(weight=weight), told.design, book) for one in of.datasets
+        Survey(one.frame().with_columns(weight=weight), public.design, book) for one in of.datasets
     ]
-    told = replace(told, codebook=book, by=("gender",))
-    run(rscript, told, surveys, tmp_path)
-    ours = tabulate(surveys, told.statistics, by="gender", combine="partial")
-    plain = [Survey(one.frame(), told.design) for one in surveys]
-    without = tabulate(plain, told.statistics, by="gender", combine="partial")
+    public = replace(public, codebook=book, by=("gender",))
+    run(rscript, public, surveys, tmp_path)
+    ours = tabulate(surveys, public.statistics, by="gender", combine="partial")
+    plain = [Survey(one.frame(), public.design) for one in surveys]
+    without = tabulate(plain, public.statistics, by="gender", combine="partial")
     assert ours["se"].to_list() != pytest.approx(without["se"].to_list(), rel=1e-3)
     same(read(tmp_path / "table.csv"), ours, ["gender", "statistic"])

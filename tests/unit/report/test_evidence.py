@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from release_samples import BY, material
+from release_samples import BY, sample, whole_rows
 from scipy import stats
 
 from understudy.report.cells import compared_cells
@@ -19,9 +19,8 @@ from understudy.report.curves import (
     number_curves,
     weights_by_outcome,
 )
-from understudy.report.evidence import gather
+from understudy.report.inside_facts import RiskSettings
 from understudy.report.internal import internal_page
-from understudy.report.material import RiskSettings
 from understudy.report.numbers import digits, limits, percent, shown
 from understudy.report.plain import plain
 from understudy.report.sentences import claimed
@@ -31,17 +30,17 @@ from understudy.survey.codebook import Codebook
 
 @pytest.fixture(scope="module")
 def evidence() -> dict[str, Any]:
-    return gather(material())
+    return sample().evidence()
 
 
-def test_same_material_same_bytes(evidence: dict[str, Any]) -> None:
-    again = gather(material())
+def test_same_release_same_bytes(evidence: dict[str, Any]) -> None:
+    again = sample().evidence()
     texts = [json.dumps(one, sort_keys=True, allow_nan=False) for one in (evidence, again)]
     assert texts[0] == texts[1]
 
 
 def test_size_does_not_follow_the_number_of_records(evidence: dict[str, Any]) -> None:
-    small, large = (len(json.dumps(e)) for e in (evidence, gather(material(n=8000))))
+    small, large = (len(json.dumps(e)) for e in (evidence, sample(n=8000).evidence()))
     assert large < 1.05 * small
 
 
@@ -127,7 +126,7 @@ def test_cells_are_matched_and_compared() -> None:
 
 
 def test_every_part_is_there(evidence: dict[str, Any]) -> None:
-    of = material()
+    of = sample()
     cells = evidence["table"]["cells"]
     assert len(cells) == of.confidential_table.height
     assert cells[0]["cell"] == "1, Female"
@@ -143,8 +142,8 @@ def test_every_part_is_there(evidence: dict[str, Any]) -> None:
     assert evidence["claim"]["text"] == str(of.claim)
 
 
-def test_full_synthesis_shows_the_confidential_risk_only_and_says_why() -> None:
-    found = gather(material(kind="full", m=2))
+def test_whole_rows_show_the_confidential_risk_only_and_say_why() -> None:
+    found = whole_rows().evidence()
     releases = [one["release"] for one in found["risk"]["panels"][0]["releases"]]
     assert releases == ["confidential"]
     assert "do not correspond" in found["risk"]["why"]
@@ -178,7 +177,7 @@ def test_a_risk_measure_of_ones_own_in_the_report(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")
     mine = measure_of("mine.py:Alone", tmp_path)
     settings = RiskSettings((("field", "gender"),), ("salary",), measure=mine)
-    found = gather(material(n=60, risk=settings))
+    found = sample(n=60, risk=settings).evidence()
     assert [one["release"] for one in found["risk"]["panels"][0]["releases"]] == ["confidential"]
     assert found["risk"]["profile"][0]["mean"] == pytest.approx(6 / 60)  # six cells, 60 records
     page = internal_page(found)
@@ -187,9 +186,9 @@ def test_a_risk_measure_of_ones_own_in_the_report(tmp_path: Path) -> None:
 
 
 def test_refusals_become_words() -> None:
-    found = gather(
-        material(m=1, records=None, chains=None, risk=None, regression="log(salary) ~ nothing")
-    )
+    found = sample(
+        m=1, bounds=None, chains=None, risk=None, regression="log(salary) ~ nothing"
+    ).evidence()
     assert "nothing" in found["regression"]["refused"]
     assert found["risk"] is None
     assert found["records"] is None
@@ -197,12 +196,12 @@ def test_refusals_become_words() -> None:
 
 
 def test_bad_chains_are_said_first() -> None:
-    of = material()
+    of = sample()
     assert of.chains is not None
     bad = of.chains.__class__(
-        ("a", "b"), np.array([1.2, np.nan]), np.array([50.0, 60.0]), np.ones(2), 7, 4, 2000
+        ("a", "b"), np.array([1.2, np.nan]), np.array([50.0, 60.0]), np.ones(2), 7, 4, 2000, 1
     )
-    found = gather(material(chains=bad))
+    found = sample(chains=bad).evidence()
     assert "did not do well" in found["summary"][-1]
     assert len(found["chains"]["failures"]) == 3
     assert found["chains"]["each"][1]["rhat"] is None

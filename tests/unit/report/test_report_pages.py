@@ -7,24 +7,19 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from release_samples import CODEBOOK, facts, material
+from release_samples import CODEBOOK, Sample, sample, whole_rows
 
 from understudy.drawing import INTERNAL
 from understudy.report.analysis import python_example, r_example, regression
 from understudy.report.claim_parts import claim_parts
-from understudy.report.evidence import gather
 from understudy.report.internal import internal_page
-from understudy.report.material import Material
 from understudy.report.numbers import digits, fixed, shown
-from understudy.report.public import public_page
 from understudy.survey.codebook import Column
-from understudy.survey.file_format import released_formats
 from understudy.survey.survey import Survey
 from understudy.tables.tabulate import tabulate
 
@@ -55,16 +50,16 @@ class Outline(HTMLParser):
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    of = material()
-    lonely = material(m=1, records=None, chains=None, risk=None, regression=None)
-    full = material(kind="full", m=2, records=None, chains=None)
+    of = sample()
+    lonely = sample(m=1, bounds=None, chains=None, risk=None, regression=None)
+    rows = whole_rows()
     return {
-        "internal": internal_page(json.loads(json.dumps(gather(of)))),
-        "internal, one file": internal_page(gather(lonely)),
-        "internal, full": internal_page(gather(full)),
-        "public": public_page(facts(of)),
-        "public, one file": public_page(facts(lonely)),
-        "public, full": public_page(facts(full)),
+        "internal": internal_page(json.loads(json.dumps(of.evidence()))),
+        "internal, one file": internal_page(lonely.evidence()),
+        "internal, whole rows": internal_page(rows.evidence()),
+        "public": of.public(),
+        "public, one file": lonely.public(),
+        "public, whole rows": rows.public(),
     }
 
 
@@ -86,7 +81,7 @@ def test_pages_are_self_contained_and_well_formed(pages: dict[str, str]) -> None
 
 
 def test_pictures_have_no_date_and_the_same_bytes(pages: dict[str, str]) -> None:
-    assert pages["internal"] == internal_page(gather(material()))
+    assert pages["internal"] == internal_page(sample().evidence())
     for image in Outline(pages["internal"]).images:
         svg = base64.b64decode(str(image["src"]).split(",", 1)[1]).decode("utf-8")
         assert "<dc:date>" not in svg
@@ -100,7 +95,7 @@ def test_internal_page_is_marked_and_public_is_not(pages: dict[str, str]) -> Non
 
 
 def test_internal_page_shows_the_numbers_of_the_evidence(pages: dict[str, str]) -> None:
-    evidence, page = gather(material()), pages["internal"]
+    evidence, page = sample().evidence(), pages["internal"]
     for sentence in evidence["summary"]:
         assert re.sub(r"`([^`]+)`", r"<code>\1</code>", sentence) in page
     for cell in evidence["table"]["cells"]:
@@ -112,15 +107,15 @@ def test_internal_page_shows_the_numbers_of_the_evidence(pages: dict[str, str]) 
 
 
 def test_claim_stands_in_full_with_its_conditions_as_a_list(pages: dict[str, str]) -> None:
-    of = material()
-    told = json.loads(of.claim.to_json())
-    parts = claim_parts(str(of.claim), of.claim.conditions, told)
+    of = sample()
+    fields = json.loads(of.claim.to_json())
+    parts = claim_parts(str(of.claim), of.claim.conditions, fields)
     said = " ".join([parts.opening, "Conditions:", *parts.conditions, parts.closing])
     without_numbers = re.sub(r"\(\d\) ", "", str(of.claim))
     assert said == without_numbers
     assert len(parts.conditions) == 2
     none = replace(of.claim, conditions=())
-    bare = claim_parts(str(none), (), told)
+    bare = claim_parts(str(none), (), fields)
     assert f"{bare.opening} {bare.closing}" == str(none)
     assert bare.conditions == ()
     for page in (pages["internal"], pages["public"]):
@@ -129,19 +124,20 @@ def test_claim_stands_in_full_with_its_conditions_as_a_list(pages: dict[str, str
 
 def test_public_page_says_how_to_analyse(pages: dict[str, str]) -> None:
     assert "ubar + b / m" in pages["public"]
-    assert "(1 + 1/m) b − ubar" in pages["public, full"]
+    assert "All values were drawn from a model" in pages["public, whole rows"]
+    assert "the other columns are as collected" in pages["public"]
     assert "too small" in pages["public, one file"]
     assert "open_release(&#34;.&#34;)" in pages["public"]
     assert "svydesign(ids = ~1, strata = ~field" in pages["public"]
-    of = material()
+    of = sample()
     row = of.released_table.row(0, named=True)
     assert f"<td>{shown(row['estimate'], row['se'])}</td>" in pages["public"]
 
 
 def test_canaries_stay_inside() -> None:
-    """A salary, a level nobody declared, bounds, weights, diagnostics and the seed."""
+    """A salary, a level nobody declared, bounds, weights and diagnostics."""
     secret, level = 123456.789, "Level-seen-once"
-    of = material()
+    of = sample()
     ours = of.confidential.frame().with_columns(
         pl.when(pl.int_range(pl.len()) == 0).then(secret).otherwise("salary").alias("salary")
     )
@@ -151,24 +147,23 @@ def test_canaries_stay_inside() -> None:
     )
     salary = replace(CODEBOOK["salary"], bounds=(1.0, secret), drafted=frozenset({"bounds"}))
     hidden = Survey(with_level, of.confidential.design, CODEBOOK.with_column(column))
-    assert of.records is not None
+    assert of.bounds is not None
     assert of.chains is not None
     loud = replace(
         of,
         confidential=hidden,
         confidential_table=tabulate(hidden, of.statistics, of.by, margins=True),
-        records=replace(of.records, limit=0.31337, censored=271),
+        bounds=replace(of.bounds, limit=0.31337),
         chains=replace(of.chains, rhat=np.full(3, 1.0057), divergences=16180),
-        seed=987654321,
     )
-    evidence = gather(loud)
+    evidence = loud.evidence()
     inside = internal_page(evidence)
     # the codebook of a careless publisher: drafted facts of the confidential file are still in it
     careless = CODEBOOK.with_column(column).with_column(salary)
-    public = public_page(facts(loud, codebook=careless))
+    public = loud.public(codebook=careless)
     kept = {shown(row["estimate"], row["se"]) for row in loud.released_table.iter_rows(named=True)}
     canaries = [level, "123456.789", "123,456.789", "123,457", "0.31337", "1.0057", "16180"]
-    canaries += ["16,180", "987654321", "987,654,321", "identification risk</h2>", INTERNAL]
+    canaries += ["16,180", "identification risk</h2>", INTERNAL]
     for cell in evidence["table"]["cells"]:
         side = cell["confidential"]
         canaries += {shown(side["estimate"], side["se"])} - kept
@@ -180,8 +175,8 @@ def test_canaries_stay_inside() -> None:
 
 
 def test_examples_follow_the_facts() -> None:
-    of = material()
-    text = python_example(facts(of))
+    of = sample()
+    text = python_example(of.facts())
     compile(text, "example", "exec")
     assert 'us.tabulate(release, ["count", "mean(salary)"], by=["field", "gender"])' in text
     assert 'us.regress(release, "log(salary) ~ C(field) + C(gender)")' in text
@@ -192,26 +187,25 @@ def test_examples_follow_the_facts() -> None:
         (["sav", "csv"], "read.csv(file"),
         ([], "arrow::read_parquet(file)"),
     ):
-        of_release = facts(of, formats=released_formats(formats, Path()))
-        assert call in r_example(of_release)
+        assert call in r_example(of.facts(asked_formats=tuple(formats)), 3)
 
 
 def test_a_release_of_categories_has_no_regression() -> None:
-    of = facts(material(kind="full", m=2))
-    only = replace(of, codebook=CODEBOOK.only(["field", "gender"]), synthetic=())
+    names = ("field", "gender")
+    only = whole_rows().facts(codebook=CODEBOOK.only(names), synthesized=names)
     assert regression(only) is None
     assert "regress" not in python_example(only)
 
 
 def test_long_tables_are_drawn_in_part() -> None:
     of = many_cells()
-    page = internal_page(gather(of))
+    page = internal_page(of.evidence())
     assert "those that differ most" in page
-    assert "the first 40 of" in public_page(facts(of))
+    assert "the first 40 of" in of.public()
 
 
-def many_cells() -> Material:
-    of = material(risk=None, regression=None)
+def many_cells() -> Sample:
+    of = sample(risk=None, regression=None)
     surveys: list[Any] = []
     book = CODEBOOK.with_column(Column("area", "public", "categorical"))
     for survey in (of.confidential, *of.datasets):

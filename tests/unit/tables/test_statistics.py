@@ -13,6 +13,7 @@ import understudy as us
 from skeletons import skeleton
 from understudy.errors import Refused, SyntaxRefused
 from understudy.ledger.ledger import Ledger
+from understudy.tables.expression import Expression
 from understudy.tables.r_text import r_value
 from understudy.tables.statistic import (
     LinearStatistic,
@@ -35,21 +36,21 @@ COLUMNS = ["salary", "hours", "net income", "api.stu", "sex"]
     ("text", "expected"),
     [
         ("count", Count("count")),
-        (" total( salary ) ", Total("total( salary )", "salary")),
-        ("mean(`net income`)", Mean("mean(`net income`)", "net income")),
+        (" total( salary ) ", Total("total( salary )", Expression("salary"))),
+        ("mean(`net income`)", Mean("mean(`net income`)", Expression("net income"))),
         (
             "ratio(api.stu / hours)",
             Ratio("ratio(api.stu / hours)", "api.stu", "hours"),
         ),
         (
             'proportion(sex == "F")',
-            Proportion('proportion(sex == "F")', "sex", "F"),
+            Proportion('proportion(sex == "F")', Expression("sex"), "F"),
         ),
-        ("proportion(sex == 2)", Proportion("proportion(sex == 2)", "sex", 2.0)),
-        ("proportion(sex==-1)", Proportion("proportion(sex==-1)", "sex", -1.0)),
+        ("proportion(sex == 2)", Proportion("proportion(sex == 2)", Expression("sex"), 2.0)),
+        ("proportion(sex==-1)", Proportion("proportion(sex==-1)", Expression("sex"), -1.0)),
         (
             "quantile(salary, .25)",
-            Quantile("quantile(salary, .25)", "salary", 0.25),
+            Quantile("quantile(salary, .25)", Expression("salary"), 0.25),
         ),
     ],
 )

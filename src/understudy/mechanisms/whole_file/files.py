@@ -21,13 +21,15 @@ from understudy.mechanisms.whole_file.records import Synthesizer, synthesizer
 from understudy.survey.cells import ColumnCells, cells_of
 from understudy.survey.codebook import Codebook, Value
 from understudy.survey.design import Design
+from understudy.survey.drawn_file import DrawnFile
 from understudy.survey.survey import Survey
 from understudy.tables.domain import as_condition, named_columns
 
 Vector = NDArray[np.float64]
 
 CALIBRATIONS = 50  # sweeps over the public totals
-ATTEMPTS = 100  # files that are drawn for a condition
+FEWEST, MOST = 20_000, 500_000  # records of a batch that is drawn for a further file
+GIVEN_UP = 500_000  # records, and 100 times those that are wanted: hardly any meets the condition
 CLOSE = 1e-9  # relative, of a sum of weights to its public total
 
 
@@ -50,29 +52,45 @@ def synthetic_files(
 
 def further_file(
     noisy: NoisyFile,
-    codebook: Codebook,
-    design: Design,
+    released: Survey,
     chance: Chance,
     number: int,
     size: int,
     where: str | None = None,
-) -> Survey:
+) -> DrawnFile:
     """A file of `size` further records of one set of noisy tables, all of which meet `where`; at no
-    cost to privacy. Records are drawn until enough of them do."""
-    maker = file_maker(noisy, codebook, design, chance)
-    published = published_codebook(codebook, noisy.columns)
+    cost to privacy. `released` is a file of the release: its codebook and design hold, and the
+    columns that were kept as they are come from its rows.
+
+    Records are drawn in batches until enough of them meet the condition, and `size` of these are
+    taken at random. Weights are those of a sample of the release's own size.
+    """
+    codebook, design = released.codebook, released.design
+    kept = [name for name, public in zip(noisy.columns, noisy.kept, strict=True) if public]
+    rows = released.raw.select(kept).to_polars() if kept else None
+    maker = file_maker(noisy, codebook, design, chance, rows)
+    batch = noisy.records if kept else int(np.clip(size, FEWEST, MOST))
     parts: list[pl.DataFrame] = []
-    for attempt in range(ATTEMPTS):
-        frame, _ = maker.file(number, chance.generator(f"further {attempt}"), size)
-        frame = finished(frame, published, design)
+    met, drawn = 0, 0
+    while met < size:
+        if drawn >= max(GIVEN_UP, 100 * size):
+            raise Refused(f"Too few records meet `{where}`; ask for fewer, or a wider condition.")
+        frame, _ = maker.file(number, chance.generator(f"further {len(parts)}"), batch)
+        frame = finished(frame, codebook, design, noisy.records)
         if where is not None:
-            table = Survey(frame, codebook=published).table
+            table = Survey(frame, codebook=codebook).table
             meets = table.select(meets=as_condition(where, table)).to_polars()["meets"]
             frame = frame.filter(meets)
         parts.append(frame)
-        if sum(part.height for part in parts) >= size:
-            return Survey(pl.concat(parts).head(size), design, published)
-    raise Refused(f"Too few records meet `{where}`; ask for fewer, or for a wider condition.")
+        met, drawn = met + frame.height, drawn + batch
+    taken = chance.generator("further taken").choice(met, size, replace=False)
+    frame = pl.concat(parts)[np.sort(taken)]
+    if design.weight is not None:  # every batch stands for the population by itself
+        share = met / size / len(parts)
+        frame = frame.with_columns(pl.col(design.weight) * share)
+    # as many records would have been drawn for these alone
+    stands_for = noisy.records / (drawn * size / met)
+    return DrawnFile.of(Survey(frame, design, codebook), number + 1, stands_for, where)
 
 
 def file_maker(
@@ -84,6 +102,12 @@ def file_maker(
 ) -> Synthesizer:
     """What draws the files; cells come from the codebook alone."""
     cells = tuple(cells_in(codebook, name, design) for name in noisy.columns)
+    for column, mapped in zip(cells, noisy.coarse, strict=True):
+        if column.size != mapped.size:
+            raise Refused(
+                f"The codebook of the release does not declare the cells of `{column.name}`, which "
+                "its tables were counted in; only files with a formal claim can be drawn from."
+            )
     return synthesizer(noisy, cells, codebook, chance.generator("file pool"), kept_values)
 
 
@@ -93,10 +117,15 @@ def cells_in(codebook: Codebook, name: str, design: Design) -> ColumnCells:
     return cells_of(replace(column, role="weight") if name == design.weight else column)
 
 
-def finished(frame: pl.DataFrame, codebook: Codebook, design: Design) -> pl.DataFrame:
-    """The drawn records with their weight calibrated to the public totals."""
+def finished(
+    frame: pl.DataFrame, codebook: Codebook, design: Design, records: int | None = None
+) -> pl.DataFrame:
+    """The drawn records with their weight calibrated to the public totals; of a file that is larger
+    than the release's `records`, it is first brought down to a file of that size."""
     if design.weight is None:
         return frame
+    if records is not None:
+        frame = frame.with_columns(pl.col(design.weight) * (records / frame.height))
     weights = calibrated(frame, design.weight, codebook)
     return frame.with_columns(pl.Series(design.weight, weights))
 

@@ -46,6 +46,12 @@ class NoisyFile:
         """Coarse cells of each column."""
         return tuple(int(mapped.max()) + 1 for mapped in self.coarse)
 
+    @property
+    def kept(self) -> tuple[bool, ...]:
+        """Which columns stayed as they are: their tables have no noise where others have some."""
+        noisy = max(self.one_way_variances) > 0
+        return tuple(noisy and variance == 0 for variance in self.one_way_variances)
+
     def draws(self) -> list[dict[str, Any]]:
         """Each set with what is common to them, as JSON values."""
         common = {

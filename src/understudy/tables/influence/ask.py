@@ -14,13 +14,13 @@ import polars as pl
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
-from understudy.tables.collect import as_float
 from understudy.tables.domain import as_condition
 from understudy.tables.influence.equations.linear import LinearEquation
 from understudy.tables.influence.equations.logistic import LogisticEquation
 from understudy.tables.influence.equations.poisson import PoissonEquation
 from understudy.tables.influence.question import ColumnsOf, InfluenceQuestion, InsideOf, everyone
 from understudy.tables.influence.regression import RegressionEquation
+from understudy.tables.numbers import as_float
 from understudy.tables.regress import FAMILIES
 from understudy.tables.statistic import Statistic, parse_statistic
 

@@ -19,11 +19,8 @@ from numpy.typing import NDArray
 
 from understudy.errors import Refused
 from understudy.survey.survey import Survey
-from understudy.tables.collect import collect
+from understudy.tables.design_records import DesignRecords
 from understudy.tables.influence.equation import Equation, FileColumns, Floats, ReleasedEquation
-from understudy.tables.regress import psu_totals
-from understudy.tables.replicates import replicate_covariance, replicate_degrees
-from understudy.tables.taylor import Strata, stratified_covariance
 
 ColumnsOf = Callable[[ir.Table], Mapping[str, Any]]
 InsideOf = Callable[[ir.Table], Any]
@@ -92,30 +89,16 @@ class SyntheticFile:
 
     def covariance(self, influences: Floats) -> Floats:
         """The design-based covariance of the sums of (records, k) influences."""
-        survey, design = self.survey, self.survey.design
-        frame = survey.frame(list(design.columns(survey.columns))) if design.named else None
-        if design.replicates is not None and design.weight is not None and frame is not None:
-            share = influences / np.where(self.weight > 0, self.weight, np.inf)[:, None]
-            columns = design.replicates.matching(survey.columns, design.weight)
-            replicated = [frame[n].cast(pl.Float64).to_numpy() @ share for n in columns]
-            return replicate_covariance(
-                influences.sum(axis=0), np.column_stack(replicated), design.replicates
-            )
-        empty = pl.DataFrame({"__record": np.zeros(len(influences))})
-        totals = psu_totals(influences, empty if frame is None else frame, design)
-        return stratified_covariance(*totals, self._strata)
+        return self._design.covariance(influences)
 
     @cached_property
     def df(self) -> float:
         """The design's degrees of freedom."""
-        survey, design = self.survey, self.survey.design
-        if design.replicates is None or design.weight is None:
-            return self._strata.df
-        return replicate_degrees(survey, design.replicates.matching(survey.columns, design.weight))
+        return self._design.df
 
     @cached_property
-    def _strata(self) -> Strata:
-        return collect(self.survey, [], [], None).strata
+    def _design(self) -> DesignRecords:
+        return DesignRecords(self.survey)
 
 
 def released_at(

@@ -8,8 +8,6 @@ from math import nan
 import ibis.expr.types as ir
 
 from understudy.tables.collect import Linear
-from understudy.tables.linear import numeric
-from understudy.tables.r_text import r_name
 from understudy.tables.statistic import ColumnStatistic
 
 
@@ -20,7 +18,7 @@ class Mean(ColumnStatistic):
     empty = nan
 
     def linear(self, table: ir.Table) -> Linear:
-        return Linear(numeric(self.text, self.x, table), 1.0)
+        return Linear(self.x.numbers(self.text, table), 1.0)
 
     def r_call(self, number: int) -> str:  # noqa: ARG002
-        return f"svyby(~{r_name(self.x)}, cell, design, svymean, na.rm = TRUE)"
+        return f"svyby(~{self.x.r}, cell, design, svymean, na.rm = TRUE)"

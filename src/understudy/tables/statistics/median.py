@@ -19,4 +19,4 @@ class Median(Quantile):
 
     @classmethod
     def arguments(cls, reader: Reader) -> dict[str, Any]:
-        return {"x": reader.only_column(), "probability": 0.5}
+        return {"x": reader.only_expression(), "probability": 0.5}

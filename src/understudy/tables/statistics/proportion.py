@@ -1,7 +1,7 @@
 """proportion(x == "level"): the mean of 1 where x is the level and 0 where it is another.
 
-proportion(x) stands for the proportions of all levels: those that the codebook has, else those
-that occur.
+proportion(age > 64) is the share of those for whom a condition holds. proportion(x) stands for the
+proportions of all levels: those that the codebook has, else those that occur.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import ibis
 import ibis.expr.types as ir
 
 from understudy.errors import Refused
-from understudy.tables.collect import Linear, as_float
+from understudy.tables.collect import Linear
+from understudy.tables.expression import Expression
+from understudy.tables.numbers import as_float
 from understudy.tables.r_text import r_text, r_value
 from understudy.tables.statistic import LinearStatistic, Reader, Statistic
 
@@ -31,52 +33,63 @@ class Proportion(LinearStatistic):
     form = 'proportion(x == "level")'
     empty = nan
 
-    x: str
-    level: str | float | bool | None  # None: each of them
+    x: Expression
+    level: str | float | bool | None = None  # None: each of them, or those of a condition
 
     @classmethod
     def arguments(cls, reader: Reader) -> dict[str, Any]:
         reader.sign("(")
-        x = reader.column()
-        level = None
-        if reader.peek()[1] != ")":
+        words = [word for _, word, _ in reader.tokens[reader.next : reader.next + 4]]
+        if words[1:2] == ["=="] and words[3:] not in (["and"], ["or"]):
+            column = reader.column()
             reader.sign("==")
             level = reader.value()
+            reader.sign(")")
+            return {"x": Expression(column), "level": level}
+        x = reader.expression()
         reader.sign(")")
-        return {"x": x, "level": level}
+        if x.computed and not x.is_condition:
+            raise Refused(f"proportion({x.text}) needs a condition, such as proportion(age > 64).")
+        return {"x": x}
 
     def spread_out(self, survey: Survey) -> Sequence[Statistic]:
-        if self.level is not None:
+        if self.level is not None or self.x.computed:
             return [self]
-        levels = survey.codebook[self.x].levels if self.x in survey.codebook else None
+        column = self.x.text
+        levels = survey.codebook[column].levels if column in survey.codebook else None
         if levels is None:
-            x = survey.table[self.x]
+            x = survey.table[column]
             values = survey.table.select(x=x).filter(lambda t: t.x.notnull()).distinct()
             levels = values.order_by("x").limit(MOST + 1).to_polars()["x"].to_list()
         if len(levels) > MOST:
             raise Refused(
-                f"`{self.x}` has more than {MOST} levels; name those that you want, as in "
-                f'proportion({self.x} == "level").'
+                f"`{column}` has more than {MOST} levels; name those that you want, as in "
+                f'proportion({column} == "level").'
             )
-        name = self.x if self.x.isidentifier() else f"`{self.x}`"
-        return [Proportion(f"proportion({name} == {_written(v)})", self.x, v) for v in levels]
+        return [
+            Proportion(f"proportion({self.x.written} == {_written(v)})", self.x, v) for v in levels
+        ]
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (self.x,)
+        return self.x.columns
 
     @property
     def intervals(self) -> tuple[str, ...]:
         return ("t", "logit", "beta")
 
     def linear(self, table: ir.Table) -> Linear:
-        x, level = table[self.x], self.level
+        if self.x.computed:
+            met = self.x.condition(table)
+            share = ibis.cases((met, 1.0), (~met, 0.0), else_=ibis.null("float64"))
+            return Linear(share, 1.0, pivoted=False)
+        x, level = table[self.x.text], self.level
         text = x.type().is_string()
         if text != isinstance(level, str):
             kind = (
                 'text; put its level in quotes: "..."' if text else "not text; leave the quotes out"
             )
-            raise Refused(f"In {self.text}, column `{self.x}` is {kind}.")
+            raise Refused(f"In {self.text}, column `{self.x.text}` is {kind}.")
         known = as_float(x).notnull() if x.type().is_floating() else x.notnull()
         if x.type().is_boolean():
             level = bool(level)
@@ -84,10 +97,16 @@ class Proportion(LinearStatistic):
         return Linear(a, 1.0, pivoted=False)
 
     def r_call(self, number: int) -> str:
+        if self.level is None and not self.x.computed:
+            return ""  # a table shows its levels one by one
         return f"svyby(~share{number}, cell, design, svymean, na.rm = TRUE)"
 
     def r_column(self, number: int) -> str:  # noqa: ARG002
-        return f"as.numeric(data[[{r_text(self.x)}]] == {r_value(self.level)})"
+        if self.x.computed:
+            return f"as.numeric({self.x.r_value})"
+        if self.level is None:
+            return ""
+        return f"as.numeric(data[[{r_text(self.x.text)}]] == {r_value(self.level)})"
 
 
 def _written(level: str | float | bool) -> str:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import ibis.expr.types as ir
 
 from understudy.tables.collect import Linear
-from understudy.tables.linear import numeric
-from understudy.tables.r_text import r_name
 from understudy.tables.statistic import ColumnStatistic
 
 
@@ -23,7 +21,7 @@ class Total(ColumnStatistic):
         return ("t", "log")
 
     def linear(self, table: ir.Table) -> Linear:
-        return Linear(numeric(self.text, self.x, table))
+        return Linear(self.x.numbers(self.text, table))
 
     def r_call(self, number: int) -> str:  # noqa: ARG002
-        return f"svyby(~{r_name(self.x)}, cell, design, svytotal, na.rm = TRUE)"
+        return f"svyby(~{self.x.r}, cell, design, svytotal, na.rm = TRUE)"

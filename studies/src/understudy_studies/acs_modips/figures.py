@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 import understudy as us
 from understudy_studies.acs_modips.replicate import QUANTILES, RELATIONS, Summary, of_relation
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from understudy_studies.drawing import Figure, legend_above, panels
 
 PANELS = (
     ("bias", "|bias|, records"),
@@ -22,12 +19,9 @@ PANELS = (
 
 def means_figure(summaries: Sequence[Summary]) -> Figure:
     """Figure 3.1: averages over cells against epsilon, MS and ORI as lines across."""
-    import matplotlib.pyplot as plt
-
-    with us.house_style():
-        figure, axes = plt.subplots(2, 2, figsize=(6.4, 5.4), sharex=True, layout="constrained")
-        panels = [*PANELS, ("empty", "cells empty in all sets")]
-        for axis, (what, label) in zip(axes.flat, panels, strict=True):
+    with panels(2, 2, 6.4, 5.4, sharex=True) as (figure, axes):
+        shown = [*PANELS, ("empty", "cells empty in all sets")]
+        for axis, (what, label) in zip(axes.flat, shown, strict=True):
             for relation, colour in zip(RELATIONS, us.COLOURS[1:], strict=False):
                 chosen = of_relation(summaries, relation)
                 x = [summary.method.epsilon for summary in chosen]
@@ -42,21 +36,13 @@ def means_figure(summaries: Sequence[Summary]) -> Figure:
             axis.set(xscale="log", title=label)
             axis.grid(True)
         figure.supxlabel("epsilon (total)", fontsize=10)
-        lines, labels = axes[1, 0].get_legend_handles_labels()
-        figure.legend(lines, labels, loc="outside upper center", ncols=5, frameon=False,
-                      fontsize=8.5, columnspacing=1.2, handlelength=1.6)  # fmt: skip
-        plt.close(figure)
+        legend_above(figure, axes[1, 0], 5, fontsize=8.5, columnspacing=1.2, handlelength=1.6)
     return figure
 
 
 def quantiles_figure(summaries: Sequence[Summary]) -> Figure:
     """Figure 3.2: 10, 25, 50, 75 and 90 % quantiles over cells, one column per relation."""
-    import matplotlib.pyplot as plt
-
-    with us.house_style():
-        figure, axes = plt.subplots(
-            3, 2, figsize=(6.4, 7), sharex=True, sharey="row", layout="constrained"
-        )
+    with panels(3, 2, 6.4, 7, sharex=True, sharey="row") as (figure, axes):
         for number, relation in enumerate(RELATIONS):
             chosen = of_relation(summaries, relation)
             x = [summary.method.epsilon for summary in chosen]
@@ -74,10 +60,7 @@ def quantiles_figure(summaries: Sequence[Summary]) -> Figure:
                     axis.set_ylabel(label)
             axes[0, number].set_title(f"MODIPS, {relation}")
         figure.supxlabel("epsilon (total)", fontsize=10)
-        lines, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(lines, labels, loc="outside upper center", ncols=3, frameon=False,
-                      fontsize=8.5)  # fmt: skip
-        plt.close(figure)
+        legend_above(figure, axes[0, 0], 3, fontsize=8.5)
     return figure
 
 

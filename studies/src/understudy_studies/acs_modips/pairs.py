@@ -10,39 +10,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 import understudy as us
+from understudy_studies.framework import Row, Vector
 
-Vector = NDArray[np.float64]
 Pairs = list[tuple[int, ...]]
 
 EPSILON = 1.0
 DATASETS = 5
 
 
-@dataclass(frozen=True)
-class PairDistance:
-    """Total variation distance of two-way tables from the true ones.
-
-    `one_file` and `mean_file` are means over all pairs, for single data sets and for the average
-    of all; `worst` is the largest over the pairs, for single data sets.
-    """
-
-    method: str
-    claim: str
-    one_file: float
-    mean_file: float
-    worst: float
-
-
 def compare_pairs(
     table: us.CrossTable, epsilon: float = EPSILON, datasets: int = DATASETS, seed: int = 1
-) -> list[PairDistance]:
-    """MS, MODIPS and Marginals at the same total epsilon, over all pairs of the table's columns."""
+) -> list[Row]:
+    """MS, MODIPS and Marginals at the same total epsilon, over all pairs of the table's columns:
+    the total variation distances of two-way tables from the true ones."""
     pairs = us.Marginals(epsilon).columns(len(table.categories.columns))
     true = [counts / table.n for counts in us.marginal_counts(table, pairs)]
     modips, marginals = us.Modips(epsilon), us.Marginals(epsilon)
@@ -68,30 +54,29 @@ def compare_pairs(
         ("Marginals of order 2", "formal", from_pairs(_generators(seed, datasets))),
     )
     return [
-        PairDistance(method, claim, *distances(tables, true, pairs))
+        {"method": method, "claim": claim, **distances(tables, true, pairs)}
         for method, claim, tables in ways
     ]
 
 
-def distances(
-    tables: Sequence[us.CrossTable], true: Sequence[Vector], pairs: Pairs
-) -> tuple[float, float, float]:
-    """Half the sum of absolute differences of shares: (mean of one, mean of the average, worst)."""
+def distances(tables: Sequence[us.CrossTable], true: Sequence[Vector], pairs: Pairs) -> Row:
+    """Half the sum of absolute differences of shares: means over all pairs for single data sets and
+    for the average of all, and the largest over the pairs for single ones."""
     shares = [[counts / table.n for counts in us.marginal_counts(table, pairs)] for table in tables]
-    single = np.array(
-        [[_total_variation(a, b) for a, b in zip(own, true, strict=True)] for own in shares]
-    )
     averaged = [np.mean(same, axis=0) for same in zip(*shares, strict=True)]
-    together = [_total_variation(a, b) for a, b in zip(averaged, true, strict=True)]
-    return float(single.mean()), float(np.mean(together)), float(single.mean(axis=0).max())
+    *single, together = (
+        [0.5 * float(np.abs(a - b).sum()) for a, b in zip(own, true, strict=True)]
+        for own in (*shares, averaged)
+    )
+    return {
+        "one_file": float(np.mean(single)),
+        "mean_file": float(np.mean(together)),
+        "worst": float(np.mean(single, axis=0).max()),
+    }
 
 
 def _generators(seed: int, count: int) -> list[np.random.Generator]:
     return [np.random.default_rng([seed, number]) for number in range(count)]
-
-
-def _total_variation(first: Vector, second: Vector) -> float:
-    return 0.5 * float(np.abs(first - second).sum())
 
 
 def _all_possible(cells: us.CrossTable) -> NDArray[np.bool_]:

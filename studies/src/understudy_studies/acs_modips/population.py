@@ -13,11 +13,10 @@ from itertools import combinations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 import understudy as us
+from understudy_studies.framework import Vector
 
-Vector = NDArray[np.float64]
 Pair = tuple[int, int]
 
 RECORDS, CELLS = 1_857_505, 300_625

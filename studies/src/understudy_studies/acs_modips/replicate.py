@@ -22,9 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 import understudy as us
-from understudy_studies.framework import sum_replicates
+from understudy_studies.framework import Vector, sum_replicates
 
-Vector = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 EPSILONS = tuple(math.exp(k) for k in range(-6, 5))

@@ -1,21 +1,21 @@
 """`understudy study acs-modips`: report M's simulation, at its full size.
 
 Bias, RMSE, coverage and empty cells of ORI, MS and MODIPS on a table of 300,000 occupied cells,
-and two-way tables from Marginals beside them.
+and two-way tables from Marginals beside them. The two-way tables behind the population are those
+of the files `pums` (ACS person records, Parquet), or invented ones.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 import understudy as us
-from understudy_studies.acs_modips.facts import facts
 from understudy_studies.acs_modips.figures import means_figure, quantiles_figure
 from understudy_studies.acs_modips.pairs import compare_pairs
 from understudy_studies.acs_modips.population import (
@@ -28,9 +28,9 @@ from understudy_studies.acs_modips.population import (
     population,
     pums_tables,
 )
-from understudy_studies.acs_modips.replicate import EPSILONS, Summary, run
-from understudy_studies.acs_modips.tables import study_table
-from understudy_studies.framework import open_study, stored, stored_arrays, write_study
+from understudy_studies.acs_modips.replicate import EPSILONS, run
+from understudy_studies.acs_modips.tables import facts, study_table
+from understudy_studies.framework import Row, Run, Study, stored_arrays
 
 
 @dataclass(frozen=True)
@@ -45,39 +45,19 @@ class ModipsDesign:
 QUICK = ModipsDesign(60_000, 12_000, tuple(math.exp(k) for k in (-6, -2, 0, 1, 2, 4)))
 
 
-def run_study(
-    replicates: int | None = None,
-    out: Path = Path("study-acs-modips"),
-    seed: int = 1,
-    pums: Sequence[Path] = (),
-    *,
-    quick: bool = False,
-    progress: bool | None = None,
-    design: ModipsDesign | None = None,
-) -> list[Summary]:
-    """Run or continue the study, and write its page to `out`/study.html.
-
-    `pums` are Parquet files of ACS person records, such as those of two states; without them the
-    two-way tables behind the population are invented.
-    """
-    design = design or (QUICK if quick else ModipsDesign())
-    replicates = (5 if quick else 20) if replicates is None else replicates
-    settings = {**asdict(design), "pums": [str(path) for path in pums]}
-    out = open_study("acs-modips", out, seed, settings)
-    arrays = stored_arrays(out / "table.npz", lambda: _table(design, pums, seed))
+def parts(call: Run) -> Any:
+    design, out, pums = call.design, call.out, call.options["pums"] or ()
+    arrays = stored_arrays(out / "table.npz", lambda: _table(design, pums, call.seed))
     twelve = us.CrossTable(acs_categories(TWELVE), arrays["codes"], arrays["twelve"])
-    sums = out / "sums.npz"
-    summaries = run(arrays["counts"], replicates, sums, design.epsilons, seed, progress)
-    pairs = stored(out / "pairs.json", lambda: {"pairs": _pairs(twelve, seed)})["pairs"]
+    sums, counts = out / "sums.npz", arrays["counts"]
+    summaries = run(counts, call.replicates, sums, design.epsilons, call.seed, call.progress)
+    pairs = call.once("pairs", lambda _, seed: {"pairs": compare_pairs(twelve, seed=seed)})["pairs"]
     figures = {"figure-3-1": means_figure(summaries), "figure-3-2": quantiles_figure(summaries)}
-    known = {"files": len(pums), "replicates": replicates, "whole": design.records == RECORDS,
-             **facts(summaries, pairs)}  # fmt: skip
-    tables, small = {"study": study_table(summaries)}, design != ModipsDesign()
-    write_study("acs-modips", out, tables, figures, known, small)
-    return summaries
+    known = {"files": len(pums), "whole": design.records == RECORDS, **facts(summaries, pairs)}
+    return {"study": study_table(summaries)}, figures, known
 
 
-def _table(design: ModipsDesign, pums: Sequence[Path], seed: int) -> dict[str, Any]:
+def _table(design: ModipsDesign, pums: Sequence[Path], seed: int) -> Row:
     """The true counts of the occupied cells, and the table of twelve columns."""
     categories = acs_categories()
     if pums:
@@ -93,5 +73,4 @@ def _table(design: ModipsDesign, pums: Sequence[Path], seed: int) -> dict[str, A
     return {"counts": table.counts, "codes": twelve.codes, "twelve": twelve.counts}
 
 
-def _pairs(twelve: us.CrossTable, seed: int) -> list[dict[str, Any]]:
-    return [asdict(distance) for distance in compare_pairs(twelve, seed=seed)]
+run_study = Study("acs-modips", ModipsDesign(), QUICK, 20, 5, parts, (("pums", None),))

@@ -1,4 +1,4 @@
-"""The table of the MODIPS study: every method's figures, in the digits that are shown."""
+"""The table of the MODIPS study, in the digits that are shown, and the facts of its page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from understudy_studies.acs_modips.replicate import Summary
+from understudy_studies.acs_modips.pairs import EPSILON
+from understudy_studies.acs_modips.population import TWELVE
+from understudy_studies.acs_modips.replicate import (
+    DATASETS,
+    PRIOR,
+    RELATIONS,
+    Summary,
+    class_bias,
+    of_relation,
+)
+from understudy_studies.framework import Row
+
+NEAR = 0.02  # relative distance of RMSEs that are called the same
+SMALL_PRIOR = 0.05  # another prior than the report's, for the question of its last conclusion
 
 HEAD = (
     *("method", "relation", "epsilon", "mean |bias|", "closed form", "away", "RMSE"),
@@ -33,3 +46,48 @@ def _row(summary: Summary) -> tuple[str, ...]:
         f"{summary.empty:.4f}",
         f"{summary.empty_sets:.4f}",
     )
+
+
+def facts(summaries: Sequence[Summary], pairs: Sequence[Row]) -> Row:
+    """Numbers of each method, and whether they agree with report M's."""
+    ori, ms = summaries[:2]
+    return {
+        "ori": ori,
+        "ms": ms,
+        "datasets": DATASETS,
+        "relations": [_relation(of_relation(summaries, each), ori, ms) for each in RELATIONS],
+        "worst": max(abs(summary.away) for summary in summaries),
+        "added": ori.cells.sum() / 2 / ori.size,
+        "prior": PRIOR,
+        "small_prior": SMALL_PRIOR,
+        "columns": len(TWELVE),
+        "pair_epsilon": EPSILON,
+        "pairs": pl.DataFrame(pairs),
+    }
+
+
+def _relation(private: Sequence[Summary], ori: Summary, ms: Summary) -> Row:
+    """MODIPS under one relation, by epsilon, beside ORI and MS."""
+    low, high = (_nearest(private, power) for power in (1.0, 2.0))
+    coverage, rmse = [summary.mean("coverage") for summary in private], ms.mean("rmse")
+    return {
+        "first": private[0],
+        "low": low,
+        "high": high,
+        "last": private[-1],
+        "reached": abs(private[-1].mean("rmse") - rmse) < NEAR * rmse,
+        "over": min(ori.mean("coverage"), ms.mean("coverage"), *coverage) > 0.95,
+        "coverage": coverage,
+        "lenient": [summary.coverage_report for summary in private],
+        "other_prior": [_bias(method, SMALL_PRIOR) for method in (ms, high)],
+    }
+
+
+def _nearest(private: Sequence[Summary], power: float) -> Summary:
+    return min(private, key=lambda summary: abs(np.log(summary.method.epsilon) - power))
+
+
+def _bias(summary: Summary, prior: float) -> float:
+    """Mean |bias| under another prior, by the closed form."""
+    bias = class_bias(summary.true, summary.cells, prior, summary.method.scale)
+    return float(np.average(np.abs(bias), weights=summary.cells))

@@ -7,23 +7,37 @@ once, and epsilons lie under each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy.stats import gaussian_kde, pareto
 
 import understudy as us
 from understudy_studies.censoring.replicate import label
-from understudy_studies.censoring.tables import Key, keys, true_statistics, values
+from understudy_studies.censoring.tables import (
+    NAMES,
+    VIOLINS,
+    Key,
+    keys,
+    privacy,
+    true_statistics,
+    values,
+)
+from understudy_studies.drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    SKY,
+    VERMILION,
+    Figure,
+    legend_above,
+    panels,
+)
+from understudy_studies.framework import Row, Vector
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Vector = NDArray[np.float64]
-
-GREY, BLUE, ORANGE, GREEN, PINK, SKY, VERMILION = us.COLOURS
 COLOUR = {
     "Data": "#222222",
     "Unweighted": GREY,
@@ -37,42 +51,12 @@ COLOUR = {
     "ReferenceCensored": GREEN,
 }
 
-NAMES = {
-    "bound": "record bound",
-    "u_m": "U_m: largest difference of the ECDFs",
-    "u_a": "U_a: mean squared difference of the ECDFs",
-    "mean": "mean of the synthetic file",
-    "median": "median of the synthetic file",
-    "q15": "15th quantile of the synthetic file",
-    "q90": "90th quantile of the synthetic file",
-}
 MEASURES = {"u_m", "u_a", "bound"}
 ORDER = (
     "Data", "Unweighted", "Weighted", "Weighted-e", "Censor_w", "Censor_uw", "PH", "PH ln n",
     "ReferenceCensored",
 )  # fmt: skip
 
-# C's figures by number: the column, and which of its comparisons. Its Figures 16 to 20 repeat
-# 5, 12, 13, 14 and 15.
-VIOLINS = {
-    "figure-02": ("bound", "epsilons"),
-    "figure-03": ("u_m", "epsilons"),
-    "figure-04": ("u_a", "epsilons"),
-    "figure-05": ("median", "epsilon 5"),
-    "figure-06": ("bound", "downscaling"),
-    "figure-07": ("u_a", "downscaling"),
-    "figure-08": ("q15", "downscaling and Censor_uw"),
-    "figure-10": ("bound", "with unweighted"),
-    "figure-11": ("q15", "epsilon 5"),
-    "figure-12": ("q90", "epsilon 5"),
-    "figure-13": ("q15", "epsilons"),
-    "figure-14": ("q90", "epsilons"),
-    "figure-15": ("median", "epsilons"),
-    "figure-21": ("u_m", "downscaling"),
-    "figure-22": ("mean", "downscaling"),
-    "figure-23": ("median", "downscaling and Censor_uw"),
-    "figure-24": ("q90", "downscaling"),
-}
 HEIGHT = 0.27  # inches of a row
 WIDTH = 5.4
 
@@ -102,9 +86,9 @@ def draw_figures(
     return figures
 
 
-def _promise(row: dict[str, object]) -> str:
-    if row["mechanism"] in ("Weighted", "Weighted-e") and isinstance(row["bound"], float):
-        return f"ε {2 * row['bound']:.1f}, asymptotic"
+def _promise(row: Row) -> str:
+    if row["mechanism"] in ("Weighted", "Weighted-e") and row["bound"] is not None:
+        return f"ε {privacy(row):.1f}, asymptotic"
     return "no promise" if row["epsilon"] is None else f"ε {row['epsilon']:g}"
 
 
@@ -144,13 +128,9 @@ def violin_figure(
     `targets` marks a place in each row: epsilon/2, which a bound should not exceed. The number at
     the right is the mean.
     """
-    from matplotlib.figure import Figure
-
     replicates = max(len(values) for _, _, values in violins)
-    with us.house_style():
-        heights = _heights([mechanism for _, mechanism, _ in violins])
-        figure = Figure(figsize=(WIDTH, 1.2 + HEIGHT * heights[-1]), layout="constrained")
-        axis = figure.subplots()
+    heights = _heights([mechanism for _, mechanism, _ in violins])
+    with panels(1, 1, WIDTH, 1.2 + HEIGHT * heights[-1]) as (figure, ((axis,),)):
         axis.grid(axis="x")
         for height, (_, mechanism, values) in zip(heights, violins, strict=True):
             _violin(axis, height, values, COLOUR[mechanism])
@@ -178,16 +158,13 @@ def violin_figure(
 
 def density_figure(salaries: pl.DataFrame, epsilons: dict[str, str]) -> Figure:
     """C Figure 9: each synthetic file's density over the confidential one, one panel each."""
-    from matplotlib.figure import Figure
     from matplotlib.ticker import StrMethodFormatter
 
     names = [name for name in salaries.columns if name != "Data"]
     grid = np.linspace(0, 300_000, 300)
     data = _density(salaries["Data"].to_numpy(), grid)
-    with us.house_style():
-        rows = -(-len(names) // 2)
-        figure = Figure(figsize=(WIDTH, 0.8 + 1.35 * rows), layout="constrained")
-        axes = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False)
+    rows = -(-len(names) // 2)
+    with panels(rows, 2, WIDTH, 0.8 + 1.35 * rows, sharex=True, sharey=True) as (figure, axes):
         for axis, name in zip(axes.ravel(), names, strict=False):
             made = _density(salaries[name].to_numpy(), grid)
             axis.fill_between(grid / 1000, data, color="#d4d4d4", linewidth=0)
@@ -208,16 +185,12 @@ def density_figure(salaries: pl.DataFrame, epsilons: dict[str, str]) -> Figure:
 
 def parameter_figure(draws: pl.DataFrame, n: int) -> Figure:
     """C Figure 1: prior, posterior and censored posterior, as they are and centred."""
-    from matplotlib.figure import Figure
-
     looks = {
         "posterior": (BLUE, "-", "posterior"),
         "censored": (VERMILION, "-", "Censor_uw, ε 1.6"),
         "reference-censored": (GREEN, "--", "ReferenceCensored, ε 1.6"),
     }
-    with us.house_style():
-        figure = Figure(figsize=(WIDTH, 5.2), layout="constrained")
-        axes = figure.subplots(2, 2)
+    with panels(2, 2, WIDTH, 5.2) as (figure, axes):
         for (raw, centred), (name, title) in zip(
             axes, (("phi", "φ (mean of y)"), ("lambda", "λ (concentration)")), strict=True
         ):
@@ -241,8 +214,7 @@ def parameter_figure(draws: pl.DataFrame, n: int) -> Figure:
                 axis.locator_params(axis="x", nbins=5)
                 axis.set_yticks([])
                 axis.set_ylim(0, None)
-        handles, labels = axes[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False)
+        legend_above(figure, axes[0][0], 2)
         us.figure_footer(figure, f"one simulated file, Beta(0.5, 2), n = {n}")
     return figure
 

@@ -7,18 +7,14 @@ censored, and how near its one synthetic data set is to the confidential one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 import understudy as us
 from understudy_studies.censoring.mathematicians import mathematicians
+from understudy_studies.framework import Row, Vector
 from understudy_studies.shared_fits import SharedFits, shared_fits
-
-Vector = NDArray[np.float64]
-Row = dict[str, Any]
 
 EPSILONS = (5.0, 4.0, 3.0)
 REFERENCE_EPSILONS = (3.0, 1.0, 0.5)
@@ -93,7 +89,7 @@ def simulated(shapes: tuple[float, float], n: int, rng: np.random.Generator) -> 
     return us.Survey(pl.DataFrame({"y": rng.beta(*shapes, n)}), codebook=CODEBOOK)
 
 
-def replicate(design: CensoringDesign, seed: int, number: int) -> dict[str, Any]:
+def replicate(design: CensoringDesign, seed: int, number: int) -> Row:
     """One database of C §4.1 and a reference of the same size, through all mechanisms."""
     rng = np.random.default_rng([seed, number])
     survey, reference = (simulated(SHAPES, design.n, rng) for _ in range(2))
@@ -102,7 +98,7 @@ def replicate(design: CensoringDesign, seed: int, number: int) -> dict[str, Any]
     return {"replicate": number, "rows": rows}
 
 
-def application(design: CensoringDesign, seed: int) -> dict[str, Any]:
+def application(design: CensoringDesign, seed: int) -> Row:
     """C §5: the rows of Table 2, and the salaries of every synthetic data set.
 
     The reference of ReferenceCensored is an earlier survey: other persons, salaries 4 % lower.
@@ -178,7 +174,7 @@ def label(row: Row) -> str:
     return ", ".join(parts)
 
 
-def figure_1_draws(design: CensoringDesign, seed: int) -> dict[str, Any]:
+def figure_1_draws(design: CensoringDesign, seed: int) -> Row:
     """Parameters under posterior, censored and reference-censored posterior (C Figure 1).
 
     The paper does not say whether its example is weighted; this one is not (Censor_uw).

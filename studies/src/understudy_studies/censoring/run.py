@@ -6,13 +6,10 @@ written with the published number where there is one. ReferenceCensored stands i
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from functools import partial
-from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from understudy_studies.censoring.facts import facts
 from understudy_studies.censoring.figures import draw_figures
 from understudy_studies.censoring.replicate import (
     QUICK,
@@ -21,45 +18,18 @@ from understudy_studies.censoring.replicate import (
     figure_1_draws,
     replicate,
 )
-from understudy_studies.censoring.tables import study_tables
-from understudy_studies.framework import open_study, run_replicates, stored, write_study
+from understudy_studies.censoring.tables import facts, study_tables
+from understudy_studies.framework import Run, Study, stacked
 
 
-def run_study(
-    replicates: int | None = None,
-    out: Path = Path("study-censoring"),
-    seed: int = 1,
-    *,
-    quick: bool = False,
-    progress: bool | None = None,
-    workers: int = 1,
-    design: CensoringDesign | None = None,
-) -> Path:
-    """Run or continue the study; returns the page, `out`/study.html.
-
-    Numbers are the same for the same seed, except those of the perturbed histogram, whose noise
-    has no seed.
-    """
-    design = design or (QUICK if quick else CensoringDesign())
-    replicates = (3 if quick else 100) if replicates is None else replicates
-    out = open_study("censoring", out, seed, asdict(design))
-    compute = partial(replicate, design, seed)
-    folder = out / "replicates"
-    results = run_replicates(folder, replicates, compute, progress, "C §4, replicates", workers)
-    rows = pl.concat(
-        [
-            pl.DataFrame(result["rows"], infer_schema_length=None).with_columns(
-                replicate=pl.lit(result["replicate"])
-            )
-            for result in results
-        ],
-        how="diagonal_relaxed",
-    )
-    applied = stored(out / "application.json", lambda: application(design, seed))
-    draws = pl.DataFrame(stored(out / "figure-1.json", lambda: figure_1_draws(design, seed)))
+def parts(run: Run) -> Any:
+    rows = stacked(run.each("C §4, replicates", replicate), "rows")
+    applied = run.once("application", application)
+    draws = pl.DataFrame(run.once("figure-1", figure_1_draws))
     table_2 = pl.DataFrame(applied["rows"], infer_schema_length=None)
-    salaries = pl.DataFrame(applied["salaries"])
     tables = study_tables(rows, table_2, draws)
-    figures = draw_figures(rows, table_2, salaries, draws, design.n)
-    known, small = facts(tables, rows, design), design != CensoringDesign()
-    return write_study("censoring", out, tables, figures, known, small)
+    figures = draw_figures(rows, table_2, pl.DataFrame(applied["salaries"]), draws, run.design.n)
+    return tables, figures, facts(tables, rows)
+
+
+run_study = Study("censoring", CensoringDesign(), QUICK, 100, 3, parts)

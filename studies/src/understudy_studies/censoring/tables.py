@@ -6,20 +6,21 @@ u_a, mean, median, q15, q90. A mechanism whose diagnostics failed has no numbers
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy import stats
 
 import understudy as us
 from understudy_studies.censoring.replicate import DOWNSCALED, SHAPES, label
-from understudy_studies.framework import published_rows
+from understudy_studies.framework import Row, Tables, Vector, published_rows
 
-Vector = NDArray[np.float64]
 Key = tuple[str, float | None, float]  # mechanism, epsilon, c1
+Printed = tuple[float | None, ...]
+
+COLUMNS = ("mechanism", "epsilon", "c1", "statistic", "published", "ours", "difference")
 
 STATISTICS = ("mean", "median", "q15", "q90")
 COUNT_SUMMARY = ("min", "Q1", "median", "mean", "Q3", "max", "sd")
@@ -33,7 +34,44 @@ TABLE_2_COLUMNS = {
     "15th Q": "q15",
     "90th Q": "q90",
 }
-TABLE_2_ROWS = tuple(TABLE_2_COLUMNS)
+
+# the table and the statistic whose means say what a violin plot of a column shows
+SHOWN = {
+    "bound": ("bounds", "mean"),
+    "u_m": ("utility", "mean U_m"),
+    "u_a": ("utility", "mean U_a"),
+}
+
+NAMES = {
+    "bound": "record bound",
+    "u_m": "U_m: largest difference of the ECDFs",
+    "u_a": "U_a: mean squared difference of the ECDFs",
+    "mean": "mean of the synthetic file",
+    "median": "median of the synthetic file",
+    "q15": "15th quantile of the synthetic file",
+    "q90": "90th quantile of the synthetic file",
+}
+# C's figures by number: the column, and which of its comparisons. Its Figures 16 to 20 repeat
+# 5, 12, 13, 14 and 15.
+VIOLINS = {
+    "figure-02": ("bound", "epsilons"),
+    "figure-03": ("u_m", "epsilons"),
+    "figure-04": ("u_a", "epsilons"),
+    "figure-05": ("median", "epsilon 5"),
+    "figure-06": ("bound", "downscaling"),
+    "figure-07": ("u_a", "downscaling"),
+    "figure-08": ("q15", "downscaling and Censor_uw"),
+    "figure-10": ("bound", "with unweighted"),
+    "figure-11": ("q15", "epsilon 5"),
+    "figure-12": ("q90", "epsilon 5"),
+    "figure-13": ("q15", "epsilons"),
+    "figure-14": ("q90", "epsilons"),
+    "figure-15": ("median", "epsilons"),
+    "figure-21": ("u_m", "downscaling"),
+    "figure-22": ("mean", "downscaling"),
+    "figure-23": ("median", "downscaling and Censor_uw"),
+    "figure-24": ("q90", "downscaling"),
+}
 
 TABLE_1 = published_rows("censoring", "table-1", 2)  # by mechanism and epsilon
 TABLE_2 = published_rows("censoring", "table-2")
@@ -41,9 +79,7 @@ TABLE_3 = published_rows("censoring", "table-3", 2)  # by mechanism and c1, at e
 BOUND_RANGES = published_rows("censoring", "bounds")  # §4.2, over 100 replicates (Figure 10)
 
 
-def study_tables(
-    rows: pl.DataFrame, applied: pl.DataFrame, draws: pl.DataFrame
-) -> dict[str, pl.DataFrame]:
+def study_tables(rows: pl.DataFrame, applied: pl.DataFrame, draws: pl.DataFrame) -> Tables:
     """Every table that the study writes."""
     long = draws.unpivot(index="density", variable_name="parameter")
     return {
@@ -88,73 +124,81 @@ def true_statistics() -> dict[str, float]:
     }
 
 
-def count_summary(counts: Vector) -> tuple[float, ...]:
+def count_summary(counts: Vector) -> Printed:
     """Min, Q1, median, mean, Q3, max, sd, as in Table 1."""
-    low, q1, median, q3, high = np.quantile(counts, (0, 0.25, 0.5, 0.75, 1))
+    low, q1, median, q3, high = np.quantile(counts, (0, 0.25, 0.5, 0.75, 1)).tolist()
     spread = float(counts.std(ddof=1)) if len(counts) > 1 else 0.0
     return low, q1, median, float(counts.mean()), q3, high, spread
 
 
 def table_1(rows: pl.DataFrame) -> pl.DataFrame:
     """Records truncated (Weighted-e) or censored, at c1 = 1; ReferenceCensored has no paper."""
-    lines = []
-    for key in keys(rows):
-        mechanism, epsilon, c1 = key
-        counts = values(rows, key, "count")
-        if not len(counts) or c1 != 1 or epsilon is None:
-            continue
-        printed = TABLE_1.get((mechanism, epsilon), (None,) * len(COUNT_SUMMARY))
-        lines += _lines(key, COUNT_SUMMARY, printed, count_summary(counts))
-    return _frame(lines)
+
+    def printed(mechanism: str, epsilon: float | None, c1: float) -> Printed | None:
+        shown = c1 == 1 and epsilon is not None
+        return TABLE_1.get((mechanism, epsilon), (None,) * 7) if shown else None
+
+    return _beside(rows, ["count"], COUNT_SUMMARY, count_summary, printed)
 
 
 def table_3(rows: pl.DataFrame) -> pl.DataFrame:
     """The same at epsilon 4, without and with downscaling, and ReferenceCensored."""
-    lines = []
-    for key in keys(rows):
-        mechanism, epsilon, c1 = key
-        counts = values(rows, key, "count")
-        compared = (mechanism, c1) in TABLE_3 and epsilon == DOWNSCALED[0]
-        if not len(counts) or not (compared or mechanism == "ReferenceCensored"):
-            continue
-        printed = TABLE_3[mechanism, c1] if compared else (None,) * len(COUNT_SUMMARY)
-        lines += _lines(key, COUNT_SUMMARY, printed, count_summary(counts))
-    return _frame(lines)
+
+    def printed(mechanism: str, epsilon: float | None, c1: float) -> Printed | None:
+        if (mechanism, c1) in TABLE_3 and epsilon == DOWNSCALED[0]:
+            return TABLE_3[mechanism, c1]
+        return (None,) * 7 if mechanism == "ReferenceCensored" else None
+
+    return _beside(rows, ["count"], COUNT_SUMMARY, count_summary, printed)
 
 
 def bounds_table(rows: pl.DataFrame) -> pl.DataFrame:
     """Smallest, mean and largest record bound over replicates (Figures 2, 6 and 10)."""
-    lines = []
-    for key in keys(rows):
-        numbers = values(rows, key, "bound")
-        if len(numbers):
-            low, high = BOUND_RANGES.get(key[0], (None, None)) if key[2] == 1 else (None, None)
-            ours = (float(numbers.min()), float(numbers.mean()), float(numbers.max()))
-            lines += _lines(key, ("min", "mean", "max"), (low, None, high), ours)
-    return _frame(lines)
+
+    def printed(mechanism: str, _: float | None, c1: float) -> Printed:
+        low, high = BOUND_RANGES.get(mechanism if c1 == 1 else "", (None, None))
+        return low, None, high
+
+    def summary(bounds: Vector) -> Printed:
+        return bounds.min(), bounds.mean(), bounds.max()
+
+    return _beside(rows, ["bound"], ("min", "mean", "max"), summary, printed)
 
 
 def utility_table(rows: pl.DataFrame) -> pl.DataFrame:
     """U_m and U_a, mean and sd over replicates (Figures 3, 4, 7, 21); C prints no numbers."""
-    lines = []
-    for key in keys(rows):
-        for column, name in (("u_m", "U_m"), ("u_a", "U_a")):
-            numbers = values(rows, key, column)
-            if len(numbers):
-                ours = (float(numbers.mean()), float(numbers.std()))
-                lines += _lines(key, (f"mean {name}", f"sd {name}"), (None, None), ours)
-    return _frame(lines)
+    names = ("mean U_m", "sd U_m", "mean U_a", "sd U_a")
+
+    def summary(u_m: Vector, u_a: Vector) -> Printed:
+        return u_m.mean(), u_m.std(), u_a.mean(), u_a.std()
+
+    return _beside(rows, ["u_m", "u_a"], names, summary, lambda *_: (None,) * 4)
 
 
 def statistics_table(rows: pl.DataFrame) -> pl.DataFrame:
     """Means over replicates; `published` is the analytic value, C's dashed line."""
-    truth = true_statistics()
+    truth = tuple(true_statistics()[name] for name in STATISTICS)
+
+    def summary(*columns: Vector) -> Printed:
+        return tuple(column.mean() for column in columns)
+
+    return _beside(rows, STATISTICS, STATISTICS, summary, lambda *_: truth)
+
+
+def _beside(
+    rows: pl.DataFrame,
+    columns: Sequence[str],
+    names: Sequence[str],
+    summary: Callable[..., Printed],
+    printed: Callable[[str, float | None, float], Printed | None],
+) -> pl.DataFrame:
+    """Summaries over replicates of every mechanism that released something, beside the published
+    ones; `printed` is None for a mechanism that is not in the table."""
     lines = []
     for key in keys(rows):
-        numbers = {name: values(rows, key, name) for name in STATISTICS}
-        if len(numbers["mean"]):
-            ours = tuple(float(numbers[name].mean()) for name in STATISTICS)
-            lines += _lines(key, STATISTICS, tuple(truth[name] for name in STATISTICS), ours)
+        numbers, paper = [values(rows, key, column) for column in columns], printed(*key)
+        if paper is not None and len(numbers[0]):
+            lines += _lines(key, names, paper, summary(*numbers))
     return _frame(lines)
 
 
@@ -164,46 +208,31 @@ def table_2(rows: pl.DataFrame) -> pl.DataFrame:
     for row in rows.iter_rows(named=True):
         key = (row["mechanism"], row["epsilon"], row["c1"])
         name = "PH" if key[0] == "PH ln n" else key[0]
-        printed = TABLE_2.get(name, (None,) * len(TABLE_2_ROWS))
-        known = {**row, "privacy": _privacy(row)}
+        printed = TABLE_2.get(name, (None,) * len(TABLE_2_COLUMNS))
+        known = {**row, "privacy": privacy(row)}
         ours = tuple(known[column] for column in TABLE_2_COLUMNS.values())
-        lines += _lines(key, TABLE_2_ROWS, printed, ours)
+        lines += _lines(key, tuple(TABLE_2_COLUMNS), printed, ours)
     return _frame(lines)
 
 
-def _privacy(row: dict[str, Any]) -> float | None:
+def privacy(row: Row) -> float | None:
     """Twice the bound for asymptotic mechanisms, the promise for formal ones (C Table 2)."""
     if row["mechanism"] in ("Weighted", "Weighted-e") and row["bound"] is not None:
         return 2.0 * float(row["bound"])
     return None if row["epsilon"] is None else float(row["epsilon"])
 
 
-def _lines(
-    key: Key,
-    names: Sequence[str],
-    published: Sequence[float | None],
-    ours: Sequence[float | None],
-) -> list[dict[str, Any]]:
-    mechanism, epsilon, c1 = key
+def _lines(key: Key, names: Sequence[str], published: Printed, ours: Printed) -> list[Row]:
     return [
-        {
-            "mechanism": mechanism,
-            "epsilon": epsilon,
-            "c1": c1,
-            "statistic": name,
-            "published": paper,
-            "ours": own,
-            "difference": None if paper is None or own is None else own - paper,
-        }
+        dict(zip(COLUMNS, (*key, name, paper, own), strict=False))
+        | {"difference": None if paper is None or own is None else own - paper}
         for name, paper, own in zip(names, published, ours, strict=True)
     ]
 
 
-def _frame(lines: list[dict[str, Any]]) -> pl.DataFrame:
-    numbers = dict.fromkeys(("epsilon", "c1", "published", "ours", "difference"), pl.Float64)
-    schema = {"mechanism": pl.String, **numbers, "statistic": pl.String}
-    order = ["mechanism", "epsilon", "c1", "statistic", "published", "ours", "difference"]
-    return pl.DataFrame(lines, schema=schema).select(order)
+def _frame(lines: list[Row]) -> pl.DataFrame:
+    texts = {"mechanism": pl.String, "statistic": pl.String}
+    return pl.DataFrame(lines, {name: texts.get(name, pl.Float64) for name in COLUMNS})
 
 
 def by_mechanism(table: pl.DataFrame) -> list[tuple[str, dict[str, tuple[Any, Any]]]]:
@@ -226,3 +255,32 @@ def grid(caption: str, table: pl.DataFrame, file: str, style: Mapping[str, str])
         for name, known in by_mechanism(table)
     )
     return us.Grid(caption, ("", *style), rows, file)
+
+
+def facts(tables: Tables, rows: pl.DataFrame) -> Row:
+    """Everything the template asks for: single numbers, and the means behind each figure."""
+    of_page = ("utility", "statistics", "bounds", "table-1", "table-2")
+    known = {name: dict(by_mechanism(tables[name])) for name in of_page}
+
+    def value(table: str, row: str, statistic: str, published: bool = False) -> float | None:
+        pair = known[table].get(row, {}).get(statistic)
+        return None if pair is None else pair[published]
+
+    def means(number: int) -> list[tuple[str, float]]:
+        """The mean of the figure's quantity under each mechanism."""
+        column = VIOLINS[f"figure-{number:02d}"][0]
+        table, statistic = SHOWN.get(column, ("statistics", column))
+        return [(row, pairs[statistic][0]) for row, pairs in known[table].items()]
+
+    return {
+        "refused": rows["refused"].drop_nulls().len() if "refused" in rows.columns else 0,
+        "tried": rows.filter(pl.col("mechanism") != "Data").height,
+        "value": value,
+        "means": means,
+        "quantity": lambda number: NAMES[VIOLINS[f"figure-{number:02d}"][0]],
+        "draws": {
+            (row["density"], row["parameter"]): row
+            for row in tables["figure-1"].iter_rows(named=True)
+        },
+        "ours": lambda caption, name, style: grid(caption, tables[name], f"{name}.csv", style),
+    }

@@ -14,19 +14,25 @@ import numpy as np
 import polars as pl
 
 import understudy as us
-from understudy_studies.framework import published
-from understudy_studies.private_tables.cells import CELLS, FIELDS, GENDERS, CellTable
+from understudy_studies.framework import Row, Vector, published
+from understudy_studies.private_tables.cells import (
+    CELL_COLUMNS,
+    FIELDS,
+    GENDERS,
+    INNER,
+    CellTable,
+)
 from understudy_studies.private_tables.paper_files import paper_files
 from understudy_studies.private_tables.replicate import (
     MODELS,
     RECORDS,
+    STATISTICS,
     Plan,
     released_rows,
     unweighted_bounds,
 )
 
 SALARY_SCALE, SIZE_SCALE, DEPENDENCE = 0.55, 0.5, -0.09
-STATISTICS = ["count", "mean(salary)"]
 
 
 def application_survey(seed: int = 1, n: int = RECORDS) -> us.Survey:
@@ -53,7 +59,7 @@ def application_survey(seed: int = 1, n: int = RECORDS) -> us.Survey:
     return us.Survey(weighted, us.Design(weight="weight", strata="field"), book)
 
 
-def application(plan: Plan, seed: int) -> dict[str, Any]:
+def application(plan: Plan, seed: int) -> Row:
     """One release by each method, T's Tables 2 and 3: rows, and record bounds.
 
     The files of FBS and FBP are tabulated by the recommended formulas and by the paper's.
@@ -81,24 +87,12 @@ def _by_the_paper(
 ) -> pl.DataFrame:
     files = paper_files(result, model, survey, 3, seed)
     key = (name, "Weighted", 0.0, 3, "paper")
-    return pl.concat(
-        pl.DataFrame(
-            {
-                "field": [f for f, _ in CELLS],
-                "gender": [g for _, g in CELLS],
-                "statistic": [statistic] * len(CELLS),
-                "estimate": intervals.value,
-                "se": intervals.se,
-            }
-        )
-        for *_, statistic, intervals in released_rows(key, CellTable(survey.frame()), files)
-    )
+    return pl.concat(released_rows(key, CellTable(survey.frame()), files))
 
 
-def _cells(number: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _cells(number: int) -> Vector:
     """The 16 cells of the "Sample" column, field by field, men first."""
     table = published("private-tables", f"table-{number}").cast({"field": pl.String})
-    inner = [(f, g) for f, g in CELLS if "All" not in (f, g)]
-    wanted = pl.DataFrame({"field": [f for f, _ in inner], "gender": [g for _, g in inner]})
-    joined = wanted.join(table, on=["field", "gender"], how="left", maintain_order="left")
+    inner = CELL_COLUMNS.filter(INNER)
+    joined = inner.join(table, on=["field", "gender"], how="left", maintain_order="left")
     return joined["Sample_est"].to_numpy()

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 import understudy as us
-from understudy_studies.framework import published
+from understudy_studies.drawing import Figure, panels
+from understudy_studies.framework import Vector, published
 
-Floats = NDArray[np.float64]
 STATISTICS = {"count": "counts", "mean(salary)": "mean salaries"}
 COLOUR = {"FBS": us.COLOURS[2], "FBP": us.COLOURS[1], "Laplace": us.COLOURS[0]}
-Drawn = dict[str, Any]
+Drawn = dict[str, Figure]
 
 
 def draw_figures(
-    rows: pl.DataFrame, cells: pl.DataFrame, pictures: dict[str, Floats], applied: Any
+    rows: pl.DataFrame, cells: pl.DataFrame, pictures: dict[str, Vector], applied: Any
 ) -> Drawn:
     """All figures that the data allow, in T's order; `applied` is the application, or None."""
     drawn = {} if applied is None else _application(applied)
@@ -30,15 +30,11 @@ def draw_figures(
     return drawn
 
 
-def _panels(columns: int) -> tuple[Any, Any]:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, columns, figsize=(4.2 * columns, 3.6), layout="constrained")
-    plt.close(figure)
-    return figure, np.atleast_1d(axes)
+def _panels(columns: int) -> AbstractContextManager[tuple[Figure, Any]]:
+    return panels(1, columns, 4.2 * columns, 3.6)
 
 
-def _violins(axis: Any, values: dict[str, Floats]) -> None:
+def _violins(axis: Any, values: dict[str, Vector]) -> None:
     parts = axis.violinplot(list(values.values()), showmedians=True, widths=0.8)
     for body, name in zip(parts["bodies"], values, strict=True):
         body.set_facecolor(COLOUR.get(name.split()[0], us.COLOURS[3]))
@@ -47,9 +43,8 @@ def _violins(axis: Any, values: dict[str, Floats]) -> None:
     axis.grid(axis="y")
 
 
-def _bounds(pictures: dict[str, Floats]) -> Any:
-    with us.house_style():
-        figure, axes = _panels(2)
+def _bounds(pictures: dict[str, Vector]) -> Figure:
+    with _panels(2) as (figure, (axes,)):
         for axis, model in zip(axes, ("FBS", "FBP"), strict=True):
             values = {f"{model} weighted": pictures[f"{model}_bounds"]}
             if f"{model}_unweighted" in pictures:
@@ -69,8 +64,7 @@ def _application(applied: Any) -> Drawn:
     joined = rows.join(sample, on=["field", "gender", "statistic"]).with_columns(
         rmse=((pl.col("estimate") - pl.col("own")) ** 2 + pl.col("se") ** 2).sqrt()
     )
-    with us.house_style():
-        figure, axes = _panels(2)
+    with _panels(2) as (figure, (axes,)):
         for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
             part = joined.filter(pl.col("statistic") == statistic)
             shown = ("FBS paper", "FBP paper", "FBS", "FBP", "Laplace")
@@ -80,11 +74,11 @@ def _application(applied: Any) -> Drawn:
         return {**drawn, "figure02": figure}
 
 
-def _values(rows: pl.DataFrame, column: str, name: str, value: str) -> Floats:
+def _values(rows: pl.DataFrame, column: str, name: str, value: str) -> Vector:
     return rows.filter(pl.col(column) == name)[value].to_numpy()
 
 
-def _weights(pictures: dict[str, Floats]) -> Drawn:
+def _weights(pictures: dict[str, Vector]) -> Drawn:
     drawn = {}
     own = ("confidential_y", "confidential_w", "confidential")
     plans = {
@@ -94,10 +88,9 @@ def _weights(pictures: dict[str, Floats]) -> Drawn:
         "figure09": [own, ("FBP_y", "FBP_synthesized", "FBP, synthesized"),
                      ("FBP_y", "FBP_smoothed", "FBP, smoothed")],
     }  # fmt: skip
-    for name, panels in plans.items():
-        with us.house_style():
-            figure, axes = _panels(3)
-            for axis, (y, w, title) in zip(axes, panels, strict=True):
+    for name, plan in plans.items():
+        with _panels(3) as (figure, (axes,)):
+            for axis, (y, w, title) in zip(axes, plan, strict=True):
                 axis.plot(
                     pictures[y], pictures[w], ".", markersize=3, color=us.COLOURS[1], alpha=0.5
                 )
@@ -132,9 +125,8 @@ def _ratios(first: pl.DataFrame) -> Drawn:
     return drawn
 
 
-def _ratio_figure(parts: dict[str, pl.DataFrame], models: list[str]) -> Any:
-    with us.house_style():
-        figure, axes = _panels(2)
+def _ratio_figure(parts: dict[str, pl.DataFrame], models: list[str]) -> Figure:
+    with _panels(2) as (figure, (axes,)):
         for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
             values = {
                 f"{model} {label}".strip(): _values(
@@ -157,8 +149,7 @@ def _coverage(cells: pl.DataFrame, m: int, bound: float, number: int) -> Drawn:
     part = cells.filter(near & (pl.col("field") != "All"), mechanism="Weighted", m=m)
     if not part.height:
         return {}
-    with us.house_style():
-        figure, axes = _panels(2)
+    with _panels(2) as (figure, (axes,)):
         for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
             for model in ("FBS", "FBP"):
                 for formulas, marker in (("paper", "o"), ("recommended", "+")):

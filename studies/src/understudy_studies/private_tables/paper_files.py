@@ -10,16 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import NDArray
 
 import understudy as us
-
-Floats = NDArray[np.float64]
+from understudy_studies.framework import Vector
 
 
 def paper_files(
     result: us.Synthesis, model: Any, survey: us.Survey, count: int, seed: int
-) -> list[dict[str, Floats]]:
+) -> list[dict[str, Vector]]:
     """y* and smoothed weights scaled to N, of `count` spaced draws (`tables="paper"`)."""
     if result.posterior is None:
         raise us.Refused("The release has no posterior draws to make files from.")
@@ -42,8 +40,8 @@ def _generate(density: us.Density, key: Array, position: Array, arrays: Any) -> 
 
 
 def weight_pictures(
-    model: us.OutcomeModel, result: us.Synthesis, smoothed: dict[str, Floats], survey: us.Survey
-) -> dict[str, Floats]:
+    model: us.OutcomeModel, result: us.Synthesis, smoothed: dict[str, Vector], survey: us.Survey
+) -> dict[str, Vector]:
     """What T's Figures 4, 8 and 9 show: salaries with confidential, synthesized and smoothed
     weights, all scaled to the same total."""
     frame = survey.frame(["salary", "weight"])
@@ -60,8 +58,8 @@ def weight_pictures(
 
 
 def synthesized_weights(
-    model: us.OutcomeModel, draw: dict[str, Any], smoothed: dict[str, Floats], survey: us.Survey
-) -> Floats:
+    model: us.OutcomeModel, draw: dict[str, Any], smoothed: dict[str, Vector], survey: us.Survey
+) -> Vector:
     """Weights drawn given the synthetic salaries: T eq. 5 for FBP, and eq. 2 for FBS, whose
     smoothed weights are the mean of that distribution of log w."""
     z = np.random.default_rng(0).standard_normal(len(smoothed["w"]))

@@ -16,24 +16,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 import understudy as us
+from understudy_studies.framework import Row, Vector
 from understudy_studies.private_tables.cells import (
-    CELLS,
+    CELL_COLUMNS,
     CellTable,
-    Intervals,
     Variance,
     combined,
+    with_limits,
 )
-from understudy_studies.private_tables.file_order import sample_in_file_order
 from understudy_studies.private_tables.paper_files import paper_files, weight_pictures
 
-Floats = NDArray[np.float64]
+Key = tuple[str, str, float, int, str]  # model, mechanism, epsilon, m, formulas
 PREDICTORS = "C(field) + gender"
 MODELS = {"FBS": us.FBS("salary", PREDICTORS), "FBP": us.FBP("salary", PREDICTORS)}
 STATISTICS = ("count", "mean(salary)")
@@ -73,23 +71,15 @@ def study_population(seed: int) -> pl.DataFrame:
     return us.doctorate_population(np.random.default_rng(seed))
 
 
-def replicate(plan: Plan, seed: int, number: int) -> dict[str, Any]:
+def replicate(plan: Plan, seed: int, number: int) -> Row:
     """The rows of one sample: all methods, statistics and cells; its bounds; what is drawn."""
-    rows, facts, pictures = one_replicate(study_population(seed), plan, seed, number)
-    drawn = {name: values.tolist() for name, values in pictures.items()}
-    return {"rows": rows.to_dict(as_series=False), "facts": facts, "pictures": drawn}
-
-
-def one_replicate(
-    persons: pl.DataFrame, plan: Plan, seed: int, number: int
-) -> tuple[pl.DataFrame, dict[str, Any], dict[str, Floats]]:
-    """The rows of one sample: all methods, statistics and cells; its bounds; what is drawn."""
+    persons = study_population(seed)
     rng = np.random.default_rng([seed, number])
     survey, reference = (_survey(us.doctorate_sample(persons, plan.n, rng)) for _ in range(2))
     table = CellTable(survey.frame())
-    rows = list(_plain_rows(survey, table, plan, number))
-    facts: dict[str, Any] = {"refused": []}
-    pictures: dict[str, Floats] = {}
+    rows = [*sample_rows(survey, table, "none"), *_laplace_rows(survey, plan, number)]
+    facts: Row = {"refused": []}
+    pictures: dict[str, Vector] = {}
     for name, model in MODELS.items():
         for bound in plan.bounds:
             most = max(plan.datasets)
@@ -112,37 +102,48 @@ def one_replicate(
             rows += _other_rows(name, model, survey, reference, table, plan, number, facts)
     if plan.file_order:
         rows += _file_order_rows(persons, plan, number, rng)
-    return _frame(rows, number), facts, pictures
+    frame = pl.concat(rows).select(pl.lit(number, pl.Int64).alias("replicate"), pl.all())
+    drawn = {name: values.tolist() for name, values in pictures.items()}
+    return {"rows": frame.to_dict(as_series=False), "facts": facts, "pictures": drawn}
 
 
-def _plain_rows(
-    survey: us.Survey, table: CellTable, plan: Plan, number: int
-) -> Iterator[tuple[Any, ...]]:
-    own = _columns(survey)
-    df = float(survey.n - 8)
-    tables = {
-        "count": combined([table.counts(own["w"])], df),
-        "mean(salary)": combined([table.means(own["y"], own["w"])], df),
-    }
-    for statistic, intervals in tables.items():
-        yield ("Sample", "none", 0.0, 1, "recommended", statistic, intervals)
-    noisy = us.laplace_table(
-        survey, STATISTICS, ["field", "gender"], plan.epsilon, seed=number
-    ).table
-    order = pl.DataFrame({"field": [f for f, _ in CELLS], "gender": [g for _, g in CELLS]})
+def rows_of(key: Key, statistic: str, cells: pl.DataFrame) -> pl.DataFrame:
+    """One row per cell, with the method and the statistic before it."""
+    model, mechanism, epsilon, m, formulas = key
+    return cells.select(
+        pl.lit(model).alias("model"),
+        pl.lit(mechanism).alias("mechanism"),
+        pl.lit(float(epsilon)).alias("epsilon"),
+        pl.lit(m, pl.Int64).alias("m"),
+        pl.lit(formulas).alias("formulas"),
+        pl.lit(statistic).alias("statistic"),
+        pl.all(),
+    )
+
+
+def sample_rows(survey: us.Survey, table: CellTable, mechanism: str) -> list[pl.DataFrame]:
+    """The tables of the sample itself."""
+    own, df = _columns(survey), float(survey.n - 8)
+    key = ("Sample", mechanism, 0.0, 1, "recommended")
+    estimates = (table.counts(own["w"]), table.means(own["y"], own["w"]))
+    return [
+        rows_of(key, statistic, combined([cells], df))
+        for statistic, cells in zip(STATISTICS, estimates, strict=True)
+    ]
+
+
+def _laplace_rows(survey: us.Survey, plan: Plan, number: int) -> Iterator[pl.DataFrame]:
+    by = ["field", "gender"]
+    noisy = us.laplace_table(survey, STATISTICS, by, plan.epsilon, seed=number).table
     for statistic in STATISTICS:
         part = noisy.filter(pl.col("statistic") == statistic)
-        part = order.join(part, on=["field", "gender"], how="left", maintain_order="left")
-        value = part["estimate"].to_numpy()
+        part = CELL_COLUMNS.join(part, on=by, how="left", maintain_order="left")
         for formulas, column in (("paper", "replicate_se"), ("recommended", "se")):
-            se = part[column].to_numpy()
-            intervals = Intervals(value, se, value - 1.96 * se, value + 1.96 * se)
-            yield ("Laplace", "Laplace", plan.epsilon, 1, formulas, statistic, intervals)
+            cells = with_limits(part["estimate"].to_numpy(), part[column].to_numpy(), 1.96)
+            yield rows_of(("Laplace", "Laplace", plan.epsilon, 1, formulas), statistic, cells)
 
 
-def released_rows(
-    key: tuple[str, str, float, int, str], table: CellTable, files: list[dict[str, Floats]]
-) -> list[tuple[Any, ...]]:
+def released_rows(key: Key, table: CellTable, files: list[dict[str, Vector]]) -> list[pl.DataFrame]:
     """Tables of m files. The recommended formulas are plain weighted estimation with public
     stratum sizes, as `tabulate` does it. The paper's are weighted estimation by strata for FBS;
     for FBP (T §2.3) counts have no strata and means no weights (margins by the number of records,
@@ -158,28 +159,36 @@ def released_rows(
         table.means(columns["y"], w, by_strata) for columns, w in zip(files, weights, strict=True)
     ]
     return [
-        (*key, "count", combined(counts, df, normal=own)),
-        (*key, "mean(salary)", combined(means, df)),
+        rows_of(key, "count", combined(counts, df, normal=own)),
+        rows_of(key, "mean(salary)", combined(means, df)),
     ]
 
 
 def _file_order_rows(
     persons: pl.DataFrame, plan: Plan, number: int, rng: np.random.Generator
-) -> list[tuple[Any, ...]]:
+) -> list[pl.DataFrame]:
     """T's tables, m = 3, where the sample was selected in the order of the file."""
     survey = _survey(sample_in_file_order(persons, plan.n, rng))
-    table, own = CellTable(survey.frame()), _columns(survey)
-    df, bound = float(survey.n - 8), plan.bounds[0]
-    key: tuple[Any, ...] = ("Sample", "none, file order", 0.0, 1, "recommended")
-    rows: list[tuple[Any, ...]] = [
-        (*key, "count", combined([table.counts(own["w"])], df)),
-        (*key, "mean(salary)", combined([table.means(own["y"], own["w"])], df)),
-    ]
+    table, bound = CellTable(survey.frame()), plan.bounds[0]
+    rows = sample_rows(survey, table, "none, file order")
     for name, model in MODELS.items():
         result = _synthesize(survey, model, us.Weighted(bound=bound), 3, number, plan)
         made = paper_files(result, model, survey, 3, number)
         rows += released_rows((name, "Weighted, file order", 6 * bound, 3, "paper"), table, made)
     return rows
+
+
+def sample_in_file_order(persons: pl.DataFrame, n: int, rng: np.random.Generator) -> pl.DataFrame:
+    """field, gender, salary, weight of n persons; `persons` has the column `size` too. Along a file
+    that lists men before women in every field, systematic selection spreads over both."""
+    sizes = us.proportional_allocation(persons["field"].to_numpy(), n)
+    parts = []
+    for (field,), members in persons.group_by("field", maintain_order=True):
+        pi = us.inclusion_probabilities(members["size"].to_numpy(), sizes[field])
+        drawn = us.systematic_pps(pi, rng)
+        chosen = members.select("field", "gender", "salary")[drawn.index]
+        parts.append(chosen.with_columns(pl.Series("weight", 1.0 / drawn.inclusion)))
+    return pl.concat(parts)
 
 
 def _other_rows(
@@ -190,8 +199,8 @@ def _other_rows(
     table: CellTable,
     plan: Plan,
     number: int,
-    facts: dict[str, Any],
-) -> list[tuple[Any, ...]]:
+    facts: Row,
+) -> list[pl.DataFrame]:
     """Censored, and ReferenceCensored with a good and with a drifted reference; m = 3."""
     drifted = _survey(reference.frame().with_columns(pl.col("salary") * DRIFT))
     tried: dict[str, us.Mechanism] = {"Censored": us.Censored(plan.epsilon)}
@@ -200,7 +209,7 @@ def _other_rows(
             epsilon, reference, prior_scale=0.5
         )
     tried["ReferenceCensored 3 drifted"] = us.ReferenceCensored(3.0, drifted, prior_scale=0.5)
-    rows: list[tuple[Any, ...]] = []
+    rows: list[pl.DataFrame] = []
     for label, mechanism in tried.items():
         try:
             result = _synthesize(survey, model, mechanism, 3, number, plan, 2, SHORT_WARMUP)
@@ -229,7 +238,7 @@ def _synthesize(
     )  # fmt: skip
 
 
-def unweighted_bounds(result: us.Synthesis) -> Floats:
+def unweighted_bounds(result: us.Synthesis) -> Vector:
     """Record bounds of the first, unweighted fit: the weight function remembers its draws."""
     weights = result.weights
     if weights is None or result.posterior is None:
@@ -251,34 +260,6 @@ def _survey(frame: pl.DataFrame) -> us.Survey:
     return us.Survey(frame, us.Design(weight="weight", strata="field"), us.doctorate_codebook())
 
 
-def _columns(survey: us.Survey) -> dict[str, Floats]:
+def _columns(survey: us.Survey) -> dict[str, Vector]:
     frame = survey.frame(["salary", "weight"])
     return {"y": frame["salary"].to_numpy(), "w": frame["weight"].to_numpy()}
-
-
-def _frame(rows: list[tuple[Any, ...]], number: int) -> pl.DataFrame:
-    """One row per method, statistic and cell."""
-    parts = []
-    for model, mechanism, epsilon, m, formulas, statistic, intervals in rows:
-        parts.append(
-            pl.DataFrame(
-                {
-                    "field": [f for f, _ in CELLS],
-                    "gender": [g for _, g in CELLS],
-                    "estimate": intervals.value,
-                    "se": intervals.se,
-                    "lower": intervals.lower,
-                    "upper": intervals.upper,
-                }
-            ).select(
-                pl.lit(number, pl.Int64).alias("replicate"),
-                pl.lit(model).alias("model"),
-                pl.lit(mechanism).alias("mechanism"),
-                pl.lit(float(epsilon)).alias("epsilon"),
-                pl.lit(m, pl.Int64).alias("m"),
-                pl.lit(formulas).alias("formulas"),
-                pl.lit(statistic).alias("statistic"),
-                pl.all(),
-            )
-        )
-    return pl.concat(parts)

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from polars import selectors
 
-from understudy_studies.framework import published, published_rows
-from understudy_studies.private_tables.cells import CELLS, INNER, TOTALS
-from understudy_studies.private_tables.errors import COVERED, FILE_ORDER, KEYS, monte_carlo_errors
+import understudy as us
+from understudy_studies.framework import (
+    Row,
+    Tables,
+    Vector,
+    published,
+    published_rows,
+    with_error,
+)
+from understudy_studies.page import grid, number
+from understudy_studies.private_tables.cells import CELL_COLUMNS, INNER, TOTALS
 
-Row = dict[str, Any]
-Floats = NDArray[np.float64]
+KEYS = ["model", "mechanism", "epsilon", "m", "formulas", "statistic"]
+FILE_ORDER = "file order"
+ROUNDING = 1e-9  # relative: a count whose size is public has an interval of no width
+COVERED = (pl.col("lower") <= pl.col("truth") * (1 + ROUNDING)) & (
+    pl.col("truth") * (1 - ROUNDING) <= pl.col("upper")
+)
+COUNT, MEAN = "count", "mean(salary)"
+METHOD = ["model", "mechanism", "epsilon", "m", "formulas"]
 
 
-def study_rows(results: Sequence[Row], truth: dict[str, Floats]) -> pl.DataFrame:
+def study_rows(results: Sequence[Row], truth: dict[str, Vector]) -> pl.DataFrame:
     """Every method's estimates of every cell and replicate, with the true values beside them."""
+    cells = CELL_COLUMNS.with_columns(inner=INNER, total=TOTALS)
     true = pl.concat(
-        pl.DataFrame(
-            {
-                "field": [f for f, _ in CELLS],
-                "gender": [g for _, g in CELLS],
-                "statistic": [statistic] * len(CELLS),
-                "truth": values,
-                "inner": INNER,
-                "total": TOTALS,
-            }
-        )
+        cells.with_columns(pl.Series("truth", values), statistic=pl.lit(statistic))
         for statistic, values in truth.items()
     )
     rows = pl.concat([pl.DataFrame(result["rows"]) for result in results])
@@ -39,7 +44,7 @@ def study_rows(results: Sequence[Row], truth: dict[str, Floats]) -> pl.DataFrame
 
 def study_tables(
     rows: pl.DataFrame, cells: pl.DataFrame, results: Sequence[Row], applied: Row | None
-) -> dict[str, pl.DataFrame]:
+) -> Tables:
     """Every table that the study writes."""
     errors = monte_carlo_errors(rows)
     tables = {
@@ -87,22 +92,16 @@ def summary(cells: pl.DataFrame) -> pl.DataFrame:
         pl.col("rmse_with_se").alias("sample_rmse_with_se"),
     )
     joined = cells.join(sample, on=["design", "statistic", "field", "gender"], how="left")
+    inner = pl.col("inner")
+    ratio = (pl.col("rmse") / pl.col("sample_rmse")).filter(inner)
+    with_se = (pl.col("rmse_with_se") / pl.col("sample_rmse_with_se")).filter(inner)
     return joined.group_by(KEYS, maintain_order=True).agg(
         pl.col("coverage").filter(pl.col("inner")).mean().alias("coverage_16"),
         pl.col("coverage").filter(pl.col("total")).mean().alias("coverage_fields"),
         pl.col("length").filter(pl.col("inner")).mean().alias("length_16"),
-        (pl.col("rmse") / pl.col("sample_rmse"))
-        .filter(pl.col("inner"))
-        .mean()
-        .alias("rmse_ratio_16"),
-        (pl.col("rmse") / pl.col("sample_rmse"))
-        .filter(pl.col("inner"))
-        .median()
-        .alias("median_rmse_ratio_16"),
-        (pl.col("rmse_with_se") / pl.col("sample_rmse_with_se"))
-        .filter(pl.col("inner"))
-        .median()
-        .alias("median_ratio_with_se_16"),
+        ratio.mean().alias("rmse_ratio_16"),
+        ratio.median().alias("median_rmse_ratio_16"),
+        with_se.median().alias("median_ratio_with_se_16"),
         pl.col("replicates").max(),
     )
 
@@ -188,3 +187,152 @@ def printed_table(number: int) -> pl.DataFrame:
     """T's Tables 2 to 5, by cell; numbers are floats, as ours are."""
     table = published("private-tables", f"table-{number}")
     return table.cast({selectors.exclude("field", "gender"): pl.Float64, "field": pl.String})
+
+
+def monte_carlo_errors(rows: pl.DataFrame) -> pl.DataFrame:
+    """Errors of `coverage_16`, `coverage_fields` and `rmse_ratio_16`, one line per method.
+
+    Cells of one replicate depend on each other, so that a replicate is the unit: coverage has the
+    standard error of the replicates' mean coverages, and RMSE ratios the jackknife's.
+    """
+    rows = rows.with_columns(
+        covered=COVERED,
+        squared=(pl.col("estimate") - pl.col("truth")) ** 2,
+        design=pl.col("mechanism").str.ends_with(FILE_ORDER),
+    )
+    at = ["design", "statistic", "replicate", "field", "gender"]
+    own = rows.filter(pl.col("model") == "Sample").select(*at, pl.col("squared").alias("own"))
+    rows = rows.join(own, on=at, how="left", maintain_order="left")
+    lines = []
+    for key, part in rows.group_by(KEYS, maintain_order=True):
+        inner, fields = part.filter(pl.col("inner")), part.filter(pl.col("total"))
+        lines.append(
+            dict(zip(KEYS, key, strict=True))
+            | {
+                "coverage_16_error": _error_of_mean(_by_replicate(inner, "covered").mean(axis=1)),
+                "coverage_fields_error": _error_of_mean(
+                    _by_replicate(fields, "covered").mean(axis=1)
+                ),
+                "rmse_ratio_16_error": jackknife_error(
+                    _by_replicate(inner, "squared"), _by_replicate(inner, "own")
+                ),
+            }
+        )
+    return pl.DataFrame(lines, infer_schema_length=None)
+
+
+def jackknife_error(squared: Vector, own: Vector) -> float | None:
+    """Of the mean over cells of sqrt(mean squared / mean own); arrays are (replicates, cells)."""
+    count = len(squared)
+    if count < 3:
+        return None
+    left_out = [(a.sum(axis=0) - a) for a in (squared, own)]
+    ratios = np.sqrt(left_out[0] / left_out[1]).mean(axis=1)
+    return float(np.sqrt((count - 1) * ratios.var()))
+
+
+def _by_replicate(part: pl.DataFrame, column: str) -> Vector:
+    replicates = part["replicate"].n_unique()
+    ordered = part.sort("replicate", maintain_order=True)[column].cast(pl.Float64)
+    return ordered.to_numpy().reshape(replicates, -1)
+
+
+def _error_of_mean(values: Vector) -> float | None:
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+
+
+def facts(tables: Tables, figures: Mapping[str, Any], results: Sequence[Row]) -> Row:
+    """The lines of single methods, grids of methods and cells; `figures` are those drawn."""
+    summary = tables["summary"]
+    three = {
+        (model, formulas, statistic): _line(summary, model, "Weighted", 10.8, formulas, statistic)
+        for model in ("FBS", "FBP")
+        for formulas in ("paper", "recommended")
+        for statistic in (COUNT, MEAN)
+    }
+    lengths = published_rows("private-tables", "interval-lengths", 3)
+    return {
+        "three": three if all(three.values()) else None,
+        "best": three["FBS", "recommended", MEAN],
+        "laplace": _line(summary, "Laplace", "Laplace", 10.8, "paper", MEAN),
+        "formal": _line(summary, "FBS", "ReferenceCensored 3", 3.0, "recommended", MEAN),
+        "drawn": list(figures),
+        "coverage_figures": {name: (m, bound) for m, bound, name in lengths},
+        "summaries": [
+            ("Counts", *_split(summary, COUNT)),
+            ("Mean salaries", *_split(summary, MEAN)),
+        ],
+        "methods": methods,
+        "cell_grid": lambda name, caption: cell_grid(tables[name], name, caption),
+        "lengths": tables["interval_lengths"]
+        .filter(formulas="paper")
+        .pivot("statistic", index=["m", "epsilon"], values=["ours", "T"])
+        .with_columns(bound=pl.col("epsilon") / (2 * pl.col("m"))),
+        "refused": [text for result in results for text in result["facts"]["refused"]],
+    }
+
+
+def _line(
+    table: pl.DataFrame, model: str, mechanism: str, epsilon: float, formulas: str, statistic: str
+) -> dict[str, float] | None:
+    """The line of one method at three files (or one, where a method has no files)."""
+    rows = table.filter(
+        (pl.col("epsilon") - epsilon).abs().lt(1e-6) & pl.col("m").is_in([1, 3]),
+        model=model,
+        mechanism=mechanism,
+        formulas=formulas,
+        statistic=statistic,
+    )
+    return rows.row(0, named=True) if rows.height == 1 else None
+
+
+def _split(table: pl.DataFrame, statistic: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Three files and the bound 1.8, then everything else."""
+    rows = table.filter(statistic=statistic)
+    single = (pl.col("m") == 1) & pl.col("model").is_in(["FBS", "FBP"])
+    shown = rows.filter(pl.col("m").is_in([1, 3]) & ~single & (pl.col("epsilon") < 11))
+    return shown, rows.join(shown, on=METHOD, how="anti", maintain_order="left")
+
+
+def methods(table: pl.DataFrame, caption: str) -> us.Grid:
+    def shown(name: str, digits: int = 3) -> Any:
+        return lambda row: with_error(row[name], row[f"{name}_error"], row["replicates"], digits)
+
+    columns = [
+        ("", _label),
+        ("ε", lambda row: f"{row['epsilon']:g}" if row["epsilon"] else "–"),
+        ("coverage, cells", shown("coverage_16")),
+        ("RMSE ratio", shown("rmse_ratio_16", 2)),
+        ("with se", "{median_ratio_with_se_16:.2f}"),
+        ("coverage, fields", shown("coverage_fields")),
+        ("length", "{length_16:,.0f}"),
+    ]
+    return grid(caption, table, columns, "summary.csv")
+
+
+def _label(row: Row) -> str:
+    if row["model"] == "Sample":
+        return "Sample itself" + (", file order" if "file order" in row["mechanism"] else "")
+    mechanism = row["mechanism"].replace(" drifted", ", drifted")
+    for epsilon in ("10.8", "3", "1"):
+        mechanism = mechanism.replace(f"ReferenceCensored {epsilon}", "ReferenceCensored")
+    name = row["model"] if row["model"] == mechanism else f"{row['model']} {mechanism}"
+    files = "" if row["m"] == 3 or row["model"] == "Laplace" else f", {row['m']} files"
+    return f"{name}, {row['formulas']}{files}"
+
+
+def cell_grid(table: pl.DataFrame, name: str, caption: str) -> us.Grid:
+    """T's columns first, then ours, by field and gender."""
+
+    def title(column: str) -> str:
+        who = "ours: " if column.startswith("our_") else ""
+        return who + column.removeprefix("our_").replace("_", " ").replace(" est", "")
+
+    def cell(column: str) -> Any:
+        return lambda row: number(row[column], 3, 100)
+
+    def label(row: Row) -> str:
+        return f"Field {row['field']}, {row['gender']}".replace("Field All", "All fields")
+
+    columns = [(title(c), cell(c)) for c in table.columns if c not in ("field", "gender")]
+    return grid(caption, table, [("", label), *columns], f"{name}.csv")

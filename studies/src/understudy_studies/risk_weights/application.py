@@ -10,27 +10,27 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 import understudy as us
-from understudy_studies.framework import stored
+from understudy_studies.framework import Row, Vector, stored
 from understudy_studies.risk_weights.incomes import KNOWN, PREDICTORS, REGRESSION
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Row = dict[str, Any]
+from understudy_studies.risk_weights.simulation import (
+    AGAIN,
+    CONSTANT_MARGINAL,
+    CONSTANT_PAIRWISE,
+    SYNTHESIZER,
+)
+from understudy_studies.shared_fits import fitter_of
 
 RADIUS = 0.2  # R: what the survey's program deems close
+INTRUDER: Row = {"known": KNOWN, "radius": RADIUS, "small_patterns": "merge"}
 TOPCODED = 0.06
 APART = 1000  # between the seeds of two synthesizers: shared random numbers would hide noise
 STATISTICS: tuple[str | float, ...] = ("mean", "median", 0.9)
-SYNTHESIZER, AGAIN = "Synthesizer", "Synthesizer again"
 MARGINAL, PAIRWISE = "Marginal", "Pairwise"
-CONSTANT_PAIRWISE, CONSTANT_MARGINAL = "Constant, mean of Pairwise", "Constant, mean of Marginal"
 
 
 @dataclass(frozen=True)
@@ -62,16 +62,15 @@ QUICK = ApplicationDesign(
 
 def synthesizers(alpha: dict[str, Vector]) -> dict[str, us.Mechanism]:
     """R's five synthesizers, and the controls."""
-    risk: dict[str, Any] = {"known": KNOWN, "radius": RADIUS, "small_patterns": "merge"}
     return {
         SYNTHESIZER: us.Unweighted(),
         AGAIN: us.Unweighted(),
-        MARGINAL: us.MarginalRisk(**risk),
-        PAIRWISE: us.PairwiseRisk(**risk),
+        MARGINAL: us.MarginalRisk(**INTRUDER),
+        PAIRWISE: us.PairwiseRisk(**INTRUDER),
         CONSTANT_PAIRWISE: us.ConstantWeight(float(alpha[PAIRWISE].mean())),
         CONSTANT_MARGINAL: us.ConstantWeight(float(alpha[MARGINAL].mean())),
-        "Pairwise c=1.5": us.PairwiseRisk(**risk, c=1.5),
-        "Pairwise g=0.1": us.PairwiseRisk(**risk, g=0.1),
+        "Pairwise c=1.5": us.PairwiseRisk(**INTRUDER, c=1.5),
+        "Pairwise g=0.1": us.PairwiseRisk(**INTRUDER, g=0.1),
     }
 
 
@@ -79,11 +78,10 @@ def application(design: ApplicationDesign, survey: us.Survey, seed: int, folder:
     """Results of every synthesizer, the data themselves and topcoding, computed or read."""
     folder.mkdir(parents=True, exist_ok=True)
     model = us.Mixture("income", design.predictors, design.components, zero_by=("earner",))
-    fitter = _fitter(design, model, survey, seed)
-    risk: dict[str, Any] = {"known": KNOWN, "radius": RADIUS, "small_patterns": "merge"}
+    fitter = fitter_of(us.ModelFitter, survey, model, design.settings, seed)
     alpha = {
-        MARGINAL: us.MarginalRisk(**risk).settle(fitter)[0],
-        PAIRWISE: us.PairwiseRisk(**risk).settle(fitter)[0],
+        MARGINAL: us.MarginalRisk(**INTRUDER).settle(fitter)[0],
+        PAIRWISE: us.PairwiseRisk(**INTRUDER).settle(fitter)[0],
     }
     results = [stored(folder / "data.json", lambda: _baseline(survey, seed))]
     for number, (name, mechanism) in enumerate(synthesizers(alpha).items()):
@@ -104,7 +102,7 @@ class _Run:
 
     def compute(self) -> Row:
         began, cpu = perf_counter(), process_time()
-        fitter = _fitter(self.design, self.model, self.survey, self.seed)
+        fitter = fitter_of(us.ModelFitter, self.survey, self.model, self.design.settings, self.seed)
         terms = self.mechanism.prepare(fitter, self.design.datasets).terms
         fitted = shown(fitter.fit(terms, "release", self._starts(fitter, terms.alpha)))
         generated, _ = fitter.generate(fitted, self.design.datasets)
@@ -121,7 +119,7 @@ class _Run:
             "convergence": convergence(fitted),
         }
 
-    def _starts(self, fitter: us.ModelFitter, alpha: Vector) -> Matrix:
+    def _starts(self, fitter: us.ModelFitter, alpha: Vector) -> Vector:
         """A start for each chain. The second unweighted run must not have those of the first:
         what slow chains remember of their start would make the two agree too well."""
         arrays, chains = fitter.safe_arrays, range(self.design.chains)
@@ -206,12 +204,3 @@ def _intervals(sets: list[Vector], surveys: list[us.Survey], rng: np.random.Gene
     line = coefficients.filter(pl.col("term").str.starts_with("earner")).row(0, named=True)
     rows.append({"statistic": "earner 2"} | {k: line[k] for k in ("estimate", "lower", "upper")})
     return rows
-
-
-def _fitter(
-    design: ApplicationDesign, model: us.Mixture, survey: us.Survey, seed: int
-) -> us.ModelFitter:
-    missing = np.zeros(survey.n, dtype=bool)
-    return us.ModelFitter(
-        model, survey, model.prepare(survey), missing, design.settings, seed, (), False
-    )

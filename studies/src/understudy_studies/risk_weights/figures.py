@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 import understudy as us
+from understudy_studies.drawing import Figure, panels
+from understudy_studies.framework import Row
 from understudy_studies.risk_weights import application as ce
 from understudy_studies.risk_weights import simulation as nb
 from understudy_studies.risk_weights.tables import RISE
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Row = dict[str, Any]
 SHORT = {
     "Data": "Data", nb.SYNTHESIZER: "S", nb.AGAIN: "S again", nb.PAIRWISE: "P",
     nb.CONSTANT_PAIRWISE: "const P", nb.CONSTANT_MARGINAL: "const M", nb.marginal(nb.HARD): "M",
@@ -25,118 +24,104 @@ SHORT = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Risks:
+    """Each record's risk under every synthesizer, and what is drawn of it."""
+
+    of: dict[str, Any]
+    before: Any  # under the unweighted synthesizer
+    rise: float  # what is highlighted
+    title: str
+
+    def violins(self, *names: str) -> Figure:
+        return us.distribution_figure({self.title: {SHORT.get(n, n): self.of[n] for n in names}})
+
+    def scatter(self, name: str) -> Figure:
+        rises = us.whack_a_mole(self.before, self.of[name], self.rise)
+        names = (nb.SYNTHESIZER, name)
+        return us.whack_a_mole_figure(self.before, self.of[name], rises, names)
+
+
 def draw_figures(
     simulated: Sequence[Row], rows: pl.DataFrame, applied: Sequence[Row], intervals: pl.DataFrame
 ) -> dict[str, Figure]:
     """Every figure of the paper that this study makes."""
-    makers = {f"simulation-{k}": v for k, v in simulation_figures(simulated, rows).items()}
-    makers |= {f"application-{k}": v for k, v in application_figures(applied, intervals).items()}
-    return {name: draw() for name, draw in makers.items()}
+    figures = {f"simulation-{k}": v for k, v in simulation_figures(simulated, rows).items()}
+    return figures | {
+        f"application-{k}": v for k, v in application_figures(applied, intervals).items()
+    }
 
 
-def simulation_figures(
-    simulated: Sequence[Row], rows: pl.DataFrame
-) -> dict[str, Callable[[], Figure]]:
+def simulation_figures(simulated: Sequence[Row], rows: pl.DataFrame) -> dict[str, Figure]:
     """R Figures 4 to 7 and supplement Figures 2 to 4; records are those of the first file."""
     first = simulated[0]
     data = pl.DataFrame([row for result in simulated for row in result["table 6"]])
     data = data.filter(pl.col("name") == "Data")
-    risks = {name: np.asarray(values) for name, values in first["risks"].items()}
-    before = risks[f"{nb.SYNTHESIZER}|{nb.HARD}"]
+    by_radius = {name: np.asarray(values) for name, values in first["risks"].items()}
+    end = f"|{nb.HARD}"
+    hard = {n.removesuffix(end): risk for n, risk in by_radius.items() if n.endswith(end)}
+    risks = Risks(hard, hard[nb.SYNTHESIZER], nb.RISE, f"r = {nb.HARD:.0%}")
+    shown = {"D": "Data", "S": nb.SYNTHESIZER}
+    panels_by_radius = {
+        f"r = {r:.0%}": {
+            k: by_radius[f"{n}|{r}"] for k, n in {**shown, "M": nb.marginal(r)}.items()
+        }
+        for r in nb.RADII
+    }
+    marginal, controls = nb.marginal(nb.HARD), (nb.CONSTANT_MARGINAL, nb.CONSTANT_PAIRWISE)
 
-    def at(name: str, radius: float = nb.HARD) -> Any:
-        return risks[f"{name}|{radius}"]
+    def medians(*names: str) -> Figure:
+        return interval_figure(median_intervals(data, rows, [nb.SYNTHESIZER, *names]), 2)
 
-    def panels() -> dict[str, dict[str, Any]]:
-        return {
-            f"r = {r:.0%}": {"D": at("Data", r), "S": at(nb.SYNTHESIZER, r),
-                             "M": at(nb.marginal(r), r)}
-            for r in nb.RADII
-        }  # fmt: skip
-
-    def scatter(name: str) -> Callable[[], Figure]:
-        rises = us.whack_a_mole(before, at(name), nb.RISE)
-        return lambda: us.whack_a_mole_figure(before, at(name), rises, (nb.SYNTHESIZER, name))
-
-    def violins(*names: str) -> Callable[[], Figure]:
-        shown = {SHORT.get(name, name): at(name) for name in names}
-        return lambda: us.distribution_figure({f"r = {nb.HARD:.0%}": shown})
-
-    hard = nb.marginal(nb.HARD)
-    marginals = {f"{r:.0%}": at(nb.marginal(r), r) for r in nb.RADII}
     return {
-        "figure-04": lambda: density_figure(np.asarray(first["y"])),
-        "figure-05a": lambda: us.distribution_figure(panels()),
-        "figure-05b": scatter(hard),
-        "figure-05c": scatter(nb.AGAIN),
-        "figure-06": lambda: us.distribution_figure({"Marginal": marginals}),
-        "figure-07": lambda: interval_figure(
-            median_intervals(data, rows, [nb.SYNTHESIZER, *map(nb.marginal, nb.RADII)]), 2
+        "figure-04": density_figure(np.asarray(first["y"])),
+        "figure-05a": us.distribution_figure(panels_by_radius),
+        "figure-05b": risks.scatter(marginal),
+        "figure-05c": risks.scatter(nb.AGAIN),
+        "figure-06": us.distribution_figure(
+            {"Marginal": {f"{r:.0%}": by_radius[f"{nb.marginal(r)}|{r}"] for r in nb.RADII}}
         ),
-        "supplement-2": violins("Data", nb.SYNTHESIZER, nb.AGAIN, hard, nb.PAIRWISE,
-                                nb.CONSTANT_MARGINAL, nb.CONSTANT_PAIRWISE),
-        "supplement-3": scatter(nb.PAIRWISE),
-        "supplement-4": lambda: interval_figure(
-            median_intervals(data, rows, [nb.SYNTHESIZER, hard, nb.PAIRWISE]), 2
+        "figure-07": medians(*map(nb.marginal, nb.RADII)),
+        "supplement-2": risks.violins(
+            "Data", nb.SYNTHESIZER, nb.AGAIN, marginal, nb.PAIRWISE, *controls
         ),
-    }  # fmt: skip
+        "supplement-3": risks.scatter(nb.PAIRWISE),
+        "supplement-4": medians(marginal, nb.PAIRWISE),
+    }
 
 
-def application_figures(
-    results: Sequence[Row], intervals: pl.DataFrame
-) -> dict[str, Callable[[], Figure]]:
+def application_figures(results: Sequence[Row], intervals: pl.DataFrame) -> dict[str, Figure]:
     """R Figures 2, 3, 8 to 10 and supplement Figures 5 to 7."""
     risk = {result["name"]: np.asarray(result["risk"]) for result in results}
     risk["Topcoding"] = np.asarray(results[0]["topcoded"]["risk"])
     weights = {result["name"]: np.asarray(result["weights"]) for result in results[1:]}
-    income = np.asarray(results[0]["income"])
-    before = risk[ce.SYNTHESIZER]
-    adjusted = ("Pairwise c=1.5", "Pairwise g=0.1")
+    risks = Risks(risk, risk[nb.SYNTHESIZER], RISE, "r = 20%")
+    plain, pairwise = ("Data", nb.SYNTHESIZER), (ce.PAIRWISE, "Pairwise c=1.5", "Pairwise g=0.1")
+    controls = (nb.CONSTANT_MARGINAL, nb.CONSTANT_PAIRWISE)
 
-    def violins(*names: str) -> Callable[[], Figure]:
-        shown = {SHORT.get(name, name): risk[name] for name in names}
-        return lambda: us.distribution_figure({"r = 20%": shown})
+    def some(*names: str) -> Figure:
+        return interval_figure(intervals.filter(pl.col("synthesizer").is_in(names)), 4)
 
-    def scatter(name: str) -> Callable[[], Figure]:
-        rises = us.whack_a_mole(before, risk[name], RISE)
-        return lambda: us.whack_a_mole_figure(before, risk[name], rises, (ce.SYNTHESIZER, name))
-
-    def some(*names: str) -> Callable[[], Figure]:
-        return lambda: interval_figure(intervals.filter(pl.col("synthesizer").is_in(names)), 4)
-
-    shown = (ce.SYNTHESIZER, ce.MARGINAL, ce.PAIRWISE)
     return {
-        "figure-02": violins("Data", ce.SYNTHESIZER, ce.MARGINAL, "Topcoding"),
-        "figure-03": scatter(ce.MARGINAL),
-        "figure-08": violins(
-            "Data",
-            ce.SYNTHESIZER,
-            ce.AGAIN,
-            ce.MARGINAL,
-            ce.PAIRWISE,
-            ce.CONSTANT_MARGINAL,
-            ce.CONSTANT_PAIRWISE,
+        "figure-02": risks.violins(*plain, ce.MARGINAL, "Topcoding"),
+        "figure-03": risks.scatter(ce.MARGINAL),
+        "figure-08": risks.violins(*plain, nb.AGAIN, ce.MARGINAL, ce.PAIRWISE, *controls),
+        "figure-09": risks.scatter(ce.PAIRWISE),
+        "figure-09-control": risks.scatter(nb.AGAIN),
+        "figure-10": some(*plain, ce.MARGINAL, ce.PAIRWISE),
+        "supplement-5": weights_figure(
+            np.asarray(results[0]["income"]), {name: weights[name] for name in pairwise}
         ),
-        "figure-09": scatter(ce.PAIRWISE),
-        "figure-09-control": scatter(ce.AGAIN),
-        "figure-10": some("Data", *shown),
-        "supplement-5": lambda: weights_figure(
-            income, {name: weights[name] for name in (ce.PAIRWISE, *adjusted)}
-        ),
-        "supplement-6": some("Data", ce.SYNTHESIZER, ce.PAIRWISE, *adjusted),
-        "supplement-7": violins("Data", ce.SYNTHESIZER, ce.PAIRWISE, *adjusted),
+        "supplement-6": some(*plain, *pairwise),
+        "supplement-7": risks.violins(*plain, *pairwise),
     }
 
 
 def interval_figure(rows: pl.DataFrame, most: int) -> Figure:
     """A panel per statistic: estimates with intervals; lines are the confidential data's."""
-    from matplotlib.figure import Figure
-
     statistics = rows["statistic"].unique(maintain_order=True).to_list()[:most]
-    with us.house_style():
-        figure = Figure(figsize=(3.6 * min(2, len(statistics)), 3.0 * (1 + (len(statistics) > 2))),
-                        layout="constrained")  # fmt: skip
-        axes = figure.subplots(1 + (len(statistics) > 2), min(2, len(statistics)), squeeze=False)
+    down, across = 1 + (len(statistics) > 2), min(2, len(statistics))
+    with panels(down, across, 3.6 * across, 3.0 * down) as (figure, axes):
         for axis, statistic in zip(axes.ravel(), statistics, strict=False):
             part = rows.filter(pl.col("statistic") == statistic)
             data = part.filter(pl.col("synthesizer") == "Data")
@@ -161,11 +146,7 @@ def interval_figure(rows: pl.DataFrame, most: int) -> Figure:
 
 def density_figure(values: Any) -> Figure:
     """R Figure 4: the simulated counts."""
-    from matplotlib.figure import Figure
-
-    with us.house_style():
-        figure = Figure(figsize=(5.2, 3.2), layout="constrained")
-        axis = figure.subplots()
+    with panels(1, 1, 5.2, 3.2) as (figure, ((axis,),)):
         axis.hist(values, bins=50, color=us.COLOURS[1], alpha=0.7)
         axis.set_xlabel("Simulated count, first file")
         axis.set_ylabel("Records")
@@ -174,11 +155,7 @@ def density_figure(values: Any) -> Figure:
 
 def weights_figure(income: Any, weights: Mapping[str, Any]) -> Figure:
     """R supplement Figure 5: pairwise weights against income, a panel per adjustment."""
-    from matplotlib.figure import Figure
-
-    with us.house_style():
-        figure = Figure(figsize=(3.2 * len(weights), 3.2), layout="constrained")
-        axes = figure.subplots(1, len(weights), sharey=True, squeeze=False)[0]
+    with panels(1, len(weights), 3.2 * len(weights), 3.2, sharey=True) as (figure, (axes,)):
         for axis, (name, alpha) in zip(axes, weights.items(), strict=True):
             axis.scatter(income / 1000, alpha, s=5, linewidths=0, alpha=0.3, color=us.COLOURS[1],
                          rasterized=True)  # fmt: skip
@@ -192,16 +169,15 @@ def weights_figure(income: Any, weights: Mapping[str, Any]) -> Figure:
 
 def median_intervals(data: pl.DataFrame, rows: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     """Median estimate and limits over the simulated files: of the data, then by synthesizer."""
-    parts = ("estimate", "lower", "upper")
+    limits = ("estimate", "lower", "upper")
     out: list[Row] = []
-    for statistic in ("mean", "median"):
-        of_data = data.filter(pl.col("statistic") == statistic)
-        line = {p: float(np.median(of_data[p].to_numpy())) for p in parts}
-        out.append({"synthesizer": "Data", "statistic": statistic, **line})
-    for name in names:
+    for name in ("Data", *names):
         made = rows.filter(pl.col("name") == name).unique("replicate", maintain_order=True)
         for statistic in ("mean", "median"):
-            line = {p: float(np.median(made[f"{statistic} {p}"].to_numpy())) for p in parts}
+            values = {part: made[f"{statistic} {part}"] for part in limits}
+            if name == "Data":
+                values = dict(data.filter(statistic=statistic).select(limits).to_dict())
+            line = {part: float(np.median(column.to_numpy())) for part, column in values.items()}
             out.append({"synthesizer": name, "statistic": statistic, **line})
     return pl.DataFrame(out)
 

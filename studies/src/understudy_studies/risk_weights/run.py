@@ -1,69 +1,55 @@
 """`understudy study risk-weights`: paper R's simulation and application, with controls.
 
 Every table and figure of R is written with the published number where there is one, and with the
-spread over simulated files, so that a reader sees whether a difference means anything.
+spread over simulated files, so that a reader sees whether a difference means anything. Incomes are
+those of the survey file `data` (CE interviews, Parquet), or of a generated file of its shape.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import understudy as us
-from understudy_studies.framework import open_study, run_replicates, write_study
+from understudy_studies.framework import Row, Run, Study
 from understudy_studies.risk_weights import application, simulation
-from understudy_studies.risk_weights.application import ApplicationDesign
-from understudy_studies.risk_weights.facts import facts
 from understudy_studies.risk_weights.figures import draw_figures
 from understudy_studies.risk_weights.incomes import consumer_incomes, generated_incomes
-from understudy_studies.risk_weights.simulation import SimulationDesign, replicate
-from understudy_studies.risk_weights.tables import simulation_rows, study_tables
+from understudy_studies.risk_weights.tables import facts, simulation_rows, study_tables
 
 PUBLISHED_N = 6208  # consumer units in R's sample
 
 
-def run_study(
-    replicates: int | None = None,
-    out: Path = Path("study-risk-weights"),
-    seed: int = 1,
-    data: Path | None = None,
-    *,
-    quick: bool = False,
-    progress: bool | None = None,
-    workers: int = 1,
-    counts: SimulationDesign | None = None,
-    incomes: ApplicationDesign | None = None,
-) -> Path:
-    """Run or continue the study; returns the page, `out`/study.html.
+@dataclass(frozen=True)
+class RiskDesign:
+    """Sizes of both parts."""
 
-    `data` is the survey file of incomes (CE interviews, Parquet); without it a file of the
-    published shape is generated. Each simulated file and each synthesizer of incomes is one file
-    under `out`.
-    """
-    counts = counts or (simulation.QUICK if quick else SimulationDesign())
-    incomes = incomes or (application.QUICK if quick else ApplicationDesign())
-    replicates = (2 if quick else 20) if replicates is None else replicates
-    survey = _survey(data, incomes, seed)
-    parts = {"simulation": asdict(counts), "application": asdict(incomes)}
-    named = {"incomes": "generated" if data is None else "CE"}
-    out = open_study("risk-weights", out, seed, {**named, **parts})
-    compute, folder = partial(replicate, counts, seed), out / "simulation"
-    name = "R §2.4, simulated files"
-    simulated = run_replicates(folder, replicates, compute, progress, name, workers)
-    applied = application.application(incomes, survey, seed, out / "application")
+    counts: simulation.SimulationDesign
+    incomes: application.ApplicationDesign
+
+
+def parts(run: Run) -> Any:
+    data, incomes = run.options["data"], run.design.incomes
+    if data is None:
+        survey = generated_incomes(incomes.n or PUBLISHED_N, run.seed)
+    elif not Path(data).exists():
+        raise us.Refused(f"There is no file `{data}`; leave `data` out to generate incomes.")
+    else:
+        survey = consumer_incomes(Path(data), incomes.n, run.seed)
+    simulated = run.each("R §2.4, simulated files", _simulated, "simulation")
+    applied = application.application(incomes, survey, run.seed, run.out / "application")
     rows = simulation_rows(simulated)
     tables = study_tables(rows, simulated, applied)
     figures = draw_figures(simulated, rows, applied, tables["application-table-4"])
     known = facts(tables, len(simulated), applied)
-    known |= {"units": survey.n, "real": data is not None}
-    small = (counts, incomes) != (SimulationDesign(), ApplicationDesign())
-    return write_study("risk-weights", out, tables, figures, known, small)
+    return tables, figures, {**known, "units": survey.n, "real": data is not None}
 
 
-def _survey(data: Path | None, design: ApplicationDesign, seed: int) -> us.Survey:
-    if data is None:
-        return generated_incomes(design.n or PUBLISHED_N, seed)
-    if not data.exists():
-        raise us.Refused(f"There is no file `{data}`; leave `data` out to generate incomes.")
-    return consumer_incomes(data, design.n, seed)
+def _simulated(design: RiskDesign, seed: int, number: int) -> Row:
+    return simulation.replicate(design.counts, seed, number)
+
+
+WHOLE = RiskDesign(simulation.SimulationDesign(), application.ApplicationDesign())
+QUICK = RiskDesign(simulation.QUICK, application.QUICK)
+run_study = Study("risk-weights", WHOLE, QUICK, 20, 2, parts, (("data", None),))

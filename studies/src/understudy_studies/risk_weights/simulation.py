@@ -11,13 +11,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 import understudy as us
+from understudy_studies.framework import Row, Vector
 from understudy_studies.shared_fits import shared_fits
-
-Vector = NDArray[np.float64]
-Row = dict[str, Any]
 
 RADII = (0.30, 0.25, 0.20, 0.15)
 DATASETS = (1, 5, 10, 20, 30)
@@ -86,8 +83,7 @@ def replicate(design: SimulationDesign, seed: int, number: int) -> Row:
         {"name": "Data", "radius": r, "mean risk": v.mean(), "max risk": v.max(),
          "riskiest": v[riskiest].mean()} for r, v in data.items()
     ]  # fmt: skip
-    result: Row = {"replicate": number, "rows": _plain(rows)}
-    result["table 6"] = _plain(_table_6(y, made, rng))
+    result: Row = {"replicate": number, "rows": rows, "table 6": _table_6(y, made, rng)}
     if number == 0:
         result["y"] = y.tolist()
         by_radius = {f"Data|{r}": v for r, v in data.items()}
@@ -154,10 +150,3 @@ def _limits(interval: Any) -> Row:
 
 def _interval(interval: Any) -> Row:
     return {f"{interval.statistic} {part}": value for part, value in _limits(interval).items()}
-
-
-def _plain(rows: list[Row]) -> list[Row]:
-    """NumPy numbers as Python ones, for JSON."""
-    return [
-        {k: v.item() if isinstance(v, np.generic) else v for k, v in row.items()} for row in rows
-    ]

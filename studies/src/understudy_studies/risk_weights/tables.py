@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import floor, log10
+from math import floor, log10, sqrt
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 import understudy as us
-from understudy_studies.framework import published, published_rows
+from understudy_studies.framework import Row, Tables, published, published_rows
 from understudy_studies.page import number
 from understudy_studies.risk_weights import application as ce
 from understudy_studies.risk_weights import simulation as nb
 
-Row = dict[str, Any]
 MEASURES = ("U_m", "U_a", "mean risk", "riskiest", "rising", "max risk", "IQR")
 RISE = 0.25  # R's highlighted records in the application
 HEADS = {"riskiest": "riskiest 1 %", "rising": f"rise by {nb.RISE:g}"}
+
+NEAR = 1.05  # an R-hat that is no proof, but no alarm for a study
+# the synthesizers that the page speaks of, by the part they play
+INCOMES = {
+    "synthesizer": nb.SYNTHESIZER,
+    "again": nb.AGAIN,
+    "marginal": ce.MARGINAL,
+    "pairwise": ce.PAIRWISE,
+    "constant_marginal": nb.CONSTANT_MARGINAL,
+    "constant_pairwise": nb.CONSTANT_PAIRWISE,
+}
+COUNTS = {**INCOMES, "marginal": nb.marginal(nb.HARD), "pairwise": nb.PAIRWISE, "data": "Data"}
+CONSTANT = {"marginal": "constant_marginal", "pairwise": "constant_pairwise"}
 
 SIMULATION_ECDF = published_rows("risk-weights", "simulation-ecdf")  # U_m and U_a
 APPLICATION_ECDF = published_rows("risk-weights", "application-ecdf")
@@ -27,9 +39,7 @@ TABLE_4 = published_rows("risk-weights", "table-4", 2)
 RISK_IQR = published_rows("risk-weights", "risk-iqr")  # §3.2.1
 
 
-def study_tables(
-    rows: pl.DataFrame, simulated: Sequence[Row], applied: Sequence[Row]
-) -> dict[str, pl.DataFrame]:
+def study_tables(rows: pl.DataFrame, simulated: Sequence[Row], applied: Sequence[Row]) -> Tables:
     """Every table that the study writes."""
     return {
         "simulation-table-5": simulation_ecdf(rows),
@@ -57,15 +67,11 @@ def simulation_ecdf(rows: pl.DataFrame) -> pl.DataFrame:
     """R Table 5 and supplement Table 2: U_m and U_a over the simulated files."""
     out = []
     once = rows.drop_nulls("U_m").unique(["replicate", "name"], maintain_order=True)
-    for name in once["name"].unique(maintain_order=True):
-        part = once.filter(pl.col("name") == name)
-        for position, measure in enumerate(("U_m", "U_a")):
-            published = SIMULATION_ECDF.get(name)
-            out.append(
-                {"synthesizer": name, "measure": measure,
-                 "published": None if published is None else published[position],
-                 **band(part[measure])}
-            )  # fmt: skip
+    for (name,), part in once.group_by("name", maintain_order=True):
+        printed = SIMULATION_ECDF.get(name, (None, None))
+        for measure, theirs in zip(("U_m", "U_a"), printed, strict=True):
+            key = {"synthesizer": name, "measure": measure, "published": theirs}
+            out.append({**key, **band(part[measure])})
     return pl.DataFrame(out, infer_schema_length=None)
 
 
@@ -73,8 +79,7 @@ def simulation_risk(rows: pl.DataFrame) -> pl.DataFrame:
     """Risk at r = 15 % with the controls: mean, the riskiest percent, records that rise."""
     out = []
     hard = rows.filter(pl.col("radius") == nb.HARD)
-    for name in hard["name"].unique(maintain_order=True):
-        part = hard.filter(pl.col("name") == name)
+    for (name,), part in hard.group_by("name", maintain_order=True):
         for measure in MEASURES[2:]:
             values = part[measure].drop_nulls()
             if len(values):
@@ -118,7 +123,7 @@ def application_risk(results: Sequence[Row]) -> pl.DataFrame:
     coded = {"name": "Topcoding", "risk": results[0]["topcoded"]["risk"]}
     for result in [results[0], coded, *results[1:]]:
         risk = np.asarray(result["risk"])
-        compared = result["name"] not in ("Data", "Topcoding", ce.SYNTHESIZER)
+        compared = result["name"] not in ("Data", "Topcoding", nb.SYNTHESIZER)
         rows.append(
             {"synthesizer": result["name"], "mean": risk.mean(),
              "IQR": float(np.subtract(*np.quantile(risk, [0.75, 0.25]))),
@@ -202,3 +207,98 @@ def as_grid(caption: str, table: pl.DataFrame, file: str) -> us.Grid:
     """A frame as texts: four significant digits, thousands with commas."""
     body = tuple(tuple(number(value) for value in row) for row in table.iter_rows())
     return us.Grid(caption, tuple(table.columns), body, file)
+
+
+def facts(tables: Tables, files: int, applied: Sequence[Row]) -> Row:
+    """What each synthesizer achieves, and what of it the controls bear out."""
+    fits = [fit_facts(result) for result in applied[1:]]
+    return {
+        "files": files,
+        "counts": count_facts(tables["simulation-table-5"], tables["simulation-risk"]),
+        "incomes": income_facts(tables["application-table-7"], tables["application-risk"]),
+        "fits": fits,
+        "failed": sum(fit["failed"] for fit in fits),
+        "apart": max(fit["apart"] for fit in fits),
+        "near_limit": NEAR,
+        "internal": us.INTERNAL,
+        "whole": lambda name, caption: as_grid(caption, tables[name], f"{name}.csv"),
+        "spread": lambda name, caption: by_synthesizer(caption, tables[name], f"{name}.csv"),
+    }
+
+
+def count_facts(ecdf: pl.DataFrame, risk: pl.DataFrame) -> Row:
+    """Simulated counts: medians over the files, and rises beyond 9 of 10 files of the control."""
+
+    def lines(table: pl.DataFrame, measure: str) -> dict[str, Row]:
+        rows = {row["synthesizer"]: row for row in table.filter(measure=measure).to_dicts()}
+        return {part: rows[name] for part, name in COUNTS.items() if name in rows}
+
+    rising = lines(risk, "rising")
+    noise = rising["again"]
+    return {
+        "u_m": {part: row["median"] for part, row in lines(ecdf, "U_m").items()},
+        "mean_risk": {part: row["median"] for part, row in lines(risk, "mean risk").items()},
+        "names": COUNTS,
+        "rise": nb.RISE,
+        "rising": rising,
+        "above": [COUNTS[part] for part in CONSTANT if rising[part]["median"] > noise["95 %"]],
+        "below": [COUNTS[part] for part in CONSTANT if rising[part]["median"] < noise["5 %"]],
+    }
+
+
+def income_facts(ecdf: pl.DataFrame, risk: pl.DataFrame) -> Row:
+    """Incomes. There is one file, so two unweighted runs measure the noise."""
+
+    def values(table: pl.DataFrame, column: str) -> dict[str, Any]:
+        by_name = dict(table.select("synthesizer", column).iter_rows())
+        return {part: by_name[name] for part, name in INCOMES.items()}
+
+    u = values(ecdf, "U_m")
+    top, rising = values(risk, "riskiest 1 %"), values(risk, "rising by 0.25")
+    noise = abs(top["synthesizer"] - top["again"])
+    plain, control = min(top["synthesizer"], top["again"]), rising["again"]
+
+    def differs(part: str, other: int) -> bool:
+        """Counts as rough Poisson numbers."""
+        return bool(abs(rising[part] - other) > 2 * sqrt(rising[part] + other))
+
+    below = [p for p in CONSTANT if rising[p] < control and differs(p, control)]
+    first, second, third = sorted(u[part] for part in ("synthesizer", *CONSTANT))
+    return {
+        "u_m": u,
+        "ordered": u["synthesizer"] < u["pairwise"] < u["marginal"],
+        "gap": min(second - first, third - second),
+        "top": top,
+        "protected": max(top[part] for part in CONSTANT) < plain - noise,
+        # one difference of two runs knows the noise badly: ask for twice as much
+        "beyond": [INCOMES[p] for p, own in CONSTANT.items() if top[p] < top[own] - 2 * noise],
+        "rising": rising,
+        "above": [INCOMES[p] for p in CONSTANT if rising[p] > control and differs(p, control)],
+        "below": [INCOMES[p] for p in below],
+        "below_constant": [
+            INCOMES[p]
+            for p in below
+            if rising[p] < (own := rising[CONSTANT[p]]) and differs(p, own)
+        ],
+    }
+
+
+def fit_facts(result: Row) -> Row:
+    """How far the chains of one fit converged, over its predictive quantities."""
+    fit = result["convergence"]
+    lines = fit["quantities"]
+    return {
+        "name": result["name"],
+        "failed": bool(fit["failures"]),
+        "chains": fit["chains"],
+        "draws": fit["draws"],
+        "divergences": fit["divergences"],
+        "near": sum(float(line["R-hat"]) < NEAR for line in lines),
+        "quantities": len(lines),
+        "worst": max(lines, key=lambda line: float(line["R-hat"])),
+        "least": min(lines, key=lambda line: float(line["bulk ESS"])),
+        # by how much the means of the chains differ in the distribution function, at most
+        "apart": max(float(q["chains apart"]) for q in lines if q["quantity"].startswith("F(")),
+        "seconds": result["seconds"],
+        "cpu_seconds": result.get("cpu seconds"),
+    }

@@ -8,13 +8,12 @@ from __future__ import annotations
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 import understudy as us
+from understudy_studies.framework import Vector
 from understudy_studies.verification.samples import Population, simple_sample, systematic_pps
 
-Floats = NDArray[np.float64]
-Numbers = tuple[float, float, float, Floats]  # tau_0, its se, tau_hat, tau_k
+Numbers = tuple[float, float, float, Vector]  # tau_0, its se, tau_hat, tau_k
 
 
 def median_and_slope(
@@ -43,7 +42,7 @@ def median_and_slope(
     return numbers
 
 
-def _median(x: Floats, rest: float) -> tuple[float, float]:
+def _median(x: Vector, rest: float) -> tuple[float, float]:
     """The median and half of Woodruff's interval of one standard error on either side."""
     ordered, n = np.sort(x), len(x)
     reach = sqrt(rest * 0.25 / n)
@@ -54,7 +53,7 @@ def _median(x: Floats, rest: float) -> tuple[float, float]:
     return middle, (high - low) / 2
 
 
-def _slope(x: Floats, z: Floats, rest: float) -> tuple[float, float]:
+def _slope(x: Vector, z: Vector, rest: float) -> tuple[float, float]:
     """Least squares, and its linearised standard error in a simple random sample."""
     apart = z - z.mean()
     spread = float(apart @ apart)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import polars as pl
 
 import understudy as us
+from understudy_studies import drawing
+from understudy_studies.drawing import BLUE, GREEN, GREY, ORANGE, VERMILION, Figure
+from understudy_studies.framework import FEWEST, Tables
 from understudy_studies.verification.replicate import VerificationDesign
-from understudy_studies.verification.roc import FEWEST, auc, roc, scores_of
+from understudy_studies.verification.roc import auc, roc, scores_of
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-GREY, BLUE, ORANGE, GREEN, PINK, SKY, VERMILION = us.COLOURS
 BOX = (BLUE, ORANGE, GREEN)
 WIDTH = 5.4
 STEP = 4.2  # between groups of n_k
@@ -30,7 +28,7 @@ FIGURES = {
 }
 
 
-def draw_figures(rows: Mapping[str, pl.DataFrame], design: VerificationDesign) -> dict[str, Figure]:
+def draw_figures(rows: Tables, design: VerificationDesign) -> dict[str, Figure]:
     """V's Figures 1 to 5, and the ROC in both populations."""
     equal = {name: part.filter(partitioning="equal") for name, part in rows.items()}
     figures = {}
@@ -44,13 +42,11 @@ def draw_figures(rows: Mapping[str, pl.DataFrame], design: VerificationDesign) -
 
 def median_figure(rows: pl.DataFrame, sizes: Sequence[int], partitions: Sequence[int]) -> Figure:
     """V's figures: box plots of posterior medians and r_full, a panel for each alpha."""
-    from matplotlib.figure import Figure
-
     alphas = rows["alpha"].unique(maintain_order=True).to_list()
     repeats = rows["replicate"].n_unique()
-    with us.house_style():
-        figure = Figure(figsize=(WIDTH, 0.9 + 1.75 * len(alphas)), layout="constrained")
-        axes = figure.subplots(len(alphas), 1, sharex=True, squeeze=False)[:, 0]
+    height = 0.9 + 1.75 * len(alphas)
+    with drawing.panels(len(alphas), 1, WIDTH, height, sharex=True) as (figure, grid):
+        axes = grid[:, 0]
         for axis, alpha in zip(axes, alphas, strict=True):
             axis.grid(axis="y")
             for group, n_k in enumerate(sizes):
@@ -90,18 +86,14 @@ def median_figure(rows: pl.DataFrame, sizes: Sequence[int], partitions: Sequence
 
 def roc_figure(rows: pl.DataFrame) -> Figure:
     """Discrepancy and agreement at equal epsilon: a row per estimand, a column per alpha."""
-    from matplotlib.figure import Figure
-
     estimands = rows["estimand"].unique(maintain_order=True).to_list()
     alphas = rows["alpha"].unique(maintain_order=True).to_list()
     looks = {
         "discrepancy": (BLUE, "-", "discrepancy"),
         "agreement": (VERMILION, "--", "agreement"),
     }
-    with us.house_style():
-        height = 0.9 + 1.95 * len(estimands)
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        axes = figure.subplots(len(estimands), len(alphas), sharex=True, sharey=True, squeeze=False)
+    shape = (len(estimands), len(alphas), WIDTH, 0.9 + 1.95 * len(estimands))
+    with drawing.panels(*shape, sharex=True, sharey=True) as (figure, axes):
         for row, estimand in zip(axes, estimands, strict=True):
             for axis, alpha in zip(row, alphas, strict=True):
                 part = rows.filter(estimand=estimand, alpha=alpha)
@@ -123,8 +115,7 @@ def roc_figure(rows: pl.DataFrame) -> Figure:
                 axis.set_aspect("equal")
                 axis.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
                 axis.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
-        handles, labels = axes[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False)
+        drawing.legend_above(figure, axes[0][0], 2)
         figure.supylabel("inside, called inside", fontsize=9.5)
         us.figure_footer(figure, "share of pairs outside the tolerance that are called inside")
     return figure

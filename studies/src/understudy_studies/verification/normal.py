@@ -12,13 +12,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 import understudy as us
+from understudy_studies.framework import Vector
 from understudy_studies.verification.replicate import CLIP
-from understudy_studies.verification.roc import auc, auc_se
-
-Floats = NDArray[np.float64]
+from understudy_studies.verification.roc import measured
 
 RATIOS = (1.0, 2.0, 4.0)  # the paper's population has nearly 4
 ALPHAS = (1.0, 2.0, 3.0)
@@ -26,7 +24,7 @@ ALPHAS = (1.0, 2.0, 3.0)
 
 def normal_pairs(
     partitions: int, ratio: float, pairs: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
+) -> tuple[Vector, Vector]:
     """tau_hat - tau_0 and tau_k - tau_0 of many pairs of files, in synthetic standard errors.
 
     tau_0 has the variance 1, a part's estimate M ratio^2, and tau_hat is the mean of the parts.
@@ -69,11 +67,7 @@ def normal_table(
                 counts = us.agreement_flags(parts, 0.0, sqrt(m) * alpha).sum(axis=1)
                 noisy = np.array(us.geometric_noise(1, micro, (0, m))(counts), dtype=np.float64)
                 row = about | {"alpha": alpha, "inside": float(inside.mean())}
-                for name, score in (("discrepancy", near), ("agreement", noisy)):
-                    area = auc(score, inside)
-                    row[name] = area
-                    row[f"{name}_se"] = None if area is None else auc_se(area, inside)
-                lines.append(row)
+                lines.append(row | measured({"discrepancy": near, "agreement": noisy}, inside))
     return pl.DataFrame(lines, infer_schema_length=None)
 
 

@@ -13,9 +13,9 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import understudy as us
+from understudy_studies.framework import Vector
 from understudy_studies.verification.beyond import median_and_slope
 from understudy_studies.verification.samples import (
     Moments,
@@ -28,7 +28,6 @@ from understudy_studies.verification.samples import (
     systematic_pps,
 )
 
-Floats = NDArray[np.float64]
 Columns = dict[str, list[Any]]
 
 CLIP = 2.0  # c of the discrepancy (methods §7)
@@ -68,7 +67,7 @@ class Pair:
     centre: float  # tau_0
     se: float
     full: float  # tau_hat, which only the study sees
-    estimates: Floats  # tau_k
+    estimates: Vector  # tau_k
 
 
 @lru_cache(maxsize=2)

@@ -9,27 +9,38 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-Floats = NDArray[np.float64]
+from understudy_studies.framework import FEWEST, Vector
+
 Flags = NDArray[np.bool_]
 
-FEWEST = 10  # pairs inside and outside; with fewer an AUC says nothing
 
+def scores_of(rows: pl.DataFrame) -> dict[str, Vector]:
+    """What orders the pairs: the noisy count of agreement, and how near 0 a discrepancy is. These
+    are the orders of the posterior median and of the probability to be inside."""
 
-def scores_of(rows: pl.DataFrame) -> dict[str, Floats]:
+    def near(name: str) -> Vector:
+        return np.asarray(-np.abs(rows[name].to_numpy().astype(float)))
+
     return {
-        "discrepancy": -np.abs(rows["discrepancy"].to_numpy().astype(float)),
+        "discrepancy": near("discrepancy"),
         "agreement": rows["geometric"].to_numpy().astype(float),
         "agreement_laplace": rows["laplace"].to_numpy(),
-        "no_noise": -np.abs(rows["steps"].to_numpy().astype(float)),
-        **{
-            name: -np.abs(rows[name].to_numpy().astype(float))
-            for name in rows.columns
-            if name.startswith("clip ")
-        },
+        "no_noise": near("steps"),
+        **{name: near(name) for name in rows.columns if name.startswith("clip ")},
     }
 
 
-def auc(score: Floats, inside: Flags) -> float | None:
+def measured(rows: dict[str, Vector], inside: Flags) -> dict[str, float | None]:
+    """The area of every score and its error; none with hardly any pair inside, or outside."""
+    enough = min(inside.sum(), (~inside).sum()) >= FEWEST
+    numbers: dict[str, float | None] = {}
+    for name, score in rows.items():
+        area = auc(score, inside) if enough else None
+        numbers |= {name: area, f"{name}_se": None if area is None else auc_se(area, inside)}
+    return numbers
+
+
+def auc(score: Vector, inside: Flags) -> float | None:
     """The chance that a pair inside scores above a pair outside, ties counted half."""
     ones = int(inside.sum())
     others = len(inside) - ones
@@ -48,7 +59,7 @@ def auc_se(area: float, inside: Flags) -> float:
     return sqrt(max(spread, 0.0) / (ones * others))
 
 
-def roc(score: Floats, inside: Flags) -> tuple[Floats, Floats]:
+def roc(score: Vector, inside: Flags) -> tuple[Vector, Vector]:
     """Shares of outside and of inside pairs that are called inside, as the threshold falls."""
     order = np.argsort(-score, kind="stable")
     last = np.append(np.diff(score[order]) != 0, True)  # ties are called together

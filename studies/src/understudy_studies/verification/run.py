@@ -7,40 +7,20 @@ hash, Laplace against geometric noise, and a median and a regression slope.
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from functools import partial
-from pathlib import Path
+from typing import Any
 
-from understudy_studies.framework import open_study, run_replicates, write_study
-from understudy_studies.verification.facts import facts
+from understudy_studies.framework import Run, Study
 from understudy_studies.verification.figures import draw_figures
 from understudy_studies.verification.replicate import QUICK, VerificationDesign, replicate
-from understudy_studies.verification.tables import study_rows, study_tables
+from understudy_studies.verification.tables import facts, study_rows, study_tables
 
 
-def run_study(
-    replicates: int | None = None,
-    out: Path = Path("study-verification"),
-    seed: int = 1,
-    *,
-    quick: bool = False,
-    progress: bool | None = None,
-    workers: int = 1,
-    design: VerificationDesign | None = None,
-) -> Path:
-    """Run or continue the study; returns the page, `out`/study.html.
+def parts(run: Run) -> Any:
+    results = run.each("V §4, repeats", replicate)
+    rows = study_rows(results, float(run.design.epsilon))
+    tables = study_tables(rows, run.design, len(results))
+    known = facts(tables, run.design, results, rows["answers"])
+    return tables, draw_figures(rows, run.design), known
 
-    Files and partitions are the same for the same seed; the noise of the answers has none.
-    """
-    design = design or (QUICK if quick else VerificationDesign())
-    replicates = (12 if quick else 200) if replicates is None else replicates
-    out = open_study("verification", out, seed, asdict(design))
-    compute = partial(replicate, design, seed)
-    folder = out / "replicates"
-    results = run_replicates(folder, replicates, compute, progress, "V §4, repeats", workers)
-    rows = study_rows(results, float(design.epsilon))
-    tables = study_tables(rows, design, len(results))
-    biased = rows["answers"].filter(partitioning="equal", estimand="total", synthesis="biased")
-    known = facts(tables, design, results, biased["centre"].to_numpy())
-    figures, small = draw_figures(rows, design), design != VerificationDesign()
-    return write_study("verification", out, tables, figures, known, small)
+
+run_study = Study("verification", VerificationDesign(), QUICK, 200, 12, parts)

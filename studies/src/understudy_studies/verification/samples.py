@@ -19,28 +19,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 import understudy as us
+from understudy_studies.framework import Vector
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 BLOCKS = 1000
 AT_ONCE = 10  # blocks whose numbers stay in the processor's cache
-SPARSE = 40  # below one unit in so many a search is faster than a pass over all units
 
 
 @dataclass(frozen=True)
 class Population:
     """Units in random order: sizes z, values x."""
 
-    z: Floats
-    x: Floats
+    z: Vector
+    x: Vector
 
     @property
     def n(self) -> int:
         return len(self.z)
 
     @cached_property
-    def reached(self) -> Floats:
+    def reached(self) -> Vector:
         """Cumulative sizes."""
         return np.cumsum(self.z)
 
@@ -80,13 +79,11 @@ def systematic_pps(units: Population, n: int, rng: np.random.Generator) -> Place
     starts = np.empty(BLOCKS)
     starts[order] = np.cumsum(lengths[order]) - lengths[order]
     shift = starts - (ends - lengths)  # of a block, from where it lies to where it is taken
-    start = float(rng.uniform())
-    select = by_search if n * SPARSE < units.n else by_pass
-    return select(units, n / units.size, shift, start)
+    return selected(units, n / units.size, shift, float(rng.uniform()))
 
 
-def by_search(units: Population, rate: float, shift: Floats, start: float) -> Places:
-    """Find each point start + j, j = 0, 1, ..., among the cumulative sizes."""
+def selected(units: Population, rate: float, shift: Vector, start: float) -> Places:
+    """The units in whose stretch of cumulative sizes a point start + j, j = 0, 1, ..., falls."""
     ends = units.reached[units.n // BLOCKS - 1 :: units.n // BLOCKS]
     begins = np.concatenate([[0.0], ends[:-1]])
     first = np.ceil((begins + shift) * rate - start).astype(np.int64)
@@ -94,25 +91,7 @@ def by_search(units: Population, rate: float, shift: Floats, start: float) -> Pl
     block = np.repeat(np.arange(BLOCKS), counts)
     within = np.arange(len(block)) - np.repeat(np.cumsum(counts) - counts, counts)
     points = (first[block] + within + start) / rate - shift[block]
-    selected: Places = np.minimum(np.searchsorted(units.reached, points), units.n - 1)
-    return selected
-
-
-def by_pass(units: Population, rate: float, shift: Floats, start: float) -> Places:
-    """Mark the units in whose stretch a point falls: where the count of points changes."""
-    length = units.n // BLOCKS
-    reached = units.reached.reshape(BLOCKS, length)
-    selected = []
-    for block in range(0, BLOCKS, AT_ONCE):
-        some = slice(block, block + AT_ONCE)
-        offset = (shift[some] * rate + (1.0 - start))[:, None]  # above 0: casting rounds down
-        counts = np.empty((len(offset), length + 1), dtype=np.int64)
-        before = reached[some, :1] - units.z.reshape(BLOCKS, length)[some, :1]
-        counts[:, :1] = before * rate + offset
-        counts[:, 1:] = reached[some] * rate + offset
-        chosen = counts[:, 1:] != counts[:, :-1]
-        selected.append(np.flatnonzero(chosen) + block * length)
-    return np.concatenate(selected)
+    return np.asarray(np.minimum(np.searchsorted(units.reached, points), units.n - 1))
 
 
 def simple_moments(units: Population, sizes: list[int], rng: np.random.Generator) -> list[Moments]:
@@ -146,7 +125,7 @@ def simple_sample(units: Population, n: int, rng: np.random.Generator) -> Places
     return rng.choice(units.n, n, replace=False, shuffle=False)
 
 
-def moments(values: Floats) -> Moments:
+def moments(values: Vector) -> Moments:
     return Moments(float(values.mean()), float(values.var(ddof=1)))
 
 

@@ -1,37 +1,37 @@
-"""From stored answers to the study's tables: posterior medians, r_full, ROC and AUC."""
+"""From stored answers to tables and facts: posterior medians, r_full, ROC and AUC."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy.special import betainc
 
 import understudy as us
+from understudy_studies.framework import FEWEST, Row, Tables, Vector, published, stacked
+from understudy_studies.verification.figures import FIGURES
 from understudy_studies.verification.normal import conditions, normal_table
 from understudy_studies.verification.replicate import VerificationDesign
-from understudy_studies.verification.roc import FEWEST, auc, auc_se, scores_of
+from understudy_studies.verification.roc import measured, scores_of
 
-Floats = NDArray[np.float64]
 Noise = Literal["geometric", "laplace"]
 
 KEYS = ["estimand", "synthesis", "partitioning", "interval", "alpha", "n_k", "M"]
 NORMAL = 4  # times as many pairs as the ROC of a population has: they cost less
+CLOSE = 0.1  # a mean median so near to r_full leads an analyst to the same conclusion
+EVEN, BOUNDED, PAPER = "normal errors", "no extreme weights", "the paper's population"
 POINTS = 4001  # of the grid on which posterior distribution functions are crossed
 
 
-def study_rows(results: Sequence[dict[str, Any]], epsilon: float) -> dict[str, pl.DataFrame]:
+def study_rows(results: Sequence[Row], epsilon: float) -> Tables:
     """The rows of every part of the study."""
     parts = ("answers", "more", "bounded", "beyond")
     return {part: rows_of(results, part, epsilon) for part in parts}
 
 
-def study_tables(
-    rows: Mapping[str, pl.DataFrame], design: VerificationDesign, repeats: int
-) -> dict[str, pl.DataFrame]:
+def study_tables(rows: Tables, design: VerificationDesign, repeats: int) -> Tables:
     """Every table that the study writes."""
     answers = rows["answers"]
     tables = {
@@ -48,19 +48,17 @@ def study_tables(
         ),
     }
     populations = {
-        "no extreme weights": (rows["bounded"], tables["auc-bounded"]),
-        "the paper's population": (rows["more"], tables["auc"]),
+        BOUNDED: (rows["bounded"], tables["auc-bounded"]),
+        PAPER: (rows["more"], tables["auc"]),
     }
     tables["auc-conditions"] = conditions(tables["auc-normal"], design.roc_partitions, populations)
     return tables
 
 
-def rows_of(results: Sequence[dict[str, Any]], part: str, epsilon: float) -> pl.DataFrame:
+def rows_of(results: Sequence[Row], part: str, epsilon: float) -> pl.DataFrame:
     """All repeats' answers with `inside` (Q of V §4) and posterior medians under both noises."""
-    rows = pl.concat(
-        pl.DataFrame(result[part]).with_columns(replicate=pl.lit(result["replicate"]))
-        for result in results
-    ).with_columns(inside=pl.col("distance").abs() <= pl.col("alpha"))
+    rows = stacked(results, part)
+    rows = rows.with_columns(inside=pl.col("distance").abs() <= pl.col("alpha"))
     noises: tuple[tuple[str, Noise], ...] = (("median", "laplace"), ("own_median", "geometric"))
     for column, noise in noises:
         medians = np.empty(len(rows))
@@ -72,7 +70,7 @@ def rows_of(results: Sequence[dict[str, Any]], part: str, epsilon: float) -> pl.
     return rows
 
 
-def posterior_medians(noisy: Floats, partitions: int, epsilon: float, noise: Noise) -> Floats:
+def posterior_medians(noisy: Vector, partitions: int, epsilon: float, noise: Noise) -> Vector:
     """Medians of r given S^R (V eq. 4), many at once: the exact mixture of Betas on a grid of r,
     its distribution function crossed by a straight line between two points."""
     grid = np.linspace(0.0, 1.0, POINTS)
@@ -107,22 +105,120 @@ def summary(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def auc_table(rows: pl.DataFrame) -> pl.DataFrame:
-    """How well each measure tells whether the confidential estimate is inside the tolerance.
-
-    Agreement is ordered by its noisy count, the discrepancy by how near 0 it is: the orders of the
-    posterior median and of the probability to be inside. With hardly any pair inside, or outside,
-    there is nothing to tell, and no AUC.
-    """
+    """How well each measure tells whether the confidential estimate is inside the tolerance."""
     lines = []
     for key, part in rows.filter(interval="adjusted").group_by(KEYS, maintain_order=True):
         inside = part["inside"].to_numpy()
-        scores = scores_of(part)
-        numbers: dict[str, float | None] = {}
-        for name, score in scores.items():
-            enough = min(inside.sum(), (~inside).sum()) >= FEWEST
-            area = auc(score, inside) if enough else None
-            numbers[name] = area
-            numbers[f"{name}_se"] = None if area is None else auc_se(area, inside)
         chance = {"pairs": len(part), "inside": float(inside.mean())}
+        numbers = measured(scores_of(part), inside)
         lines.append(dict(zip(KEYS, key, strict=True)) | chance | numbers)
     return pl.DataFrame(lines, infer_schema_length=None)
+
+
+def facts(
+    tables: Tables, design: VerificationDesign, results: Sequence[Row], answers: pl.DataFrame
+) -> Row:
+    """Everything the template asks for: the settings of each figure against r_full, areas under
+    the ROC, and tables put together for a grid."""
+    biased = answers.filter(partitioning="equal", estimand="total", synthesis="biased")["centre"]
+    summary = tables["summary"].filter(partitioning="equal")
+
+    def setting(estimand: str, synthesis: str, interval: str) -> Row:
+        """The mean medians of a figure's designs against r_full."""
+        rows = summary.filter(estimand=estimand, synthesis=synthesis, interval=interval)
+        gaps = np.abs(rows["median"].to_numpy() - rows["r_full"].to_numpy())
+        return {
+            "rows": rows,
+            "designs": rows.height,
+            "gap": gaps.mean(),
+            "worst": gaps.max(),
+            "near": int((gaps <= CLOSE).sum()),
+            "below": int((rows["median"] < rows["r_full"]).sum()),
+            "above": int((rows["median"] > rows["r_full"]).sum()),
+        }
+
+    def typical(table: str, measure: str) -> float:
+        known = tables[table].filter(partitioning="equal")[measure].drop_nulls().to_numpy()
+        return float(known.mean()) if len(known) else float("nan")
+
+    good = setting("total", "faithful", "adjusted")
+    by_m = good["rows"].group_by("alpha", "n_k", maintain_order=True)
+    moves = by_m.agg(move=pl.col("median").max() - pl.col("median").min())["move"]
+    sizes = steps(good["rows"], "n_k", ["alpha", "M"], "median")
+    narrows = steps(good["rows"], "M", ["alpha", "n_k"], "median_sd")
+    even, calm, wild = (
+        tables["auc-conditions"].filter(setting=name)["follows"] for name in (EVEN, BOUNDED, PAPER)
+    )
+    return {
+        "repeats": len(results),
+        "pairs": len(results) * design.roc_pairs,
+        "tau": float(results[0]["tau"]),
+        "unweighted": float(np.mean(biased.to_numpy())),
+        "paper": dict(published("verification", "totals").iter_rows()),
+        "setting": setting,
+        "good": good,
+        "all_low": summary.filter(synthesis="biased", interval="adjusted"),
+        "figures": FIGURES,
+        "typical": typical,
+        "area": area,
+        "spread": spread,
+        "close": CLOSE,
+        "falls": (int((sizes <= 0.01).sum()), len(sizes)),
+        "moves": float(np.max(moves.to_numpy())),
+        "narrows": (int((narrows < 0).sum()), len(narrows)),
+        "follows": {"even": even, "calm": calm, "wild": wild},
+        "weights_decide": wild.to_numpy().max() < calm.to_numpy().min(),
+        "ratio_is_not_it": wild.to_numpy().max() < even.to_numpy().min(),
+        "printed": pl.DataFrame({"alpha": design.alphas})
+        .join(published("verification", "figure-2"), on="alpha", how="left", maintain_order="left")
+        .fill_null("–"),
+        "clipped": pl.concat(
+            tables[name].filter(partitioning="equal").with_columns(population=pl.lit(population))
+            for population, name in (("paper", "auc"), (BOUNDED, "auc-bounded"))
+        ),
+        "clips": [(f"c = {clip:g}", area(f"clip {clip:g}")) for clip in design.clips],
+        "choices": choices(tables["summary"]),
+        "beyond": tables["beyond"]
+        .filter(interval="adjusted")
+        .join(
+            tables["beyond-auc"].drop("synthesis", "partitioning", "interval", "n_k"),
+            on=["estimand", "alpha", "M"],
+            maintain_order="left",
+        ),
+    }
+
+
+def steps(part: pl.DataFrame, along: str, within: list[str], column: str) -> pl.Series:
+    """Changes of a column from one value of `along` to the next, all else equal."""
+    ordered = part.sort(along).with_columns(step=pl.col(column).diff().over(within))
+    return ordered["step"].drop_nulls()
+
+
+def area(name: str) -> Callable[[Row], str]:
+    """A column of a grid: the area and its standard error."""
+    return lambda row: "–" if row[name] is None else f"{row[name]:.2f} ({row[f'{name}_se']:.2f})"
+
+
+def spread(sd: str, mean: str = "") -> Callable[[Row], str]:
+    """A column of a grid: a standard deviation, where the repeats are enough, after its mean."""
+
+    def cell(row: Row) -> str:
+        known = row[sd] is not None and row["repeats"] >= FEWEST
+        text = f"{row[sd]:.2f}" if known else "–"
+        if not mean:
+            return text
+        return f"{row[mean]:.2f}" + (f" ({text})" if row["repeats"] >= FEWEST else "")
+
+    return cell
+
+
+def choices(table: pl.DataFrame) -> pl.DataFrame:
+    """Means over M of r_full, and of each partitioning's medians under both noises."""
+    part = table.filter(synthesis="faithful", interval="adjusted")
+    means = {
+        f"{name}_{column}": pl.col(column).filter(pl.col("partitioning") == name).mean()
+        for name in ("equal", "hash")
+        for column in ("median", "median_sd", "own_median", "own_sd")
+    }
+    groups = part.group_by("estimand", "alpha", "n_k", maintain_order=True)
+    return groups.agg(pl.col("r_full").mean(), pl.col("repeats").first(), **means)

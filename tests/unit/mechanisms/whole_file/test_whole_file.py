@@ -357,14 +357,55 @@ relation = "blank"
 @pytest.mark.usefixtures("stand_in_noise")
 def test_further_records_come_from_the_released_tables_alone():
     result = us.synthesize(survey(), us.WholeFile(), us.Marginals(20.0, 1e-6), datasets=2, seed=1)
-    codebook, design = result.datasets[0].codebook, result.datasets[0].design
+    released = result.datasets[1]
     noisy, secret = from_draws(result.draws), chance_of(3)
-    more = further_file(noisy, codebook, design, secret, 1, 3000, "age > 64")
-    assert more.n == 3000
-    made = more.frame()
+    more = further_file(noisy, released, secret, 1, 3000, "age > 64")
+    assert (more.n, more.dataset, more.where) == (3000, 2, "age > 64")
+    made, real = more.frame(), survey().frame()
     assert (made["age"] > 64).all()
     assert made.filter((pl.col("works") == "no") & (pl.col("pay") > 0)).is_empty()
-    real = survey().frame().filter(pl.col("age") > 64)
-    assert variation(made["region"], real["region"]) < 0.06
+    older = real.filter(pl.col("age") > 64)
+    assert variation(made["region"], older["region"]) < 0.06
+    # as many records of the sample as are older; the drawn ones are no head of a sorted list
+    assert 3000 * more.stands_for == pytest.approx(older.height, rel=0.06)
+    assert made["w"].sum() == pytest.approx(older["w"].sum(), rel=0.1)
+    ages = [frame["age"].mean() for frame in (made, older)]
+    assert ages[0] == pytest.approx(ages[1], abs=1.0)
     with pytest.raises(Refused, match="Too few"):
-        further_file(noisy, codebook, design, secret, 0, 10, "age > 900")
+        further_file(noisy, released, secret, 0, 10, "age > 900")
+
+
+@pytest.mark.usefixtures("stand_in_noise")
+def test_a_larger_file_has_the_weights_of_the_sample():
+    totals = {"region": dict(zip("nesw", (4e4, 3e4, 2e4, 1e4), strict=True))}
+    codebook = replace(CODEBOOK, population_by=totals)
+    for book in (CODEBOOK, codebook):
+        data = survey(codebook=book)
+        result = us.synthesize(data, us.WholeFile(), us.Marginals(20.0, 1e-6), seed=1)
+        released, noisy = result.datasets[0], from_draws(result.draws)
+        more = further_file(noisy, released, chance_of(4), 0, 3 * N)
+        assert more.stands_for == pytest.approx(1 / 3)
+        sums = [file.frame(["w"])["w"].sum() for file in (more, released)]
+        assert sums[0] == pytest.approx(sums[1], rel=0.03)
+        tables = [
+            us.tabulate(file, ["mean(age)", "count"], by="region") for file in (more, released)
+        ]
+        means = [t.filter(pl.col("statistic") == "mean(age)").sort("region") for t in tables]
+        assert means[0]["se"].to_numpy() == pytest.approx(means[1]["se"].to_numpy(), rel=0.15)
+
+
+@pytest.mark.usefixtures("stand_in_noise")
+def test_further_records_have_kept_rows_of_the_release():
+    """Two public columns that are equal: so they are in further records, which no table says."""
+    frame = mixed_file().with_columns(again=pl.col("region"))
+    columns = {**COLUMNS, "again": replace(COLUMNS["region"], name="again")}
+    data = survey(frame, replace(CODEBOOK, columns=columns))
+    blank = us.Marginals(5.0, 1e-6, relation="blank")
+    result = us.synthesize(data, us.WholeFile(keep=["region", "again"]), blank, seed=1)
+    noisy = from_draws(result.draws)
+    assert noisy.kept == (True, False, False, False, False, False, True)
+    more = further_file(noisy, result.datasets[0], chance_of(5), 0, N + 500, "works == 'yes'")
+    made = more.frame()
+    assert more.n == N + 500
+    assert made["region"].equals(made["again"].alias("region"))
+    assert variation(made["region"], frame.filter(pl.col("works") == "yes")["region"]) < 0.05

@@ -1,0 +1,65 @@
+"""A peer's synthetic file from coded records, in its own environment.
+
+    build/peers/dpmm/bin/python bench/peers/synthesize.py dpmm-aim codes.csv sizes.json \\
+        EPSILON DELTA made.csv
+
+Prints the CPU seconds of fitting and drawing, without imports and reading; children count.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+
+import pandas as pd
+
+
+def dpmm(name, frame, sizes, epsilon, delta):
+    from dpmm.pipelines.aim import AIMPipeline
+    from dpmm.pipelines.mst import MSTPipeline
+
+    kind = AIMPipeline if name == "dpmm-aim" else MSTPipeline
+
+    def run():
+        pipeline = kind(epsilon=epsilon, delta=delta, disable_processing=True, n_jobs=1)
+        pipeline.fit(frame, domain=sizes)
+        return pipeline.generate(n_records=len(frame))
+
+    return run
+
+
+def smartnoise(_, frame, sizes, epsilon, delta):
+    from snsynth import Synthesizer
+    from snsynth.transform import LabelTransformer, TableTransformer
+
+    columns = []
+    for size in sizes.values():
+        labels = LabelTransformer(nullable=False)
+        labels.fit(range(size))  # the declared codes, not those that occur
+        columns.append(labels)
+
+    def run():
+        mst = Synthesizer.create("mst", epsilon=epsilon, delta=delta)
+        mst.fit(frame, transformer=TableTransformer(columns), preprocessor_eps=0.0)
+        return mst.sample(len(frame))
+
+    return run
+
+
+def seconds():
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+if __name__ == "__main__":
+    name, codes, sizes_file, epsilon, delta, out = sys.argv[1:]
+    frame = pd.read_csv(codes)
+    with open(sizes_file, encoding="utf-8") as file:
+        sizes = json.load(file)
+    family = dpmm if name.startswith("dpmm") else smartnoise
+    run = family(name, frame, sizes, float(epsilon), float(delta))
+    start = seconds()
+    made = run()
+    print(json.dumps({"seconds": seconds() - start}))
+    made.astype("int64").to_csv(out, index=False)

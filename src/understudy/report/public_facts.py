@@ -1,0 +1,50 @@
+"""What is public about a release before anything is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import polars as pl
+
+from understudy.survey.codebook import Codebook
+from understudy.survey.design import Design
+from understudy.survey.file_format import Format, released_formats
+from understudy.tables.statistic import Statistic, parse_statistic
+
+
+@dataclass(frozen=True, eq=False)
+class PublicFacts:
+    """Declarations, and the columns that were public before. The public files are made from this
+    and the envelope alone: neither has a way to reach a record."""
+
+    title: str
+    columns: tuple[str, ...]  # of the published files, in their order
+    synthesized: tuple[str, ...]
+    design: Design
+    asked_statistics: tuple[str, ...]
+    by: tuple[str, ...]
+    margins: bool
+    asked_formats: tuple[str, ...]
+    folder: str  # of the recipe, for the steward's own statistics and formats
+    codebook: Codebook = field(repr=False)
+    public: pl.DataFrame = field(repr=False)  # without columns where every one is drawn
+
+    @cached_property
+    def statistics(self) -> tuple[Statistic, ...]:
+        folder = Path(self.folder)
+        return tuple(parse_statistic(text, self.columns, folder) for text in self.asked_statistics)
+
+    @cached_property
+    def formats(self) -> tuple[Format, ...]:
+        """Of the files; Parquet first."""
+        return released_formats(self.asked_formats, Path(self.folder))
+
+    @property
+    def all_drawn(self) -> bool:
+        return set(self.synthesized) >= set(self.columns)
+
+    def label(self, name: str) -> str:
+        """The codebook's label of a column, or its name."""
+        return (self.codebook[name].label if name in self.codebook else "") or name

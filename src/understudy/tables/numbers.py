@@ -1,0 +1,17 @@
+"""Columns as numbers."""
+
+from __future__ import annotations
+
+import ibis
+import ibis.expr.types as ir
+
+
+def as_float(value: ir.Value) -> ir.FloatingValue:
+    """float64, with NaN read as missing."""
+    number = value.cast("float64")
+    if value.type().is_floating():
+        number = number.nullif(float("nan"))
+    return number
+
+
+ONE = ibis.literal(1.0)
