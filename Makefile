@@ -32,6 +32,8 @@ check test test-slow: export JAX_COMPILATION_CACHE_DIR := $(CURDIR)/.cache/progr
 check test test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.2
 check test test-slow: export OMP_NUM_THREADS := 1
 check test test-slow: export OPENBLAS_NUM_THREADS := 1
+# What fitting/compilation asks of XLA for the sampler, the tests ask for all their programs.
+check test test-slow: export XLA_FLAGS := --xla_cpu_use_fusion_emitters=false
 
 check: $(STAMP) lint  # style, types, architecture, the tests of what changed
 	$(BIN)/pytest -n0 tests/architecture

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from own_core import own_core
 from seed_offsets import STEP, Offset, offsets_of
 from uses_jax import uses_jax
 
@@ -31,23 +32,34 @@ def script() -> ModuleType:
 
 
 def test_every_level_of_every_factor_occurs_twice_or_more(script: ModuleType) -> None:
-    assert len(script.DESIGN) == 8
+    assert len(script.EIGHT) == 8
     levels = {"instructions": 4, "threads": 2, "offset": 4, "busy": 2}
     for factor, number in levels.items():
-        counts = Counter(getattr(run, factor) for run in script.DESIGN)
+        counts = Counter(getattr(run, factor) for run in script.EIGHT)
         assert len(counts) == number
         assert min(counts.values()) >= 2
 
 
 def test_pairs_of_levels_occur_as_the_script_says(script: ModuleType) -> None:
     pairs = {
-        (one, other): {(getattr(run, one), getattr(run, other)) for run in script.DESIGN}
+        (one, other): {(getattr(run, one), getattr(run, other)) for run in script.EIGHT}
         for one, other in combinations(FACTORS, 2)
     }
     for pair in combinations(FACTORS, 2):
         whole = {"instructions": 4, "threads": 2, "offset": 4, "busy": 2}
         expected = 8 if pair == ("instructions", "offset") else whole[pair[0]] * whole[pair[1]]
         assert len(pairs[pair]) == expected, pair
+
+
+def test_four_runs_have_every_level_and_every_pair_of_threads_and_load(script: ModuleType) -> None:
+    assert len(script.FOUR) == 4
+    for factor, number in {"instructions": 4, "threads": 2, "offset": 4, "busy": 2}.items():
+        assert len({getattr(run, factor) for run in script.FOUR}) == number
+    assert len({(run.threads, run.busy) for run in script.FOUR}) == 4
+
+
+def test_workers_have_a_core_each() -> None:
+    assert [own_core(worker, {3, 5}) for worker in ("gw0", "gw1", "gw2")] == [3, 5, 3]
 
 
 def test_results_are_counted(script: ModuleType, tmp_path: Path) -> None:

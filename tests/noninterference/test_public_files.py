@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, content in handed(CASE, base()).items():
         (made / name).parent.mkdir(exist_ok=True)
         listed = ", ".join(f'"{kind}"' for kind in WRITTEN if kind != "parquet")
-        asked = content.replace(b'"formats": []', f'"formats": [{listed}]'.encode())
+        asked = content.replace(b'formats": []', f'formats": [{listed}]'.encode())
         (made / name).write_bytes(asked.replace(b"FOLDER", str(made).encode()))
     return made
 
@@ -56,6 +56,14 @@ def test_the_outside_cannot_fit_and_reads_no_recipe() -> None:
     asked = [sys.executable, "-c", code]
     done = subprocess.run(asked, check=True, capture_output=True, text=True, env={**os.environ})
     assert done.stdout.split() == []
+
+
+def test_the_outside_starts_without_what_it_seldom_needs() -> None:
+    """Every release waits for this process to start: formulas and laws are loaded where used."""
+    code = "import sys, understudy.release.outside; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    seldom = {"pandas", "formulaic", "scipy.stats", "scipy.optimize", "matplotlib"}
+    assert seldom & set(done.stdout.split()) == set()
 
 
 def test_what_the_outside_refuses_is_one_sentence(folder: Path, tmp_path: Path) -> None:

@@ -85,3 +85,15 @@ def test_estimates_and_variances_are_those_of_r(data: str, method: str, known: s
         fit = us.regress(survey, "y ~ x")
         assert fit["estimate"].to_list() == pytest.approx(expected["estimate"].to_list(), rel=1e-8)
         assert fit["se"].to_list() == pytest.approx(expected["se"].to_list(), rel=1e-6)
+
+
+def test_published_values_of_apiclus1(shared_data: Path) -> None:
+    """R survey's vignette on estimated population totals, dclus1g3: mean 665.31 (3.4418) and total
+    enrolment 3638487 (385524)."""
+    frame = pl.read_csv(shared_data / "apiclus1.csv", infer_schema_length=None, null_values=["NA"])
+    plain = us.Survey(frame, us.Design("pw", psu="dnum", fpc="fpc"))
+    levels = {"E": 4421.0, "H": 755.0, "M": 1018.0}
+    greg = us.calibrate(plain, {"stype": levels, "api99": 3914069.0}, "linear")
+    table = us.tabulate(greg, ["mean(api00)", "total(enroll)"])
+    assert table["estimate"].to_list() == pytest.approx([665.31, 3638487], rel=1e-5)
+    assert table["se"].to_list() == pytest.approx([3.4418, 385524], rel=2e-5)

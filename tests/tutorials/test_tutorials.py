@@ -27,7 +27,7 @@ def test_there_are_tutorials() -> None:
     assert TUTORIALS
 
 
-@pytest.mark.usefixtures("stand_in_seed", "stand_in_answers", "stand_in_keys")
+@pytest.mark.usefixtures("stand_in_seed", "stand_in_answers", "stand_in_keys", "stand_in_noise")
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_runs(
     tutorial: Path,
@@ -54,3 +54,12 @@ def check_periodic_releases(made: dict[str, Any]) -> None:
         assert release.bounds.overall <= 2
     assert made["release"].claim.epsilon == 1
     assert made["gap_at_1"] < made["largest_gap"](made["march"], made["releases"]["march"])
+
+
+def check_whole_file(made: dict[str, Any]) -> None:
+    """What the page says of the draft, of the claim, and of further records."""
+    assert made["draft"]["id"].role == "unit"
+    assert made["draft"]["visits"].missing == (-8,)
+    assert (made["result"].claim.kind, made["result"].claim.epsilon) == ("formal", 3)
+    assert made["evidence"]["fitness"]["verdict"] in ("green", "amber")
+    assert all((file.frame()["age"] > 64).all() for file in made["older"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ def release(
         Path | None, typer.Option(help="Folder for the release, instead of the recipe's own.")
     ] = None,
     accept: Annotated[
-        str, typer.Option(help="Why a release is made although it is red by [fitness].")
+        str, typer.Option(help="Why a release is made although its verdict is red.")
     ] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done and claimed, and stop.")
@@ -43,7 +44,8 @@ def release(
     from understudy.release.publish import publish
 
     folder = publish(asked, out, say=typer.echo, accept=accept)
-    typer.echo(f"\n{open_release(folder).claim}\n")
+    evidence = json.loads((folder / "evidence.json").read_text(encoding="utf-8"))
+    typer.echo(f"\n{open_release(folder).claim}\n\n{evidence['summary'][0]}\n")
     typer.echo(
         f"{folder}/public.zip: what may be published (public.html says how to use it).\n"
         f"{folder}/report.html: for the review board, not for the public.\n"

@@ -94,8 +94,7 @@ class ModelFitter:
     @cached_property
     def present(self) -> NDArray[np.bool_]:
         """False where the value is missing, or the density is infinite whatever theta is."""
-        key, shape = jax.random.key(2), (PROBES, self.density.dimension)
-        points = jax.random.uniform(key, shape, minval=-2.0, maxval=2.0)
+        points = np.random.default_rng(2).uniform(-2.0, 2.0, (PROBES, self.density.dimension))
         finite = np.zeros(self.n, dtype=bool)
         for point in points:
             finite |= np.isfinite(self.density.evaluate_now(point, self.arrays)[1])

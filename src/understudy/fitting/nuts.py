@@ -220,7 +220,7 @@ class _NutsChain:
     def _advance(
         self, stages: NDArray[np.int64], window_ends: NDArray[np.bool_]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        keys = self.program.keys(self.key, self.chunks_done)
+        keys = _keys(self.key, self.chunks_done)
         self.state, (position, divergent) = self.program.advance(
             self.state, keys, stages, window_ends, self.inputs, self.target
         )
@@ -294,18 +294,20 @@ class _Program:
             scores: Array = jax.lax.map(lambda q: log_density(density, q, inputs), candidates)
             return scores
 
-        def keys(key: Array, chunk: Array) -> Array:
-            return jax.random.split(jax.random.fold_in(key, chunk), CHUNK)
-
         self.dimension = density.dimension
         point, key = jnp.zeros(density.dimension), jax.random.key(0)
         self.start = compiled(start, point, inputs)
         state = jax.eval_shape(start, point, inputs)
-        chunk_keys = jax.eval_shape(keys, key, 0)
+        chunk_keys = jax.eval_shape(_keys, key, 0)
         stages, ends = np.zeros(CHUNK, np.int64), np.zeros(CHUNK, bool)
         self.advance = compiled(advance, state, chunk_keys, stages, ends, inputs, jnp.asarray(0.8))
         self.score = jax.jit(score)
-        self.keys = jax.jit(keys)
+
+
+@jax.jit
+def _keys(key: Array, chunk: Array) -> Array:
+    """Of the iterations of one chunk."""
+    return jax.random.split(jax.random.fold_in(key, chunk), CHUNK)
 
 
 _PROGRAMS: WeakKeyDictionary[Density, dict[tuple[str, ...], _Program]] = WeakKeyDictionary()
@@ -325,8 +327,8 @@ def _starting_points(
     program: _Program, key: Array, chains: int, inputs: Inputs
 ) -> NDArray[np.float64]:
     """For each chain the best of a few points, uniform on (-2, 2) as in Stan."""
-    shape = (chains, CANDIDATES, program.dimension)
-    candidates = np.asarray(jax.random.uniform(key, shape, minval=-2.0, maxval=2.0))
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))  # nothing to compile
+    candidates = rng.uniform(-2.0, 2.0, (chains, CANDIDATES, program.dimension))
     flat = candidates.reshape(-1, program.dimension)
     score = np.asarray(program.score(flat, inputs)).reshape(chains, CANDIDATES)
     score = np.where(np.isfinite(score), score, -np.inf)

@@ -34,7 +34,7 @@ def refuse_mixing(density: Density, arrays: Arrays, thoroughly: bool = True) -> 
     names = density.model.targets
     first = np.asarray(arrays[names[0]]).reshape(density.n, -1)[:, 0]
     extremes = int(np.argmin(first)), int(np.argmax(first))
-    position = jax.random.uniform(jax.random.key(1), (density.dimension,), minval=-1.0, maxval=1.0)
+    position = np.random.default_rng(1).uniform(-1.0, 1.0, density.dimension)
     log_prior, loglik = map(np.asarray, density.evaluate_now(position, arrays))
     bits = max(1, (density.n - 1).bit_length()) if thoroughly else 1
     numbers = np.arange(density.n)

@@ -26,9 +26,11 @@ from understudy.publication import Publication, hides_unit
 from understudy.release.mixed import Given, mixed_for
 from understudy.release.parts import own_files
 from understudy.release.recipe import Recipe
+from understudy.release.rehearsal import rehearsal
 from understudy.release.totals import check_totals
 from understudy.report.inside_facts import RiskSettings
 from understudy.report.verdict import Fitness
+from understudy.risk.attacks import Rehearsal
 from understudy.risk.measure import measure_of
 from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.file_format import format_of
@@ -152,6 +154,10 @@ class Inside:
     def statistics(self) -> tuple[Statistic, ...]:
         columns, folder = self.narrowed.columns, self.recipe.folder
         return tuple(parse_statistic(text, columns, folder) for text in self.asked_statistics)
+
+    def rehearse(self) -> Rehearsal | None:
+        """Attacks on the same method, run on half of the records."""
+        return rehearsal(self)
 
     def synthesize(self, chance: Chance, progress: bool | None) -> Synthesis:
         """Fit and draw; refused when the sampler's diagnostics fail."""

@@ -17,6 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from understudy.chance import Chance, chance_of
+from understudy.models.contract import FileModel
 from understudy.release.bundle import finished, write_manifest
 from understudy.release.check import check_records
 from understudy.release.envelope import open_kept, seal
@@ -42,9 +43,9 @@ def publish(
 ) -> Path:
     """Make the release that a recipe describes, and return its folder.
 
-    Where the recipe has a section [fitness], a release whose verdict is red needs `accept`, the
-    reason why it is released all the same, which goes into the internal manifest. The same recipe,
-    file and version give the same bytes, except for noise from OpenDP.
+    A release of whole files, or of a recipe with a section [fitness], whose verdict is red needs
+    `accept`, the reason why it is released all the same, which goes into the internal manifest. The
+    same recipe, file and version give the same bytes, except for noise from OpenDP.
     """
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe)
@@ -74,7 +75,7 @@ def publish(
                 "Risk and usefulness ...",
                 lambda at: _write_evidence(inside, first, second, at),
             )
-            verdict = check_verdict(third, accept, binding=recipe.fitness is not None)
+            verdict = check_verdict(third, accept, binding=_binds(inside))
             last = work.stage(
                 "4-bundle",
                 "Reports ...",
@@ -82,6 +83,11 @@ def publish(
             )
             work.finish(last, folder)
     return folder
+
+
+def _binds(inside: Inside) -> bool:
+    """Whether a red verdict stops the release; older recipes of single columns are told of it."""
+    return inside.fitness is not None or isinstance(inside.model, FileModel)
 
 
 def run_synthesis(inside: Inside, chance: Chance, folder: Path, progress: bool | None) -> None:

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.report.plain import curve, plain
+from understudy.survey.codebook import Column
 from understudy.utility.summary import present
 
 Vector = NDArray[np.float64]
@@ -44,14 +45,22 @@ def number_curves(confidential: Vector, synthetic: list[Vector], log: bool) -> d
     }
 
 
-def level_shares(confidential: pl.Series, synthetic: list[pl.Series]) -> dict[str, Any]:
-    """The share of every level; beyond the 30 most frequent ones the rest are taken together."""
+def level_shares(
+    confidential: pl.Series, synthetic: list[pl.Series], column: Column | None = None
+) -> dict[str, Any]:
+    """The share of every level, by their labels and in the codebook's order; beyond the 30 most
+    frequent ones the rest are taken together."""
     ours, theirs = _shares(confidential), [_shares(column) for column in synthetic]
     together = [ours, *theirs]
-    names = sorted({name for shares in together for name in shares})
+    declared = [str(level) for level in (column.levels if column else None) or ()]
+    order = {level: rank for rank, level in enumerate(declared)}
+    seen = sorted({name for shares in together for name in shares})
+    names = sorted(seen, key=lambda name: order.get(name, len(order)))
     kept = sorted(names, key=lambda name: (-ours.get(name, 0.0), name))[:MOST_LEVELS]
     levels = [name for name in names if name in kept]
     rows = [[shares.get(name, 0.0) for name in levels] for shares in together]
+    words = {str(k): f"{v} ({k})" for k, v in (column.value_labels if column else {}).items()}
+    levels = [words.get(name, name) for name in levels]
     if len(names) > len(levels):
         levels.append(f"({len(names) - len(levels)} other levels)")
         for row in rows:

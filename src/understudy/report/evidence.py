@@ -14,6 +14,7 @@ import polars as pl
 
 from understudy.drawing import INTERNAL
 from understudy.fitting.diagnostics import LARGEST_RHAT, LEAST_ESS, Diagnostics
+from understudy.report.attempts import attack_evidence
 from understudy.report.cells import cell_summary, compared_cells
 from understudy.report.closeness import coefficients, propensity, utility
 from understudy.report.curves import (
@@ -67,7 +68,7 @@ def gather(inside: InsideFacts, result: Synthesis, released: pl.DataFrame) -> di
             {
                 "column": name,
                 "label": label_of(name, codebook),
-                **level_shares(ours[name], [frame[name] for frame in theirs]),
+                **level_shares(ours[name], [f[name] for f in theirs], codebook.columns.get(name)),
             }
             for name in names
             if name not in numeric
@@ -83,6 +84,7 @@ def gather(inside: InsideFacts, result: Synthesis, released: pl.DataFrame) -> di
         "utility": utility(ours, theirs, numeric)
         | {"propensity": propensity(survey, datasets, [*inside.by, *names])},
         "risk": risk_evidence(inside.risk, survey, datasets if result.rows_correspond else None),
+        "attacks": attack_evidence(inside.rehearse(), codebook),
         "fitness": fitness_evidence(inside, datasets, cells),
         "chains": None if checks is None else chain_evidence(checks),
     }

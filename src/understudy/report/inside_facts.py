@@ -8,6 +8,7 @@ from typing import Protocol
 import polars as pl
 
 from understudy.report.verdict import Fitness
+from understudy.risk.attacks import Rehearsal
 from understudy.risk.measure import DEFAULT, RiskMeasure, measure_of
 from understudy.survey.survey import Survey
 from understudy.tables.statistic import Statistic
@@ -53,3 +54,4 @@ class InsideFacts(Protocol):
     def regression(self) -> str | None: ...  # a formula for `regress`
     @property
     def fitness(self) -> Fitness | None: ...  # thresholds of the verdict; None: the usual ones
+    def rehearse(self) -> Rehearsal | None: ...  # attacks with a control; None: not for this model

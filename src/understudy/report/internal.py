@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from understudy.report.attempts import attack_facts
 from understudy.report.claim_parts import claim_parts
 from understudy.report.figures import distribution_figure, levels_figure
 from understudy.report.internal_protection import chain_facts, record_facts, risk_facts
@@ -40,6 +41,7 @@ def internal_page(evidence: dict[str, Any]) -> str:
         regression=_regression(evidence["regression"]),
         fitness=_fitness(evidence["fitness"]),
         risk=risk_facts(evidence["risk"]),
+        attacks=attack_facts(evidence["attacks"]),
         records=record_facts(evidence["records"]),
         chains=chain_facts(evidence["chains"]),
     )
@@ -122,9 +124,9 @@ def _cell(cell: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _numbers(side: dict[str, Any]) -> tuple[str, str, str]:
+def _numbers(side: dict[str, Any]) -> tuple[str, str]:
     se = side["se"]
-    return shown(side["estimate"], se), shown(se, se), limits(side)
+    return f"{shown(side['estimate'], se)} ({shown(se, se)})", limits(side)
 
 
 def _distributions(evidence: dict[str, Any]) -> list[dict[str, Any]]:

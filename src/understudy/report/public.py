@@ -13,6 +13,7 @@ from understudy.report.analysis_r import read_in_r
 from understudy.report.cells import NUMBERS, cell_label
 from understudy.report.claim_parts import claim_parts
 from understudy.report.interval_figures import MOST_ROWS, is_margin, released_figure
+from understudy.report.noise_quality import noise_quality
 from understudy.report.numbers import NOTHING, limits, listed, shown
 from understudy.report.plain import finite, plain
 from understudy.report.public_facts import PublicFacts
@@ -47,6 +48,7 @@ def public_page(facts: PublicFacts, envelope: Envelope, table: pl.DataFrame) -> 
         claim=claim_parts(str(envelope.claim), envelope.claim.conditions, claim),
         columns=_columns(facts),
         by=[facts.label(name) for name in facts.by],
+        quality=noise_quality(envelope.draws, facts),
         tables=[_table(rows, statistic) for statistic in facts.statistics],
         notes=list(dict.fromkeys(row["note"] for row in rows if row["note"])),
         design=[f"`{name}` ({_role_of(facts, name)})" for name in facts.design.named],

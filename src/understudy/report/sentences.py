@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
+from understudy.report.attempts import attack_sentence
 from understudy.report.numbers import digits, fixed, listed, percent
 from understudy.report.plain import finite
 
@@ -22,7 +23,11 @@ def summary(evidence: dict[str, Any]) -> list[str]:
         _table(evidence["table"]),
         *_distributions(evidence["utility"], evidence["datasets"]),
     ]
-    sentences += [_risk(evidence["risk"], evidence["rows_correspond"]), _chains(evidence["chains"])]
+    sentences += [
+        _risk(evidence["risk"], evidence["rows_correspond"]),
+        attack_sentence(evidence["attacks"]),
+        _chains(evidence["chains"]),
+    ]
     return [sentence for sentence in sentences if sentence]
 
 

@@ -24,7 +24,6 @@ records get 1. So patterns below max(3, q + 1) records need a policy:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import comb
 from typing import Literal, TypedDict, Unpack, get_args
 
@@ -64,34 +63,6 @@ SmallPatterns = Literal["refuse", "merge", "zero"]
 ColumnNames = Sequence[str]
 Target = str | Sequence[str]
 Radius = float | Sequence[float]  # one for all targets, or one for each
-
-
-@dataclass(frozen=True)
-class PatternReport:
-    """How the records fall into patterns, and what the policy for small ones did."""
-
-    patterns: int
-    smallest: int
-    largest: int
-    minimum: int
-    small_patterns: int
-    small_records: int
-    policy: SmallPatterns
-    patterns_used: int
-
-    def __str__(self) -> str:
-        sizes = f"{self.patterns} patterns of {self.smallest} to {self.largest} records"
-        if not self.small_patterns:
-            return f"{sizes}; none below {self.minimum} records."
-        done = {
-            "refuse": "weights are refused",
-            "merge": f"they were merged, which leaves {self.patterns_used} patterns",
-            "zero": "their records have weight 0",
-        }[self.policy]
-        return (
-            f"{sizes}; {self.small_patterns} patterns with {self.small_records} records are "
-            f"below {self.minimum} records: {done}."
-        )
 
 
 class Choices(TypedDict, total=False):
@@ -152,29 +123,11 @@ def q_way_weights(
     frame = without_categories(frame_of(confidential, columns_needed([names], targets, None)))
     values = sensitive_values(frame, targets, "the confidential data")
     refuse_constant(values, targets)
-    code, dropped, report = _patterns_by_policy(frame, names, small_patterns, max(3, q + 1))
-    if report.small_patterns and small_patterns == "refuse":
-        raise Refused(
-            f"{report.small_patterns} of {report.patterns} patterns have fewer than "
-            f"{report.minimum} records, and the weights do not protect them; choose "
-            'small_patterns="merge" or "zero", or name fewer known variables.'
-        )
+    code, dropped = patterns_by_policy(frame, names, small_patterns, max(3, q + 1))
     weights = risk_weights(values, code, radii, q, kind)
     adjusted = np.clip(c * weights + g, 0.0, 1.0)
     adjusted[dropped] = 0.0
     return adjusted
-
-
-def pattern_report(
-    confidential: Data,
-    known: Sequence[str],
-    small_patterns: SmallPatterns = "refuse",
-    q: int = 2,
-) -> PatternReport:
-    """What the policy for small patterns does to these data; for the internal report."""
-    names = known_sets(known)[0][0]
-    frame = without_categories(frame_of(confidential, names or None))
-    return _patterns_by_policy(frame, names, small_patterns, max(3, q + 1))[2]
 
 
 def risk_weights(
@@ -258,29 +211,24 @@ def _in_record_order(by_position: Integers, order: Integers) -> Integers:
     return out
 
 
-def _patterns_by_policy(
+def patterns_by_policy(
     frame: pl.DataFrame, known: Sequence[str], policy: SmallPatterns, minimum: int
-) -> tuple[Integers, np.ndarray[tuple[int], np.dtype[np.bool_]], PatternReport]:
-    """Codes after the policy, the records that get weight 0, and what was done."""
+) -> tuple[Integers, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """Codes after the policy, and the records that get weight 0."""
     if policy not in get_args(SmallPatterns):
         raise UnknownName("policy for small patterns", str(policy), get_args(SmallPatterns))
     code = pattern_codes(frame, known)
     size = np.bincount(code)
     small = size[code] < minimum
+    if policy == "refuse" and small.any():
+        raise Refused(
+            f"{(size < minimum).sum()} of {len(size)} patterns have fewer than {minimum} records, "
+            'and the weights do not protect them; choose small_patterns="merge" or "zero", or '
+            "name fewer known variables."
+        )
     if policy == "merge" and small.any():
         code = _merged(frame, known, code, minimum)
-    dropped = small if policy == "zero" else np.zeros_like(small)
-    report = PatternReport(
-        patterns=len(size),
-        smallest=int(size.min()),
-        largest=int(size.max()),
-        minimum=minimum,
-        small_patterns=int((size < minimum).sum()),
-        small_records=int(small.sum()),
-        policy=policy,
-        patterns_used=int(code.max()) + 1,
-    )
-    return code, dropped, report
+    return code, small if policy == "zero" else np.zeros_like(small)
 
 
 def _merged(frame: pl.DataFrame, known: Sequence[str], code: Integers, minimum: int) -> Integers:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from understudy.errors import Refused, UnknownName
-from understudy.survey.formula import formula_columns
 
 __public__ = ("Design", "Replicates", "Stage")
 
@@ -171,7 +170,10 @@ class Design:
         """Those of them that need not be numbers: strata, units, and what weights rest on."""
         names = [self.strata, self.psu]
         names += [name for stage in self.stages for name in (stage.unit, stage.strata)]
-        names += formula_columns(self.calibrated) if self.calibrated is not None else []
+        if self.calibrated is not None:
+            from understudy.survey.formula import formula_columns  # loads a library that is large
+
+            names += formula_columns(self.calibrated)
         return tuple(name for name in names if name is not None)
 
     def columns(self, available: Iterable[str]) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from understudy.survey.draft_numbers import (
     date_bounds,
     drafted_codes,
     drafted_number,
+    is_count,
     may_have_codes,
     shapes,
 )
@@ -251,7 +252,7 @@ def _levels(
     else:
         # codes that a file stores as decimals are whole numbers all the same
         codes = all(level == int(level) and abs(level) < EXACT for level in seen)
-        few = len(seen) <= most and codes
+        few = len(seen) <= most and codes and (role is not None or not is_count(seen))
         seen = [int(level) for level in seen] if few else seen
     return (tuple(seen), False) if few else (None, False)
 

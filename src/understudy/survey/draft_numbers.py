@@ -18,6 +18,7 @@ from understudy.survey.codebook import EPOCH, Column, Value
 HIGH_CODES = [10**k - j for k in range(2, 11) for j in range(1, 5)]
 LOW_CODES = [*range(-9, 0), -66, -77, -88, *(-code for code in HIGH_CODES if code < 10_000)]
 CODE_SUMMARY = ("codes", "coded", "others_low", "others_high")
+LONG_RUN = 10  # values without a gap before the first one: lists of codes have gaps early
 OFTEN = 3  # records of a code, on average; a number that occurs once is a number
 MOST_LOW_CODES = 4  # negative values of a column that are all codes; more are a scale
 
@@ -110,6 +111,14 @@ def _with_mass(
         shapes[name]["at_low"] = row.get(f"at_low_{number}") or 0
         shapes[name]["at_high"] = row.get(f"at_high_{number}") or 0
     return shapes
+
+
+def is_count(values: Sequence[float]) -> bool:
+    """Whether whole numbers look like a count or an amount rather than codes: dense from 0 or 1 on,
+    and thin above."""
+    low = int(values[0])
+    dense = next((k for k, value in enumerate(values) if value != low + k), len(values))
+    return low in (0, 1) and LONG_RUN <= dense < len(values)
 
 
 def special_values(shape: Mapping[str, Any]) -> tuple[float, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-
-from formulaic import Formula
-from formulaic.errors import FormulaicError
-from formulaic.parser.types import Factor, Term
+from typing import TYPE_CHECKING
 
 from understudy.errors import Refused
+
+if TYPE_CHECKING:
+    from formulaic.parser.types import Factor
 
 _QUOTED = re.compile(r"`([^`]+)`")
 
@@ -21,6 +21,10 @@ def formula_columns(text: str) -> list[str]:
     Formulaic names the columns itself, except those inside of its stateful transforms (scale, poly,
     bs) and those whose name has a dot.
     """
+    from formulaic import Formula  # with pandas: loaded where there is a formula
+    from formulaic.errors import FormulaicError
+    from formulaic.parser.types import Factor
+
     try:
         formula = Formula(text)
     except (FormulaicError, SyntaxError, ValueError, TypeError) as error:
@@ -39,6 +43,9 @@ def formula_columns(text: str) -> list[str]:
 
 def _factors(part: object) -> Iterator[Factor]:
     """Of all sides of a formula; a side that is a list of several stands behind a `|`."""
+    from formulaic import Formula
+    from formulaic.parser.types import Term
+
     if isinstance(part, Term):
         yield from part.factors
     elif isinstance(part, Formula) and hasattr(part, "_structure"):

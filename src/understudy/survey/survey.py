@@ -54,6 +54,11 @@ class Survey:
     def columns(self) -> tuple[str, ...]:
         return tuple(self.raw.columns)
 
+    @property
+    def declared(self) -> Codebook:
+        """What was said about the columns; where nothing was, an empty codebook and no draft."""
+        return self._codebook or Codebook()
+
     @cached_property
     def codebook(self) -> Codebook:
         if self._codebook is not None:

@@ -45,7 +45,7 @@ def write_survey(survey: Survey, path: str | Path, format: str | Format | None =
         with_rename(codebook_beside(path), lambda part: _write_text(part, codebook))
     else:
         # Only what was declared: a codebook that nobody asked for is not drafted here.
-        codebook = survey._codebook or Codebook()
+        codebook = survey.declared
     with_rename(path, lambda part: chosen.write(survey, codebook, part))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
@@ -98,8 +98,8 @@ def rao_scott(p: Floats, covariance: Floats, n: float, nu: float) -> dict[str, f
         "F": f,
         "df": d,
         "df_error": d * nu,
-        "p": float(stats.f.sf(f, d, d * nu)) if nu > 0 else float("nan"),
-        "p_first_order": float(stats.chi2.sf(chi_square / (trace / cells), cells)),
+        "p": float(special.fdtrc(d, d * nu, f)) if nu > 0 else float("nan"),
+        "p_first_order": float(special.chdtrc(cells, chi_square / (trace / cells))),
         "n": n,
     }
 

@@ -39,8 +39,7 @@ def warn_of_calibration(survey: Survey, sums: Sums, names: Sequence[str]) -> Non
         if name in said or name == design.strata or _of_strata(sums.frame, f"by{k}"):
             continue
         totals = sums.frame.group_by(f"by{k}").agg(pl.col("w").sum()).drop_nulls()
-        public = (survey._codebook.population_by if survey._codebook else {}).get(name, {})
-        declared = _declared(totals, public)
+        declared = _declared(totals, survey.declared.population_by.get(name, {}))
         if declared or (_whole(totals) and _varied(survey, design.weight)):
             said.add(name)
             numeric = survey.table[name].type().is_numeric()

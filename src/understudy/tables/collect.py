@@ -193,7 +193,7 @@ def collect(
     if not replicates:
         keys += ["h", "c"] if design.psu else ["h"]
     sums = _aggregates(records, design, len(statistics), len(replicates))
-    sizes = survey.codebook.population_by.get(design.strata or "", {}) if design.weight else {}
+    sizes = survey.declared.population_by.get(design.strata or "", {}) if design.weight else {}
     if sizes and not replicates:
         sums |= _weight_sums(records, design, len(statistics))
     grouped = records.group_by(keys).aggregate(**sums) if keys else records.aggregate(**sums)

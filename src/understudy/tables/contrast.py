@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
@@ -178,12 +178,12 @@ def _frame(
     if not 0 < level < 1:
         raise Refused("The confidence `level` must be between 0 and 1.")
     se, degrees = np.sqrt(np.maximum(variance, 0.0)), np.where(df > 0, df, np.nan)
-    half = stats.t.ppf(0.5 + level / 2, degrees) * se
+    half = special.stdtrit(degrees, 0.5 + level / 2) * se
     with np.errstate(divide="ignore", invalid="ignore"):
         t = value / se
     numbers = {
         "estimate": value, "se": se, "df": df, "lower": value - half, "upper": value + half,
-        "t": t, "p": 2 * stats.t.sf(np.abs(t), degrees),
+        "t": t, "p": 2 * special.stdtr(degrees, -np.abs(t)),
     }  # fmt: skip
     columns = [pl.Series(name, array).fill_nan(None) for name, array in numbers.items()]
     return pl.DataFrame([pl.Series("contrast", list(names)), *columns])

@@ -22,8 +22,6 @@ from functools import cached_property
 
 import numpy as np
 import polars as pl
-from formulaic import Formula
-from formulaic.errors import FormulaicError
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
@@ -254,6 +252,9 @@ def calibration_matrix(frame: pl.DataFrame, formula: str) -> Floats:
             raise Refused(
                 f"The calibration column `{name}` is missing for some records; give them a value."
             )
+    from formulaic import Formula  # with pandas: loaded where there is a formula
+    from formulaic.errors import FormulaicError
+
     columns = frame.select(names) if names else pl.DataFrame({"": np.zeros(frame.height)})
     try:
         matrix = Formula(formula).get_model_matrix(columns.to_pandas(), na_action="ignore")

@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from understudy.errors import Refused, UnknownName
 
@@ -48,8 +48,8 @@ def beta_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) 
         effective = effective * (_t(n - 1, level) / _t(df, level)) ** 2
     tail = (1 - level) / 2
     hits, misses = effective * value, effective * (1 - value)
-    lower = np.where(hits > 0, stats.beta.ppf(tail, hits, misses + 1), 0.0)
-    upper = np.where(misses > 0, stats.beta.ppf(1 - tail, hits + 1, misses), 1.0)
+    lower = np.where(hits > 0, special.betaincinv(hits, misses + 1, tail), 0.0)
+    upper = np.where(misses > 0, special.betaincinv(hits + 1, misses, 1 - tail), 1.0)
     known = np.isfinite(effective)
     lower, upper = np.where(known, lower, np.nan), np.where(known, upper, np.nan)
     certain = (se == 0) & (value > 0) & (value < 1)  # a share that the design fixes
@@ -93,4 +93,4 @@ def checked_kinds(asked: Mapping[str, str] | None, allowed: Mapping[str, tuple[s
 
 
 def _t(df: Floats, level: float) -> Floats:
-    return np.asarray(stats.t.ppf(0.5 + level / 2, np.where(df > 0, df, np.nan)))
+    return np.asarray(special.stdtrit(np.where(df > 0, df, np.nan), 0.5 + level / 2))

@@ -13,10 +13,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
+from math import log, pi
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from understudy.errors import Refused
 
@@ -92,13 +93,13 @@ class Probit(Likelihood):
     def scores(self, theta: Floats) -> Floats:
         linear = self.X @ theta
         sign = np.where(self.y > 0, 1.0, -1.0)
-        mills = np.exp(stats.norm.logpdf(linear) - special.log_ndtr(sign * linear))
+        mills = np.exp(_normal_log_density(linear) - special.log_ndtr(sign * linear))
         return np.asarray(self.X * (sign * mills)[:, None])
 
     def information(self, theta: Floats, w: Floats) -> Floats:
         linear = self.X @ theta
         both = special.log_ndtr(linear) + special.log_ndtr(-linear)
-        weight = np.exp(2 * stats.norm.logpdf(linear) - both)
+        weight = np.exp(2 * _normal_log_density(linear) - both)
         return np.asarray((self.X * (w * weight)[:, None]).T @ self.X)
 
     @staticmethod
@@ -192,6 +193,10 @@ class OrderedLogit(Likelihood):
     @staticmethod
     def names(terms: Sequence[str], levels: Sequence[str]) -> tuple[str, ...]:
         return (*terms, *(f"{lower}|{upper}" for lower, upper in pairwise(levels)))
+
+
+def _normal_log_density(x: Floats) -> Floats:
+    return np.asarray(-0.5 * (x**2 + log(2 * pi)))
 
 
 LIKELIHOODS: dict[str, type[Likelihood]] = {

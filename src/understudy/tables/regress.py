@@ -14,10 +14,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
-from formulaic import Formula
-from formulaic.errors import FormulaicError
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.formula import formula_columns
@@ -197,8 +195,8 @@ def _coded(
     if outcome not in records.columns:
         raise Refused(f'The outcome of family="{family}" must be a column; compute it first.')
     values = records[outcome]
-    book = survey._codebook
-    declared = book[outcome].levels if book is not None and outcome in book else None
+    book = survey.declared
+    declared = book[outcome].levels if outcome in book else None
     present = values.unique().to_list()
     if declared is None and family == "ordered" and values.dtype == pl.String:
         raise Refused(
@@ -283,6 +281,9 @@ def _columns(formula: str, matrix: Any) -> tuple[Floats, tuple[str, ...]]:
 
 
 def _model_matrix(formula: str, frame: pl.DataFrame) -> Any:
+    from formulaic import Formula  # with pandas: loaded where there is a formula
+    from formulaic.errors import FormulaicError
+
     try:
         with np.errstate(all="ignore"):
             both = Formula(formula).get_model_matrix(frame.to_pandas(), na_action="ignore")
@@ -321,9 +322,9 @@ def _frame(
 ) -> pl.DataFrame:
     se = np.sqrt(variance)
     degrees = np.where(df > 0, df, np.nan)
-    half = stats.t.ppf(0.5 + level / 2, degrees) * se
+    half = special.stdtrit(degrees, 0.5 + level / 2) * se
     t = value / se
-    p = 2 * stats.t.sf(np.abs(t), degrees)
+    p = 2 * special.stdtr(degrees, -np.abs(t))
     numbers = {
         "estimate": value,
         "se": se,

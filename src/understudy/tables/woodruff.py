@@ -16,7 +16,7 @@ import ibis.expr.types as ir
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from understudy.tables.collect import Linear, collect
 from understudy.tables.linear import linear_estimates
@@ -49,7 +49,7 @@ def quantile_estimates(
         below.append(Linear(share, 1.0, pivoted=False))
     sums = collect(survey, below, [table[names[k]] for k in kept], inside)
     cell_of_row, levels = sums.cells(range(len(kept)))
-    t = float(stats.t.ppf(0.5 + cells.level / 2, cells.df)) if cells.df > 0 else float("nan")
+    t = float(special.stdtrit(cells.df, 0.5 + cells.level / 2)) if cells.df > 0 else float("nan")
     proportions: list[Floats] = []
     notes: list[tuple[str, ...]] = []
     behind: list[Floats | None] = []

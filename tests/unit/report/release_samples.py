@@ -17,6 +17,7 @@ from understudy.report.inside_facts import RiskSettings
 from understudy.report.public import public_page
 from understudy.report.public_facts import PublicFacts
 from understudy.report.verdict import Fitness
+from understudy.risk.attacks import Attack, Rehearsal
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
@@ -63,6 +64,12 @@ def records(n: int, seed: int, like: pl.DataFrame | None = None) -> pl.DataFrame
 INTRUDER = RiskSettings((BY, ("field",)), ("salary",))
 
 
+ATTACKS = Rehearsal(
+    250,
+    [Attack("singling out", "", 200, 30, 200, 28), Attack("inference", "salary", 100, 60, 100, 20)],
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """A made-up release: what its inside knows, what was synthesized, and its table."""
@@ -84,7 +91,11 @@ class Sample:
     risk: RiskSettings | None = INTRUDER
     regression: str | None = "log(salary) ~ C(field) + gender"
     fitness: Fitness | None = None
+    attacks: Rehearsal | None = ATTACKS
     rows_correspond: bool = True
+
+    def rehearse(self) -> Rehearsal | None:
+        return self.attacks
 
     @property
     def result(self) -> Synthesis:

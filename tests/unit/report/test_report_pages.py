@@ -100,8 +100,8 @@ def test_internal_page_shows_the_numbers_of_the_evidence(pages: dict[str, str]) 
         assert re.sub(r"`([^`]+)`", r"<code>\1</code>", sentence) in page
     for cell in evidence["table"]["cells"]:
         for side in (cell["confidential"], cell["released"]):
-            assert f"<td>{shown(side['estimate'], side['se'])}</td>" in page
-            assert f"<td>{shown(side['se'], side['se'])}</td>" in page
+            estimate, se = shown(side["estimate"], side["se"]), shown(side["se"], side["se"])
+            assert f">{estimate} ({se})</td>" in page
     assert fixed(evidence["utility"]["columns"][0]["U_m"], 4) in page
     assert digits(evidence["records"]["bounds"]["before"]["largest"]) in page
 
@@ -131,7 +131,7 @@ def test_public_page_says_how_to_analyse(pages: dict[str, str]) -> None:
     assert "svydesign(ids = ~1, strata = ~field" in pages["public"]
     of = sample()
     row = of.released_table.row(0, named=True)
-    assert f"<td>{shown(row['estimate'], row['se'])}</td>" in pages["public"]
+    assert f">{shown(row['estimate'], row['se'])}</td>" in pages["public"]
 
 
 def test_canaries_stay_inside() -> None:

@@ -10,7 +10,7 @@ from understudy import Refused
 from understudy.risk.weights import (
     marginal_weights,
     pairwise_weights,
-    pattern_report,
+    patterns_by_policy,
     q_way_weights,
 )
 
@@ -58,15 +58,13 @@ def test_merge_puts_a_last_remainder_into_the_smallest_pattern():
     np.testing.assert_array_equal(weights, by_hand)
 
 
-def test_the_report_says_what_was_done(uneven):
-    merged = pattern_report(uneven, KNOWN, "merge")
-    assert (merged.patterns, merged.small_patterns, merged.small_records) == (5, 4, 6)
-    assert merged.patterns_used == 3
-    assert "they were merged, which leaves 3 patterns" in str(merged)
-    assert "weight 0" in str(pattern_report(uneven, KNOWN, "zero"))
-    assert (
-        str(pattern_report(uneven, [])) == "1 patterns of 12 to 12 records; none below 3 records."
-    )
+def test_the_patterns_after_each_policy(uneven):
+    code, dropped = patterns_by_policy(uneven, KNOWN, "merge", 3)
+    assert (len(set(code)), dropped.sum()) == (3, 0)
+    code, dropped = patterns_by_policy(uneven, KNOWN, "zero", 3)
+    assert (len(set(code)), dropped.sum()) == (5, 6)
+    with pytest.raises(Refused, match="4 of 5 patterns have fewer than 3 records"):
+        patterns_by_policy(uneven, KNOWN, "refuse", 3)
 
 
 def test_groups_of_q_need_more_than_q_records():
@@ -87,8 +85,7 @@ def test_the_defaults_are_the_paper_s(uneven):
 
 def test_a_pattern_of_the_minimum_is_not_small():
     frame = pl.DataFrame({"g": ["a"] * 3 + ["b"] * 2, "y": [1.0, 5.0, 9.0, 2.0, 3.0]})
-    report = pattern_report(frame, ["g"], "zero")
-    assert (report.small_patterns, report.small_records) == (1, 2)
+    assert patterns_by_policy(frame, ["g"], "zero", 3)[1].tolist() == [False] * 3 + [True] * 2
     weights = pairwise_weights(frame, ["g"], "y", small_patterns="zero")
     np.testing.assert_allclose(weights, [2 / 3, 2 / 3, 2 / 3, 0, 0])  # i and j cover 2 of 3
 

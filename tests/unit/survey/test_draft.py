@@ -269,3 +269,13 @@ def test_numbers_are_drafted_by_their_shape() -> None:
     assert book["ninety"].special == ()
     assert book["seen"].bounds == (11323.0, 13513.0)  # 2001-01-01 to 2006-12-31
     assert {column.blanks for column in book} == {False}
+
+
+def test_a_count_with_gaps_above_is_a_number_and_a_list_of_codes_is_not() -> None:
+    """Cigarettes a day: 0 to 20, then 25, 30, 40. Months have no gap, codes have early ones."""
+    cigarettes = [*range(21), 25, 30, 40] * 5
+    months, kinship = [*range(1, 13)] * 10, [1, 2, 5, *range(10, 19)] * 10
+    frame = pl.DataFrame({"smoked": cigarettes, "month": months, "kin": kinship})
+    drafted = Survey(frame).codebook
+    assert (drafted["smoked"].type, drafted["smoked"].bounds) == ("integer", (0.0, 40.0))
+    assert [drafted[name].type for name in ("month", "kin")] == ["categorical"] * 2

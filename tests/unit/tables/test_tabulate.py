@@ -371,3 +371,10 @@ def test_a_domain_that_is_neither_text_nor_a_function_is_refused() -> None:
 def test_statistics_of_nobody_are_unknown() -> None:
     table = us.tabulate(SURVEY, ["quantile(y, 0.5)", "mean(y)", "count"], where="y > 1000")
     assert table["estimate"].to_list() == [None, None, 0.0]
+
+
+def test_a_table_needs_no_drafted_codebook() -> None:
+    """A draft looks at every column several times: those of the design, and those not asked for."""
+    survey = us.Survey(FRAME, us.Design("w", "h", "p"))
+    us.tabulate(survey, ["count", "mean(y)", "quantile(y, 0.5)"], by="a", where="b == 1")
+    assert "codebook" not in vars(survey)

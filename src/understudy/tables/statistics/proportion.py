@@ -56,7 +56,8 @@ class Proportion(LinearStatistic):
         if self.level is not None or self.x.computed:
             return [self]
         column = self.x.text
-        levels = survey.codebook[column].levels if column in survey.codebook else None
+        book = survey.declared  # a draft would have the levels that occur
+        levels = book[column].levels if column in book else None
         if levels is None:
             x = survey.table[column]
             values = survey.table.select(x=x).filter(lambda t: t.x.notnull()).distinct()

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import exp, pi, sqrt
 from typing import Any
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import special
 
 from understudy.tables.influence.arithmetic import share_at_most
 from understudy.tables.influence.equation import (
@@ -74,8 +75,9 @@ class QuantileEquation(Equation):
 def bandwidth(p: float, n: float) -> float:
     """Hall and Sheather's (1988) half width of a probability interval for a quantile's density,
     n^(-1/3) z^(2/3) (1.5 phi(q)^2/(2 q^2 + 1))^(1/3) with z for 95 %."""
-    q, z = stats.norm.ppf(p), stats.norm.ppf(0.975)
-    wide = n ** (-1 / 3) * z ** (2 / 3) * (1.5 * stats.norm.pdf(q) ** 2 / (2 * q**2 + 1)) ** (1 / 3)
+    q, z = special.ndtri(p), special.ndtri(0.975)
+    density = exp(-(q**2) / 2) / sqrt(2 * pi)
+    wide = n ** (-1 / 3) * z ** (2 / 3) * (1.5 * density**2 / (2 * q**2 + 1)) ** (1 / 3)
     return float(min(wide, (1 - SMALLEST_TAIL) * min(p, 1 - p)))
 
 
@@ -104,5 +106,7 @@ def _spread_quantile(y: Floats, share: Floats, p: float, spread: float, near: fl
     def lacking(c: float) -> float:
         return float(share @ np.asarray(share_at_most(y, c, spread))) - p
 
+    from scipy.optimize import brentq  # loads much: where it is used
+
     low, high = float(y.min()) - spread, float(y.max()) + spread
-    return float(optimize.brentq(lacking, low, high, xtol=1e-12 * max(1.0, abs(near))))
+    return float(brentq(lacking, low, high, xtol=1e-12 * max(1.0, abs(near))))

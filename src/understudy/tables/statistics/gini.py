@@ -1,0 +1,44 @@
+"""gini(x): Gini's coefficient, sum_jk w_j w_k max(x_j, x_k)/(N Y) - 1, between 0 and 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import nan
+
+import numpy as np
+
+from understudy.errors import Refused
+from understudy.tables.record_statistic import Floats, Mask, RecordStatistic
+
+
+@dataclass(frozen=True)
+class Gini(RecordStatistic):
+    name = "gini"
+    form = "gini(x)"
+    empty = nan
+
+    def check(self, x: Floats) -> None:
+        if (x < 0).any():
+            raise Refused(f"{self.text} needs values that are not negative; restrict `where`.")
+
+    def value(self, x: Floats, w: Floats, cell: Mask) -> float:
+        x, w = x[cell], w[cell]
+        total = float(w.sum() * (w @ x))
+        return float(w @ _larger(x, w)) / total - 1 if total > 0 else nan
+
+    def derivative(self, x: Floats, w: Floats, cell: Mask) -> Floats:
+        out = np.zeros(len(x))
+        x, w = x[cell], w[cell]
+        larger, size, total = _larger(x, w), w.sum(), w @ x
+        ratio = (w @ larger) / (size * total)
+        out[cell] = 2 * larger / (size * total) - ratio * (1 / size + x / total)
+        return out
+
+
+def _larger(x: Floats, w: Floats) -> Floats:
+    """sum_j w_j max(x_k, x_j) of each record k."""
+    order = np.argsort(x, kind="stable")
+    weight, total = np.cumsum(w[order]), np.cumsum((w * x)[order])
+    out = np.empty(len(x))
+    out[order] = x[order] * weight + (total[-1] - total)
+    return out
