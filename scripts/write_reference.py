@@ -15,7 +15,8 @@ import typer.main
 from understudy.cli.main import app
 from understudy.cli.plan import PlanCommand
 from understudy.declarations import Setting, settings_of
-from understudy.release.parts import all_mechanisms, all_models, model_settings
+from understudy.release.model_part import all_models, model_settings
+from understudy.release.parts import all_mechanisms
 from understudy.release.recipe_sections import REQUIRED, SECTIONS
 from understudy.release.recipe_values import kind_of
 

@@ -10,8 +10,10 @@ never load JAX.
 from __future__ import annotations
 
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 _LINE = re.compile(r"^from (\S+) import (\w+) as (\w+)$", re.MULTILINE)
@@ -32,3 +34,15 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """A public name stays what it is where a module has the same one (`us.influence`): importing
+    that module does not take its place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -33,13 +33,14 @@ from understudy.mechanisms.marginals import marginal_counts as marginal_counts
 from understudy.mechanisms.marginals import marginal_tables as marginal_tables
 from understudy.mechanisms.modips import Modips as Modips
 from understudy.mechanisms.modips import expected_bias as modips_bias
-from understudy.mechanisms.modips import rescaled as rescaled_counts
+from understudy.mechanisms.outputs.cell_draws import rescaled as rescaled_counts
+from understudy.mechanisms.outputs.outcome_draws import ParameterDraws as ParameterDraws
 from understudy.mechanisms.perturbed_histogram import PerturbedHistogram as PerturbedHistogram
 from understudy.mechanisms.reference_censored import ReferenceCensored as ReferenceCensored
 from understudy.mechanisms.risk_weights import MarginalRisk as MarginalRisk
 from understudy.mechanisms.risk_weights import PairwiseRisk as PairwiseRisk
 from understudy.mechanisms.risk_weights import QWayRisk as QWayRisk
-from understudy.mechanisms.row_counts import side_by_side as side_by_side
+from understudy.mechanisms.side_by_side import side_by_side as side_by_side
 from understudy.mechanisms.unweighted import Unweighted as Unweighted
 from understudy.mechanisms.weighted import Weighted as Weighted
 from understudy.mechanisms.weighted_e import WeightedE as WeightedE
@@ -174,6 +175,7 @@ __all__ = [
     "NegativeBinomial",
     "OutcomeModel",
     "PairwiseRisk",
+    "ParameterDraws",
     "Part",
     "PartitionTask",
     "PerturbedHistogram",

@@ -1,8 +1,8 @@
 """The envelope: all that leaves the inside of a release.
 
     claim.json   what is promised
-    N.parquet    the synthesized columns of data set N: the mechanism's output
-    draws.json   the parameters or noisy tables behind them, where the claim covers these
+    draws.json   the mechanism's output: parameters, histograms or noisy tables, of each data set
+    N.parquet    in its place, where nothing is claimed or the class says so: the rows of data set N
 
 Nothing else may be in it: a field that no proof covers is a leak (docs/proofs/published-bytes.md).
 """
@@ -26,35 +26,38 @@ CLAIM, DRAWS = "claim.json", "draws.json"
 @dataclass(frozen=True, eq=False)
 class Envelope:
     """The mechanism's output and its claim; every public byte is made from this, what is declared
-    and the columns that were public before."""
+    and the columns that were public before. `output` says what the draws are (mechanisms/outputs);
+    there are draws or rows, never both."""
 
     claim: Claim
-    synthesized: tuple[pl.DataFrame, ...] = field(repr=False)  # of each data set
-    draws: tuple[dict[str, Any], ...] = field(default=(), repr=False)  # empty: not covered
+    output: tuple[str, ...] = ()
+    draws: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+    rows: tuple[pl.DataFrame, ...] = field(default=(), repr=False)
 
     def write(self, folder: Path) -> None:
         """Into a new folder."""
         folder.mkdir()
         (folder / CLAIM).write_text(self.claim.to_json() + "\n", encoding="utf-8")
-        for number, frame in enumerate(self.synthesized, start=1):
+        for number, frame in enumerate(self.rows, start=1):
             frame.write_parquet(folder / f"{number}.parquet", statistics=False)
-        if self.draws:
-            text = json.dumps({"draws": [plain_draw(d) for d in self.draws]}, allow_nan=False)
+        if not self.rows:
+            draws = {"output": list(self.output), "draws": [plain_draw(d) for d in self.draws]}
+            text = json.dumps(draws, allow_nan=False)
             (folder / DRAWS).write_text(text + "\n", encoding="utf-8")
 
 
 def open_envelope(folder: Path) -> Envelope:
     """The envelope in a folder; refused where anything else lies in it."""
     names = {path.name for path in folder.iterdir()}
-    numbers = range(1, len(names - {CLAIM, DRAWS}) + 1)
-    frames = [f"{number}.parquet" for number in numbers]
-    if not frames or names - {DRAWS} != {CLAIM, *frames}:
-        raise Refused("The envelope holds something that no claim covers; nothing is published.")
-    draws = ()
-    if DRAWS in names:
-        draws = tuple(json.loads((folder / DRAWS).read_text(encoding="utf-8"))["draws"])
     claim = Claim.from_json((folder / CLAIM).read_text(encoding="utf-8"))
-    return Envelope(claim, tuple(pl.read_parquet(folder / name) for name in frames), draws)
+    if names == {CLAIM, DRAWS}:
+        noted = json.loads((folder / DRAWS).read_text(encoding="utf-8"))
+        if set(noted) == {"output", "draws"}:
+            return Envelope(claim, tuple(noted["output"]), tuple(noted["draws"]))
+    rows = [f"{number}.parquet" for number in range(1, len(names))]
+    if not rows or names != {CLAIM, *rows}:
+        raise Refused("The envelope holds something that no claim covers; nothing is published.")
+    return Envelope(claim, rows=tuple(pl.read_parquet(folder / name) for name in rows))
 
 
 def plain_draw(value: Any) -> Any:

@@ -10,7 +10,8 @@ What the server does for its measure `influence` (methods §13; docs/proofs/infl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Literal, get_args
 
 import ibis
@@ -20,7 +21,9 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from understudy.claim import Claim
+from understudy.claim import RECORD, Claim
+from understudy.dp.account import PayingAccount, charged
+from understudy.dp.accounting import Cost
 from understudy.dp.additive import AdditiveNoise, noise_for
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
@@ -51,6 +54,8 @@ class InfluencePlan:
     prepared: PreparedInfluence
     noise: AdditiveNoise
     relation: UnitRelation
+    unit: str = RECORD  # what the claim is for
+    conditions: tuple[str, ...] = CONDITIONS
 
     @property
     def unit_moves(self) -> int:
@@ -123,8 +128,9 @@ class InfluencePlan:
             self.noise.epsilon,
             delta=delta,
             relation=self.relation,
-            conditions=CONDITIONS,
+            conditions=self.conditions,
             mechanism=f"sum of clipped influences, {self.noise.word}",
+            unit=self.unit,
         )
 
     @property
@@ -306,13 +312,16 @@ def influence(
     by: str | Sequence[str] = (),
     where: Any = None,
     family: str = "gaussian",
+    account: PayingAccount | None = None,
 ) -> InfluenceAnswer:
     """The difference between confidential and released estimates, and the corrected estimates.
 
     `statistics` is one of `tabulate`'s ("mean(x)"), a regression on plain columns
     ("income ~ age + region", with `family`), or a list; `by` asks for every cell of a table.
     Several numbers share one price: Laplace noise for pure epsilon, Gaussian noise (zCDP) where a
-    `delta` is given. Where the codebook names a unit, all its records count as one.
+    `delta` is given. Where the codebook names a unit, all its records count as one. The price is
+    charged to `account` (`LedgerAccount`) before the records are looked at; without one the claim
+    says that it was not charged to any ledger.
     """
     unit = confidential.codebook.unit_column
     units = _units(confidential, unit) if relation == "replace" else None
@@ -320,6 +329,10 @@ def influence(
         synthetic, statistics, epsilon, relation,
         delta=delta, by=by, where=where, family=family, unit=unit, units=units,
     )  # fmt: skip
+    whom = unit or RECORD
+    cost = Cost((relation,), Fraction(repr(float(epsilon))), Fraction(repr(float(delta))))
+    sentence = charged(account, confidential, [cost], whom, "an answer by influence")
+    plan = replace(plan, unit=whom, conditions=(*plan.conditions, sentence))
     weight = confidential.design.weight
     table = confidential.table
     weights = ibis.literal(1.0) if weight is None else table[weight].cast("float64")

@@ -1,16 +1,26 @@
-"""How synthetic records are published: what every claim must say of it, and their codebook."""
+"""How synthetic records are published: what every claim must say of it, what they are made of
+beside the mechanism's output, and their codebook."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from understudy.models.contract import OutcomeModel, RowsModel
+import polars as pl
+
+from understudy.claim import RECORD
+from understudy.mechanisms.outputs.output import Ground, without_drafts
 from understudy.survey.codebook import Codebook
+from understudy.survey.design import Design
 from understudy.survey.draft import kind_of
-from understudy.survey.published_type import types_not_declared
+from understudy.survey.published_type import published_dtype, types_not_declared
 from understudy.survey.survey import Survey
-from understudy.tables.cross_table import Categories
+
+if TYPE_CHECKING:
+    from understudy.dp.account import PayingAccount
+    from understudy.mechanisms.contract import Mechanism
+    from understudy.models.contract import FileModel, OutcomeModel, RowsModel
 
 IN_ORDER = (
     "Records stand in the order of the confidential file, and that order is not covered: publish "
@@ -28,11 +38,26 @@ class Publication:
 
     `in_order`: in the order of the confidential file. `where`: only these records were used.
     `given_drawn`: the columns that the model is given are themselves drawn before publication.
+    `account`: where the guarantee is paid for, or `counted`: what the claim says of its payment.
     """
 
     in_order: bool = True
     where: str | None = None
     given_drawn: bool = False
+    account: PayingAccount | None = None
+    counted: str | None = None
+
+    def paid(self, survey: Survey, mechanisms: Sequence[Mechanism]) -> str:
+        """The sentence about the payment, which is made now if it was not yet."""
+        from understudy.dp.account import charged  # the outside, which imports this, pays nothing
+
+        if self.counted is not None:
+            return self.counted
+        unit = survey.codebook.unit_column or RECORD
+        names = [type(mechanism).__name__ for mechanism in mechanisms]
+        what = f"a synthesis by {' and '.join(names)}"
+        costs = [mechanism.cost() for mechanism in mechanisms]
+        return charged(self.account, survey, costs, unit, what)
 
 
 def outcome_conditions(
@@ -107,18 +132,10 @@ def _restriction(publication: Publication) -> tuple[str, ...]:
     )
 
 
-def without_drafted(codebook: Codebook, columns: Iterable[str]) -> Codebook:
-    """The codebook without facts of these columns that were drafted from the records' values."""
-    for name in columns:
-        if name in codebook:
-            codebook = codebook.with_column(codebook[name].without_drafted())
-    return codebook
-
-
 def published_codebook(dataset: Survey, synthesized: Iterable[str]) -> Codebook:
     """The codebook of a published file. Of a synthesized column that is not declared, the type is
     that of the file (the claim says so) and nothing else is told."""
-    codebook = without_drafted(dataset.codebook, dataset.codebook.columns)
+    codebook = without_drafts(dataset.codebook, list(dataset.codebook.columns))
     schema = dataset.raw.schema()
     for name in synthesized:
         if name not in codebook:
@@ -132,9 +149,46 @@ def published_codebook(dataset: Survey, synthesized: Iterable[str]) -> Codebook:
     return codebook
 
 
-def rows_codebook(codebook: Codebook, categories: Categories) -> Codebook:
-    """The codebook of the synthetic file: no fact that was only drafted from the records."""
-    names = list(categories.columns)
-    kept = without_drafted(codebook.only(names), names)
-    ordered = {name: kept[name] for name in names}
-    return replace(kept.without_unit(), columns=ordered, population_by={})
+def outcome_ground(kept: Survey, filled: Survey, model: OutcomeModel, look_inside: bool) -> Ground:
+    """What the sensitive columns are made of beside parameters: the public columns, row by row.
+
+    `kept` are the records to be published from, and `filled` the same without missing values;
+    where nothing is claimed, the model may look at these (`look_inside`).
+    """
+    hidden = [kept.codebook.unit_column or ""] if hides_unit(kept) else []
+    columns = tuple(name for name in kept.columns if name not in hidden)
+    shown = [name for name in columns if name not in model.sensitive]
+    public = kept.raw.select(shown).to_polars() if shown else pl.DataFrame()
+    codebook = kept.codebook.without_unit() if hidden else kept.codebook
+    known = model.known(filled)
+    if look_inside:
+        known = dict(zip(model.sensitive, filled.frame(list(model.sensitive)), strict=True))
+    else:
+        codebook = without_drafts(codebook, model.sensitive)
+    return Ground(
+        (model,),
+        columns,
+        codebook,
+        kept.design,
+        kept.n,
+        public,
+        pl.DataFrame(list(known.values())),
+        {name: published_dtype(kept, name) for name in model.sensitive},
+    )
+
+
+def rows_ground(survey: Survey, model: RowsModel) -> Ground:
+    """What records are made of beside noisy counts."""
+    types = {name: published_dtype(survey, name) for name in model.columns}
+    codebook = without_drafts(survey.codebook.without_unit(), model.columns)
+    return Ground((model,), model.columns, codebook, Design(), survey.n, types=types)
+
+
+def file_ground(survey: Survey, model: FileModel, look_inside: bool) -> Ground:
+    """What whole files are made of beside noisy tables: the columns that are kept, row by row."""
+    codebook = survey.codebook.without_unit()
+    if not look_inside:
+        codebook = without_drafts(codebook, model.sensitive)
+    kept = survey.raw.select(list(model.keep)).to_polars() if model.keep else pl.DataFrame()
+    design = model.published_design(survey.design)
+    return Ground((model,), model.columns or (), codebook, design, survey.n, kept)

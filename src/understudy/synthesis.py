@@ -1,12 +1,13 @@
 """synthesize(): m synthetic surveys, and exactly what they promise.
 
-outcome: survey -> model.prepare -> mechanism.release -> model.restore -> surveys with a claim
-rows:    survey -> counts -> mechanism.release_rows -> records -> surveys with a claim
+survey -> fitter or counts -> mechanism.release -> an output and its claim    (has the records)
+output + public columns, codebook -> synthetic surveys                        (has not)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
 from understudy.declarations import declared_in
+from understudy.dp.account import PayingAccount, said_of_account
 from understudy.dp.record_bounds import RecordBounds
 from understudy.envelope import Envelope
 from understudy.errors import Refused, UnknownName
@@ -24,21 +26,22 @@ from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.missing import Missing, settle_missing
 from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
-from understudy.mechanisms.contract import FixedWeights, Generated, Mechanism
-from understudy.mechanisms.row_counts import RowCounts, stored_records
+from understudy.mechanisms.contract import FixedWeights, HandsOut, Mechanism
+from understudy.mechanisms.outputs.cell_draws import OwnTables, RowsOutput, surveys_of
+from understudy.mechanisms.outputs.outcome_draws import made_ready
+from understudy.mechanisms.outputs.output import Ground, MechanismOutput
+from understudy.mechanisms.row_counts import RowCounts
 from understudy.mechanisms.whole_file.file_counts import FileCounts
-from understudy.mechanisms.whole_file.files import synthetic_files
 from understudy.models.contract import FileModel, Model, OutcomeModel, RowsModel
 from understudy.publication import (
     Publication,
     file_conditions,
-    hides_unit,
+    file_ground,
     outcome_conditions,
-    rows_codebook,
+    outcome_ground,
     rows_conditions,
-    without_drafted,
+    rows_ground,
 )
-from understudy.survey.design import Design
 from understudy.survey.published_type import types_not_declared
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import CrossTable
@@ -49,40 +52,73 @@ __public__ = ("Synthesis", "synthesize")
 
 Failed = Literal["refuse", "report"]
 
+OUTSIDE = "outside"  # the chance by which records are made, apart from that of fits and choices
+MADE_INSIDE = (
+    "Records were made where the confidential file was open, by the mechanism: its proof must "
+    "cover the rows themselves"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Synthesis:
     """What `synthesize` gives back.
 
-    For publication: `datasets`, `claim` and, where the claim is not of kind `risk`, `draws`: the
-    parameters or noisy tables that each data set was made from (`envelope`). Everything else was
+    For publication: `datasets`, `claim` and, where the mechanism hands out draws, `draws`: the
+    parameters or noisy tables that each data set is made of (`envelope`). Everything else was
     computed from the confidential data and stays inside (methods §1). What a mechanism without a
     fit does not have is None; `tables` are the data sets as counts of cells, for models of whole
     rows; `parts` are the results that a mixed synthesis was made from.
     """
 
-    datasets: list[Survey]
     claim: Claim
-    draws: list[dict[str, Any]] = field(repr=False)
+    output: MechanismOutput = field(repr=False)
+    ground: Ground = field(repr=False)  # what records are made of beside the output
+    chance: Chance = field(repr=False)  # by which they are made
+    hands_out: HandsOut
     record_weights: NDArray[np.float64] = field(repr=False)
     bounds: RecordBounds | None = field(default=None, repr=False)
     posterior: Posterior | None = field(default=None, repr=False)
     diagnostics: Diagnostics | None = field(default=None, repr=False)  # of the released fit
     weights: FixedWeights | None = field(default=None, repr=False)
-    tables: list[CrossTable] = field(default_factory=list, repr=False)
     parts: tuple[Synthesis, ...] = field(default=(), repr=False)
     dropped: int = 0
     rows_correspond: bool = True  # whether row i of a data set stands for record i
-    synthesized: tuple[str, ...] = ()  # the columns of the data sets that were drawn
     for_studies: bool = False  # its seed could be guessed: `release` does not publish from it
+
+    @cached_property
+    def datasets(self) -> list[Survey]:
+        """The synthetic surveys, made when they are first asked for. The inside of a release asks
+        only where rows are handed out."""
+        if isinstance(self.output, RowsOutput):
+            return surveys_of(self.tables, self.ground)
+        return self.output.datasets(self.ground, self.chance)
+
+    @cached_property
+    def tables(self) -> list[CrossTable]:
+        """The data sets as counts of cells; none but for a model of whole rows."""
+        rows = isinstance(self.output, RowsOutput)
+        return self.output.tables(self.ground, self.chance) if rows else []  # type: ignore[attr-defined]
+
+    @cached_property
+    def draws(self) -> list[dict[str, Any]]:
+        """What each data set is made of; none where counts are shown by rows alone."""
+        hidden = self.hands_out == "rows" and isinstance(self.output, RowsOutput)
+        return [] if hidden else self.output.draws()
+
+    @property
+    def synthesized(self) -> tuple[str, ...]:
+        """The columns of the data sets that were drawn."""
+        return tuple(n for n in self.datasets[0].columns if n not in self.ground.public.columns)
 
     @property
     def envelope(self) -> Envelope:
-        """What went out of the inside: the claim, the synthesized columns and, where the claim
-        covers them, the draws. With the public columns and the codebook it makes every data set."""
-        frames = tuple(d.raw.select(list(self.synthesized)).to_polars() for d in self.datasets)
-        covered = self.claim.kind != "risk"
-        return Envelope(self.claim, frames, tuple(self.draws) if covered else ())
+        """What goes out of the inside: the claim and the mechanism's output, or the rows that were
+        made of it. With the public columns and the codebook it makes every data set."""
+        if self.hands_out == "draws":
+            return Envelope(self.claim, self.output.names, tuple(self.draws))
+        drawn = list(self.synthesized)
+        rows = tuple(dataset.raw.select(drawn).to_polars() for dataset in self.datasets)
+        return Envelope(self.claim, rows=rows)
 
     @property
     def categories(self) -> Synthesis | None:
@@ -150,6 +186,7 @@ def synthesize(
     missing: Missing = "refuse",
     diagnostics: Failed = "refuse",
     progress: bool | None = None,
+    account: PayingAccount | None = None,
 ) -> Synthesis:
     """Synthetic versions of a survey: sensitive columns are replaced, public ones kept.
 
@@ -164,12 +201,18 @@ def synthesize(
     studies (`result.for_studies`). The same seed and version give the same bytes, except under
     noise from OpenDP, which has no seed (PerturbedHistogram, two-stage).
 
+    A mechanism with an epsilon of its own is charged to `account` (`LedgerAccount`) before anything
+    is drawn; without one the claim says that it was not charged to any ledger.
+
     A model of whole rows (Multinomial) is drawn from a table of counts: nothing is fitted, and the
     arguments after `seed` do not concern it.
     """
     fit = FitSettings(draws, chains, warmup, target_acceptance, missing, diagnostics, progress)
     chance = chance_of(seed)
-    return synthesize_for(Publication(), survey, model, mechanism, datasets, chance, fit)
+    publication = Publication(account=account)
+    result = synthesize_for(publication, survey, model, mechanism, datasets, chance, fit)
+    _ = result.datasets
+    return result
 
 
 def synthesize_for(
@@ -182,7 +225,7 @@ def synthesize_for(
     fit: FitSettings,
     coding: Survey | None = None,
 ) -> Synthesis:
-    """`synthesize`, with a claim that speaks of this publication.
+    """`synthesize`, with a claim that speaks of this publication; no data set is made yet.
 
     `coding` decides the encoding of predictors that are not public (models/declared_grid.py).
     """
@@ -199,7 +242,8 @@ def synthesize_for(
     else:
         raise Refused("A model must describe an outcome (OutcomeModel) or whole rows (RowsModel).")
     _check_claim(mechanism, result.claim, survey)
-    return _said_of_chance(result, chance)
+    _check_output(mechanism, result)
+    return _said_of_chance(_said_of_rows(result), chance)
 
 
 def _said_of_chance(result: Synthesis, chance: Chance) -> Synthesis:
@@ -212,16 +256,27 @@ def _said_of_chance(result: Synthesis, chance: Chance) -> Synthesis:
     return replace(result, claim=claim, for_studies=chance.for_studies)
 
 
-def _synthesize_outcome(
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """A model of an outcome that nothing stands against: the fit can be paid for."""
+
+    fitter: ModelFitter
+    ground: Ground
+    dropped: int
+
+
+def ready_outcome(
     publication: Publication,
     survey: Survey,
     model: OutcomeModel,
     mechanism: Mechanism,
     datasets: int,
-    chance: Chance,
     fit: FitSettings,
-    coding: Survey | None,
-) -> Synthesis:
+    coding: Survey | None = None,
+    chance: Chance | None = None,
+) -> Ready:
+    """All that can be refused of an outcome before it is paid for, references and weights from the
+    file itself among it; and that its records can be made from declarations."""
     if _whole(fit.draws) and datasets > fit.draws:
         raise Refused(
             f"{datasets} data sets need as many distinct draws, and only {fit.draws} are kept; "
@@ -241,24 +296,46 @@ def _synthesize_outcome(
         model.prepare(filled, like=coding),
         lacking,
         fit.sampler,
-        chance,
+        chance_of(chance),
         outcome_conditions(survey, model, fit.missing, publication),
         fit.progress,
         coding,
     )
-    released = mechanism.release(fitter, datasets)
+    if mechanism.claims != "risk":
+        mechanism.check_sources(fitter)
+    ground = outcome_ground(kept, filled, model, look_inside=mechanism.claims == "risk")
+    if mechanism.hands_out == "draws" and not publication.given_drawn:
+        bound, stood_in = made_ready(ground)
+        bound.prepare(stood_in)
+    return Ready(fitter, ground, dropped)
+
+
+def _synthesize_outcome(
+    publication: Publication,
+    survey: Survey,
+    model: OutcomeModel,
+    mechanism: Mechanism,
+    datasets: int,
+    chance: Chance,
+    fit: FitSettings,
+    coding: Survey | None,
+) -> Synthesis:
+    ready = ready_outcome(publication, survey, model, mechanism, datasets, fit, coding, chance)
+    paid = publication.paid(survey, [mechanism])
+    released = mechanism.release(ready.fitter, datasets)
     fitted = released.fitted if isinstance(released.fitted, Posterior) else None
     return Synthesis(
-        [_synthetic(kept, model, arrays) for arrays in released.generated],
-        released.claim,
-        released.draws,
+        said_of_account(released.claim, paid),
+        released.output,
+        ready.ground,
+        chance.of(OUTSIDE),
+        mechanism.hands_out,
         released.record_weights,
         released.bounds,
         fitted,
         None if fitted is None else fitted.diagnostics,
         released.weights,
-        dropped=dropped,
-        synthesized=model.sensitive,
+        dropped=ready.dropped,
     )
 
 
@@ -273,16 +350,17 @@ def _synthesize_rows(
     """Whole records from counts; rows come in the order of their cells."""
     unit = None if mechanism.claims == "risk" else unit_of(survey)
     counts = RowCounts(model, survey, chance, rows_conditions(survey, model, publication), unit)
+    _ = counts.occupied  # what can be refused is refused unpaid
+    paid = publication.paid(survey, [mechanism])
     released = mechanism.release_rows(counts, datasets)
-    codebook = rows_codebook(survey.codebook, counts.categories)
     return Synthesis(
-        [Survey(stored_records(table), Design(), codebook) for table in released.tables],
-        released.claim,
-        released.draws,
+        said_of_account(released.claim, paid),
+        released.output,
+        rows_ground(survey, model),
+        chance.of(OUTSIDE),
+        mechanism.hands_out,
         np.ones(counts.occupied.n),
-        tables=released.tables,
         rows_correspond=False,
-        synthesized=model.columns,
     )
 
 
@@ -299,18 +377,35 @@ def _synthesize_file(
     model = model.for_survey(survey)
     unit = None if mechanism.claims == "risk" else unit_of(survey)
     counts = FileCounts(model, survey, chance, file_conditions(publication), unit)
+    paid = publication.paid(survey, [mechanism])
     released = mechanism.release_file(counts, datasets)
-    kept = survey.raw.select(list(model.keep)).to_polars() if model.keep else None
-    design = model.published_design(survey.design)
-    files = synthetic_files(released.noisy, survey.codebook, design, chance, kept)
     return Synthesis(
-        files,
-        released.claim,
-        released.noisy.draws(),
+        said_of_account(released.claim, paid),
+        released.output,
+        file_ground(survey, model, look_inside=mechanism.claims == "risk"),
+        chance.of(OUTSIDE),
+        mechanism.hands_out,
         np.ones(survey.n),
         rows_correspond=False,
-        synthesized=tuple(name for name in files[0].columns if name not in model.given_columns()),
     )
+
+
+def _check_output(mechanism: Mechanism, result: Synthesis) -> None:
+    """A mechanism whose rows were made inside must say so in its class."""
+    if isinstance(result.output, OwnTables) and result.hands_out == "draws":
+        raise Refused(
+            f"{type(mechanism).__name__} gives records instead of the noisy counts that they are "
+            'made of; give CellCounts, or set `hands_out = "rows"` in the class, and the claim '
+            "says so."
+        )
+
+
+def _said_of_rows(result: Synthesis) -> Synthesis:
+    """The claim with what must be said of rows that were made inside."""
+    if result.hands_out == "draws" or result.claim.kind == "risk":
+        return result
+    claim = replace(result.claim, conditions=(*result.claim.conditions, MADE_INSIDE))
+    return replace(result, claim=claim)
 
 
 def _refuse_pair(model: Model, mechanism: Mechanism) -> None:
@@ -372,25 +467,17 @@ def _refuse_columns(survey: Survey, model: OutcomeModel, mechanism: Mechanism) -
             "This model draws each record's component given its own confidential value, which no "
             "claim with epsilon covers; use assignments='prior', or a mechanism of kind `risk`."
         )
-    if mechanism.claims == "formal":
+    drafted = []
+    if mechanism.claims != "risk":  # records are made from declarations
         drafted = survey.codebook.not_declared(model.rests_on(survey))
+    if mechanism.claims == "formal":
         drafted += [f"{name}.type" for name in types_not_declared(survey, model.sensitive)]
-        if drafted:
-            raise Refused(
-                f"A formal claim rests on `{drafted[0]}`, which is not declared; declare it in the "
-                "codebook from what is public."
-            )
-
-
-def _synthetic(survey: Survey, model: OutcomeModel, generated: Generated) -> Survey:
-    """The survey with its sensitive columns replaced, in the types that are declared for them."""
-    frame = survey.raw.to_polars()
-    columns = model.restore(generated, survey)
-    new = frame.with_columns(columns[name] for name in model.sensitive)
-    codebook = without_drafted(survey.codebook, model.sensitive)
-    if hides_unit(survey):
-        new, codebook = new.drop(survey.codebook.unit_column or ""), codebook.without_unit()
-    return Survey(new, survey.design, codebook)
+    if drafted:
+        a_claim = "A formal claim" if mechanism.claims == "formal" else "A claim"
+        raise Refused(
+            f"{a_claim} rests on `{drafted[0]}`, which is not declared; declare it in the "
+            "codebook from what is public."
+        )
 
 
 def _whole(value: Any) -> bool:

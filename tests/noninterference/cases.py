@@ -5,7 +5,8 @@ from __future__ import annotations
 from releases import Case
 
 from understudy.declarations import settings_of
-from understudy.release.parts import all_mechanisms, all_models
+from understudy.release.model_part import all_models
+from understudy.release.parts import all_mechanisms
 
 REGRESSION = 'predictors = "area + sex"'
 # What a class needs beside epsilon, and a model it goes with.
@@ -92,6 +93,8 @@ def by_counts() -> list[Case]:
     cases = [Case("Multinomial", name, drawn, "", privacy) for name, privacy in ROWS.items()]
     threshold = 'epsilon = 4\nsupport = "threshold"\ndelta = 0.1\nrelation = "replace"'
     cases.append(Case("Multinomial", "Modips", ("place", "rank"), "", threshold))
+    private = 'epsilon = 40\nrelation = "replace"\norder = 2'
+    cases.append(Case("WholeFile", "Marginals", ("group", "rank", "share"), "", private))
     modips = ROWS["Modips"]
     cases.append(Case("Multinomial", "Modips", drawn, "", modips, GIVEN))
     cases.append(Case("Multinomial", "Modips", drawn, "", modips, GIVEN_MIXTURE))

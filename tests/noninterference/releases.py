@@ -28,11 +28,12 @@ from understudy.fitting.diagnostics import Diagnostics
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.posterior import Posterior
 from understudy.release.envelope import seal
-from understudy.release.inside import prepare
-from understudy.release.outside import DECLARED, ENVELOPE
+from understudy.release.inside import Inside, prepare
+from understudy.release.outside import DECLARED, ENVELOPE, SEED
 from understudy.release.recipe import read_recipe
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
+from understudy.synthesis import Synthesis
 
 SECRET = Chance(bytes(range(100, 132)), "system")
 CODEBOOK = """\
@@ -134,7 +135,7 @@ class Case:
     @property
     def missing(self) -> str:
         """What becomes of values that are missing; nothing where the release refuses them."""
-        if self.more:
+        if self.more or self.model == "WholeFile":
             return ""
         return "level" if self.model == "Multinomial" else "model"
 
@@ -185,8 +186,9 @@ def fixed_output() -> Iterator[None]:
         yield
 
 
-def handed(case: Case, frame: pl.DataFrame, suffix: str = ".parquet") -> dict[str, bytes]:
-    """Every byte that leaves the inside when this file is released."""
+@contextmanager
+def inside_of(case: Case, frame: pl.DataFrame, suffix: str) -> Iterator[tuple[Path, Inside]]:
+    """The inside of a release of this file, with the mechanism's output held fixed."""
     folder = Path(tempfile.mkdtemp())
     try:
         (folder / "codebook.toml").write_text(CODEBOOK, encoding="utf-8")
@@ -195,18 +197,29 @@ def handed(case: Case, frame: pl.DataFrame, suffix: str = ".parquet") -> dict[st
         recipe.write_text(case.recipe(suffix), encoding="utf-8")
         write_survey(Survey(frame), folder / f"file{suffix}")
         with fixed_output():
-            inside = prepare(read_recipe(recipe))
-            result = inside.synthesize(SECRET, False)
-            out = folder / "out"
-            out.mkdir()
-            seal(result, inside, out)
-        return {
-            f"{part}/{path.name}": path.read_bytes().replace(str(folder).encode(), b"FOLDER")
-            for part in (ENVELOPE, DECLARED)
-            for path in (out / part).iterdir()
-        }
+            yield folder, prepare(read_recipe(recipe))
     finally:
         shutil.rmtree(folder)
+
+
+def handed(case: Case, frame: pl.DataFrame, suffix: str = ".parquet") -> dict[str, bytes]:
+    """Every byte that leaves the inside when this file is released."""
+    with inside_of(case, frame, suffix) as (folder, inside):
+        out = folder / "out"
+        out.mkdir()
+        seal(inside.synthesize(SECRET, False), inside, out)
+        return {
+            str(path.relative_to(out)): path.read_bytes().replace(str(folder).encode(), b"FOLDER")
+            for path in (out / SEED, *(out / ENVELOPE).iterdir(), *(out / DECLARED).iterdir())
+        }
+
+
+def result_of(case: Case, frame: pl.DataFrame) -> Synthesis:
+    """What `synthesize` gives for the same, with its data sets made in this process."""
+    with inside_of(case, frame, ".parquet") as (_, inside):
+        result = inside.synthesize(SECRET, False)
+        _ = result.datasets
+        return result
 
 
 @cache

@@ -29,7 +29,7 @@ def case_of(name: str, part: str = "") -> Case:
 def types_off_the_values(patch: Patch) -> None:
     """Mistake 3: one record 50 -> 50.5 makes decimals of a published column."""
     patch.setattr(
-        "understudy.models.contract.published_dtype",
+        "understudy.publication.published_dtype",
         lambda survey, name: survey.raw.select(name).schema().to_polars()[name],
     )
 

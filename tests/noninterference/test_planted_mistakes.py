@@ -228,7 +228,7 @@ def the_account_is_not_charged(patch: Patch) -> None:
 
 
 def the_claim_does_not_say_so(patch: Patch) -> None:
-    module = importlib.import_module("understudy.mechanisms.laplace_table")
+    module = importlib.import_module("understudy.dp.account")
     patch.setattr(module, "UNHEARD", "The noise is Laplace's")
 
 
@@ -257,7 +257,7 @@ def marked_refusals(folder: Path) -> None:
 
 
 def refusals_without_a_mark(patch: Patch) -> None:
-    patch.setattr("understudy.release.check.INTERNAL", "see the manual")
+    patch.setattr("understudy.release.internal_mark.INTERNAL", "see the manual")
 
 
 # -- all of them ---------------------------------------------------------------------------------

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
+import polars as pl
 import pytest
 from cases import CASES
-from releases import base, handed
+from releases import OWN, base, handed, result_of
 
 from understudy.errors import Refused
 from understudy.release.outside import PUBLIC, files_in, make_public, run_outside
@@ -23,12 +25,19 @@ WRITTEN = sorted(known.written[0].removeprefix(".") for known in formats() if kn
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What one release hands out, in every format that is written."""
     made = tmp_path_factory.mktemp("handed")
-    for name, content in handed(CASE, base()).items():
-        (made / name).parent.mkdir(exist_ok=True)
-        listed = ", ".join(f'"{kind}"' for kind in WRITTEN if kind != "parquet")
-        asked = content.replace(b'formats": []', f'formats": [{listed}]'.encode())
-        (made / name).write_bytes(asked.replace(b"FOLDER", str(made).encode()))
+    listed = ", ".join(f'"{kind}"' for kind in WRITTEN if kind != "parquet")
+    asked = f'"asked_formats": [{listed}]'.encode()
+    files = handed(CASE, base())
+    write({name: c.replace(b'"asked_formats": []', asked) for name, c in files.items()}, made)
     return made
+
+
+def write(files: Mapping[str, bytes], folder: Path) -> None:
+    """What was handed out, into a folder, with the steward's own model."""
+    (folder / "mine.py").write_text(OWN, encoding="utf-8")
+    for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content.replace(b"FOLDER", str(folder).encode()))
 
 
 def test_the_same_envelope_gives_the_same_public_bytes(folder: Path, tmp_path: Path) -> None:
@@ -45,17 +54,58 @@ def test_the_same_envelope_gives_the_same_public_bytes(folder: Path, tmp_path: P
         assert ours.read_bytes() == theirs.read_bytes(), name
 
 
-def test_the_outside_cannot_fit_and_reads_no_recipe() -> None:
-    """It imports no model, sampler, mechanism, recipe or ledger, and no JAX."""
-    code = (
-        "import sys, understudy.release.outside\n"
-        "rooms = {n.split('.')[1] for n in sys.modules if n.startswith('understudy.')}\n"
-        "print(*sorted(rooms & {'models', 'fitting', 'mechanisms', 'ledger', 'synthesis', 'dp'}))\n"
-        "print(*[n for n in sys.modules if n in ('jax', 'understudy.release.inside')])\n"
-    )
-    asked = [sys.executable, "-c", code]
+# One of each output, and of each way to be given public columns.
+NAMES = (
+    "BetaRegression-Censored", "Beta-PerturbedHistogram", "BetaRegression-Unweighted",
+    "FBS-Censored", "Mixture-Censored", "mine.py:shares-Censored", "Multinomial-Modips",
+    "Multinomial-Marginals", "Multinomial-Modips-mixed", "WholeFile-Marginals",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_outside_makes_what_synthesize_makes(name: str, tmp_path: Path) -> None:
+    """From the handed-out folder alone: the confidential file is gone by then."""
+    case = next(case for case in CASES if str(case) == name)
+    write(handed(case, base()), tmp_path)
+    (tmp_path / "out").mkdir()
+    make_public(tmp_path, tmp_path / "out")
+    public = tmp_path / "out" / PUBLIC
+    made = [pl.read_parquet(public / f"synthetic/{number}.parquet") for number in (1, 2)]
+    result = result_of(case, base())
+    for frame, dataset in zip(made, result.datasets, strict=True):
+        expected = dataset.raw.to_polars()
+        assert frame.equals(expected.sort(expected.columns))
+    rows = (tmp_path / "envelope" / "1.parquet").is_file()
+    assert rows == (result.claim.kind == "risk")
+    assert (public / "draws.json").is_file() != rows
+
+
+OUTSIDE_ALONE = """
+import sys
+from pathlib import Path
+from understudy.release.outside import make_public
+make_public(Path(sys.argv[1]), Path(sys.argv[2]))
+closed = ("fitting", "ledger", "synthesis", "audit", "influence", "verify")
+inside = ("inside", "publish", "spending", "recipe", "check", "envelope", "mixed", "parts")
+shut = {f"understudy.{room}" for room in closed} | {f"understudy.release.{n}" for n in inside}
+shut |= {"understudy.survey.read", "understudy.mechanisms.contract", "blackjax"}
+print(*[n for n in sys.modules if n in shut or n.startswith("understudy.fitting.")])
+print("jax" if "jax" in sys.modules else "")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "jax"), [("BetaRegression-Censored", True), ("WholeFile-Marginals", False)]
+)
+def test_the_outside_has_no_sampler_no_ledger_and_no_reader(
+    name: str, jax: bool, tmp_path: Path
+) -> None:
+    """After all public files are made; JAX is there where a model generates with it."""
+    write(handed(next(case for case in CASES if str(case) == name), base()), tmp_path)
+    (tmp_path / "out").mkdir()
+    asked = [sys.executable, "-c", OUTSIDE_ALONE, str(tmp_path), str(tmp_path / "out")]
     done = subprocess.run(asked, check=True, capture_output=True, text=True, env={**os.environ})
-    assert done.stdout.split() == []
+    assert done.stdout.splitlines() == ["", "jax" if jax else ""]
 
 
 def test_the_outside_starts_without_what_it_seldom_needs() -> None:
@@ -68,7 +118,7 @@ def test_the_outside_starts_without_what_it_seldom_needs() -> None:
 
 def test_what_the_outside_refuses_is_one_sentence(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "envelope").mkdir()
-    for name in ("claim.json", "1.parquet", "2.parquet"):
+    for name in ("claim.json", "draws.json"):
         (tmp_path / "envelope" / name).write_bytes((folder / "envelope" / name).read_bytes())
     (tmp_path / "envelope" / "records.csv").write_text("1,2,3")
     with pytest.raises(Refused, match="something that no claim covers; nothing is published"):

@@ -25,7 +25,8 @@ from understudy.errors import Refused
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import Model, OutcomeModel, RowsModel
 from understudy.models.density import density_of
-from understudy.release.parts import all_mechanisms, all_models
+from understudy.release.model_part import all_models
+from understudy.release.parts import all_mechanisms
 from understudy.release.recipe_values import kind_of, recipe_type
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey

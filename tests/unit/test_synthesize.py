@@ -15,7 +15,6 @@ import pytest
 
 from understudy.claim import Claim
 from understudy.errors import Refused
-from understudy.fitting.compilation import compilations
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.nuts import Settings
 from understudy.mechanisms.censored import Censored
@@ -26,6 +25,7 @@ from understudy.mechanisms.unweighted import Unweighted
 from understudy.mechanisms.weighted import Weighted
 from understudy.mechanisms.weighted_e import WeightedE
 from understudy.models.beta import Beta
+from understudy.models.compilation import compilations
 from understudy.models.from_numpyro import from_numpyro
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design

@@ -162,7 +162,7 @@ def _modips(
     if (placed[0] < 0).tolist() != (placed[1] < 0).tolist():
         hidden = support == "threshold" and mutant != "threshold-missing"
         exact = 0.0 if hidden else math.inf
-    return _shown(symbols[0], symbols[1], cells, delta, alpha), exact
+    return shown_loss(symbols[0], symbols[1], cells, delta, alpha), exact
 
 
 def _marginals(
@@ -190,7 +190,7 @@ def _marginals(
         symbols.append((above == (exact[0] > exact[1])[differing]).sum(axis=1))
     distance = int(np.abs(exact[0] - exact[1]).sum())
     cells = differing.size + 1
-    shown = _shown(symbols[0], symbols[1], cells, 0.0, alpha)
+    shown = shown_loss(symbols[0], symbols[1], cells, 0.0, alpha)
     return shown, distance / exact_scale(sensitivity, spent)
 
 
@@ -198,7 +198,7 @@ def _numbered(symbols: Counts, base: int) -> Counts:
     return np.asarray(symbols @ base ** np.arange(symbols.shape[1]), dtype=np.int64)
 
 
-def _shown(first: Counts, second: Counts, cells: int, delta: float, alpha: float) -> float:
+def shown_loss(first: Counts, second: Counts, cells: int, delta: float, alpha: float) -> float:
     """log((P_a - delta)/P_b) at confidence limits; the event is chosen on a tenth of the trials."""
     cut = first.size // 10
     early = [np.bincount(drawn[:cut], minlength=cells) for drawn in (first, second)]

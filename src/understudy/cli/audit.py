@@ -13,7 +13,9 @@ def audit(
         typer.Argument(
             help="censored, censored-weighted, censored-units, reference-censored, "
             "perturbed-histogram, "
-            "modips-public, modips-threshold, modips-observed, marginals, or all."
+            "modips-public, modips-threshold, modips-observed, marginals, and for households "
+            "modips-public-units, modips-threshold-units, marginals-units, histogram-units, "
+            "laplace-table-units; or all."
         ),
     ] = "all",
     epsilon: Annotated[float, typer.Option(help="The epsilon that is asked for.")] = 1.0,
@@ -38,10 +40,11 @@ def audit(
     from understudy.audit.audit import audit as run_audit
     from understudy.audit.audit import audit_table
     from understudy.audit.counts import COUNT_MUTANTS, LEAKING, audit_count_mechanism
+    from understudy.audit.household_counts import HOUSEHOLD_MUTANTS, audit_household_mechanism
     from understudy.audit.problems import MUTANTS
     from understudy.errors import Refused, UnknownName
 
-    mutants = MUTANTS | COUNT_MUTANTS
+    mutants = MUTANTS | COUNT_MUTANTS | HOUSEHOLD_MUTANTS
     names = tuple(mutants) if mechanism == "all" else (mechanism,)
     if mechanism == "all" and mutant not in (None, "every"):
         names = tuple(name for name in mutants if mutant in mutants[name]) or names
@@ -56,6 +59,8 @@ def audit(
                     status.update(f"Auditing {name}" + (f" with {planted}" if planted else ""))
                     if name in COUNT_MUTANTS:
                         results += audit_count_mechanism(name, epsilon, trials, planted)
+                    elif name in HOUSEHOLD_MUTANTS:
+                        results += audit_household_mechanism(name, epsilon, trials, planted)
                     else:
                         results += run_audit(name, epsilon, trials, planted, seed)
     except Refused as refusal:

@@ -41,9 +41,9 @@ def codebook(
     from understudy.cli.options import parse_design
     from understudy.errors import Refused
     from understudy.survey.codebook import Codebook, read_codebook
-    from understudy.survey.codebook_text import codebook_to_toml, updated_toml
+    from understudy.survey.codebook_text import codebook_beside, codebook_to_toml, updated_toml
     from understudy.survey.draft import draft_codebook
-    from understudy.survey.read import codebook_beside, read_survey
+    from understudy.survey.read import read_survey
     from understudy.survey.write import with_rename
 
     target = out or codebook_beside(file)

@@ -12,7 +12,6 @@ from functools import cached_property
 from math import isinf
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -23,7 +22,6 @@ from understudy.claim import RECORD
 from understudy.dp.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
 from understudy.dp.record_bounds import record_bounds
 from understudy.errors import Refused
-from understudy.fitting.compilation import kept
 from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
 from understudy.fitting.missing import without_missing
 from understudy.fitting.moments import is_linear, sample_exactly
@@ -31,10 +29,12 @@ from understudy.fitting.nuts import Chains, Settings, sample
 from understudy.fitting.overlap import refuse_overlap
 from understudy.fitting.posterior import Posterior
 from understudy.fitting.progress import fit_progress
-from understudy.mechanisms.contract import Fitted, Generated, Matrix, Terms, Vector
+from understudy.mechanisms.contract import Matrix, Terms, Vector
+from understudy.mechanisms.outputs.outcome_draws import Generated, OutcomeOutput
 from understudy.models.contract import Arrays, OutcomeModel, SummedModel
-from understudy.models.density import Density, density_of, kept_inside_bounds
+from understudy.models.density import Density, density_of
 from understudy.models.gaussian import GaussianModel
+from understudy.models.generation import random_key
 from understudy.survey.survey import Survey
 from understudy.tables.units import unit_codes, unit_of, values_within_limit
 
@@ -239,11 +239,6 @@ class ModelFitter:
         values = values_within_limit(self.units[~self.missing], values, unit.limit)
         return perturbed_histogram(values, bounds, count, epsilon, unit.limit)
 
-    def sample_histogram(self, histogram: HistogramDraw, dataset: int) -> Generated:
-        name, _ = self.model.bounded_target(self.survey.codebook)
-        rng = chance_of(self.seed).generator(f"histogram {dataset}")
-        return {name: histogram.sample(self.n, rng)}
-
     def on_histogram(self, epsilon: float, bins: Bins) -> ModelFitter:
         """The same model on values drawn from a private histogram: the first of two stages."""
         if set(self.arrays) != set(self.model.targets):
@@ -251,52 +246,21 @@ class ModelFitter:
                 "`reference='two-stage'` is for a model of one bounded variable without "
                 "predictors; give a historical survey as the reference."
             )
-        values = self.sample_histogram(self.histogram(epsilon, bins), 0)
-        return replace(self, arrays=dict(values), missing=np.zeros(self.n, dtype=bool))
+        name, _ = self.model.bounded_target(self.survey.codebook)
+        rng = chance_of(self.seed).generator("histogram")
+        values = self.histogram(epsilon, bins).sample(self.n, rng)
+        return replace(self, arrays={name: values}, missing=np.zeros(self.n, dtype=bool))
 
-    def generate(
-        self, fitted: Fitted, datasets: int
-    ) -> tuple[list[Generated], list[dict[str, Any]]]:
-        """One set of arrays and one set of parameters for each of `datasets` distinct draws."""
-        if not isinstance(fitted, Posterior):
-            raise Refused("Data are generated from a posterior of this fitter.")
-        generated, parameters = [], []
-        for number, position in enumerate(fitted.spaced(datasets)):
-            key = random_key(self.seed, f"generate {number}")
-            point = jnp.asarray(position)
-            arrays, values = generated_from(self.density, key, point, self.safe_arrays)
-            generated.append(arrays)
-            parameters.append({name: np.asarray(value) for name, value in values.items()})
-        return generated, parameters
+    def generated(self, output: OutcomeOutput) -> list[Generated]:
+        """The sensitive arrays of each data set that is made of an output."""
+        chance, codebook = chance_of(self.seed), self.survey.codebook
+        return [
+            output.arrays(number, self.model, self.safe_arrays, codebook, chance)
+            for number in range(len(output.draws()))
+        ]
 
     def _key(self, stage: str) -> Array:
         return random_key(self.seed, stage)
-
-
-def random_key(seed: Seed | Chance, label: str) -> Array:
-    """JAX's key for one use: 63 bits, all that its generator takes."""
-    return jax.random.key(int.from_bytes(chance_of(seed).random_bytes(label, 8)) >> 1)
-
-
-def generated_from(
-    density: Density, key: Array, position: Array, arrays: Any
-) -> tuple[dict[str, NDArray[Any]], dict[str, Array]]:
-    """Generated arrays within declared bounds, and the parameters in the model's coordinates."""
-    first, parameters = _generated(density, key, position, arrays)
-
-    def again(attempt: int) -> dict[str, Array]:
-        renewed = jax.random.fold_in(key, attempt)
-        drawn: dict[str, Array] = _generated(density, renewed, position, arrays)[0]
-        return drawn
-
-    return kept_inside_bounds(density.model, first, again), parameters
-
-
-@kept(constants=1)
-def _generated(
-    density: Density, key: Array, position: Array, arrays: Any
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    return density.generate(key, position, arrays), density.constrain(position, arrays)
 
 
 def _factor(draws: Matrix | None, d: int) -> Matrix:

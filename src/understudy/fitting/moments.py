@@ -23,10 +23,10 @@ from jax import Array
 from jax.scipy.linalg import solve_triangular
 from numpy.typing import NDArray
 
-from understudy.fitting.compilation import kept
 from understudy.fitting.continuation import run_until_good
 from understudy.fitting.nuts import Chains, Settings
 from understudy.mechanisms.contract import Terms
+from understudy.models.compilation import kept
 from understudy.models.contract import Arrays
 from understudy.models.density import Density
 from understudy.models.gaussian import GaussianModel

@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 
 from understudy.dp.contributions import reference_censored
 from understudy.errors import Refused
-from understudy.fitting.compilation import compiled
 from understudy.fitting.continuation import MOST, run_until_good
 from understudy.fitting.diagnostics import Diagnostics
+from understudy.models.compilation import compiled
 from understudy.models.contract import SummedModel
 from understudy.models.density import Density
 

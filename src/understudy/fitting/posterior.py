@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from understudy.dp.record_bounds import RecordBounds, record_bounds
 from understudy.errors import Refused
-from understudy.fitting.compilation import kept
 from understudy.fitting.diagnostics import Diagnostics
 from understudy.mechanisms.contract import Terms
+from understudy.models.compilation import kept
 from understudy.models.contract import Arrays
 from understudy.models.density import Density
 
@@ -83,6 +83,12 @@ class Posterior:
                 f"The sampler's diagnostics failed: {'; '.join(failures)}. Ask for more `draws` or "
                 "`warmup`, raise `target_acceptance`, or simplify the model or its priors."
             )
+
+    def parameters(self, number: int) -> list[dict[str, Any]]:
+        """Parameters in the model's own coordinates, of `number` distinct draws."""
+        flat = _constrained(self.density, self.spaced(number), self.arrays)
+        arrays = {name: np.asarray(values) for name, values in flat.items()}
+        return [{name: values[k] for name, values in arrays.items()} for k in range(number)]
 
     def spaced(self, number: int) -> NDArray[np.float64]:
         """`number` distinct draws, as far apart as the chains allow: (number, d)."""

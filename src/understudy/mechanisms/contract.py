@@ -13,8 +13,9 @@ What it does with a model of an outcome given public columns, in this order:
    survey has units, the fitter sums a unit's contributions before it clips them;
 3. `claim`: what may be said about the m draws.
 
-With a model of whole rows it does one thing, `release_rows`: synthetic tables of counts from the
-confidential one, and their claim.
+With a model of whole rows it does one thing, `release_rows`: noisy counts from the confidential
+ones, and their claim. What it gives is an output (outputs/), of which records are made by whoever
+has it: in a release by a process that never had the confidential file.
 
 Mechanisms know nothing of samplers: they ask a `Fitter`, which `understudy.fitting` provides, or
 `RowCounts`.
@@ -39,20 +40,21 @@ from understudy.dp.histogram import Bins, HistogramDraw
 from understudy.dp.record_bounds import RecordBounds
 from understudy.dp.record_weights import linear_weights
 from understudy.errors import Refused
+from understudy.mechanisms.outputs.outcome_draws import OutcomeOutput, ParameterDraws
+from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
+    from understudy.mechanisms.outputs.cell_draws import RowsOutput
+    from understudy.mechanisms.outputs.file_tables import FileTables
     from understudy.mechanisms.row_counts import RowCounts
     from understudy.mechanisms.whole_file.file_counts import FileCounts
-    from understudy.mechanisms.whole_file.noisy_file import NoisyFile
     from understudy.models.contract import Model, OutcomeModel
-    from understudy.survey.survey import Survey
-    from understudy.tables.cross_table import CrossTable
 
 __public__ = ("Mechanism", "Terms", "plain_terms")
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-Generated = dict[str, NDArray[Any]]
+HandsOut = Literal["draws", "rows"]
 # an outcome given public columns, which stay as they are; whole rows of categories; whole files
 Synthesizes = Literal["outcome", "rows", "rows or file", "outcome or file", "outcome, rows or file"]
 
@@ -92,6 +94,8 @@ class Fitted(Protocol):
     def bounds(self) -> RecordBounds: ...
 
     def check(self) -> None: ...  # refuses on failed diagnostics
+
+    def parameters(self, number: int) -> list[dict[str, Any]]: ...  # of distinct draws
 
 
 class Fitter(Protocol):
@@ -134,12 +138,6 @@ class Fitter(Protocol):
     def on_histogram(self, epsilon: float, bins: Bins) -> Fitter: ...  # on a private histogram
 
     def histogram(self, epsilon: float, bins: Bins) -> HistogramDraw: ...
-
-    def sample_histogram(self, histogram: HistogramDraw, dataset: int) -> Generated: ...
-
-    def generate(
-        self, fitted: Fitted, datasets: int
-    ) -> tuple[list[Generated], list[dict[str, Any]]]: ...
 
 
 @dataclass(frozen=True, eq=False)  # equal only to itself: it holds arrays
@@ -189,10 +187,9 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Released:
-    """What a mechanism gives to `synthesize`; all but the claim and the data stays inside."""
+    """What a mechanism gives to `synthesize`; all but the claim and the output stays inside."""
 
-    generated: list[Generated]
-    draws: list[dict[str, Any]]
+    output: OutcomeOutput
     claim: Claim
     record_weights: Vector
     bounds: RecordBounds
@@ -202,11 +199,10 @@ class Released:
 
 @dataclass(frozen=True)
 class ReleasedRows:
-    """What a mechanism gives for a model of whole rows: each data set as a table of counts, what
-    it was made from (where the claim covers that), and the claim."""
+    """What a mechanism gives for a model of whole rows: noisy counts, from which anyone can make
+    records, and the claim about them."""
 
-    tables: list[CrossTable]
-    draws: list[dict[str, Any]]
+    output: RowsOutput
     claim: Claim
 
 
@@ -215,7 +211,7 @@ class ReleasedFile:
     """What a mechanism gives for a model of a whole file: noisy tables, from which anyone can make
     records, and the claim about them."""
 
-    noisy: NoisyFile
+    output: FileTables
     claim: Claim
 
 
@@ -267,6 +263,12 @@ class Mechanism(Declared, ABC, abstract=True):
             raise TypeError(f"{cls.__name__} synthesizes whole files; it needs `release_file`")
 
     @property
+    def hands_out(self) -> HandsOut:
+        """What its claim is about, and all that leaves the inside: the draws that its output holds,
+        or, where nothing is claimed or the class says so, the rows that were made of them."""
+        return "rows" if self.claims == "risk" else "draws"
+
+    @property
     def delta(self) -> float:
         """Total over all data sets; 0 for a pure epsilon."""
         return 0.0
@@ -283,6 +285,19 @@ class Mechanism(Declared, ABC, abstract=True):
         epsilon, delta = Fraction(repr(float(self.epsilon))), Fraction(repr(float(self.delta)))
         return Cost((self.relation,), epsilon, delta)
 
+    def check_sources(self, fitter: Fitter) -> None:
+        """Refused, before anything is paid, where a setting holds records from which something is
+        taken (a reference, a weight function, also of a mechanism among the settings) and they are
+        the fitter's own."""
+        for name, value in vars(self).items():
+            purpose = "the reference" if name == "reference" else "the record weights"
+            if isinstance(value, Mechanism):
+                value.check_sources(fitter)
+            elif isinstance(value, FixedWeights) and value.source is not None:
+                fitter.refuse_source(value.source, purpose)
+            elif isinstance(value, Survey):
+                fitter.on(value, purpose)
+
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         """Record weights, reference and limit for this database."""
         raise NotImplementedError
@@ -292,7 +307,7 @@ class Mechanism(Declared, ABC, abstract=True):
         raise NotImplementedError
 
     def release_rows(self, counts: RowCounts, datasets: int) -> ReleasedRows:
-        """Synthetic tables of counts, and the claim about them."""
+        """Noisy counts, and the claim about them."""
         raise NotImplementedError
 
     def release_file(self, counts: FileCounts, datasets: int) -> ReleasedFile:
@@ -314,11 +329,10 @@ class Mechanism(Declared, ABC, abstract=True):
             if self.claims != "risk" or not fitter.tolerant:
                 raise
             draws_are = NOT_PASSED
-        generated, draws = fitter.generate(fitted, datasets)
+        draws = tuple(fitted.parameters(datasets))
         claim = self.claim(prepared, fitted, datasets)
         return Released(
-            generated,
-            draws,
+            ParameterDraws(draws),
             about(fitter, claim, [draws_are]),
             prepared.terms.alpha,
             fitted.bounds,

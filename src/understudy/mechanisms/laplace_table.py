@@ -20,13 +20,14 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
 from math import ceil, nextafter
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from understudy.claim import RECORD, Claim, ClaimKind, checked_epsilon
+from understudy.dp.account import PayingAccount, charged, said_of_account
 from understudy.dp.accounting import Cost
 from understudy.dp.noise import integer_laplace
 from understudy.errors import Refused, UnknownName
@@ -47,18 +48,6 @@ CellLevels = tuple[str, ...]
 
 ALL = "All"
 GRID = 2**16  # steps of the grid that noise is added on, per unit of sensitivity
-
-
-UNHEARD = (
-    "No ledger heard of this table: whoever publishes it must add its epsilon to all else that was "
-    "spent on the same records"
-)
-
-
-class TableAccount(Protocol):
-    """Where a table is paid for; the sentence that `spend` returns goes into the claim."""
-
-    def spend(self, survey: Survey, costs: Sequence[Cost], what: str) -> str: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,13 +123,13 @@ def laplace_table(
     consistent: bool = False,
     replicates: int = 10,
     seed: int = 0,
-    account: TableAccount | None = None,
+    account: PayingAccount | None = None,
 ) -> LaplaceTable:
     """Counts and means by cells and all margins, with Laplace noise (T §2.4).
 
     `seed` draws the half-samples, which are public; the noise is OpenDP's and has no seed. A formal
     table is charged to `account` (`LedgerAccount`) before any noise is drawn; without one its claim
-    says that no ledger heard of it.
+    says that it was not charged to any ledger.
     """
     epsilon = checked_epsilon(epsilon)
     if sensitivity not in get_args(Sensitivity):
@@ -148,7 +137,7 @@ def laplace_table(
     if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 2:
         raise Refused("`replicates` must be a whole number of at least 2.")
     names = _by_names(survey, by)
-    values = _values(survey, statistics, sensitivity)
+    values = table_values(survey, statistics, sensitivity)
     stage = first_stage(survey.frame(), survey.design)
     rng = np.random.default_rng(seed)
     drawn = half_sample_factors(stage.stratum, stage.fraction, replicates, rng)
@@ -157,17 +146,10 @@ def laplace_table(
     parts = 2 * len(tables) * len(values)
     budget = _share(epsilon, parts), _share(epsilon, parts * replicates)
     claim = _claim(epsilon, sensitivity, survey, replicates)
-    if claim.kind == "formal":
-        counted = UNHEARD
-        if account is not None:
-            cost = Cost((claim.relation,), Fraction(repr(epsilon)), unit=claim.unit)
-            counted = account.spend(survey, [cost], "a Laplace table")
-        claim = replace(claim, conditions=(*claim.conditions, counted))
-    elif account is not None:
-        raise Refused(
-            "An account counts guarantees, and a table with observed sensitivities is none; use "
-            "sensitivity='declared', or leave out `account`."
-        )
+    formal = claim.kind == "formal"
+    cost = Cost((claim.relation,), Fraction(repr(epsilon))) if formal else None
+    what = "a Laplace table" if formal else "a table with observed sensitivities"
+    claim = said_of_account(claim, charged(account, survey, [cost], claim.unit, what))
     rows = []
     for statistic in values:
         for entries, cell in tables:
@@ -228,9 +210,15 @@ def _noisy(values: Floats, sensitivity: float, epsilon: float) -> tuple[Floats, 
     if sensitivity <= 0:
         return values, 0.0
     step = sensitivity / GRID
-    whole = ceil(sensitivity / step) + 1
-    noisy = integer_laplace(np.rint(values / step).astype(np.int64), whole, epsilon)
+    steps, whole = on_grid(values, sensitivity)
+    noisy = integer_laplace(steps, whole, epsilon)
     return np.asarray(noisy * step, dtype=np.float64), float(np.sqrt(2.0) * whole * step / epsilon)
+
+
+def on_grid(values: Floats, sensitivity: float) -> tuple[Ints, int]:
+    """Values in steps of the grid, and the sensitivity in steps."""
+    step = sensitivity / GRID
+    return np.rint(values / step).astype(np.int64), ceil(sensitivity / step) + 1
 
 
 def _by_names(survey: Survey, by: str | Sequence[str]) -> list[str]:
@@ -265,7 +253,7 @@ def _tables(survey: Survey, names: list[str]) -> list[tuple[list[CellLevels], In
     return tables
 
 
-def _values(
+def table_values(
     survey: Survey, statistics: str | Sequence[str], sensitivity: Sensitivity
 ) -> list[_Values]:
     weight = survey.design.weight

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 from understudy.claim import Claim, checked_epsilon
 from understudy.dp.accounting import checked_delta
-from understudy.dp.consistent import consistent
-from understudy.dp.record_pool import Pool, draw_pool, rake_pool, systematic
 from understudy.errors import Refused, UnknownName
 from understudy.mechanisms.contract import Mechanism, ReleasedFile, ReleasedRows
 from understudy.mechanisms.modips import MOST_CELLS, PUBLIC_CELLS, PUBLIC_SIZE
+from understudy.mechanisms.outputs.cell_draws import MarginalTables, tables_from
+from understudy.mechanisms.outputs.file_tables import FileTables
 from understudy.mechanisms.row_counts import RowCounts
 from understudy.mechanisms.whole_file.budget import TableBudget, budget_of
 from understudy.mechanisms.whole_file.file_counts import FileCounts
@@ -47,8 +47,6 @@ Vector = NDArray[np.float64]
 ColumnNumbers = tuple[int, ...]
 MarginalRelation = Literal["add-remove", "blank", "replace"]
 
-SMALLEST_POOL, LARGEST_POOL = 200_000, 2_000_000
-SWEEPS = 40
 USELESS = 0.1  # expected total variation of the noise in a table, above which we warn
 
 
@@ -107,14 +105,9 @@ class Marginals(Mechanism):
         return counts.occupied
 
     def release_rows(self, counts: RowCounts, datasets: int) -> ReleasedRows:
-        table = self.cells(counts)
-        size = counts.model.size or table.n
-        rngs = [counts.rng(number) for number in range(datasets)]
-        tables, draws = marginal_tables(
-            table, self, datasets, size, rngs, counts.possible, counts.per_unit
-        )
+        draws = marginal_draws(self.cells(counts), self, datasets, counts.per_unit)
         claim = counts.claimed(self.promise(datasets, size_is_public=counts.model.size is None))
-        return ReleasedRows(tables, draws, claim)
+        return ReleasedRows(MarginalTables(tuple(draws)), claim)
 
     def release_file(self, counts: FileCounts, datasets: int) -> ReleasedFile:
         """The noisy tables of a whole file (docs/proofs/whole-file.md)."""
@@ -134,7 +127,7 @@ class Marginals(Mechanism):
             relation=self.relation,
             mechanism=f"Marginals of a whole file, tables {chosen}, {datasets} data sets",
         )
-        return ReleasedFile(noisy, counts.claimed(claim))
+        return ReleasedFile(FileTables(noisy), counts.claimed(claim))
 
     def forecast(self, model: Model, survey: Survey, datasets: int) -> list[str]:
         if not isinstance(model, FileModel):
@@ -185,6 +178,22 @@ def marginal_counts(table: CrossTable, columns: Sequence[ColumnNumbers]) -> list
     return counted
 
 
+def marginal_draws(
+    table: CrossTable, mechanism: Marginals, datasets: int, per_unit: int = 1
+) -> list[dict[str, Any]]:
+    """The noisy tables of each data set."""
+    columns = mechanism.columns(len(table.categories.columns))
+    _refuse_cells(table, columns)
+    _warn_useless(table, mechanism, columns, datasets, per_unit)
+    return [
+        {
+            "columns": columns,
+            "noisy_tables": noisy_tables(table, mechanism, columns, datasets, per_unit),
+        }
+        for _ in range(datasets)
+    ]
+
+
 def marginal_tables(
     table: CrossTable,
     mechanism: Marginals,
@@ -194,52 +203,10 @@ def marginal_tables(
     possible: Callable[[CrossTable], NDArray[np.bool_]],
     per_unit: int = 1,
 ) -> tuple[list[CrossTable], list[dict[str, Any]]]:
-    """m synthetic tables of cells, and the noisy tables that each was made from.
-
-    The pool of the first data set serves them all: it was made from released figures. `possible`
-    says which cells the codebook's edit rules allow.
-    """
-    columns = mechanism.columns(len(table.categories.columns))
-    _refuse_cells(table, columns)
-    _warn_useless(table, mechanism, columns, datasets, per_unit)
-    made, draws = [], []
-    pool, weights = None, np.empty(0)
-    for rng in rngs:
-        noisy = noisy_tables(table, mechanism, columns, datasets, per_unit)
-        fitted = consistent(noisy, columns)
-        draws.append({"columns": columns, "noisy_tables": noisy})
-        if pool is None:
-            pool = _pool(table, fitted, columns, size, rng, possible)
-            weights = pool.weights
-        weights, _ = rake_pool(pool, weights, fitted, columns, SWEEPS, _tolerance(columns, size))
-        counts = systematic(weights, size, rng)
-        used = counts > 0
-        made.append(CrossTable(table.categories, pool.codes[used], counts[used]))
-    return made, draws
-
-
-def _pool(
-    table: CrossTable,
-    fitted: Sequence[Vector],
-    columns: Sequence[ColumnNumbers],
-    size: int,
-    rng: np.random.Generator,
-    possible: Callable[[CrossTable], NDArray[np.bool_]],
-) -> Pool:
-    drawn = draw_pool(fitted, columns, min(max(size, SMALLEST_POOL), LARGEST_POOL), rng)
-    allowed = possible(CrossTable(table.categories, drawn.codes, np.ones(len(drawn.codes), int)))
-    if not allowed.any():
-        raise Refused("The codebook's `impossible` conditions leave no cell; correct the rules.")
-    weights = drawn.weights[allowed]
-    return Pool(drawn.codes[allowed], weights / weights.sum())
-
-
-def _tolerance(columns: Sequence[ColumnNumbers], size: int) -> float:
-    """The mean total variation at which raking stops: what is left is lost in the rounding.
-
-    A tenth of a record for each table or of one in a thousand; of a small file, one in a thousand.
-    """
-    return max(1e-4, len(columns) / (10.0 * size)) if size > 1000 else 1e-3
+    """m synthetic tables of cells, and the noisy tables that each was made from; `possible` says
+    which cells the codebook's edit rules allow."""
+    draws = marginal_draws(table, mechanism, datasets, per_unit)
+    return tables_from(draws, table.categories, size, rngs, possible), draws
 
 
 def _refuse_cells(table: CrossTable, columns: Sequence[ColumnNumbers]) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,11 +26,12 @@ from numpy.typing import ArrayLike, NDArray
 from understudy.claim import Claim, ClaimKind, checked_epsilon
 from understudy.dp.noise import Counts, exact_scale, integer_laplace
 from understudy.errors import Refused, UnknownName
-from understudy.mechanisms.contract import Mechanism, ReleasedRows
+from understudy.mechanisms.contract import HandsOut, Mechanism, ReleasedRows
+from understudy.mechanisms.outputs.cell_draws import CellCounts, noted
 from understudy.mechanisms.row_counts import RowCounts
 from understudy.tables.cross_table import Categories, CrossTable
 
-__public__ = ("expected_bias as modips_bias", "rescaled as rescaled_counts")
+__public__ = ("expected_bias as modips_bias",)
 
 Vector = NDArray[np.float64]
 Support = Literal["observed", "public", "threshold"]
@@ -63,6 +64,11 @@ class Modips(Mechanism):
     support: Annotated[Support, "observed, public or threshold."] = "observed"
     relation: Annotated[CountRelation, "add-remove or replace."] = "add-remove"
     delta: Annotated[float, "For support = threshold."] = 0.0
+
+    @property
+    def hands_out(self) -> HandsOut:
+        """Counts of the cells that occur show which ones do; records show fewer of them."""
+        return "rows" if self.support == "observed" else "draws"
 
     @property
     def claims(self) -> ClaimKind:
@@ -143,28 +149,19 @@ class Modips(Mechanism):
         )
 
     def release_rows(self, counts: RowCounts, datasets: int) -> ReleasedRows:
-        """Each data set from its own sanitised counts (M §2.2.4)."""
+        """Each data set's own sanitised counts (M §2.2.4)."""
         table = self.cells(counts)
-        size = counts.model.size or table.n
         self._warn_useless(table, datasets, counts.per_unit)
 
-        def one_set(rng: np.random.Generator) -> tuple[CrossTable, dict[str, Any]]:
+        def one_set(_: np.random.Generator) -> CrossTable:
             noisy = self.noisy(table.counts, datasets, counts.per_unit)
-            cells = table
             if self.support == "threshold":
-                cells = _shown(table, noisy, counts.levels_not_declared)
-                noisy = cells.counts
-            synthetic = counts.model.draw(rescaled(noisy, size), size, rng)
-            levels = dict(zip(cells.categories.columns, cells.categories.levels, strict=True))
-            noted = {"levels": levels, "codes": cells.codes, "noisy_counts": noisy}
-            return replace(cells, counts=synthetic), noted
+                return _shown(table, noisy, counts.levels_not_declared)
+            return replace(table, counts=noisy)
 
-        drawn = counts.each(one_set, datasets)
+        drawn = tuple(noted(cells) for cells in counts.each(one_set, datasets))
         claim = counts.claimed(self.promise(datasets, size_is_public=counts.model.size is None))
-        covered = claim.kind == "formal"
-        return ReleasedRows(
-            [cells for cells, _ in drawn], [draw for _, draw in drawn if covered], claim
-        )
+        return ReleasedRows(CellCounts(drawn), claim)
 
     def _warn_useless(self, table: CrossTable, datasets: int, per_unit: int) -> None:
         """Noise that is larger than the mean cell leaves little but the prior and the noise."""
@@ -211,18 +208,6 @@ def checked_relation(relation: str) -> None:
     """Counts are protected under `add-remove` or `replace`."""
     if relation not in get_args(CountRelation):
         raise UnknownName("relation of a table of counts", str(relation), get_args(CountRelation))
-
-
-def rescaled(noisy: ArrayLike, size: int) -> Vector:
-    """Negative counts to 0, then all multiplied so that they add up to `size` (M §2.2.4).
-
-    Where nothing is left above 0 the cells share alike, which is what public facts alone say.
-    """
-    positive = np.maximum(np.asarray(noisy), 0).astype(np.float64)
-    total = positive.sum()
-    if total == 0:
-        return np.full(positive.size, size / positive.size)
-    return np.asarray(positive * (size / total), dtype=np.float64)
 
 
 def expected_noisy(expected: ArrayLike, scale: float) -> Vector:

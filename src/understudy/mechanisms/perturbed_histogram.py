@@ -23,6 +23,7 @@ from understudy.mechanisms.contract import (
     about,
     plain_terms,
 )
+from understudy.mechanisms.outputs.outcome_draws import Histograms
 
 
 @dataclass(frozen=True)
@@ -63,15 +64,11 @@ class PerturbedHistogram(Mechanism):
         # 2M = epsilon/m, rounded down; blanking a unit moves the log-probability by at most M
         limit = prepared.terms.limit
         histograms = [fitter.histogram(2 * limit, self.bins) for _ in range(datasets)]
-        generated = [
-            fitter.sample_histogram(histogram, number)
-            for number, histogram in enumerate(histograms)
-        ]
-        draws = [
+        draws = tuple(
             {"edges": histogram.edges, "probabilities": histogram.probabilities}
             for histogram in histograms
-        ]
+        )
         each = np.full(fitter.n, limit)
         bounds = RecordBounds(each, each, each, limit, datasets)
         claim = about(fitter, self.claim(prepared, None, datasets))
-        return Released(generated, draws, claim, prepared.terms.alpha, bounds)
+        return Released(Histograms(draws), claim, prepared.terms.alpha, bounds)

@@ -1,14 +1,11 @@
 """One model of whole rows on one database, ready to be counted: what mechanisms on counts ask for.
 
-survey -> cross_tabulate -> (noise of the mechanism) -> draws of the model -> records
+survey -> cross_tabulate -> noise of the mechanism -> an output, of which records are made
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,9 +14,8 @@ import numpy as np
 
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
-from understudy.dp.kept_noise import kept_apart
 from understudy.errors import Refused
-from understudy.survey.engine import new_scratch_file, parquet_table
+from understudy.mechanisms.side_by_side import side_by_side
 from understudy.survey.published_type import types_not_declared
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import (
@@ -36,10 +32,7 @@ from understudy.tables.units import Unit
 if TYPE_CHECKING:
     from understudy.models.contract import RowsModel
 
-__public__ = ("side_by_side",)
-
 Drawn = TypeVar("Drawn")
-IN_MEMORY = 5_000_000  # values of one data set; larger ones are written to the scratch folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,26 +121,3 @@ class RowCounts:
     def each(self, draw: Callable[[np.random.Generator], Drawn], datasets: int) -> list[Drawn]:
         """One draw for each data set, on all cores."""
         return side_by_side(draw, [self.rng(number) for number in range(datasets)])
-
-
-def side_by_side(
-    draw: Callable[[np.random.Generator], Drawn], rngs: Sequence[np.random.Generator]
-) -> list[Drawn]:
-    """One draw from each generator, on all cores: NumPy and OpenDP draw outside Python's lock."""
-
-    def drawn(rng: np.random.Generator, keeping: AbstractContextManager[None]) -> Drawn:
-        with keeping:
-            return draw(rng)
-
-    with ThreadPoolExecutor(min(len(rngs), len(os.sched_getaffinity(0)))) as pool:
-        return list(pool.map(drawn, rngs, kept_apart(len(rngs))))
-
-
-def stored_records(table: CrossTable) -> Any:
-    """The records as a frame, or as a Parquet file on disk when they are many."""
-    frame = table.records()
-    if frame.height * frame.width <= IN_MEMORY:
-        return frame
-    path = new_scratch_file(".parquet")
-    frame.write_parquet(path, compression="zstd", compression_level=1, statistics=False)
-    return parquet_table(path)

@@ -5,9 +5,7 @@ No epsilon is claimed: how well a record is protected is measured, not bounded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from understudy.claim import Claim
 from understudy.mechanisms.contract import (
@@ -19,6 +17,8 @@ from understudy.mechanisms.contract import (
     ReleasedRows,
     plain_terms,
 )
+from understudy.mechanisms.outputs.cell_draws import CellCounts, noted
+from understudy.mechanisms.outputs.file_tables import FileTables
 from understudy.mechanisms.row_counts import RowCounts
 from understudy.mechanisms.whole_file.file_counts import FileCounts
 from understudy.tables.cross_table import CrossTable
@@ -44,7 +44,8 @@ class Unweighted(Mechanism):
     def release_file(self, counts: FileCounts, datasets: int) -> ReleasedFile:
         """The tables of a whole file as they are: every data set is made from the same."""
         claim = Claim("risk", None, mechanism=f"Tables without noise, {datasets} data sets")
-        return ReleasedFile(counts.measured("chosen", datasets, None), counts.claimed(claim))
+        tables = FileTables(counts.measured("chosen", datasets, None))
+        return ReleasedFile(tables, counts.claimed(claim))
 
     def cells(self, counts: RowCounts) -> CrossTable:
         return counts.occupied
@@ -52,15 +53,10 @@ class Unweighted(Mechanism):
     def release_rows(self, counts: RowCounts, datasets: int) -> ReleasedRows:
         """MS: each data set from the exact counts (M §2.2.4)."""
         table = self.cells(counts)
-        size = counts.model.size or table.n
-
-        def one_set(rng: np.random.Generator) -> CrossTable:
-            return replace(table, counts=counts.model.draw(table.counts, size, rng))
-
         claim = Claim(
             "risk",
             None,
             conditions=counts.conditions,
             mechanism=f"Multinomial synthesis (MS), {datasets} data sets",
         )
-        return ReleasedRows(counts.each(one_set, datasets), [], claim)
+        return ReleasedRows(CellCounts((noted(table),) * datasets, exact=True), claim)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, ClassVar, Literal, Self
 
 import jax
@@ -184,6 +185,21 @@ class OutcomeModel(Model, abstract=True):
         The others are drawn again, so that what is published is the law within the bounds.
         """
         return None
+
+    def possible_value(self, name: str, codebook: Codebook) -> Value:
+        """A value that a sensitive column can hold, by declarations alone. It stands in its place
+        where records are generated, and nothing depends on it."""
+        column = codebook.columns.get(name)
+        if column is not None and column.levels:
+            return column.levels[0]
+        if column is not None and column.bounds is not None and isfinite(column.bounds[1]):
+            return column.bounds[1]
+        return 1
+
+    def known(self, survey: Survey) -> Columns:  # noqa: ARG002
+        """What is public of the sensitive columns, row by row, as values that say no more than
+        that; nothing by default."""
+        return {}
 
     @abstractmethod
     def units(self, codebook: Codebook) -> str:

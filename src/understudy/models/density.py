@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from math import prod
 from typing import Any
+from weakref import WeakSet
 
 import jax
 import jax.numpy as jnp
@@ -111,9 +112,14 @@ class Density:
 
     def generate(self, key: Array, position: Array, arrays: Mapping[str, Any]) -> dict[str, Array]:
         """New sensitive arrays for all records, from one parameter draw."""
-        parameters = self.constrain(position, arrays)
+        return self.generate_from(key, self.constrain(position, arrays), arrays)
+
+    def generate_from(
+        self, key: Array, parameters: Mapping[str, Any], arrays: Mapping[str, Any]
+    ) -> dict[str, Array]:
+        """The same from parameters by site name; sensitive arrays are not looked at."""
         public = {name: a for name, a in arrays.items() if name not in self.model.targets}
-        drawn = handlers.substitute(handlers.seed(self.model.function, key), data=parameters)
+        drawn = handlers.substitute(handlers.seed(self.model.function, key), data=dict(parameters))
         trace = handlers.trace(drawn).get_trace(**self._arguments(public))
         return {name: jnp.asarray(trace[name]["value"]) for name in self.model.targets}
 
@@ -203,6 +209,7 @@ class Density:
 
 
 _DENSITIES: dict[tuple[Any, ...], Density] = {}
+_PROPER: WeakSet[Density] = WeakSet()  # whose prior was looked at
 MOST_DENSITIES = 64  # each keeps its compiled program alive; the oldest makes room
 
 
@@ -213,17 +220,23 @@ def density_of(model: OutcomeModel, arrays: Arrays) -> Density:
     """
     from understudy.models.density_check import is_proved, refuse_improper, refuse_mixing
 
+    density = density_at(model, arrays)
+    if density not in _PROPER:
+        if not is_proved(model):
+            refuse_improper(density, arrays)
+        _PROPER.add(density)
+    refuse_mixing(density, arrays, thoroughly=not is_proved(model))
+    return density
+
+
+def density_at(model: OutcomeModel, arrays: Arrays) -> Density:
+    """The same without a check of the data, which generation does not look at."""
     shapes = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(arrays.items()))
     if (model, shapes) not in _DENSITIES:
         while len(_DENSITIES) >= MOST_DENSITIES:
             _DENSITIES.pop(next(iter(_DENSITIES)))
-        density = Density(model, arrays)
-        if not is_proved(model):
-            refuse_improper(density, arrays)
-        _DENSITIES[model, shapes] = density
-    density = _DENSITIES[model, shapes]
-    refuse_mixing(density, arrays, thoroughly=not is_proved(model))
-    return density
+        _DENSITIES[model, shapes] = Density(model, arrays)
+    return _DENSITIES[model, shapes]
 
 
 def _log_prob(site: Site) -> Array:

@@ -74,6 +74,9 @@ class BoundedOutcome(SingleOutcome, abstract=True):
         scale = unit_scale(self.outcome, self.bounds, survey.codebook)
         return super().restore({"y": scale.from_unit(generated["y"])}, survey)
 
+    def possible_value(self, name: str, codebook: Codebook) -> float:  # noqa: ARG002
+        return unit_scale(self.outcome, self.bounds, codebook).high
+
     def units(self, codebook: Codebook) -> str:
         return f"Log-likelihoods are of {unit_scale(self.outcome, self.bounds, codebook)}"
 

@@ -18,8 +18,8 @@ from understudy.chance import Chance
 from understudy.errors import Refused
 from understudy.fitting.diagnostics import Diagnostics
 from understudy.release.inside import Inside
-from understudy.release.open import checksum
 from understudy.release.outside import files_in, write_json
+from understudy.release.release_facts import checksum
 from understudy.version import __version__
 
 INTERNAL = ("report.html", "evidence.json", "manifest.json")

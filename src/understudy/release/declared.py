@@ -1,8 +1,10 @@
 """What the outside gets beside the envelope: declarations, and the columns that were public before.
 
-    facts.json      title, columns and their order, design, statistics, groups, formats
-    codebook.toml   what is declared about the published columns
+    facts.json      title, models, columns, number of records, design, statistics, groups, formats
+    codebook.toml   what is declared about the published columns, and drafts about public ones
+    types.parquet   the columns that are made, in the types in which they are published: no rows
     public.parquet  the columns that are published as collected, sorted by their values
+    known.parquet   what is public of the columns that are made, row by row: mostly nothing
 
 Nothing here is computed from a confidential value.
 """
@@ -22,11 +24,12 @@ from understudy.survey.codebook_text import write_codebook
 from understudy.survey.design import Design, Replicates
 
 FACTS, CODEBOOK, PUBLIC = "facts.json", "codebook.toml", "public.parquet"
+TYPES, KNOWN = "types.parquet", "known.parquet"
 
 
 _PLAIN = (
-    *("title", "columns", "synthesized", "asked_statistics", "by", "margins", "asked_formats"),
-    "folder",
+    *("title", "models", "columns", "synthesized", "records", "asked_statistics", "by", "margins"),
+    *("asked_formats", "folder"),
 )
 
 
@@ -37,7 +40,9 @@ def write_declared(facts: PublicFacts, folder: Path) -> None:
     values["design"] = design_to(facts.design)
     (folder / FACTS).write_text(json.dumps(values, sort_keys=True) + "\n", encoding="utf-8")
     write_codebook(facts.codebook, folder / CODEBOOK)
-    facts.public.write_parquet(folder / PUBLIC, statistics=False)
+    typed = pl.DataFrame(schema=dict(facts.types))
+    for frame, name in ((typed, TYPES), (facts.public, PUBLIC), (facts.known, KNOWN)):
+        frame.write_parquet(folder / name, statistics=False)
 
 
 def open_declared(folder: Path) -> PublicFacts:
@@ -47,8 +52,12 @@ def open_declared(folder: Path) -> PublicFacts:
     plain: dict[str, Any] = {
         name: tuple(v) if isinstance(v, list) else v for name, v in values.items()
     }
-    codebook, public = read_codebook(folder / CODEBOOK), pl.read_parquet(folder / PUBLIC)
-    return PublicFacts(**plain, design=design, codebook=codebook, public=public)
+    codebook = read_codebook(folder / CODEBOOK)
+    typed, public, known = (pl.read_parquet(folder / name) for name in (TYPES, PUBLIC, KNOWN))
+    types = dict(typed.schema)
+    return PublicFacts(
+        **plain, design=design, codebook=codebook, types=types, public=public, known=known
+    )
 
 
 def design_to(design: Design) -> dict[str, Any]:

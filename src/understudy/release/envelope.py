@@ -2,11 +2,14 @@
 
     envelope/   the mechanism's output and its claim (envelope.py)
     declared/   declarations and public columns (declared.py)
-    kept/       N.parquet in the order of the confidential file, fit.npz: internal
+    seed        by which the outside makes records; mode 600, and independent of every record
+    kept/       fit.npz and, where rows are handed out, N.parquet in the order of the confidential
+                file: internal
 
-The rows of the envelope are sorted by the public columns and then by the synthesized ones, so that
-their order says nothing. Later stages read these files and nothing else of the fit, so that a
-resumed run and an uninterrupted one see the same things.
+The outside makes the rows in the order of the public columns, which is that of the inside too
+(`inside.prepare`); rows that are handed out are sorted, so that their order says nothing. Later
+stages read these files and nothing else of the fit, so that a resumed run and an uninterrupted one
+see the same things.
 """
 
 from __future__ import annotations
@@ -18,14 +21,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from understudy.chance import Chance
 from understudy.dp.record_bounds import RecordBounds
 from understudy.envelope import Envelope, open_envelope
 from understudy.errors import Refused
 from understudy.fitting.diagnostics import Diagnostics
-from understudy.publication import published_codebook
+from understudy.mechanisms.outputs.output import MadeRows
 from understudy.release.declared import open_declared, write_declared
 from understudy.release.inside import Inside
-from understudy.release.outside import DECLARED, ENVELOPE
+from understudy.release.outside import DECLARED, ENVELOPE, ROWS, SEED, ground_of
 from understudy.report.public_facts import PublicFacts
 from understudy.survey.read import read_survey
 from understudy.survey.write import write_survey
@@ -41,18 +45,24 @@ def seal(result: Synthesis, inside: Inside, folder: Path) -> None:
             "This result was made for studies: its seed could be guessed. Leave out `seed`, and "
             "one is drawn from the operating system."
         )
-    envelope, public = _sorted(result)
+    rows = result.hands_out == "rows"
+    envelope, public = _sorted(result) if rows else (result.envelope, result.ground.public)
     envelope.write(folder / ENVELOPE)
     write_declared(_declared(result, inside, public), folder / DECLARED)
+    (folder / SEED).touch(0o600)
+    (folder / SEED).write_bytes(result.chance.secret)
     (folder / KEPT).mkdir()
-    for number, dataset in enumerate(result.datasets, start=1):
-        write_survey(dataset, folder / KEPT / f"{number}.parquet")
+    if rows:
+        for number, dataset in enumerate(result.datasets, start=1):
+            write_survey(dataset, folder / KEPT / f"{number}.parquet")
     _keep(result, folder / KEPT)
 
 
-def open_kept(folder: Path) -> Synthesis:
-    """The synthesis as it was, but for its draws and its posterior, which are not kept."""
+def open_kept(folder: Path, outside: Path) -> Synthesis:
+    """The synthesis as it was, but for its draws and its posterior, which are not kept; its data
+    sets as the outside made them, in the order of the records."""
     kept, facts = folder / KEPT, open_declared(folder / DECLARED)
+    envelope = open_envelope(folder / ENVELOPE)
     arrays = np.load(kept / FIT)
     numbers = {name: value.item() if not value.ndim else value for name, value in arrays.items()}
 
@@ -64,17 +74,20 @@ def open_kept(folder: Path) -> Synthesis:
     bounds, diagnostics = part("bounds "), part("diagnostics ")
     if diagnostics:
         diagnostics["coordinates"] = tuple(map(str, diagnostics["coordinates"]))
-    names = sorted(kept.glob("*.parquet"), key=lambda path: int(path.stem))
+    rows = kept if envelope.rows else outside / ROWS
+    names = sorted(rows.glob("*.parquet"), key=lambda path: int(path.stem))
+    made = MadeRows(tuple(read_survey(path, facts.design) for path in names))
     return Synthesis(
-        [read_survey(path, facts.design) for path in names],
-        open_envelope(folder / ENVELOPE).claim,
-        [],
+        envelope.claim,
+        made,
+        ground_of(facts, ()),
+        Chance(b"", "system"),
+        "rows",
         numbers["record_weights"],
         RecordBounds(**bounds) if bounds else None,
         diagnostics=Diagnostics(**diagnostics) if diagnostics else None,
         dropped=numbers["dropped"],
         rows_correspond=numbers["rows_correspond"],
-        synthesized=facts.synthesized,
     )
 
 
@@ -83,24 +96,31 @@ def _sorted(result: Synthesis) -> tuple[Envelope, pl.DataFrame]:
     drawn = list(result.synthesized)
     kept = [name for name in result.datasets[0].columns if name not in drawn]
     frames = [dataset.raw.to_polars().sort([*kept, *drawn]) for dataset in result.datasets]
-    envelope = replace(result.envelope, synthesized=tuple(frame.select(drawn) for frame in frames))
+    envelope = replace(result.envelope, rows=tuple(frame.select(drawn) for frame in frames))
     return envelope, frames[0].select(kept)
 
 
 def _declared(result: Synthesis, inside: Inside, public: pl.DataFrame) -> PublicFacts:
-    first, recipe = result.datasets[0], inside.recipe
+    ground, recipe = result.ground, inside.recipe
+    rows = result.hands_out == "rows"
+    parts = (recipe.model, *(step.model for step in recipe.given))
     return PublicFacts(
         title=inside.title,
-        columns=first.columns,
+        models=tuple(part.facts(recipe.synthesis.missing) for part in parts),
+        columns=result.datasets[0].columns if rows else ground.columns,
         synthesized=inside.synthesized,
-        design=first.design,
+        records=ground.records,
+        design=ground.design,
         asked_statistics=inside.asked_statistics,
         by=tuple(recipe.tables.by),
         margins=recipe.tables.margins,
         asked_formats=tuple(recipe.output.formats),
         folder=str(recipe.folder.resolve()),
-        codebook=published_codebook(first, result.synthesized),
+        # where rows are handed out, the ground may hold what was drafted from the records
+        codebook=result.datasets[0].codebook if rows else ground.codebook,
+        types=ground.types,
         public=public,
+        known=pl.DataFrame() if rows else ground.known,
     )
 
 

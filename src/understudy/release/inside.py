@@ -17,12 +17,14 @@ from duckdb import Error as DuckDBError
 from ibis.common.exceptions import IbisError
 
 from understudy.chance import Chance
+from understudy.dp.account import UNHEARD
 from understudy.errors import Refused, UnknownName
 from understudy.fitting.missing import without_missing
 from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import FileModel, Model, OutcomeModel, RowsModel
 from understudy.publication import Publication, hides_unit
+from understudy.release.internal_mark import marked
 from understudy.release.mixed import Given, mixed_for
 from understudy.release.parts import own_files
 from understudy.release.recipe import Recipe
@@ -163,7 +165,8 @@ class Inside:
         """Fit and draw; refused when the sampler's diagnostics fail."""
         recipe = self.recipe
         # the files are sorted by content before they are published
-        publication = Publication(in_order=False, where=recipe.data.where)
+        counted = UNHEARD if recipe.ledger is None else ""
+        publication = Publication(in_order=False, where=recipe.data.where, counted=counted)
         fit, datasets = recipe.fit_settings(progress), recipe.synthesis.datasets
         if self.given and isinstance(self.model, RowsModel):
             return mixed_for(
@@ -182,10 +185,13 @@ class Inside:
 
 def prepare(recipe: Recipe) -> Inside:
     """Read the file, once, and check everything; nothing is spent and nothing is written."""
-    read = _read(recipe)
-    file, ordered = _identified(read)
-    whole = _restricted(recipe, read)
-    check_totals(whole)
+    if not recipe.path.is_file():
+        _read(recipe)  # refused: nothing is there to be looked at
+    with marked():
+        read = _read(recipe)
+        file, ordered = _identified(read)
+        whole = _restricted(recipe, read)
+        check_totals(whole)
     model = recipe.model.build(recipe.synthesis.missing)
     if isinstance(model, FileModel):
         model = model.for_survey(whole)

@@ -18,22 +18,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.numpy as jnp
-import numpy as np
 import polars as pl
 
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
+from understudy.dp.account import PayingAccount
 from understudy.errors import Refused
-from understudy.fitting.fitter import generated_from, random_key
 from understudy.mechanisms.contract import Mechanism
+from understudy.mechanisms.outputs.mixed_draws import MixedDraws, predictors_of, step_codebook
+from understudy.mechanisms.outputs.output import Ground
 from understudy.models.contract import OutcomeModel, RowsModel
 from understudy.models.declared_grid import declared_grid
-from understudy.models.density import density_of
 from understudy.publication import Publication
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
-from understudy.synthesis import FitSettings, Synthesis, synthesize_for
+from understudy.synthesis import (
+    OUTSIDE,
+    FitSettings,
+    Synthesis,
+    ready_outcome,
+    synthesize_for,
+)
 
 __public__ = ("Given", "synthesize_mixed")
 
@@ -53,18 +58,23 @@ def synthesize_mixed(
     given: Sequence[Given],
     datasets: int = 1,
     seed: Seed = None,
+    *,
+    account: PayingAccount | None = None,
     **fit: Any,
 ) -> Synthesis:
     """m synthetic files with categorical and numeric columns, under one claim by composition.
 
     `mechanism` is for the categories, each of `given` brings its own; their epsilons add up.
     `fit` are the arguments of `synthesize` for the regressions (draws, chains, ...). The result's
-    `parts` are those of the categories and of each regression; `seed` is as in `synthesize`.
+    `parts` are those of the categories and of each regression; `seed` and `account` are as in
+    `synthesize`, and all parts are charged together.
     """
-    return mixed_for(
-        Publication(), survey, categories, mechanism, given, datasets, chance_of(seed),
-        FitSettings(**fit),
-    )  # fmt: skip
+    publication, settings = Publication(account=account), FitSettings(**fit)
+    result = mixed_for(
+        publication, survey, categories, mechanism, given, datasets, chance_of(seed), settings
+    )
+    _ = result.datasets
+    return result
 
 
 def mixed_for(
@@ -79,69 +89,74 @@ def mixed_for(
 ) -> Synthesis:
     """`synthesize_mixed`, with a claim that speaks of this publication."""
     _refuse(survey, categories, given)
+    steps = ready_steps(survey, categories, given, datasets, fit)
+    paid = publication.paid(survey, [mechanism, *(step.mechanism for step in given)])
+    publication = replace(publication, account=None, counted=paid)
     first = synthesize_for(publication, survey, categories, mechanism, datasets, chance, fit)
     # the regressions' own rows are not published: numbers are drawn anew for synthetic categories
-    drawn = Publication(in_order=False, where=publication.where, given_drawn=True)
-    frames = [dataset.frame() for dataset in first.datasets]
-    results = []
-    for number, step in enumerate(given):
-        narrowed = _narrowed(survey, categories, step.model)
-        coding = _coding(narrowed, step)
+    drawn = replace(publication, in_order=False, given_drawn=True)
+    results, codings = [], []
+    for number, (step, (narrowed, coding)) in enumerate(zip(given, steps, strict=True)):
         own = chance.of(f"given {number}")
         result = synthesize_for(
             drawn, narrowed, step.model, step.mechanism, datasets, own, fit, coding
         )
+        if result.posterior is None:
+            raise Refused(
+                "A regression needs a mechanism with a posterior, such as Censored(epsilon)."
+            )
         results.append(result)
-        columns = _numbers(narrowed, step.model, result, frames, own, coding)
-        frames = [frame.with_columns(new) for frame, new in zip(frames, columns, strict=True)]
-    codebook = survey.codebook.without_unit().only(frames[0].columns)
-    for dataset in [first.datasets[0], *(result.datasets[0] for result in results)]:
-        for column in dataset.codebook:  # without facts that were drafted from the records
-            codebook = codebook.with_column(replace(column, role=survey.codebook[column.name].role))
+        codings.append(coding or narrowed)
+    claim = Claim.compose([first.claim, *(result.claim for result in results)])
+    parts = (first, *results)
+    shown = all(part.hands_out == "draws" for part in parts)
     return Synthesis(
-        [Survey(frame, Design(), codebook) for frame in frames],
-        Claim.compose([first.claim, *(result.claim for result in results)]),
-        [],
+        claim,
+        MixedDraws(tuple(part.output for part in parts)),
+        _ground(survey, parts, () if shown else tuple(codings)),
+        chance.of(OUTSIDE),
+        "draws" if shown else "rows",
         first.record_weights,
         posterior=results[0].posterior,
         diagnostics=results[0].diagnostics,
-        parts=(first, *results),
+        parts=parts,
         rows_correspond=False,
-        synthesized=tuple(frames[0].columns),
         for_studies=chance.for_studies,
     )
 
 
-def _numbers(
-    narrowed: Survey,
-    model: OutcomeModel,
-    result: Synthesis,
-    frames: Sequence[pl.DataFrame],
-    chance: Chance,
-    coding: Survey | None,
-) -> list[list[pl.Series]]:
-    """The model's columns for the synthetic categories, each file from its own parameter draw."""
-    if result.posterior is None:
-        raise Refused("A regression needs a mechanism with a posterior, such as Censored(epsilon).")
-    model = model.for_survey(narrowed)
-    drawn = []
-    for number, (frame, position) in enumerate(
-        zip(frames, result.posterior.spaced(len(frames)), strict=True)
-    ):
-        # the model only needs columns of the right type here; their values are replaced
-        stand_in = result.datasets[number].frame(list(model.sensitive))
-        rows = np.resize(np.arange(stand_in.height), frame.height)
-        unit = narrowed.codebook.unit_column  # given to the fit alone
-        names = [name for name in narrowed.columns if name != unit]
-        filled = frame.select(name for name in names if name not in model.sensitive).with_columns(
-            stand_in[name].gather(rows) for name in model.sensitive
-        )
-        synthetic = Survey(filled.select(names), Design(), narrowed.codebook.without_unit())
-        arrays = model.prepare(synthetic, like=coding or narrowed)
-        key, density = random_key(chance, f"numbers {number}"), density_of(model, arrays)
-        values, _ = generated_from(density, key, jnp.asarray(position), arrays)
-        drawn.append(list(model.restore(values, synthetic).values()))
-    return drawn
+def ready_steps(
+    survey: Survey,
+    categories: RowsModel,
+    given: Sequence[Given],
+    datasets: int,
+    fit: FitSettings,
+) -> list[tuple[Survey, Survey | None]]:
+    """What each regression sees, and what codes it; all that can be refused of them is refused."""
+    ready = []
+    for step in given:
+        narrowed = _narrowed(survey, categories, step.model)
+        coding = _coding(narrowed, step)
+        asked = (narrowed, step.model, step.mechanism, datasets, fit, coding)
+        ready_outcome(Publication(given_drawn=True), *asked)
+        ready.append((narrowed, coding))
+    return ready
+
+
+def _ground(survey: Survey, parts: Sequence[Synthesis], codings: tuple[Survey, ...]) -> Ground:
+    """What mixed data are made of beside the outputs of their parts: nothing but declarations."""
+    types: dict[str, pl.DataType] = {}
+    for part in parts:
+        types |= part.ground.types
+    return Ground(
+        tuple(part.ground.models[0] for part in parts),
+        tuple(types),
+        survey.codebook.without_unit().only(list(types)),
+        Design(),
+        survey.n,
+        types=types,
+        codings=codings,
+    )
 
 
 def _coding(narrowed: Survey, step: Given) -> Survey | None:
@@ -149,20 +164,20 @@ def _coding(narrowed: Survey, step: Given) -> Survey | None:
     if step.mechanism.claims == "risk":
         return None
     codebook = narrowed.codebook.without_unit()
-    categories = [name for name in codebook.columns if name not in step.model.sensitive]
-    predictors = step.model.given_columns() or categories  # one's own function may use them all
-    return declared_grid(codebook, predictors, step.model.sensitive)
+    return declared_grid(codebook, predictors_of(step.model, codebook), step.model.sensitive)
 
 
 def _narrowed(survey: Survey, categories: RowsModel, model: OutcomeModel) -> Survey:
-    """The columns that the regression sees; the categories are given to it, hence `public`."""
-    names = [*categories.columns, *(n for n in model.sensitive if n not in categories.columns)]
-    unit = survey.codebook.unit_column
-    names += [unit] if unit is not None and unit not in names else []
-    codebook = survey.codebook.only(names)
-    for name in categories.columns:
-        codebook = codebook.with_column(replace(codebook[name], role="public"))
-    return Survey(survey.raw.select(names), Design(), replace(codebook, population_by={}))
+    """The columns that the regression sees, and the unit, which is given to the fit alone."""
+    codebook = step_codebook(survey.codebook, categories.columns, model)
+    names, unit = list(codebook.columns), survey.codebook.unit_column
+    if unit is not None and unit not in names:
+        names.append(unit)
+        limit = survey.codebook.records_per_unit
+        codebook = replace(codebook, unit=unit, records_per_unit=limit)
+        if unit in survey.codebook:
+            codebook = codebook.with_column(survey.codebook[unit])
+    return Survey(survey.raw.select(names), Design(), codebook)
 
 
 def _refuse(survey: Any, categories: Any, given: Any) -> None:
@@ -180,6 +195,11 @@ def _refuse(survey: Any, categories: Any, given: Any) -> None:
             "codebook from what is public."
         )
     for step in given:
+        if step.model.generates_from_records or getattr(step.model, "zero", "") == "public":
+            raise Refused(
+                "The rows of mixed data are nobody's, so that nothing of a record can be kept; use "
+                'assignments="prior" and zero="hurdle".'
+            )
         both = set(step.model.sensitive) & set(categories.columns)
         if both:
             raise Refused(

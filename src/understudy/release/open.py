@@ -5,19 +5,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, overload
+from typing import Any, get_args, overload
 
 from understudy.chance import chance_of
 from understudy.claim import Claim
 from understudy.envelope import DRAWS
 from understudy.errors import Refused
 from understudy.release.declared import design_from
+from understudy.release.release_facts import FACTS, SCHEMA, CombiningRule, checksum
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.drawn_file import DrawnFile
@@ -26,10 +26,6 @@ from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 
 __public__ = ("open_release",)
-
-SCHEMA = "understudy-release-1"
-FACTS = "release.json"
-CombiningRule = Literal["partial", "full"]  # the combining rule that the synthetic files need
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,12 +163,6 @@ def _texts(value: Any) -> bool:
 
 def _damaged(folder: Path) -> Refused:
     return Refused(f"{FACTS} in `{folder}` is damaged; copy the release again.")
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _check_file(folder: Path, name: str, digest: str) -> None:

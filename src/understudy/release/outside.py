@@ -1,8 +1,10 @@
 """The outside of a release: every public file, made from the envelope and what was declared.
 
 It runs in a process of its own, which is started with two folders and never has the confidential
-file: `python -m understudy.release.outside HANDED OUT`. HANDED holds envelope/ and declared/; OUT
-gets public/, the files that may be published, and released.parquet, their table for the report.
+file: `python -m understudy.release.outside HANDED OUT`. HANDED holds envelope/, declared/ and the
+seed by which records are made from the mechanism's output; OUT gets public/, the files that may be
+published, rows/, the same records in the order in which they were made, and released.parquet, their
+table, both for the report.
 """
 
 from __future__ import annotations
@@ -13,16 +15,21 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ibis
 import polars as pl
 
-from understudy.envelope import DRAWS, Envelope, open_envelope, plain_draw
+from understudy.chance import Chance
+from understudy.envelope import CLAIM, DRAWS, Envelope, open_envelope
 from understudy.errors import Refused
+from understudy.mechanisms.outputs.output import Ground
+from understudy.mechanisms.outputs.outputs import output_from
+from understudy.publication import published_codebook
 from understudy.release.declared import design_to, open_declared
-from understudy.release.open import FACTS, SCHEMA, CombiningRule, checksum
+from understudy.release.release_facts import FACTS, SCHEMA, CombiningRule, checksum
 from understudy.report.public import public_page
 from understudy.report.public_facts import PublicFacts
 from understudy.survey.codebook_text import write_codebook
@@ -32,11 +39,14 @@ from understudy.survey.write import write_survey
 from understudy.tables.tabulate import tabulate
 from understudy.version import __version__
 
+if TYPE_CHECKING:
+    from understudy.models.contract import Model
+
 KIND: CombiningRule = (
     "partial"  # m files of one sample's size, made given that sample (methods §2, M eq. 3.2)
 )
-ENVELOPE, DECLARED = "envelope", "declared"
-PUBLIC, RELEASED = "public", "released.parquet"
+ENVELOPE, DECLARED, SEED = "envelope", "declared", "seed"
+PUBLIC, ROWS, RELEASED = "public", "rows", "released.parquet"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip file must tell some time
 
 
@@ -58,24 +68,61 @@ def run_outside(handed: Path, out: Path) -> None:
 def make_public(handed: Path, out: Path) -> None:
     """All public files of the release that was handed out, and their table."""
     envelope, facts = open_envelope(handed / ENVELOPE), open_declared(handed / DECLARED)
-    datasets = [_dataset(frame, facts) for frame in envelope.synthesized]
+    made = _made(handed, envelope, facts)
+    columns, design = made[0].columns, made[0].design
+    drawn = [name for name in columns if name not in facts.public.columns]
+    codebook = published_codebook(made[0], drawn)
+    facts = replace(facts, columns=columns, design=design, codebook=codebook)
+    datasets = [Survey(d.raw.to_polars().sort(columns), design, codebook) for d in made]
     with one_thread():
         table = tabulate(datasets, facts.statistics, facts.by, facts.margins, combine=KIND)
     table.write_parquet(out / RELEASED)
-    _write_public(out / PUBLIC, envelope, facts, datasets, table)
+    _write_public(out / PUBLIC, handed, envelope, facts, datasets, table)
+    (out / ROWS).mkdir()
+    if envelope.draws:
+        for number, dataset in enumerate(made, start=1):
+            write_survey(dataset, out / ROWS / f"{number}.parquet")
+
+
+def _made(handed: Path, envelope: Envelope, facts: PublicFacts) -> list[Survey]:
+    """The data sets, in the order of the public rows: made from the draws, or as handed out."""
+    if envelope.rows:
+        return [_dataset(frame, facts) for frame in envelope.rows]
+    output = output_from(envelope.output, envelope.draws)
+    models: tuple[Model, ...] = ()
+    if output.needs_models:
+        from understudy.release.model_part import model_from
+
+        models = tuple(model_from(model, Path(facts.folder)) for model in facts.models)
+    chance = Chance((handed / SEED).read_bytes(), "system")
+    return output.datasets(ground_of(facts, models), chance)
+
+
+def ground_of(facts: PublicFacts, models: tuple[Model, ...]) -> Ground:
+    """What records are made of beside the mechanism's output."""
+    return Ground(
+        models,
+        facts.columns,
+        facts.codebook,
+        facts.design,
+        facts.records,
+        facts.public,
+        facts.known,
+        facts.types,
+    )
 
 
 def _dataset(synthesized: pl.DataFrame, facts: PublicFacts) -> Survey:
-    """One published file: the mechanism's columns beside the public ones, sorted by content."""
+    """Rows that were handed out, beside the public ones."""
     frame = synthesized
     if facts.public.width:
         frame = pl.concat([facts.public, synthesized], how="horizontal")
-    frame = frame.select(facts.columns)
-    return Survey(frame.sort(frame.columns), facts.design, facts.codebook)
+    return Survey(frame.select(facts.columns), facts.design, facts.codebook)
 
 
 def _write_public(
     folder: Path,
+    handed: Path,
     envelope: Envelope,
     facts: PublicFacts,
     datasets: Sequence[Survey],
@@ -88,11 +135,9 @@ def _write_public(
             write_survey(dataset, folder / f"synthetic/{number}{format.written[0]}", format)
     write_codebook(facts.codebook, folder / "codebook.toml")
     table.write_csv(folder / "tables.csv", line_terminator="\n")
-    (folder / "claim.json").write_text(envelope.claim.to_json() + "\n", encoding="utf-8")
-    if envelope.draws:
-        text = json.dumps({"draws": plain_draw(envelope.draws)}, allow_nan=False)
-        (folder / DRAWS).write_text(text + "\n", encoding="utf-8")
-    page = public_page(facts, envelope, table)
+    for name in (CLAIM, DRAWS) if envelope.draws else (CLAIM,):
+        (folder / name).write_bytes((handed / ENVELOPE / name).read_bytes())
+    page = public_page(facts, envelope, datasets, table)
     (folder / "public.html").write_text(page, encoding="utf-8")
     _list_and_pack(folder, facts, len(datasets))
 

@@ -22,6 +22,7 @@ from understudy.release.bundle import finished, write_manifest
 from understudy.release.check import check_records
 from understudy.release.envelope import open_kept, seal
 from understudy.release.inside import Inside, prepare
+from understudy.release.internal_mark import marked
 from understudy.release.kept import check_kept
 from understudy.release.outside import PUBLIC, RELEASED, files_in, one_thread, run_outside
 from understudy.release.recipe import Recipe, read_recipe
@@ -75,7 +76,8 @@ def publish(
                 "Risk and usefulness ...",
                 lambda at: _write_evidence(inside, first, second, at),
             )
-            verdict = check_verdict(third, accept, binding=_binds(inside))
+            with marked():
+                verdict = check_verdict(third, accept, binding=_binds(inside))
             last = work.stage(
                 "4-bundle",
                 "Reports ...",
@@ -92,9 +94,10 @@ def _binds(inside: Inside) -> bool:
 
 def run_synthesis(inside: Inside, chance: Chance, folder: Path, progress: bool | None) -> None:
     """Everything that looks at the records ends in the envelope."""
-    result = inside.synthesize(chance, progress)
-    check_price(inside, result.claim)
-    seal(result, inside, folder)
+    with marked():
+        result = inside.synthesize(chance, progress)
+        check_price(inside, result.claim)
+        seal(result, inside, folder)
 
 
 def draw_chance(folder: Path) -> None:
@@ -107,7 +110,9 @@ def draw_chance(folder: Path) -> None:
 
 def _write_evidence(inside: Inside, first: Path, second: Path, folder: Path) -> None:
     released = pl.read_parquet(second / RELEASED)
-    text = json.dumps(gather(inside, open_kept(first), released), sort_keys=True, allow_nan=False)
+    text = json.dumps(
+        gather(inside, open_kept(first, second), released), sort_keys=True, allow_nan=False
+    )
     (folder / "evidence.json").write_text(text + "\n", encoding="utf-8")
     (folder / "report.html").write_text(internal_page(json.loads(text)), encoding="utf-8")
 
@@ -127,4 +132,4 @@ def _write_bundle(
     (folder / "evidence.json").write_text(text, encoding="utf-8")
     shutil.copy(third / "report.html", folder / "report.html")
     public = files_in(second / PUBLIC)
-    write_manifest(folder, inside, chance, open_kept(first).diagnostics, public, verdict)
+    write_manifest(folder, inside, chance, open_kept(first, second).diagnostics, public, verdict)

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from understudy.errors import Refused
-from understudy.release.parts import GivenPart, MechanismPart, ModelPart
+from understudy.release.model_part import ModelPart
+from understudy.release.parts import GivenPart, MechanismPart
 from understudy.release.recipe_check import Checked, checked_recipe
 from understudy.release.recipe_sections import (
     Data,

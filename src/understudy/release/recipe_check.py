@@ -10,19 +10,16 @@ from typing import Any
 from understudy.declarations import OWN, Setting, alternatives, choices_of, settings_of
 from understudy.errors import Refused, UnknownName
 from understudy.mechanisms.contract import Mechanism
-from understudy.release.parts import (
-    GivenPart,
-    MechanismPart,
+from understudy.release.model_part import (
     ModelPart,
-    all_mechanisms,
     all_models,
-    find_mechanism,
     find_model,
     model_settings,
     needs_columns,
     predictors_of,
     takes_several,
 )
+from understudy.release.parts import GivenPart, MechanismPart, all_mechanisms, find_mechanism
 from understudy.release.recipe_sections import RELEASED, REQUIRED, SECTIONS, GivenKeys, PrivacyKeys
 from understudy.release.recipe_values import (
     MISSING,

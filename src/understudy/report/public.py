@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -20,6 +21,7 @@ from understudy.report.public_facts import PublicFacts
 from understudy.report.sentences import protection
 from understudy.report.templates import rendered
 from understudy.survey.codebook import Column
+from understudy.survey.survey import Survey
 from understudy.tables.statistic import Statistic
 from understudy.tables.tabulate import MISSING
 from understudy.version import __version__
@@ -29,17 +31,19 @@ __all__ = ["public_page", "python_example", "r_example"]
 MOST_LEVELS = 12
 
 
-def public_page(facts: PublicFacts, envelope: Envelope, table: pl.DataFrame) -> str:
+def public_page(
+    facts: PublicFacts, envelope: Envelope, datasets: Sequence[Survey], table: pl.DataFrame
+) -> str:
     """The page as HTML; nothing in it comes from elsewhere than its arguments. `table` is that of
-    the synthetic files."""
+    the synthetic files, `datasets`."""
     claim = json.loads(envelope.claim.to_json())
     mechanism = envelope.claim.mechanism or "synthesis"
-    rows, count = _rows(facts, table), len(envelope.synthesized)
+    rows, count = _rows(facts, table), len(datasets)
     return rendered(
         "public.html.j2",
         title=facts.title,
         summary=[
-            _what(facts, count, envelope.synthesized[0].height),
+            _what(facts, count, datasets[0].n),
             protection(claim, mechanism),
             _use(count),
         ],

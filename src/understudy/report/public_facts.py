@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -27,9 +29,15 @@ class PublicFacts:
     by: tuple[str, ...]
     margins: bool
     asked_formats: tuple[str, ...]
-    folder: str  # of the recipe, for the steward's own statistics and formats
+    folder: str  # of the recipe, for the steward's own models, statistics and formats
     codebook: Codebook = field(repr=False)
     public: pl.DataFrame = field(repr=False)  # without columns where every one is drawn
+    # what records are made of beside these columns (mechanisms/outputs): the models by name and
+    # settings, the public number of records, types, and what is public of the columns that are made
+    models: tuple[Mapping[str, Any], ...] = ()
+    records: int = 0
+    types: Mapping[str, pl.DataType] = field(default_factory=dict)
+    known: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:

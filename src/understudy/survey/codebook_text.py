@@ -44,6 +44,11 @@ def write_codebook(codebook: Codebook, path: str | Path) -> None:
     path.write_text(text, encoding="utf-8")
 
 
+def codebook_beside(path: Path) -> Path:
+    """Where the codebook of a file that cannot hold it is kept: `sdr.codebook.toml`."""
+    return path.with_suffix(".codebook.toml")
+
+
 def updated_toml(text: str, codebook: Codebook) -> str:
     """The text with the codebook's facts; what is equal already is not touched."""
     try:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook, Column, read_codebook
+from understudy.survey.codebook_text import codebook_beside
 from understudy.survey.design import Design
 from understudy.survey.draft import draft_codebook
 from understudy.survey.engine import private_copy
@@ -87,11 +88,6 @@ def _loaded(table: ir.Table, path: Path) -> ir.Table:
         return ibis.memtable(table.to_polars())
     except Exception:  # a damaged file can break any step of two libraries
         raise damaged(path) from None
-
-
-def codebook_beside(path: Path) -> Path:
-    """Where the codebook of a file that cannot hold it is kept: `sdr.codebook.toml`."""
-    return path.with_suffix(".codebook.toml")
 
 
 def _existing(path: str | Path, named: str | Format | None) -> tuple[Path, Format]:

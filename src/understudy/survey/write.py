@@ -13,11 +13,10 @@ from pathlib import Path
 
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook
-from understudy.survey.codebook_text import codebook_to_toml
+from understudy.survey.codebook_text import codebook_beside, codebook_to_toml
 from understudy.survey.design import Design
 from understudy.survey.draft import draft_codebook
 from understudy.survey.file_format import Format, format_of
-from understudy.survey.read import codebook_beside
 from understudy.survey.survey import Survey
 
 __public__ = ("write_survey",)

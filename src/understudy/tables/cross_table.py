@@ -21,7 +21,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.errors import Refused, UnknownName
-from understudy.survey.codebook import Value
+from understudy.survey.codebook import Codebook, Value
 from understudy.survey.published_type import published_dtype
 from understudy.survey.survey import Survey
 from understudy.tables.domain import named_columns, parse_domain
@@ -132,11 +132,7 @@ def categories_of(
     for name in columns:
         if name not in survey.columns:
             raise UnknownName("column", name, survey.columns)
-        column_levels: tuple[Value | None, ...] = _levels(survey, name)
-        if missing == "level":
-            extra = [code for code in survey.codebook[name].missing if code not in column_levels]
-            column_levels = (*column_levels, *extra, None)
-        levels.append(column_levels)
+        levels.append(_with_missing(_levels(survey, name), survey.codebook, name, missing))
     for name, column_levels in zip(columns, levels, strict=True):
         if len(column_levels) > MANY_LEVELS:
             raise Refused(
@@ -146,6 +142,32 @@ def categories_of(
             )
     dtypes = tuple(published_dtype(survey, name) for name in columns)
     return Categories(tuple(columns), tuple(levels), dtypes)
+
+
+def declared_categories(
+    codebook: Codebook,
+    columns: Sequence[str],
+    types: Mapping[str, pl.DataType],
+    missing: MissingAs = "refuse",
+) -> Categories:
+    """The same from declarations alone; refused where the codebook has no levels."""
+    levels = []
+    for name in columns:
+        declared = codebook[name].levels
+        if not declared:
+            raise Refused(f"Column `{name}` has no levels in the codebook; declare them.")
+        levels.append(_with_missing(declared, codebook, name, missing))
+    return Categories(tuple(columns), tuple(levels), tuple(types[name] for name in columns))
+
+
+def _with_missing(
+    levels: tuple[Value, ...], codebook: Codebook, name: str, missing: MissingAs
+) -> tuple[Value | None, ...]:
+    """The levels with missing codes and null, where these are levels of their own."""
+    if missing == "refuse":
+        return levels
+    extra = [code for code in codebook[name].missing if code not in levels]
+    return (*levels, *extra, None)
 
 
 def cross_tabulate(survey: Survey, categories: Categories, unit: Unit | None = None) -> CrossTable:

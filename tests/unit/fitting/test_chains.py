@@ -37,11 +37,8 @@ class Counting:
     def start(self, position: Any, inputs: Any) -> int:  # noqa: ARG002
         return 0
 
-    def keys(self, key: Any, chunk: int) -> int:  # noqa: ARG002
-        return chunk
-
-    def advance(self, state: int, keys: int, stages: Any, ends: Any, *_: Any) -> Any:
-        assert keys * CHUNK == state
+    def advance(self, state: int, keys: Any, stages: Any, ends: Any, *_: Any) -> Any:
+        assert keys.shape == (CHUNK,)
         self.stages += stages.tolist()
         self.ends += ends.tolist()
         numbers = np.arange(state, state + CHUNK)

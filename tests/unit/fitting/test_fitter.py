@@ -14,7 +14,6 @@ import polars as pl
 import pytest
 import scipy.stats
 
-from understudy.dp.histogram import HistogramDraw
 from understudy.errors import Refused
 from understudy.fitting import fitter as fitter_module
 from understudy.fitting.diagnostics import diagnose
@@ -125,17 +124,6 @@ def test_a_histogram_counts_the_values_that_are_there(monkeypatch: pytest.Monkey
     values, *public = seen.pop()
     assert sorted(values) in ([0.0, 2.0, 5.0], [2.0, 3.0, 5.0])  # one of each house
     assert public == [(0.0, 10.0), 4, 1.5, 1]
-
-
-def test_values_are_drawn_from_the_histogram_once_for_each_data_set() -> None:
-    fitter = fitter_on()
-    histogram = HistogramDraw(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0]))
-    first, again, second = (
-        fitter.sample_histogram(histogram, number)["pay"] for number in (0, 0, 1)
-    )
-    assert first.tolist() == again.tolist() != second.tolist()
-    assert len(first) == fitter.n
-    assert ((first >= 1.0) & (first <= 2.0)).all()
 
 
 def test_keys_differ_by_label_and_use_all_63_bits() -> None:

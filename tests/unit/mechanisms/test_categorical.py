@@ -16,9 +16,9 @@ import chance
 from understudy.chance import chance_of
 from understudy.errors import Refused
 from understudy.mechanisms import modips as modips_file
-from understudy.mechanisms import row_counts
 from understudy.mechanisms.marginals import Marginals
 from understudy.mechanisms.modips import Modips
+from understudy.mechanisms.outputs import cell_draws
 from understudy.mechanisms.row_counts import RowCounts
 from understudy.mechanisms.unweighted import Unweighted
 from understudy.mechanisms.weighted import Weighted
@@ -26,7 +26,7 @@ from understudy.models.multinomial import Multinomial, synthetic_counts
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
-from understudy.synthesis import synthesize
+from understudy.synthesis import OUTSIDE, synthesize
 from understudy.tables.tabulate import tabulate
 
 MODEL = Multinomial(["region", "sex", "rank"])
@@ -105,7 +105,9 @@ def test_the_same_seed_gives_the_same_ms_and_noise_has_no_seed():
     together = synthesize(survey(), MODEL, Unweighted(), 3, 1).tables
     exact = Unweighted().cells(RowCounts(MODEL, survey())).counts
     for number, one in enumerate(together):
-        alone = synthetic_counts(exact, 4000, 0.5, chance_of(1).generator(f"rows {number}"))
+        alone = synthetic_counts(
+            exact, 4000, 0.5, chance_of(1).of(OUTSIDE).generator(f"rows {number}")
+        )
         assert one.counts.tolist() == alone.tolist()
     private = [synthesize(survey(), MODEL, Modips(0.9, "public"), 1, 1).draws[0]
                for _ in range(2)]  # fmt: skip
@@ -205,7 +207,7 @@ def test_coverage_of_a_proportion_under_repeated_sampling():
 
 
 def test_large_results_lie_on_disk(monkeypatch):
-    monkeypatch.setattr(row_counts, "IN_MEMORY", 100)
+    monkeypatch.setattr(cell_draws, "IN_MEMORY", 100)
     result = synthesize(survey(), MODEL, Unweighted(), 1, 5)
     in_memory = result.tables[0].records()
     assert result.datasets[0].frame().equals(in_memory)

@@ -304,7 +304,7 @@ def test_raking_stops_within_a_few_tenths_of_a_record(monkeypatch, size, records
         stops.append(tolerance * size)
         return weights, 0.0
 
-    monkeypatch.setattr(marginals, "rake_pool", stop)
+    monkeypatch.setattr("understudy.mechanisms.outputs.cell_draws.rake_pool", stop)
     rngs = [np.random.default_rng(1)]
     marginal_tables(small_table(), Marginals(9.0), 1, size, rngs, _all_possible)
     assert stops == pytest.approx([records])

@@ -100,6 +100,10 @@ class PointFit:
     def check(self) -> None:
         self.checked += 1
 
+    def parameters(self, number: int) -> list[Any]:
+        assert self.checked == 1  # nothing is handed out before the diagnostics
+        return [{} for _ in range(number)]
+
 
 @dataclass
 class PointFitter:
@@ -140,10 +144,6 @@ class PointFitter:
     def on_histogram(self, epsilon: float, bins: Any) -> PointFitter:
         self.log.append(("histogram", (epsilon, bins)))
         return self
-
-    def generate(self, fitted: PointFit, datasets: int) -> tuple[list[Any], list[Any]]:
-        assert fitted.checked == 1  # nothing is generated before the diagnostics
-        return [{} for _ in range(datasets)], [{} for _ in range(datasets)]
 
 
 LINEAR = np.array([1.0, 0.75, 0.5, 0.0, 0.0])  # 1 - (|f| - 1)/(5 - 1), absent 0
@@ -364,14 +364,10 @@ def test_a_perturbed_histogram_is_drawn_anew_for_each_data_set() -> None:
             self.log.append(("histogram", (epsilon, bins)))
             return SimpleNamespace(edges=len(self.log), probabilities=bins)
 
-        def sample_histogram(self, histogram: Any, dataset: int) -> Any:
-            return {"y": (histogram.edges, dataset)}
-
     fitter: Any = HistogramFitter()
     result = PerturbedHistogram(6.0, 9).release(fitter, 3)
     assert fitter.log == [("histogram", (2.0, 9))] * 3
-    assert result.generated == [{"y": (k + 1, k)} for k in range(3)]
-    assert result.draws == [{"edges": k + 1, "probabilities": 9} for k in range(3)]
+    assert result.output.draws() == [{"edges": k + 1, "probabilities": 9} for k in range(3)]
     assert (result.claim.epsilon, result.claim.relation) == (6.0, "replace")
     assert result.claim.conditions == ("Units are fixed",)
     assert result.bounds.overall == 1.0

@@ -14,7 +14,8 @@ from scipy import stats
 
 import chance
 from understudy.errors import Refused
-from understudy.mechanisms.modips import Modips, expected_bias, expected_noisy, rescaled
+from understudy.mechanisms.modips import Modips, expected_bias, expected_noisy
+from understudy.mechanisms.outputs.cell_draws import rescaled
 from understudy.models.multinomial import synthetic_counts
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -84,3 +84,62 @@ def test_records_that_are_ready_pass(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "ready" in result.output
     assert "internal" in result.output
+
+
+COUNTS = """\
+[data]
+path = "file.csv"
+codebook = "codebook.toml"
+[design]
+weight = "w"
+[synthesis]
+model = "Multinomial"
+sensitive = ["place"]
+[privacy]
+mechanism = "Modips"
+epsilon = 0.1
+support = "threshold"
+delta = 1e-9
+[tables]
+statistics = ["count"]
+"""
+PLACES = """\
+[population]
+size = 60
+[columns.place]
+role = "sensitive"
+type = "integer"
+[columns.w]
+role = "weight"
+type = "continuous"
+"""
+
+
+@pytest.mark.any_noise
+@pytest.mark.parametrize(
+    ("place", "weight", "problem"),
+    [
+        ("north", "1.0", "should hold numbers but record 60"),
+        ("7", "3.5", "The weights of the records add up to"),
+        ("7", "1.0", "No cell reaches the threshold"),  # after the noise
+    ],
+)
+def test_refusals_on_the_way_in_and_after_the_noise_carry_the_mark(
+    tmp_path: Path, place: str, weight: str, problem: str
+) -> None:
+    """Reading the file, adding up its weights and drawing noise look at the records too."""
+    rows = [f"{k % 3},1.0" for k in range(59)]
+    (tmp_path / "file.csv").write_text("\n".join(["place,w", *rows, f"{place},{weight}"]) + "\n")
+    (tmp_path / "codebook.toml").write_text(PLACES)
+    (tmp_path / "release.toml").write_text(COUNTS)
+    with pytest.raises(Refused, match=problem) as refusal:
+        publish(tmp_path / "release.toml", tmp_path / "out", say=lambda _: None)
+    assert str(refusal.value).count("internal: computed from confidential data") == 1
+
+
+def test_a_file_that_is_not_there_needs_no_mark(tmp_path: Path) -> None:
+    recipe = written(tmp_path, list(GOOD))
+    (tmp_path / "file.parquet").unlink()
+    with pytest.raises(Refused, match="There is no file") as refusal:
+        prepare(read_recipe(recipe))
+    assert "internal" not in str(refusal.value)

@@ -16,8 +16,9 @@ from understudy.cli.main import app
 from understudy.envelope import plain_draw
 from understudy.errors import Refused
 from understudy.release.declared import design_to
-from understudy.release.open import SCHEMA, Release, checksum
+from understudy.release.open import Release
 from understudy.release.outside import files_in, write_json
+from understudy.release.release_facts import SCHEMA, checksum
 from understudy.survey.codebook import Codebook, Column
 
 M, N = 3, 800

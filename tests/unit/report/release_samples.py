@@ -9,9 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from understudy.chance import chance_of
 from understudy.claim import Claim
 from understudy.dp.record_bounds import RecordBounds
+from understudy.envelope import Envelope
 from understudy.fitting.diagnostics import Diagnostics
+from understudy.mechanisms.outputs.output import Ground, MadeRows
 from understudy.report.evidence import gather
 from understudy.report.inside_facts import RiskSettings
 from understudy.report.public import public_page
@@ -99,10 +102,14 @@ class Sample:
 
     @property
     def result(self) -> Synthesis:
+        first, made = self.datasets[0], MadeRows(tuple(self.datasets))
+        kept = [name for name in first.columns if name not in self.synthesized]
+        ground = Ground(
+            (), first.columns, first.codebook, first.design, first.n, first.frame().select(kept)
+        )
         return Synthesis(
-            self.datasets, self.claim, [{"a": 1.0}], self.record_weights, self.bounds,
+            self.claim, made, ground, chance_of(1), "rows", self.record_weights, self.bounds,
             diagnostics=self.chains, rows_correspond=self.rows_correspond,
-            synthesized=self.synthesized,
         )  # fmt: skip
 
     def evidence(self) -> dict[str, Any]:
@@ -128,7 +135,8 @@ class Sample:
 
     def public(self, **changes: Any) -> str:
         """The public page."""
-        return public_page(self.facts(**changes), self.result.envelope, self.released_table)
+        envelope = Envelope(self.claim, ("ParameterDraws",), ({"a": 1.0},))
+        return public_page(self.facts(**changes), envelope, self.datasets, self.released_table)
 
 
 def sample(n: int = 400, m: int = 3, **changes: Any) -> Sample:

@@ -181,6 +181,16 @@ class Mixture(SingleOutcome, GibbsModel):
             {"y": values if bounds is None else np.clip(values, *bounds)}, survey
         )
 
+    def known(self, survey: Survey) -> Columns:
+        """The sign, where it is public: the declared bound of that sign, or 1."""
+        if self.zero != "public":
+            return {}
+        low, high = self._declared_bounds(survey.codebook) or (-inf, inf)
+        ends = [b if isfinite(b) and b else sign for b, sign in ((low, -1.0), (high, 1.0))]
+        sign = np.sign(_outcome(survey, self.outcome))
+        values = np.where(sign < 0, ends[0], np.where(sign > 0, ends[1], 0.0))
+        return {self.outcome: pl.Series(self.outcome, values)}
+
     def units(self, codebook: Codebook) -> str:  # noqa: ARG002
         scale = "its median" if self.typical is None else f"{self.typical:g}"
         size = f"Log-likelihoods are of log(|{self.outcome}| / {scale})"

@@ -129,7 +129,8 @@ def compare(
         ) as refusal:  # failed diagnostics: nothing is released, and that is counted
             row["refused"] = str(refusal)
             continue
-        made = fitter.model.restore(released.generated[0], survey)[outcome].to_numpy()
+        generated = fitter.generated(released.output)[0]
+        made = fitter.model.restore(generated, survey)[outcome].to_numpy()
         largest, mean_square = us.ecdf_distance(values, made)
         row |= {"u_m": largest, "u_a": mean_square, **statistics(made)}
         columns[label(row)] = made

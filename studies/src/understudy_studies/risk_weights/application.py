@@ -105,7 +105,8 @@ class _Run:
         fitter = fitter_of(us.ModelFitter, self.survey, self.model, self.design.settings, self.seed)
         terms = self.mechanism.prepare(fitter, self.design.datasets).terms
         fitted = shown(fitter.fit(terms, "release", self._starts(fitter, terms.alpha)))
-        generated, _ = fitter.generate(fitted, self.design.datasets)
+        draws = us.ParameterDraws(tuple(fitted.parameters(self.design.datasets)))
+        generated = fitter.generated(draws)
         sets = [
             self.model.restore(columns, self.survey)["income"].to_numpy() for columns in generated
         ]

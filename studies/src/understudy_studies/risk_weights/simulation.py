@@ -109,7 +109,7 @@ def synthetic_counts(design: SimulationDesign, y: Vector, seed: int) -> dict[str
     made = {}
     for number, (name, mechanism) in enumerate(mechanisms.items()):
         own = shared_fits(survey, model, design.settings, seed + APART * number)
-        generated = mechanism.release(own, max(DATASETS)).generated
+        generated = own.generated(mechanism.release(own, max(DATASETS)).output)
         made[name] = [np.asarray(columns["y"], dtype=np.float64) for columns in generated]
     return made
 

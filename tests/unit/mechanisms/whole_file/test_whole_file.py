@@ -324,12 +324,14 @@ def test_identifiers_and_what_belongs_to_clusters_are_left_out():
 
 
 @pytest.mark.usefixtures("stand_in_noise")
-def test_the_envelope_holds_the_drawn_columns_and_the_noisy_tables():
+def test_the_envelope_holds_the_noisy_tables_and_no_row():
     blank = us.Marginals(5.0, 1e-6, relation="blank")
     result = us.synthesize(survey(), us.WholeFile(keep=["region"]), blank, datasets=2, seed=1)
     envelope = result.envelope
-    assert [frame.columns for frame in envelope.synthesized] == [list(COLUMNS)[1:]] * 2
-    assert len(envelope.draws) == 2
+    assert (envelope.output, envelope.rows) == (("FileTables",), ())
+    assert [draw["records"] for draw in envelope.draws] == [survey().n] * 2
+    assert [d.columns[0] for d in result.datasets] == ["region"] * 2
+    assert result.synthesized == tuple(list(COLUMNS)[1:])
 
 
 def test_a_recipe_need_not_name_the_columns(tmp_path):

@@ -14,7 +14,7 @@ import pytest
 from jax import Array
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
-from understudy.fitting.compilation import compilations, kept
+from understudy.models.compilation import compilations, kept
 
 
 class Owner:
