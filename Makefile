@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo-installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo check test suite test-slow test-portable lint style types bench reference clean components mutants fresh
+.PHONY: demo check test suite test-slow test-portable lint style types architecture bench reference clean components mutants fresh
 
 $(STAMP): pyproject.toml studies/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -35,9 +35,12 @@ check test test-slow: export OPENBLAS_NUM_THREADS := 1
 # What fitting/compilation asks of XLA for the sampler, the tests ask for all their programs.
 check test test-slow: export XLA_FLAGS := --xla_cpu_use_fusion_emitters=false
 
-check: $(STAMP) lint  # style, types, architecture, the tests of what changed
-	$(BIN)/pytest -n0 tests/architecture
+check: $(STAMP) style  # then types beside the architecture, then the tests of what changed
+	$(MAKE) --no-print-directory -j 2 types architecture
 	$(BIN)/python scripts/changed-tests
+
+architecture: $(STAMP)
+	$(BIN)/pytest -n0 tests/architecture
 
 test: $(STAMP) components style  # types are checked while the tests run
 	$(MAKE) --no-print-directory -j 2 types suite

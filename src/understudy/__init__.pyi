@@ -1,6 +1,8 @@
 # Written from the code by scripts/write_reference.py.
 # ruff: noqa: RUF022
 from understudy.claim import Claim as Claim
+from understudy.corrected_table import CorrectedTable as CorrectedTable
+from understudy.corrected_table import corrected_table as corrected_table
 from understudy.demo.doctorates import codebook as doctorate_codebook
 from understudy.demo.doctorates import doctorates as doctorates
 from understudy.demo.doctorates import population as doctorate_population
@@ -19,6 +21,7 @@ from understudy.fitting.nuts import Settings as SamplerSettings
 from understudy.fitting.posterior import Posterior as Posterior
 from understudy.influence import InfluenceAnswer as InfluenceAnswer
 from understudy.influence import influence as influence
+from understudy.influence import influence_errors as influence_errors
 from understudy.influence import plan_influence as plan_influence
 from understudy.ledger.epsilon import parse_epsilon as parse_epsilon
 from understudy.ledger.ledger_account import LedgerAccount as LedgerAccount
@@ -150,6 +153,7 @@ __all__ = [
     "Codebook",
     "Column",
     "ConstantWeight",
+    "CorrectedTable",
     "CrossTable",
     "DISCREPANCY_GRID",
     "Density",
@@ -211,6 +215,7 @@ __all__ = [
     "compare",
     "compare_releases",
     "contrast",
+    "corrected_table",
     "cross_tabulate",
     "density_of",
     "discrepancy_posterior",
@@ -232,6 +237,7 @@ __all__ = [
     "identification_risk",
     "inclusion_probabilities",
     "influence",
+    "influence_errors",
     "interval_overlap",
     "known_contributions",
     "laplace_noise",

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
-import ibis
 import ibis.expr.types as ir
 import numpy as np
 import polars as pl
@@ -27,12 +26,17 @@ from understudy.dp.accounting import Cost
 from understudy.dp.additive import AdditiveNoise, noise_for
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
+from understudy.tables.influence.arithmetic import unit_weight
 from understudy.tables.influence.ask import questions_of
-from understudy.tables.influence.prepared import PreparedInfluence, prepare_influence
+from understudy.tables.influence.prepared import (
+    MeasuredInfluence,
+    PreparedInfluence,
+    measure_influence,
+)
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile
 from understudy.tables.influence.unit_sums import Steps, sensitivity, steps_of, unit_sums
 
-__public__ = ("InfluenceAnswer", "influence", "plan_influence")
+__public__ = ("InfluenceAnswer", "influence", "influence_errors", "plan_influence")
 
 Floats = NDArray[np.float64]
 UnitRelation = Literal["add-remove", "replace"]
@@ -85,8 +89,8 @@ class InfluencePlan:
 
     @property
     def se(self) -> Floats:
-        """The standard error of the corrected estimate: sampling and noise."""
-        return np.sqrt(self.prepared.sampling_se**2 + self.noise_se**2)
+        """The standard error of the corrected estimate: sampling, clipping and noise."""
+        return np.hypot(self.prepared.held_se, self.noise_se)
 
     @property
     def touched(self) -> float:
@@ -97,8 +101,7 @@ class InfluencePlan:
     def error(self) -> Floats:
         """The expected distance of the reported difference from the file's own: noise, and what
         clipping leaves."""
-        cut = self.prepared.clip.cut_variance / len(self.prepared.estimates)
-        return np.sqrt(self.noise_se**2 + cut * self.prepared.sampling_se**2)
+        return np.hypot(self.noise_se, self.prepared.cut_se)
 
     @property
     def advice(self) -> str:
@@ -142,6 +145,7 @@ class InfluencePlan:
                 "released": self.prepared.estimates,
                 "sampling_se": self.prepared.sampling_se,
                 "noise_se": self.noise_se,
+                "cut_se": self.prepared.cut_se,
                 "se": self.se,
             }
         )
@@ -170,7 +174,7 @@ class InfluenceAnswer:
 
     @property
     def se(self) -> Any:
-        """Of the corrected estimate: sampling and noise."""
+        """Of the corrected estimate: sampling, clipping and noise."""
         return self._shape(self.plan.se)
 
     @property
@@ -191,7 +195,7 @@ class InfluenceAnswer:
 
     def interval(self, probability: float = 0.95) -> Any:
         """(low, high) around the corrected estimate, for the population: the quantiles of the
-        sampling error (a t distribution) and the noise together."""
+        sampling and clipping errors (a t distribution) and the noise together."""
         half = self._half(probability)
         centre = self.plan.prepared.estimates + self._difference
         if len(centre) == 1:
@@ -199,9 +203,15 @@ class InfluenceAnswer:
         return np.column_stack([centre - half, centre + half])
 
     def difference_interval(self, probability: float = 0.95) -> Any:
-        """The exact posterior interval of the difference in this file, under a flat prior."""
-        reach = self.plan.noise.quantile(0.5 + probability / 2, self.plan.grid_scale)
-        half = reach * self.plan.step
+        """The posterior interval of the difference in this file, under a flat prior: the noise,
+        and what clipping leaves."""
+        plan = self.plan
+        half = np.array(
+            [
+                plan.noise.blurred_quantile(0.5 + probability / 2, scale, cut)
+                for scale, cut in zip(plan.noise_scale, plan.prepared.cut_se, strict=True)
+            ]
+        )
         if len(half) == 1:
             return float(self._difference[0] - half[0]), float(self._difference[0] + half[0])
         return np.column_stack([self._difference - half, self._difference + half])
@@ -230,8 +240,8 @@ class InfluenceAnswer:
         plan = self.plan
         return np.array(
             [
-                half_width(probability, sampling, plan.prepared.df, plan.noise, noise)
-                for sampling, noise in zip(plan.prepared.sampling_se, plan.noise_scale, strict=True)
+                half_width(probability, held, plan.prepared.df, plan.noise, noise)
+                for held, noise in zip(plan.prepared.held_se, plan.noise_scale, strict=True)
             ]
         )
 
@@ -240,20 +250,19 @@ class InfluenceAnswer:
 
 
 def half_width(
-    probability: float, sampling: float, df: float, noise: AdditiveNoise, scale: float
+    probability: float, error: float, df: float, noise: AdditiveNoise, scale: float
 ) -> float:
-    """h with P(|T + E| <= h) = probability, T a t variable times `sampling`, E the noise."""
-    fine = 1e9  # the noise in steps so small that they do not matter
+    """h with P(|T + E| <= h) = probability, T a t variable times `error`, E the noise."""
     reach = float(stats.t.isf(1e-7, df))
     t = np.linspace(-reach, reach, POINTS)
     weights = stats.t.pdf(t, df)
     weights /= weights.sum()
 
     def lacking(h: float) -> float:
-        upper, lower = (noise.cdf((side - t * sampling) / scale * fine, fine) for side in (h, -h))
+        upper, lower = (noise.blurred_cdf(side - t * error, scale) for side in (h, -h))
         return float(weights @ (upper - lower)) - probability
 
-    high = sampling * reach + scale * 50
+    high = error * reach + scale * 50
     return float(optimize.brentq(lacking, 0.0, high, xtol=1e-9 * high))
 
 
@@ -275,13 +284,47 @@ def plan_influence(
     `unit` is the column whose records stand together, `units` the number of confidential units
     where it is public (as under `replace`); without it that of the synthetic files is taken.
     """
+    measured = _measured(synthetic, statistics, relation, by, where, family, unit, units)
+    return settled(measured, noise_for(epsilon, delta), relation)
+
+
+def influence_errors(
+    synthetic: Survey | Sequence[Survey],
+    statistics: str | Sequence[str],
+    epsilons: Sequence[float],
+    relation: UnitRelation = "replace",
+    *,
+    delta: float = 0.0,
+    by: str | Sequence[str] = (),
+    where: Any = None,
+    family: str = "gaussian",
+    unit: str | None = None,
+    units: int | None = None,
+) -> pl.DataFrame:
+    """Error against epsilon for every estimate, before anything is spent: `error` is that of the
+    difference (noise, and what clipping leaves), `se` that of the corrected estimate."""
+    if not epsilons:
+        raise Refused("Name at least one epsilon, such as [0.5, 1, 2].")
+    measured = _measured(synthetic, statistics, relation, by, where, family, unit, units)
+    return error_curve(measured, [noise_for(epsilon, delta) for epsilon in epsilons], relation)
+
+
+def _measured(
+    synthetic: Survey | Sequence[Survey],
+    statistics: str | Sequence[str],
+    relation: UnitRelation,
+    by: str | Sequence[str],
+    where: Any,
+    family: str,
+    unit: str | None,
+    units: int | None,
+) -> MeasuredInfluence:
     surveys = [synthetic] if isinstance(synthetic, Survey) else list(synthetic)
     if not surveys:
         raise Refused("Give one synthetic Survey, or a list with at least one.")
     files = [SyntheticFile(survey, unit) for survey in surveys]
     questions = questions_of(statistics, surveys, by, where, family)
-    noise = noise_for(epsilon, delta)
-    return plan_questions(questions, files, noise, relation, units or files[0].units)
+    return measured_for(questions, files, relation, units or files[0].units)
 
 
 def plan_questions(
@@ -292,13 +335,41 @@ def plan_questions(
     units: int | None = None,
 ) -> InfluencePlan:
     """The same for questions that have been put together."""
+    return settled(measured_for(questions, files, relation, units), noise, relation)
+
+
+def measured_for(
+    questions: Sequence[InfluenceQuestion],
+    files: Sequence[SyntheticFile],
+    relation: UnitRelation,
+    units: int | None = None,
+) -> MeasuredInfluence:
+    """The number of units is used under `replace` only, where it is public."""
     if relation not in RELATIONS:
         raise UnknownName("relation", str(relation), RELATIONS)
+    return measure_influence(questions, files, units if relation == "replace" else None)
+
+
+def settled(
+    measured: MeasuredInfluence, noise: AdditiveNoise, relation: UnitRelation
+) -> InfluencePlan:
+    """The plan at one price."""
     once = 1 if relation == "add-remove" else 2
-    public = units if relation == "replace" else None
-    variance = noise.deviation(once) ** 2
-    prepared = prepare_influence(questions, files, variance, noise.norm, public)
+    prepared = measured.prepared(noise.deviation(once) ** 2, noise.norm)
     return InfluencePlan(prepared, noise, relation)
+
+
+def error_curve(
+    measured: MeasuredInfluence, noises: Sequence[AdditiveNoise], relation: UnitRelation
+) -> pl.DataFrame:
+    """Error against epsilon: one row per price and estimate, in closed form."""
+    plans = [settled(measured, noise, relation) for noise in noises]
+    return pl.concat(
+        plan.table.with_columns(
+            pl.Series("error", plan.error), pl.lit(plan.noise.epsilon).alias("epsilon")
+        )
+        for plan in plans
+    ).select("epsilon", "statistic", "released", "sampling_se", "noise_se", "cut_se", "error", "se")
 
 
 def influence(
@@ -335,7 +406,7 @@ def influence(
     plan = replace(plan, unit=whom, conditions=(*plan.conditions, sentence))
     weight = confidential.design.weight
     table = confidential.table
-    weights = ibis.literal(1.0) if weight is None else table[weight].cast("float64")
+    weights = unit_weight() if weight is None else table[weight].cast("float64")
     row = influence_pass(plan.prepared, table, weights, unit).to_pyarrow().to_pylist()[0]
     sums = steps_of(row, len(plan.prepared.estimates))
     return plan.answer(plan.noise.add(sums, plan.unit_moves))

@@ -12,7 +12,7 @@ import numpy as np
 from understudy.dp.additive import LaplaceNoise
 from understudy.influence import InfluenceAnswer, InfluencePlan
 from understudy.tables.influence.equation import Equation, FileColumns
-from understudy.tables.influence.prepared import prepare_influence
+from understudy.tables.influence.prepared import measure_influence
 from understudy.tables.influence.question import InfluenceQuestion
 from understudy.tables.influence.unit_sums import array_sums
 
@@ -38,6 +38,9 @@ class ArrayFile:
     def by_unit(self, influences: np.ndarray) -> np.ndarray:
         return influences
 
+    def by_record(self, influences: np.ndarray) -> np.ndarray:
+        return influences
+
     def covariance(self, influences: np.ndarray) -> np.ndarray:
         centred = influences - influences.mean(axis=0)
         return self.units / (self.units - 1) * centred.T @ centred
@@ -54,7 +57,8 @@ def answer(
     noise = LaplaceNoise(epsilon)
     question = InfluenceQuestion(equation, lambda _: {})
     files: Any = list(synthetic)
-    prepared = prepare_influence([question], files, noise.deviation(2) ** 2, 1, confidential.units)
+    measured = measure_influence([question], files, confidential.units)
+    prepared = measured.prepared(noise.deviation(2) ** 2, 1)
     plan = InfluencePlan(prepared, noise, "replace")
     parts = equation.influences(
         prepared.released[0], confidential.values, confidential.weight,

@@ -23,11 +23,13 @@ def verify(
     price_only: Annotated[bool, typer.Option("--price", help="Show the price and stop.")] = False,
     receipt: Annotated[Path | None, typer.Option(help="Write the receipt here (JSON).")] = None,
 ) -> None:
-    """Check an estimate against the confidential data, at a price that is shown first.
+    """Check estimates against the confidential data, at a price that is shown first.
 
     The question has dataset, estimator, variable, tolerance and epsilon, such as
     {"dataset": "doctorates", "estimator": "mean", "variable": "salary",
-    "tolerance": {"value": 2}, "epsilon": "0.5"}.
+    "tolerance": {"value": 2}, "epsilon": "0.5"}. With "by": ["field"] every cell of a table is
+    asked for at the one price, and a regression without "coefficient" gives all of them; a "delta"
+    makes the noise Gaussian.
 
     Example: understudy verify question.json --server http://127.0.0.1:8080
     """
@@ -43,6 +45,8 @@ def verify(
         f"Price: epsilon {'0 (asked before)' if quote['free'] else quote['epsilon']}. Left: "
         f"{quote['left']} of your budget, {quote['left_for_dataset']} for the data set."
     )
+    if len(quote["synthetic"]["others"]):
+        show_errors(client.plan(asked)["errors"])
     if price_only:
         return
     if not yes and not quote["free"]:
@@ -50,9 +54,33 @@ def verify(
     answer = client.verify(asked)
     if receipt is not None:
         receipt.write_text(json.dumps(answer, indent=2) + "\n", encoding="utf-8")
+    if answer["numbers"]:
+        show_numbers(answer["numbers"])
     typer.echo(answer["sentence"])
     typer.echo(f"What it cannot say: {answer['cannot']}")
     typer.echo(f"Receipt {answer['receipt']}.")
+
+
+def show_errors(rows: list[dict[str, Any]]) -> None:
+    """Error against epsilon, in standard errors of each number."""
+    import polars as pl
+
+    from understudy.cli.show import show_table
+
+    ratio = (pl.col("error") / pl.col("sampling_se")).alias("off")
+    table = pl.DataFrame(rows).select("statistic", "released", "sampling_se", "epsilon", ratio)
+    wide = table.pivot(on="epsilon", index=["statistic", "released", "sampling_se"], values="off")
+    show_table(wide, title="Expected error of each difference, in standard errors, by epsilon")
+
+
+def show_numbers(rows: list[dict[str, Any]]) -> None:
+    """Every number of an answer about several."""
+    import polars as pl
+
+    from understudy.cli.show import show_table
+
+    columns = ["name", "released", "difference", "probability_within", "corrected", "corrected_se"]
+    show_table(pl.DataFrame(rows).select(columns), title="The corrected ones are to publish")
 
 
 def read_question(path: Path) -> dict[str, Any]:

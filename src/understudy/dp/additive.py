@@ -14,7 +14,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
+from scipy import optimize
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from understudy.claim import checked_epsilon
 from understudy.declarations import Declared
@@ -28,6 +29,8 @@ from understudy.dp.noise import (
 )
 
 Floats = NDArray[np.float64]
+
+NO_BLUR = 1e-6  # of the scale: below it the closed form is the noise alone
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,24 @@ class AdditiveNoise(Declared, abstract=True):
     @abstractmethod
     def quantile(self, probability: float, scale: float) -> float:
         """Where the distribution function reaches the probability."""
+
+    @abstractmethod
+    def blurred_cdf(self, value: ArrayLike, scale: float, blur: float = 0.0) -> Floats:
+        """P(noise + normal error of standard deviation `blur` <= value), in any unit: for steps so
+        fine that the whole numbers do not show."""
+
+    @abstractmethod
+    def blurred_pdf(self, value: ArrayLike, scale: float, blur: float = 0.0) -> Floats:
+        """The density of the same."""
+
+    def blurred_quantile(self, probability: float, scale: float, blur: float = 0.0) -> float:
+        """Where `blurred_cdf` reaches the probability."""
+        reach = 800 * scale + 40 * blur
+
+        def lacking(value: float) -> float:
+            return float(self.blurred_cdf(value, scale, blur)) - probability
+
+        return float(optimize.brentq(lacking, -reach, reach, xtol=1e-12 * reach))
 
 
 @dataclass(frozen=True)
@@ -94,6 +115,30 @@ class LaplaceNoise(AdditiveNoise):
         tail = max((1 - probability) * (1 + a), 1e-300)
         return float(max(math.ceil(-scale * math.log(tail) - 1), 0))
 
+    def blurred_cdf(self, value: ArrayLike, scale: float, blur: float = 0.0) -> Floats:
+        """Phi(x/s) - e^(r^2/2)/2 (e^(-x/b) Phi(x/s - r) - e^(x/b) Phi(-x/s - r)), r = s/b."""
+        x = np.asarray(value, dtype=np.float64)
+        if blur <= NO_BLUR * scale:
+            half = np.exp(-np.abs(x) / scale) / 2
+            return np.where(x < 0, half, 1 - half)
+        right, left = self._halves(x, scale, blur)
+        return np.asarray(ndtr(x / blur) - (right - left) / 2)
+
+    def blurred_pdf(self, value: ArrayLike, scale: float, blur: float = 0.0) -> Floats:
+        x = np.asarray(value, dtype=np.float64)
+        if blur <= NO_BLUR * scale:
+            return np.asarray(np.exp(-np.abs(x) / scale) / (2 * scale))
+        right, left = self._halves(x, scale, blur)
+        return np.asarray((right + left) / (2 * scale))
+
+    @staticmethod
+    def _halves(x: Floats, scale: float, blur: float) -> tuple[Floats, Floats]:
+        ratio = blur / scale
+        return tuple(
+            np.exp(ratio**2 / 2 - sign * x / scale + log_ndtr(sign * x / blur - ratio))
+            for sign in (1.0, -1.0)
+        )
+
 
 @dataclass(frozen=True)
 class GaussianNoise(AdditiveNoise):
@@ -124,6 +169,14 @@ class GaussianNoise(AdditiveNoise):
 
     def quantile(self, probability: float, scale: float) -> float:
         return float(scale * ndtri(probability))
+
+    def blurred_cdf(self, value: ArrayLike, scale: float, blur: float = 0.0) -> Floats:
+        return np.asarray(ndtr(np.asarray(value, dtype=np.float64) / math.hypot(scale, blur)))
+
+    def blurred_pdf(self, value: ArrayLike, scale: float, blur: float = 0.0) -> Floats:
+        spread = math.hypot(scale, blur)
+        x = np.asarray(value, dtype=np.float64) / spread
+        return np.asarray(np.exp(-(x**2) / 2) / (spread * math.sqrt(2 * math.pi)))
 
 
 def noise_for(epsilon: float, delta: float = 0.0) -> AdditiveNoise:

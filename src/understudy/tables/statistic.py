@@ -83,6 +83,7 @@ class Statistic(Declared, abstract=True):
     form: ClassVar[str]  # how it is written
     empty: ClassVar[float]  # its value in a cell without records: 0 for sums, else NaN
     interval: ClassVar[Literal["t", "own"]]  # estimate ± t se, or limits that it brings itself
+    averages: ClassVar[bool] = False  # whether a margin is the average of its cells, by counts
 
     text: str
 

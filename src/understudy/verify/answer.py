@@ -29,7 +29,7 @@ from understudy.verify.partition_pass import assign_partitions, partition_estima
 from understudy.verify.partitions import UNIT_NUMBER
 from understudy.verify.query import Query, check_query, scale_mistakes
 from understudy.verify.receipt import Receipt
-from understudy.verify.released import Synthetic
+from understudy.verify.released import Synthetic, several_of
 
 EstimateFromRelease = Callable[[Query], Synthetic]
 
@@ -53,6 +53,7 @@ class CheckedQuery:
 
     @property
     def terms(self) -> QuestionTerms:
+        """Of the question, or of its first number."""
         synthetic = self.synthetic
         return self.query.terms(synthetic.estimate, synthetic.se, synthetic.influence)
 
@@ -72,18 +73,30 @@ def check_question(
         return CheckedQuery(query, Synthetic(query.estimate, query.se))
     if released is None:
         raise Refused("Give the synthetic `estimate` and `se`; this server has no released files.")
-    synthetic, plan = released(query), None
     planned = getattr(released, "influence_plan", None)
+    plan = None
     if not query.measured_by.divides and planned is not None:
-        # Noise for `replace`, which is enough for `add-remove` too: the ledger counts both where
-        # there is a unit, and then the number of units is not public.
-        units = data.units if data.unit is None else None
-        plan = planned(query, "replace", data.unit, units)
-        synthetic = replace(synthetic, influence=figures_of(plan))
-    mistakes = scale_mistakes(query, synthetic.estimate, synthetic.se, synthetic.influence)
-    if mistakes:
-        raise InvalidQuery(mistakes)
+        plan = planned(query, *public_units(data))
+    if plan is not None and query.several:
+        synthetic = several_of(plan)
+    else:
+        synthetic = released(query)
+        if plan is not None:
+            synthetic = replace(synthetic, influence=figures_of(plan))
+    for number in synthetic.every:
+        mistakes = scale_mistakes(query, number.estimate, number.se, number.influence)
+        if mistakes:
+            raise InvalidQuery(mistakes)
     return CheckedQuery(query, synthetic, plan)
+
+
+def public_units(data: ConfidentialData) -> tuple[UnitRelation, str | None, int | None]:
+    """Relation, unit and number of units of an answer by influence.
+
+    Noise for `replace` is enough for `add-remove` too: the ledger counts both where there is a
+    unit, and then the number of units is not public.
+    """
+    return "replace", data.unit, data.units if data.unit is None else None
 
 
 def answer_question(
@@ -144,23 +157,28 @@ def _paid_receipt(
     return receipt
 
 
-def _noisy_number(question: CheckedQuery, data: ConfidentialData) -> float:
+def _noisy_number(question: CheckedQuery, data: ConfidentialData) -> float | tuple[float, ...]:
     """The only function that turns records into something that leaves."""
     query, synthetic = question.query, question.synthetic
     if question.plan is not None:
-        return influence_number(query, question.plan, data)
+        numbers = influence_numbers(query, question.plan, data)
+        return numbers if query.several else numbers[0]
     size = max(abs(synthetic.estimate), synthetic.se or 0.0) or 1.0
     table, factor = assign_partitions(data, query)
     estimates = partition_estimates(data, query, table, factor, size)
     return noisy_sum(query, int(bounded_numbers(question, estimates).sum()))
 
 
-def influence_number(query: Query, plan: InfluencePlan, data: ConfidentialData) -> float:
-    """The sum of clipped influences with noise: one pass, no fits (docs/proofs/influence.md)."""
+def influence_numbers(
+    query: Query, plan: InfluencePlan, data: ConfidentialData
+) -> tuple[float, ...]:
+    """Sums of clipped influences with noise: one pass, no fits (docs/proofs/influence.md)."""
     table, unit = data.records, None if data.single_records else UNIT_NUMBER
     made = data.run(influence_pass(plan.prepared, table, table[WEIGHT], unit)).to_pylist()[0]
-    draw = SAMPLERS[query.noise](plan.unit_moves, query.micro, None)
-    return float(draw([int(number) for number in steps_of(made, 1)])[0])
+    sums = steps_of(made, len(plan.prepared.estimates))
+    if len(sums) == 1 and query.delta is None:
+        return (float(SAMPLERS[query.noise](plan.unit_moves, query.micro, None)(sums.tolist())[0]),)
+    return tuple(float(number) for number in plan.noise.add(sums, plan.unit_moves))
 
 
 def _relation(query: Query, data: ConfidentialData) -> UnitRelation:

@@ -8,6 +8,7 @@ the query. Records never leave this object except into partition statistics.
 from __future__ import annotations
 
 import threading
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +20,7 @@ from understudy.claim import RECORD, Relation
 from understudy.dp.accounting import Cost
 from understudy.errors import Refused
 from understudy.influence import UnitRelation
+from understudy.ledger.amounts import ATTO, parse_delta
 from understudy.ledger.epsilon import exact_epsilon
 from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.survey.codebook import Codebook, Column
@@ -84,7 +86,8 @@ class ConfidentialData:
         """What an answer costs one unit, under each relation (docs/proofs/verification.md)."""
         both = self.unit is not None and query.partitioning == "hash"
         relations: tuple[Relation, ...] = ("replace", "add-remove") if both else ("replace",)
-        return Cost(relations, exact_epsilon(query.micro), unit=self.unit or RECORD)
+        delta = Fraction(parse_delta(query.delta), ATTO) if query.delta else Fraction(0)
+        return Cost(relations, exact_epsilon(query.micro), delta, unit=self.unit or RECORD)
 
     @cached_property
     def units(self) -> int:

@@ -42,6 +42,11 @@ class Estimator(Declared, abstract=True):
 
     variable: str
 
+    @property
+    def several(self) -> bool:
+        """Whether it is more than one number, such as all coefficients of a regression."""
+        return False
+
     @abstractmethod
     def in_words(self, where: str) -> str:
         """One line for lists; `where` describes the domain and is empty for the whole file."""

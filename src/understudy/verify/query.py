@@ -11,10 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from understudy.dp.accounting import rounded_down
+from understudy.dp.additive import AdditiveNoise, GaussianNoise, LaplaceNoise
+from understudy.ledger.amounts import ATTO, parse_delta, show_delta
 from understudy.ledger.epsilon import exact_epsilon, parse_epsilon, show_epsilon
 from understudy.survey.codebook import Codebook
 from understudy.verify.influence_figures import InfluenceFigures
@@ -27,6 +31,7 @@ from understudy.verify.question_fields import (
     Level,
     Name,
     Strict,
+    level_mistakes,
     question_fields,
     required_fields,
 )
@@ -54,6 +59,8 @@ SINCE_FIRST: Mapping[str, Any] = {
     "clip": 2.0,
 }
 
+LATER = ("by", "delta")  # left out where a question does not use them
+
 
 class Tolerance(Strict):
     """How near is near enough (V §3.3).
@@ -75,7 +82,8 @@ class Tolerance(Strict):
 
 class Query(Strict):
     """One question. `estimate` and `se` are the synthetic ones, or None: the server
-    computes both from the released files."""
+    computes both from the released files. `by` asks for every cell of a table at once; `delta`
+    makes the noise Gaussian under zCDP, which is less for several numbers that one unit moves."""
 
     catalogue: ClassVar[Catalogue]
 
@@ -91,6 +99,8 @@ class Query(Strict):
     se: Annotated[float, Field(gt=0)] | None = None
     noise: str
     partitioning: Literal["hash", "equal-size"] = "hash"
+    by: Annotated[tuple[Name, ...], Field(strict=False, max_length=4)] | None = None
+    delta: str | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -122,6 +132,11 @@ class Query(Strict):
     def _exact(cls, text: str) -> str:
         return show_epsilon(parse_epsilon(text))
 
+    @field_validator("delta")
+    @classmethod
+    def _exact_delta(cls, text: str | None) -> str | None:
+        return None if text is None else show_delta(parse_delta(text))
+
     @property
     def micro(self) -> int:
         """The price in millionths; it depends on the request only (threat 14)."""
@@ -144,6 +159,18 @@ class Query(Strict):
         """The number of partitions M."""
         return self.partitions or self.measured_by.partitions
 
+    @property
+    def several(self) -> bool:
+        """Whether more than one number is asked for."""
+        return bool(self.by) or self.estimand.several
+
+    def price_noise(self) -> AdditiveNoise:
+        """The noise of an answer by influence, at this price; never below what was paid for."""
+        epsilon = rounded_down(exact_epsilon(self.micro))
+        if self.delta is None:
+            return LaplaceNoise(epsilon)
+        return GaussianNoise(epsilon, rounded_down(Fraction(parse_delta(self.delta), ATTO)))
+
     def terms(
         self, estimate: float, se: float | None, influence: InfluenceFigures | None = None
     ) -> QuestionTerms:
@@ -161,7 +188,8 @@ class Query(Strict):
 
     def in_words(self) -> str:
         """One line for lists: "Mean of salary where gender is Female"."""
-        return self.estimand.in_words(domain_in_words(self.domain))
+        words = self.estimand.in_words(domain_in_words(self.domain))
+        return f"{words}, by {' and '.join(self.by)}" if self.by else words
 
     def canonical(self) -> str:
         """One JSON text for all spellings of the same question."""
@@ -169,6 +197,7 @@ class Query(Strict):
         owners = (type(self.estimand), type(self.measured_by))
         own = [name for owner in owners for name in question_fields(owner)]
         names = [*Query.model_fields, *own]
+        names = [name for name in names if name not in LATER or whole[name]]
         document = {**SINCE_FIRST, **{name: whole[name] for name in names}}
         document["partitions"] = self.count if self.measured_by.divides else None
         document["predictors"] = sorted(document["predictors"])
@@ -229,8 +258,23 @@ def _misfits(query: Query) -> list[QuestionMistake]:
         names = " or ".join(f"`{name}`" for name in able)
         message = f"{query.noise.capitalize()} noise goes with the measure {names} only."
         mistakes.append(say("noise", message))
+    if query.measured_by.divides:
+        mistakes += _one_number(query)
     if query.se is not None and query.estimate is None:
         mistakes.append(say("estimate", "Give the synthetic estimate beside its standard error."))
+    return mistakes
+
+
+def _one_number(query: Query) -> list[QuestionMistake]:
+    """What a measure that divides the file cannot take."""
+    mistakes = []
+    for name, wrong in (("by", query.by), ("delta", query.delta)):
+        if wrong:
+            message = f"`{name}` goes with the measure `influence` only; leave it out."
+            mistakes.append(say(name, message))
+    if query.estimand.several:
+        message = f"The measure `{query.measure}` is about one coefficient; name it."
+        mistakes.append(say("coefficient", message))
     return mistakes
 
 
@@ -238,6 +282,10 @@ def _column_mistakes(query: Query, codebook: Codebook) -> list[QuestionMistake]:
     estimator = query.catalogue.estimators[query.estimator]
     parts = {**question_fields(estimator), "domain": DOMAIN}
     mistakes = [m for name, part in parts.items() for m in part.mistakes(name, query, codebook)]
+    for name in query.by or ():
+        mistakes += level_mistakes("by", "by", name, None, codebook)
+    if len(set(query.by or ())) < len(query.by or ()):
+        mistakes.append(say("by", "`by` names a column twice."))
     return list({(m.field, m.message): m for m in mistakes}.values())
 
 

@@ -29,6 +29,7 @@ from understudy.verify.catalogue import Catalogue
 from understudy.verify.measure import AnswerPosterior, QuestionTerms
 from understudy.verify.query import Query
 from understudy.verify.released import Synthetic
+from understudy.verify.several import NumberAnswer, answered_numbers, headline, sentence
 
 CONDITIONS = (
     "A record's weight and other columns do not change when another unit is added, removed or "
@@ -64,7 +65,7 @@ class Receipt(BaseModel):
     at: datetime
     query: SerializeAsAny[Query]
     synthetic: Synthetic
-    noisy: float
+    noisy: float | tuple[float, ...]
     relation: UnitRelation
     replayed: bool = False
 
@@ -96,8 +97,17 @@ class Receipt(BaseModel):
 
     @cached_property
     def belief(self) -> AnswerPosterior:
-        """The posterior of what the measure is about."""
-        return self.query.measured_by.posterior(self.terms, self.noisy)
+        """The posterior of what the measure is about; of several numbers, of the first."""
+        noisy = self.noisy[0] if isinstance(self.noisy, tuple) else self.noisy
+        return self.query.measured_by.posterior(self.terms, noisy)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @cached_property
+    def numbers(self) -> tuple[NumberAnswer, ...]:
+        """One row for each number of a question about several; empty for one."""
+        if not isinstance(self.noisy, tuple):
+            return ()
+        return answered_numbers(self.query, self.synthetic.every, self.noisy)
 
     @property
     def promise(self) -> Claim:
@@ -105,9 +115,13 @@ class Receipt(BaseModel):
         how = f"{self.query.count} partitions ({by})"
         if not self.query.measured_by.divides:
             how = "one sum of clipped influences"
+            if isinstance(self.noisy, tuple):
+                how = f"{len(self.noisy)} sums of influences, clipped together"
+        delta = self.query.delta
         return Claim(
             "formal",
             float(exact_epsilon(self.query.micro)),
+            delta=float(delta) if delta else 0.0,
             relation=self.relation,
             conditions=CONDITIONS,
             mechanism=f"verification by {self.query.measure}, {how}",
@@ -115,17 +129,20 @@ class Receipt(BaseModel):
 
     @property
     def headline(self) -> str:
-        return self.query.measured_by.headline(self.belief)
+        return headline(self.numbers) or self.query.measured_by.headline(self.belief)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
-    def tolerance(self) -> float:
-        """Half the width of the tolerance interval for the whole file."""
-        return self.terms.tolerance
+    def tolerance(self) -> float | None:
+        """Half the width of the tolerance interval for the whole file; several numbers have their
+        own."""
+        return None if self.numbers else self.terms.tolerance
 
     @computed_field  # type: ignore[prop-decorator]
     @property
-    def posterior(self) -> PosteriorSummary:
+    def posterior(self) -> PosteriorSummary | None:
+        if self.numbers:
+            return None
         low, high = self.belief.interval(SHOWN)
         numbers: dict[str, Any] = dict(self.query.measured_by.facts(self.belief))
         return PosteriorSummary(
@@ -141,7 +158,7 @@ class Receipt(BaseModel):
     @property
     def sentence(self) -> str:
         """The answer in words, with what it cannot say."""
-        return self.query.measured_by.sentence(self.terms, self.belief)
+        return sentence(self.numbers) or self.query.measured_by.sentence(self.terms, self.belief)
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import ibis.expr.types as ir
 
+from understudy.errors import Refused
 from understudy.survey.codebook import Codebook
 from understudy.tables.influence.equation import Equation
 from understudy.tables.influence.question import InfluenceQuestion
@@ -27,21 +28,35 @@ from understudy.verify.released import ReleasedPass
 
 @dataclass(frozen=True)
 class Regression(Estimator, abstract=True):
-    """A coefficient of a regression of the outcome on predictors."""
+    """A coefficient of a regression of the outcome on predictors, or all of them."""
 
     predictors: Annotated[Names, Predictors("Predictors")]
     coefficient: Annotated[
-        Name,
+        Name | None,
         CoefficientOf(
             "Coefficient of",
             "predictors",
             level="coefficient_level",
-            hint="It must be one of the predictors.",
+            hint="One of the predictors, or all coefficients at once.",
         ),
-    ]
+    ] = None
     coefficient_level: Annotated[Level | None, LevelOf("coefficient")] = None
 
+    @property
+    def several(self) -> bool:
+        return self.coefficient is None
+
+    @property
+    def named(self) -> str:
+        """The coefficient, for what is about one of them."""
+        if self.coefficient is None:
+            raise Refused("Name the coefficient.")
+        return self.coefficient
+
     def coefficient_in_words(self, kind: str, outcome: str, where: str) -> str:
+        if self.coefficient is None:
+            predictors = ", ".join(self.predictors)
+            return restricted(f"{kind} regression of {outcome} on {predictors}", where)
         name = self.coefficient
         if self.coefficient_level is not None:
             name = f"{name} = {self.coefficient_level}"
@@ -54,7 +69,8 @@ class Regression(Estimator, abstract=True):
         domain: tuple[Condition, ...],
         outcome: Callable[[ir.Table], Any],
     ) -> InfluenceQuestion:
-        """The coefficient by its equation, with a dummy for every public level but the first."""
+        """The coefficient by its equation, with a dummy for every public level but the first; or
+        all of them, the intercept first."""
         columns: list[tuple[str, Level | None]] = []
         wanted = 0
         for name in self.predictors:
@@ -70,8 +86,13 @@ class Regression(Estimator, abstract=True):
                 values[f"x{number}"] = table[name] if level is None else table[name] == level
             return values
 
+        every = ("Intercept", *(n if v is None else f"{n} = {v}" for n, v in columns))
+        places = tuple(range(len(every))) if self.several else (wanted,)
         return InfluenceQuestion(
-            equation(predictors=len(columns), wanted=(wanted,)), made, domain_of(domain, codebook)
+            equation(predictors=len(columns), wanted=places),
+            made,
+            domain_of(domain, codebook),
+            tuple(every[at] for at in places),
         )
 
     def released_coefficient(self, release: ReleasedPass, family: str, y: Any) -> dict[str, Any]:
@@ -89,8 +110,8 @@ class Regression(Estimator, abstract=True):
                         made[f"x_{number}_{code}"] = table[name] == level
             return made
 
-        levels = codebook[self.coefficient].levels
-        term = f"x_{self.predictors.index(self.coefficient)}"
+        levels = codebook[self.named].levels
+        term = f"x_{self.predictors.index(self.named)}"
         if self.coefficient_level is not None and levels is not None:
             term += f"_{levels.index(self.coefficient_level)}"
         return release.regression(term, columns, family)

@@ -8,21 +8,29 @@ N sum(wx)/sum(w) where the population size N is public.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Literal
 
 import ibis.expr.types as ir
 import numpy as np
 import polars as pl
 
-from understudy.dp.additive import LaplaceNoise
 from understudy.errors import Refused
-from understudy.influence import InfluencePlan, UnitRelation, plan_questions
-from understudy.ledger.epsilon import exact_epsilon
+from understudy.influence import (
+    InfluencePlan,
+    UnitRelation,
+    error_curve,
+    measured_for,
+    settled,
+)
+from understudy.ledger.epsilon import show_epsilon
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
 from understudy.tables.combine import combine as combine_estimates
+from understudy.tables.influence.prepared import MeasuredInfluence
 from understudy.tables.influence.question import (
     InfluenceQuestion,
     SyntheticFile,
@@ -30,24 +38,34 @@ from understudy.tables.influence.question import (
 )
 from understudy.tables.regress import regress
 from understudy.tables.tabulate import tabulate
-from understudy.verify.influence_figures import InfluenceFigures
+from understudy.verify.influence_figures import InfluenceFigures, figures_of
 from understudy.verify.mistakes import InvalidQuery, say
 from understudy.verify.partition_pass import inside_domain
 from understudy.verify.query import DOMAIN, Query
-from understudy.verify.question_fields import Condition, question_fields
+from understudy.verify.question_fields import Condition, Level, question_fields
 
 Combine = Literal["partial", "full"]
+MOST_CELLS = 400  # of a table that one question asks for
 Row = dict[str, Any]  # with `estimate` and `se`
 DomainColumns = Callable[[ir.Table, Any], Mapping[str, Any]]  # of a file's table and its domain
 
 
 @dataclass(frozen=True)
 class Synthetic:
-    """The estimate from the released files; `se` may be missing where no step needs it."""
+    """The estimate from the released files; `se` may be missing where no step needs it.
+
+    Where a question asks for several numbers, this is the first and `others` are the rest.
+    """
 
     estimate: float
     se: float | None = None
     influence: InfluenceFigures | None = None  # where the measure is one sum by influence
+    name: str = ""  # of the number, where there are several
+    others: tuple[Synthetic, ...] = ()
+
+    @property
+    def every(self) -> tuple[Synthetic, ...]:
+        return (self, *self.others)
 
 
 @dataclass(frozen=True)
@@ -132,17 +150,86 @@ class ReleasedFiles:
         self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
     ) -> InfluencePlan:
         """What an answer by influence is worth, and how its sum is taken: all of it public."""
-        question = query.estimand.influence_question(self._codebook, query.domain)
-        if question is None:
-            message = f"The estimator `{query.estimator}` has no estimating equation."
-            raise InvalidQuery([say("measure", f"{message} Ask by `discrepancy`.")])
+        with _said():
+            measured = self._measured(query, relation, unit, units)
+            return settled(measured, query.price_noise(), relation)
+
+    def influence_errors(
+        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+    ) -> pl.DataFrame:
+        """Error against epsilon, from a quarter of the price to four times it."""
+        with _said():
+            measured = self._measured(query, relation, unit, units)
+            prices = [max(query.micro * k // 4, 1) for k in (1, 2, 4, 8, 16)]
+            noises = [at_price(query, micro).price_noise() for micro in prices]
+            return error_curve(measured, noises, relation)
+
+    def _measured(
+        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+    ) -> MeasuredInfluence:
         files = [SyntheticFile(survey, unit) for survey in self._surveys]
-        noise = LaplaceNoise(float(exact_epsilon(query.micro)))
-        try:
-            return plan_questions([question], files, noise, relation, units)
-        except Refused as refusal:
-            message = f"The measure `influence` cannot be used: {refusal} Ask by `discrepancy`."
-            raise InvalidQuery([say("measure", message)]) from None
+        return measured_for(self._questions(query), files, relation, units)
+
+    def _questions(self, query: Query) -> list[InfluenceQuestion]:
+        """One, or one for every cell of the table that all released files have."""
+        made = []
+        for cell in self._cells(query):
+            domain = (*query.domain, *(Condition(column=n, levels=(v,)) for n, v in cell))
+            question = query.estimand.influence_question(self._codebook, domain)
+            if question is None:
+                raise Refused(f"the estimator `{query.estimator}` has no estimating equation.")
+            label = ", ".join(f"{name} = {level}" for name, level in cell)
+            names = tuple(", ".join(filter(None, (name, label))) for name in question.names)
+            made.append(replace(question, names=names))
+        return made
+
+    def _cells(self, query: Query) -> list[tuple[tuple[str, Level], ...]]:
+        by = query.by or ()
+        if not by:
+            return [()]
+        for name in by:
+            if any(name not in survey.table.columns for survey in self._surveys):
+                raise Refused(f"the released files have no column `{name}`.")
+        inside = [inside_domain(s.table, query.domain, self._codebook) for s in self._surveys]
+        held = [
+            set(survey.table.filter(part).select(*by).distinct().to_polars().rows())
+            for survey, part in zip(self._surveys, inside, strict=True)
+        ]
+        shared = set.intersection(*held)
+        levels = [self._codebook[name].levels or () for name in by]
+        cells = [cell for cell in product(*levels) if cell in shared]
+        if not 1 <= len(cells) <= MOST_CELLS:
+            raise Refused(
+                f"the released files have {len(cells)} cells of this table; ask for 1 to "
+                f"{MOST_CELLS}."
+            )
+        return [tuple(zip(by, cell, strict=True)) for cell in cells]
+
+
+def several_of(plan: InfluencePlan) -> Synthetic:
+    """The numbers of a plan, with the sampling error of each."""
+    prepared = plan.prepared
+    every = [
+        Synthetic(float(estimate), float(se), figures_of(plan, number), name)
+        for number, (estimate, se, name) in enumerate(
+            zip(prepared.estimates, prepared.sampling_se, prepared.names, strict=True)
+        )
+    ]
+    return replace(every[0], others=tuple(every[1:]))
+
+
+def at_price(query: Query, micro: int) -> Query:
+    return query.model_copy(update={"epsilon": show_epsilon(micro)})
+
+
+@contextmanager
+def _said() -> Iterator[None]:
+    """A refusal of the measure, with the way out."""
+    try:
+        yield
+    except Refused as refusal:
+        message = f"The measure `influence` cannot be used: {refusal} Ask by `discrepancy`."
+        raise InvalidQuery([say("measure", message)]) from None
 
 
 def columns_of(query: Query) -> list[str]:

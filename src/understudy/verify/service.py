@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
+
 from understudy.errors import Refused, UnknownName
 from understudy.influence import InfluencePlan, UnitRelation
 from understudy.ledger.epsilon import show_epsilon
@@ -23,6 +25,7 @@ from understudy.verify.answer import (
     EstimateFromRelease,
     answer_question,
     check_question,
+    public_units,
 )
 from understudy.verify.catalogue import Catalogue, own_catalogue, packaged
 from understudy.verify.confidential import ConfidentialData
@@ -134,6 +137,15 @@ class Service:
             raise Refused("A plan needs the synthetic standard error; give `se`.")
         return plan_of(question.query.measured_by, question.terms)
 
+    def errors(self, question: CheckedQuery) -> list[dict[str, Any]]:
+        """Error against epsilon for every number, where the answer is one of influence."""
+        served = self.dataset(question.query.dataset)
+        planned = getattr(served.released, "influence_errors", None)
+        if question.plan is None or planned is None:
+            return []
+        table: pl.DataFrame = planned(question.query, *public_units(served.data))
+        return table.to_dicts()
+
     def verify(self, user: str, question: CheckedQuery) -> Receipt:
         """Spend and answer; the answer is shown to nobody before its slot is nearly over."""
         return answer_question(
@@ -193,7 +205,7 @@ class Remembered:
         self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
     ) -> InfluencePlan:
         """The same for plans of answers by influence, which depend on the price as well."""
-        asked = query.estimand, query.domain, query.micro
+        asked = query.estimand, query.domain, query.by, query.micro, query.delta
         with self._lock:
             if asked not in self._plans:
                 plan = getattr(self._released, "influence_plan")  # noqa: B009
@@ -201,6 +213,15 @@ class Remembered:
                 if len(self._plans) > REMEMBERED:
                     self._plans.popitem(last=False)
             return self._plans[asked]
+
+    def influence_errors(
+        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+    ) -> pl.DataFrame:
+        """Not remembered: a page is looked at once."""
+        with self._lock:
+            errors = getattr(self._released, "influence_errors")  # noqa: B009
+            table: pl.DataFrame = errors(query, relation, unit, units)
+            return table
 
 
 def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: None) -> Service:

@@ -78,7 +78,8 @@ def price(request: Request, user: Analyst, query: Asked) -> Quote:
 def plan(request: Request, _user: Analyst, query: Asked) -> PlanReply:
     """What an answer could say, from public facts; free."""
     serving = service(request)
-    return plan_reply(serving.plan(serving.check(query)))
+    question = serving.check(query)
+    return plan_reply(serving.plan(question), serving.errors(question), query.several)
 
 
 @router.post("/verify", responses=failures(402, 409, 503), openapi_extra=QUESTION)

@@ -84,6 +84,7 @@ DEFAULTS = {
     "tolerance": "2",
     "epsilon": "1",
     "partitions": "",
+    "delta": "",
     "estimate": "",
     "se": "",
 }
@@ -111,7 +112,7 @@ def ask_form(
     return AskForm(
         dataset=dataset,
         estimator=estimator.name,
-        inputs=tuple(made for made in inputs if made is not None),
+        inputs=(*(made for made in inputs if made is not None), _table_by(codebook, chosen)),
         settings=tuple(Input("text", n, part.label, part.hint) for n, part in settings.items()),
         texts={name: sent.get(name, [value])[0] for name, value in defaults.items()},
     )
@@ -138,12 +139,26 @@ def question_from_form(sent: Sent, catalogue: Catalogue, codebook: Codebook) -> 
         text = _first(sent, name).strip()
         if text:
             question[name] = _number(text)
+    if sent.get("by"):
+        question["by"] = sent["by"]
+    if delta := _first(sent, "delta").strip():
+        question["delta"] = delta
     if measure := _first(sent, "measure"):
         question["measure"] = measure
     partitions = _first(sent, "partitions").strip()
     if partitions:
         question["partitions"] = _whole(partitions)
     return question
+
+
+def _table_by(codebook: Codebook, chosen: Mapping[str, set[str]]) -> Input:
+    """The columns of a table whose cells are all asked for at one price."""
+    offered = [
+        _choice(column.name, named(column), chosen, "by")
+        for column in codebook
+        if column.declared("levels") and column.role in SHOWN_ROLES
+    ]
+    return Input("ticks", "by", "Every cell of a table by", choices=tuple(offered))
 
 
 def _settings(catalogue: Catalogue) -> dict[str, NumberBox]:
@@ -182,7 +197,7 @@ def _input(
         case Predictors(label):
             return Input("ticks", name, label, choices=columns(both))
         case CoefficientOf(label, hint=hint):
-            offered = [*columns(numbers)]
+            offered = [Choice("", "all coefficients at once"), *columns(numbers)]
             offered += levels([c for c in levelled if c not in numbers], skip=1)
             return Input("pick", name, label, hint, tuple(offered))
         case Group(label, hint):
@@ -205,7 +220,7 @@ def _answers(name: str, part: QuestionField, sent: Sent, codebook: Codebook) -> 
             return {name: sent.get(name, [])}
         case CoefficientOf(level=level_field):
             if ":" not in value:
-                return {name: value}
+                return {name: value} if value else {}
             column, level = _level(value, codebook)
             return {name: column, level_field: level}
         case Group():

@@ -15,11 +15,12 @@ from starlette.concurrency import run_in_threadpool
 from understudy.errors import Refused
 from understudy.ledger.accounts import WrongKey
 from understudy.verify.mistakes import InvalidQuery, QuestionMistake, say
-from understudy.verify.numbers import short
+from understudy.verify.numbers import chance, short
 from understudy.verify.query import Query
 from understudy.web.access import address, analyst_session, check_form, from_here, page_session
 from understudy.web.api import PathNumber, service, slotted_answer
 from understudy.web.charts import plan_charts, posterior_chart, right_chance
+from understudy.web.error_table import error_table
 from understudy.web.forms import ask_form, pairs, question_from_form
 from understudy.web.refusals import status_of
 from understudy.web.sessions import COOKIE, Session
@@ -32,7 +33,7 @@ AnySession = Annotated[Session, Depends(page_session)]
 
 
 def render(request: Request, name: str, status: int = 200, **context: Any) -> Response:
-    context = {"session": request.state.session, "short": short, **context}
+    context = {"session": request.state.session, "short": short, "chance": chance, **context}
     page: Response = request.app.state.templates.TemplateResponse(
         request, name, context, status_code=status
     )
@@ -137,7 +138,7 @@ def answer(request: Request, number: PathNumber, session: AnalystSession) -> Res
         receipt=receipt,
         measure=measure,
         picture=measure.picture(receipt.terms, receipt.belief),
-        chart=posterior_chart(receipt),
+        chart=None if receipt.numbers else posterior_chart(receipt),
         left=service(request).left(session.user.name),
     )
 
@@ -216,7 +217,9 @@ def _details(
         title=kind.title,
         mistakes=mistakes,
         wrong=wrong,
-        wrong_setting=not wrong.isdisjoint({"partitions", *(s.name for s in form.settings)}),
+        wrong_setting=not wrong.isdisjoint(
+            {"partitions", "delta", *(s.name for s in form.settings)}
+        ),
         measures=measures,
         usual_partitions=", ".join(f"{m.partitions} for {m.name}" for m in measures if m.divides),
         has_release=released,
@@ -230,7 +233,9 @@ def _price(request: Request, session: Session, sent: dict[str, list[str]]) -> Re
     try:
         question = serving.check(_query(request, sent))
         quote = serving.quote(session.user.name, question)
-        plan = serving.plan(question) if question.synthetic.se is not None else None
+        single = question.synthetic.se is not None and not question.query.several
+        plan = serving.plan(question) if single else None
+        errors = serving.errors(question)
     except Refused as refusal:
         return _details(request, session, sent, refusal)
     return render(
@@ -242,5 +247,7 @@ def _price(request: Request, session: Session, sent: dict[str, list[str]]) -> Re
         usual=next(iter(serving.catalogue.measures)),
         charts=() if plan is None else plan_charts(plan),
         right=None if plan is None else right_chance(plan),
+        prices=sorted({row["epsilon"] for row in errors}),
+        errors=error_table(errors),
         pairs=pairs(sent),
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -80,12 +81,30 @@ class PlanRow(Body):
     says_right: float
 
 
+class ErrorRow(Body):
+    """What an answer by influence would be worth at a price: `error` is that of the difference,
+    `se` that of the corrected estimate."""
+
+    epsilon: float
+    statistic: str
+    released: float
+    sampling_se: float
+    noise_se: float
+    cut_se: float
+    error: float
+    se: float
+
+
 class PlanReply(Body):
+    """`rows` are about one number and empty for several; `errors` are error against epsilon for
+    every number of an answer by influence."""
+
     measure: str
     estimate: float
     se: float
     tolerance: float
     rows: list[PlanRow]
+    errors: list[ErrorRow] = []
 
 
 class AccountRow(Body):
@@ -145,12 +164,13 @@ def _column(column: Column) -> ColumnFacts:
     )
 
 
-def plan_reply(plan: Plan) -> PlanReply:
-    rows = [PlanRow(**row) for row in plan.table.to_dicts()]
+def plan_reply(plan: Plan, errors: Sequence[Mapping[str, Any]], several: bool) -> PlanReply:
+    rows = [] if several else [PlanRow(**row) for row in plan.table.to_dicts()]
     return PlanReply(
         measure=plan.measure,
         estimate=plan.estimate,
         se=plan.se,
         tolerance=plan.tolerance,
         rows=rows,
+        errors=[ErrorRow(**row) for row in errors],
     )

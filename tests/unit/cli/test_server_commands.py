@@ -170,7 +170,7 @@ WRONG: dict[str, object] = {
     "probability": 1.0, "predictors": "region", "coefficient": "", "coefficient_level": {},
     "domain": "region", "versus": [{"column": "pay"}], "measure": "distance", "tolerance": 2,
     "partitions": 1, "epsilon": "1e-3", "estimate": "high", "se": 0, "clip": 100, "noise": "normal",
-    "partitioning": "random", "other": "",
+    "partitioning": "random", "other": "", "by": "region", "delta": "2",
 }  # fmt: skip
 
 

@@ -35,8 +35,8 @@ def figures(measure: type[Measure], unit: float) -> InfluenceFigures | None:
     if measure.divides:
         return None
     return InfluenceFigures(
-        step=unit / GRID, grid_scale=float(GRID), added=0.3 * unit, sampling_se=2 * unit, df=99.0,
-        cut_se=0.2 * unit, touched=0.01,
+        step=unit / GRID, grid_scale=float(GRID), added=0.3 * unit, sampling_se=2 * unit,
+        held_se=2 * unit, df=99.0, cut_se=0.2 * unit, touched=0.01,
     )  # fmt: skip
 
 

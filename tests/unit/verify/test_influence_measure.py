@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 from verification_samples import BOOK, make_frame, make_query, make_survey
 
+from understudy.dp.additive import GaussianNoise, LaplaceNoise
 from understudy.errors import Refused
 from understudy.ledger.accounts import add_user
 from understudy.ledger.ledger import Ledger
+from understudy.survey.design import Design
+from understudy.survey.survey import Survey
 from understudy.tables.influence.unit_sums import GRID
 from understudy.tables.regress import regress
 from understudy.tables.tabulate import tabulate
@@ -54,6 +59,8 @@ def ledger(tmp_path: Path, data: ConfidentialData) -> Iterator[Ledger]:
 def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums as they are: what is compared is the estimate, not the sampler."""
     monkeypatch.setitem(answer_module.SAMPLERS, "geometric", lambda *_: list)
+    for kind in (LaplaceNoise, GaussianNoise):
+        monkeypatch.setattr(kind, "add", lambda _, sums, __: sums)
 
 
 def question(**changes: Any) -> Any:
@@ -197,22 +204,34 @@ def test_plans_are_computed_once(data: ConfidentialData) -> None:
 # -- posterior and plan ----------------------------------------------------------------------------
 
 FIGURES = InfluenceFigures(
-    step=2.0 / GRID, grid_scale=GRID * 1.0, added=0.5, sampling_se=3.0, df=200.0, cut_se=1.0,
-    touched=0.01,
+    step=2.0 / GRID, grid_scale=GRID * 1.0, added=0.5, sampling_se=3.0, held_se=3.2, df=200.0,
+    cut_se=1.0, touched=0.01,
 )  # fmt: skip
 
 
-def test_the_posterior_is_the_noise_turned_round() -> None:
-    """Against SciPy's Laplace: the grid is so fine that the two are the same."""
+def test_the_posterior_is_the_noise_and_what_clipping_leaves() -> None:
+    """Against numerical convolution of SciPy's Laplace and normal laws."""
     posterior = InfluencePosterior(GRID, 1.0, FIGURES, 100.0, 4.0)
-    law = stats.laplace(2.5, 2.0)
+    noise, cut = stats.laplace(2.5, 2.0), stats.norm(0, 1.0)
+
+    def reached(value: float) -> float:
+        parts = integrate.quad(lambda e: cut.pdf(e) * noise.cdf(value - e), -9, 9, points=[value])
+        return float(parts[0])
+
     assert posterior.median == posterior.mean == posterior.estimate == 2.5
-    assert posterior.interval(0.9) == pytest.approx(law.interval(0.9), abs=1e-6)
-    assert posterior.probability_within() == pytest.approx(law.cdf(4) - law.cdf(-4), abs=1e-8)
+    low, high = posterior.interval(0.9)
+    assert reached(low) == pytest.approx(0.05, abs=1e-7)
+    assert reached(high) == pytest.approx(0.95, abs=1e-7)
+    within = reached(4.0) - reached(-4.0)
+    assert posterior.probability_within() == pytest.approx(within, abs=1e-7)
     assert posterior.corrected == 102.5
-    assert posterior.corrected_se == pytest.approx(np.sqrt(9 + 8))
+    assert posterior.corrected_se == pytest.approx(np.sqrt(3.2**2 + 8))
     x, height = posterior.density()
-    np.testing.assert_allclose(height, law.pdf(x))
+    np.testing.assert_allclose(
+        np.gradient([reached(v) for v in x], x)[1:-1], height[1:-1], atol=2e-3
+    )
+    alone = InfluencePosterior(GRID, 1.0, replace(FIGURES, cut_se=0.0), 100.0, 4.0)
+    assert alone.interval(0.9) == pytest.approx(noise.interval(0.9), abs=1e-6)
 
 
 def test_the_plan_is_the_law_of_the_reports() -> None:
@@ -226,7 +245,8 @@ def test_the_plan_is_the_law_of_the_reports() -> None:
         marks = np.quantile(answers, [0.05, 0.5, 0.95])
         reported = [law[name][k] for name in ("median_low", "median_mid", "median_high")]
         np.testing.assert_allclose(reported, marks, atol=0.08)
-        ends = stats.laplace(0, 2.0).cdf(4.0 - answers) - stats.laplace(0, 2.0).cdf(-4.0 - answers)
+        posterior = Influence().posterior(asked, 0.0)
+        ends = posterior.error_cdf(4.0 - answers) - posterior.error_cdf(-4.0 - answers)
         assert law["says_inside"][k] == pytest.approx(np.mean(ends >= 0.5), abs=0.006)
         assert law["noisy_sd"][k] == pytest.approx(answers.std(), rel=0.02)
     made = plan_of(Influence(), asked)
@@ -234,3 +254,95 @@ def test_the_plan_is_the_law_of_the_reports() -> None:
     # noise that drowns the tolerance: the verdict is never "inside"
     tiny = question(tolerance={"kind": "se", "value": 0.05}).terms(100.0, 4.0, FIGURES)
     assert not Influence().law(tiny, offset, np.full(3, 4.0))["says_inside"].any()
+
+
+# -- several numbers at one price ------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_noise")
+@pytest.mark.parametrize("delta", [None, "1e-6"])
+def test_all_cells_of_a_table_come_at_one_price(
+    delta: str | None, data: ConfidentialData, ledger: Ledger
+) -> None:
+    asked = question(by=["region", "sex"], delta=delta, epsilon="4")
+    receipt = answer_question(check_question(asked, data, FILES), data, ledger, "ann")
+    truth = tabulate(make_survey(CONFIDENTIAL), "mean(income)", ["region", "sex"])
+    assert len(receipt.numbers) == len(truth) == 6
+    rows = {number.name: number for number in receipt.numbers}
+    for cell in truth.iter_rows(named=True):
+        number = rows[f"region = {cell['region']}, sex = {cell['sex']}"]
+        assert number.corrected == pytest.approx(cell["estimate"], abs=0.45 * cell["se"])
+        assert number.corrected_low < number.corrected < number.corrected_high
+    assert ledger.budget("user", "ann").spent == 4_000_000
+    assert receipt.posterior is receipt.tolerance is None
+    assert "numbers are likely within" in receipt.headline
+    assert "The numbers to publish" in receipt.sentence
+    assert receipt.promise.delta == (1e-6 if delta else 0.0)
+    stored = Receipt.from_ledger(ledger.answers("ann")[0], packaged())
+    assert stored.numbers == receipt.numbers
+
+
+@pytest.mark.usefixtures("no_noise")
+@pytest.mark.parametrize(
+    ("estimator", "changes", "formula", "family"),
+    [
+        ("linear", {"predictors": ("hours", "region")}, "income ~ hours + region", "gaussian"),
+        ("poisson", {"variable": "hours", "predictors": ("income",)}, "hours ~ income", "poisson"),
+    ],
+)
+def test_all_coefficients_come_at_one_price(
+    estimator: str, changes: Any, formula: str, family: Any,
+    data: ConfidentialData, ledger: Ledger,
+) -> None:  # fmt: skip
+    asked = question(estimator=estimator, delta="1e-6", **changes)
+    assert asked.several
+    receipt = answer_question(check_question(asked, data, FILES), data, ledger, "ann")
+    # the codebook's first level is the reference; text would sort East first
+    first = pl.col("region").replace({"North": "A North"})
+    survey = Survey(CONFIDENTIAL.with_columns(first), Design(weight="w"))
+    truth = {row["term"]: row for row in regress(survey, formula, family=family).to_dicts()}
+    names = {"region = South": "region[T.South]", "region = East": "region[T.East]"}
+    assert len(receipt.numbers) == len(truth)
+    for number in receipt.numbers:
+        row = truth[names.get(number.name, number.name)]
+        assert number.corrected == pytest.approx(row["estimate"], abs=0.3 * row["se"])
+
+
+def test_error_against_epsilon_is_shown_for_every_number(data: ConfidentialData) -> None:
+    asked = question(by=["region"], delta="1e-6")
+    service = Service(None, {"survey": Served(data, Remembered(FILES))})  # type: ignore[arg-type]
+    checked = service.check(asked)
+    rows = pl.DataFrame(service.errors(checked))
+    assert rows["epsilon"].unique().sort().to_list() == [0.25, 0.5, 1.0, 2.0, 4.0]
+    for name in rows["statistic"].unique():
+        errors = rows.filter(pl.col("statistic") == name).sort("epsilon")["error"].to_list()
+        assert errors == sorted(errors, reverse=True)
+    paid = rows.filter(pl.col("epsilon") == 1.0)
+    assert checked.plan is not None
+    assert paid["error"].to_list() == pytest.approx(checked.plan.error.tolist())
+    alone = service.check(make_query(measure="discrepancy"))
+    assert service.errors(alone) == []
+
+
+def test_what_cannot_be_asked_together_is_refused_in_words(data: ConfidentialData) -> None:
+    def refusal(**changes: Any) -> str:
+        with pytest.raises(InvalidQuery) as refused:
+            check_question(question(**changes), data, FILES)
+        return str(refused.value)
+
+    assert "influence" in refusal(by=["region"], measure="discrepancy")
+    assert "influence" in refusal(delta="1e-6", measure="agreement")
+    assert "levels" in refusal(by=["income"])
+    assert "twice" in refusal(by=["sex", "sex"])
+    regression = {"estimator": "linear", "predictors": ("hours",)}
+    assert "one coefficient" in refusal(**regression, measure="discrepancy")
+    with pytest.raises(InvalidQuery, match="delta"):
+        question(delta="2")
+    # neither is part of a question that does not use it
+    assert "by" not in question().canonical()
+    assert question(by=["sex"]).digest() != question().digest()
+
+
+def test_a_delta_is_counted_in_the_ledger(data: ConfidentialData) -> None:
+    cost = data.cost(question(by=["sex"], delta="1e-6"))
+    assert (cost.epsilon, cost.delta) == (1, Fraction(1, 10**6))

@@ -99,7 +99,7 @@ BAD = [
     ({"domain": {"income": [3]}}, "domain", "no levels"),
     ({"domain": {"sx": [1]}}, "domain", "did you mean `sex`"),
     ({"domain": [{"column": "sex", "levels": [1]}] * 2}, "domain", "twice"),
-    ({"estimator": "linear", "predictors": ["hours"]}, "coefficient", "needs"),
+    ({"estimator": "linear", "predictors": ["hours"]}, "coefficient", "name it"),
     ({"estimator": "linear", **REGRESSION, "coefficient": "sex"}, "coefficient", "predictor"),
     (
         {"estimator": "linear", **REGRESSION, "coefficient": "region"},

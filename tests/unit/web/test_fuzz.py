@@ -107,7 +107,8 @@ def test_questions_about_known_columns_are_answered_or_refused_in_one_sentence(
         "estimate": {"type": "number", "minimum": -1e6, "maximum": 1e6},
         "se": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e6},
     }
-    for name in ("level", "denominator", "probability", "coefficient", "coefficient_level"):
+    unused = ("level", "denominator", "probability", "coefficient", "coefficient_level")
+    for name in (*unused, "by", "delta"):
         properties[name] = nothing
     for name in ("predictors", "versus"):
         properties[name] = {"type": "array", "maxItems": 0}

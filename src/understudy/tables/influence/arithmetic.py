@@ -14,6 +14,12 @@ import ibis.expr.types as ir
 import numpy as np
 
 RecordNumber = Any  # an array, an Ibis column, or a plain number
+NOT_A_NUMBER = ibis.literal(float("nan"))  # equal to itself in DuckDB and in Spark
+
+
+def unit_weight() -> Any:
+    """The weight of records that have none; a double, which a plain literal is not in DuckDB."""
+    return ibis.literal(1).cast("float64")
 
 
 def exp(value: RecordNumber) -> RecordNumber:
@@ -50,7 +56,8 @@ def known_or_zero(value: RecordNumber) -> RecordNumber:
     """A missing number counts as 0."""
     if isinstance(value, ir.Value):
         number: Any = value
-        return ibis.ifelse(number.isnull() | number.isnan(), 0.0, number)
+        # the value once: engines compute what is written twice two times
+        return number.nullif(NOT_A_NUMBER).fill_null(0.0)
     return np.where(np.isnan(value), 0.0, value)
 
 

@@ -142,4 +142,4 @@ def _inside(
     columns: ColumnsOf = question.columns
     label = f" [{', '.join(map(str, cell))}]" if cell else ""
     names = tuple(f"{name}{label}" for name in question.names)
-    return InfluenceQuestion(question.equation, columns, inside, names)
+    return InfluenceQuestion(question.equation, columns, inside, names, cell)

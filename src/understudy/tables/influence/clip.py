@@ -1,12 +1,18 @@
 """How far one unit may move an answer: the clip, chosen from the synthetic files alone.
 
 The noise grows with the clip C, and what the clip cuts off grows as C falls. The synthetic files
-show both: for units with influences d_i (in standard errors, a vector for several estimates),
+show both. For units with influences d_i (in scales of the estimates, a vector for several) and
+e_i = d_i - clip(d_i), an estimate's answer is off by
 
-    error(C) = k v C^2  +  (1 + 1/m) n (mean |e_i|^2 - |mean e_i|^2),    e_i = d_i - clip(d_i)
+    noise    v C^2
+    spread   (1 + 1/m) n var(e_i)        the file's own tail, and that of m synthetic files
+    tail     A^2 + B^2                   A, B: what more is cut off above and below by longer tails
 
-with v C^2 the variance of the noise of one estimate. The mean of what is cut off is taken off the
-answer, so its spread is what stays: once for the confidential file and 1/m for m synthetic ones.
+The mean of what is cut off is put back, so its spread stays. But the tails of the confidential file
+need not be those of the synthetic ones: files with smoothed weights have shorter ones. So the
+third term allows, as one standard deviation, for influences that are a quarter longer: with L(C)
+the sum of what is cut off on one side, A = s L(C/s) - L(C) for s = 1.25. Clips beyond the largest
+influences are judged by an exponential tail over the ten largest of each file.
 """
 
 from __future__ import annotations
@@ -21,21 +27,25 @@ Floats = NDArray[np.float64]
 Norm = Literal[1, 2]
 
 CANDIDATES = 400
+SMALLEST, LARGEST = 1e-6, 8.0  # of the candidates, in largest influences
+LONGER = 1.25  # s: by this the confidential file's tails may be longer, as one standard deviation
+TOP = 10  # units of each file over which a tail is continued
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Clip:
-    """The clip and what it does; all in standard errors of the estimates."""
+    """The clip and what it does; all in the scales of the estimates."""
 
     size: float  # C
     noise_variance: float  # of one estimate
-    cut_variance: float  # of what is cut off, over all estimates
+    spread: Floats  # (k,) standard deviation of what is cut off, about its mean
+    tail: Floats  # (k,) standard deviation of what the synthetic files' tails may have wrong
     touched: float  # share of units
 
     @property
-    def error(self) -> float:
-        """The expected distance between the answer and the file's own difference, squared."""
-        return self.noise_variance + self.cut_variance
+    def cut_se(self) -> Floats:
+        """(k,) what clipping leaves in the answers."""
+        return np.asarray(np.hypot(self.spread, self.tail))
 
 
 def norms(influences: Floats, norm: Norm) -> Floats:
@@ -52,41 +62,78 @@ def clipped(influences: Floats, size: float, norm: Norm) -> Floats:
     return np.asarray(influences * factor[:, None])
 
 
-def choose_clip(influences: Floats, units: float, files: int, noise: float, norm: Norm = 1) -> Clip:
+def choose_clip(
+    influences: Floats,
+    units: float,
+    files: int,
+    noise: float,
+    norm: Norm = 1,
+    importance: Floats | None = None,
+) -> Clip:
     """The clip of least error for a file of `units` units.
 
-    `influences` are (units of all files, k), in standard errors; `noise` is the variance of the
-    noise of one estimate at C = 1.
+    `influences` are (units of all files, k), in the scales of the estimates; `noise` is the
+    variance of the noise of one estimate at C = 1. `importance` (k,) are squared scales in squared
+    standard errors: errors are added up in the latter.
     """
+    count, estimates = influences.shape
+    weight = np.ones(estimates) if importance is None else importance
     lengths = norms(influences, norm)
-    order = np.argsort(lengths)[::-1]
-    lengths = lengths[order]
-    largest = float(lengths[0]) if lengths.size else 0.0
+    largest = float(lengths.max(initial=0.0))
     if not largest > 0:
-        return Clip(1.0, noise, 0.0, 0.0)
-    candidates = largest * np.geomspace(1.0, 1e-6, CANDIDATES)
-    above = np.searchsorted(-lengths, -candidates, side="left")  # units longer than each
-    ranked = influences[order]
+        return Clip(1.0, noise, np.zeros(estimates), np.zeros(estimates), 0.0)
+    candidates = largest * np.geomspace(LARGEST, SMALLEST, CANDIDATES)
+    first, second, above = _cut_off(influences, lengths, candidates, TOP * files)
+    mean = (first[0] - first[1]) / count  # what is cut off above, less what is below
+    spread = (1 + 1 / files) * units * np.maximum(second / count - mean**2, 0.0)
+    longer = LONGER * _cut_off(influences, lengths, candidates / LONGER, TOP * files)[0]
+    tail = (((longer - first) / count * units) ** 2).sum(axis=0)
+    drawn = noise * candidates**2
+    best = int(np.argmin(drawn * weight.sum() + (spread + tail) @ weight))
+    return Clip(
+        float(candidates[best]),
+        float(drawn[best]),
+        np.sqrt(spread[best]),
+        np.sqrt(tail[best]),
+        float(above[best] / count),
+    )
+
+
+def _cut_off(
+    influences: Floats, lengths: Floats, candidates: Floats, top: int
+) -> tuple[Floats, Floats, Floats]:
+    """Sums over units of what each candidate cuts off: (2, candidates, k) above and below zero, of
+    its squares (candidates, k), and the number of units that are longer (candidates,)."""
+    order = np.argsort(lengths)[::-1]
+    lengths, ranked = lengths[order], influences[order]
     with np.errstate(invalid="ignore", divide="ignore"):
         directions = np.where(lengths[:, None] > 0, ranked / lengths[:, None], 0.0)
-    euclidean = (directions**2).sum(axis=1)  # 1 for the Euclidean norm
+    above = np.searchsorted(-lengths, -candidates, side="left")
 
     def upto(values: Floats) -> Floats:
-        zero = np.zeros((1, *values.shape[1:]))
+        zero = np.zeros((1, values.shape[1]))
         return np.asarray(np.concatenate([zero, np.cumsum(values, axis=0)])[above])
 
-    # e = (length - C) direction: its squares and its sum, for every candidate at once
-    squares = (
-        upto(euclidean * lengths**2)
-        - 2 * candidates * upto(euclidean * lengths)
-        + candidates**2 * upto(euclidean)
+    # e = (length - C) direction: its sums and squares, for every candidate at once
+    size = candidates[:, None]
+    first = np.stack(
+        [
+            upto(np.maximum(sign * ranked, 0.0)) - size * upto(np.maximum(sign * directions, 0.0))
+            for sign in (1.0, -1.0)
+        ]
     )
-    sums = upto(ranked) - candidates[:, None] * upto(directions)
-    count = len(lengths)
-    spread = np.maximum(squares / count - ((sums / count) ** 2).sum(axis=1), 0.0)
-    cut = (1 + 1 / files) * units * spread
-    drawn = noise * candidates**2
-    best = int(np.argmin(influences.shape[1] * drawn + cut))
-    return Clip(
-        float(candidates[best]), float(drawn[best]), float(cut[best]), float(above[best] / count)
-    )
+    second = upto(ranked**2) - 2 * size * upto(ranked * directions) + size**2 * upto(directions**2)
+    top = min(top, len(lengths) - 1)
+    if top < 1:
+        return first, second, above.astype(np.float64)
+    # beyond the top units the excess over the last of them is taken as exponential
+    start = lengths[top]
+    excess = float(lengths[:top].mean() - start)
+    far = candidates > start
+    if excess > 0:
+        beyond = top * np.exp(-(candidates[far] - start) / excess)[:, None]
+        for number, sign in enumerate((1.0, -1.0)):
+            part = np.maximum(sign * directions[:top], 0.0).mean(axis=0)
+            first[number, far] = beyond * excess * part
+        second[far] = beyond * 2 * excess**2 * (directions[:top] ** 2).mean(axis=0)
+    return first, second, above.astype(np.float64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,9 @@ class PreparedInfluence:
     clip: Clip
     norm: Norm
     loss: Floats  # what clipping cuts off the sums of the synthetic files, on average
-    sampling_se: Floats  # design-based, of the confidential estimate; the clip counts in it
+    sampling_se: Floats  # design-based, of the confidential estimate
+    scale: Floats  # what the clip counts in: a standard error, but for units outside of the domain
+    held_se: Floats  # of the corrected estimate but for the noise: clipped sampling error, tails
     constant: Floats  # taken off the sums: of totals without a public size
     per_unit: Floats  # the same, shared out among units whose number is public
     df: float
@@ -42,27 +45,124 @@ class PreparedInfluence:
     @property
     def steps(self) -> Floats:
         """How many grid steps a unit of each estimate is."""
-        return np.asarray(GRID / (self.clip.size * self.sampling_se))
+        return np.asarray(GRID / (self.clip.size * self.scale))
+
+    @property
+    def cut_se(self) -> Floats:
+        """What clipping leaves in the differences."""
+        return self.clip.cut_se * self.scale
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(name for question in self.questions for name in question.names)
 
 
-def prepare_influence(
+@dataclass(frozen=True, eq=False)
+class MeasuredInfluence:
+    """The synthetic files' influences on the estimates: what every clip is judged by."""
+
+    questions: tuple[InfluenceQuestion, ...]
+    files: tuple[SyntheticFile, ...]
+    released: tuple[ReleasedEquation, ...]
+    by_record: tuple[Floats, ...]  # (records, k) of each file
+    by_unit: tuple[Floats, ...]  # (units, k), less the number per unit
+    constant: Floats
+    expected: float  # units of the confidential file
+    shared: bool  # whether that is public, and the constant is shared out
+
+    @property
+    def ratio(self) -> Floats:
+        """The sizes of the files in sizes of the confidential one: a file of another size has
+        weights, and influences, that are larger or smaller by that ratio."""
+        return np.array([file.units for file in self.files]) / self.expected
+
+    @cached_property
+    def sampling_se(self) -> Floats:
+        """Of an estimate from a file of the confidential one's size."""
+        if not self.varies.all():
+            raise Refused(
+                "The estimate has no sampling error in the synthetic files, so there is nothing to "
+                "scale the noise by; ask about another one."
+            )
+        return self._error
+
+    @cached_property
+    def varies(self) -> NDArray[np.bool_]:
+        """Which of the estimates have a sampling error in the synthetic files."""
+        estimates = np.concatenate([at.estimates for at in self.released])
+        return np.asarray(self._error > ROUNDING * np.abs(estimates))
+
+    @cached_property
+    def _error(self) -> Floats:
+        return np.sqrt(self.variance(self.by_record))
+
+    @cached_property
+    def scale(self) -> Floats:
+        """Standard errors times sqrt(n/n_j), with n_j units that have an influence on estimate j:
+        the cells of a table then have noise of the size of their own units' influences."""
+        active = [
+            np.count_nonzero(file.by_unit(made), axis=0) / file.units
+            for file, made in zip(self.files, self.by_record, strict=True)
+        ]
+        share = np.maximum(np.mean(active, axis=0), 1e-12)
+        return np.asarray(self.sampling_se / np.sqrt(share))
+
+    def variance(self, records: Sequence[Floats]) -> Floats:
+        each = [
+            np.diag(file.covariance(made)) for file, made in zip(self.files, records, strict=True)
+        ]
+        return np.asarray(np.mean(each * self.ratio[:, None], axis=0))
+
+    def prepared(self, noise_variance: float, norm: Norm) -> PreparedInfluence:
+        """Settle the clip; `noise_variance` is that of one estimate for a clip of 1."""
+        scale, ratio = self.scale, self.ratio
+        in_ses = [made * r / scale for made, r in zip(self.by_unit, ratio, strict=True)]
+        whole = np.concatenate(in_ses)
+        clip = choose_clip(
+            whole, self.expected, len(self.files), noise_variance, norm,
+            (scale / self.sampling_se) ** 2,
+        )  # fmt: skip
+        cut = [
+            (made - clipped(made, clip.size, norm)) * scale / r
+            for made, r in zip(in_ses, ratio, strict=True)
+        ]
+        held = self.variance(
+            [
+                made - file.by_record(e)
+                for file, made, e in zip(self.files, self.by_record, cut, strict=True)
+            ]
+        )
+        # the loss that is put back has the spread of the synthetic files' tails, and their bias
+        put_back = clip.spread**2 / (len(self.files) + 1) + clip.tail**2
+        constant = self.constant
+        return PreparedInfluence(
+            questions=self.questions,
+            released=self.released,
+            estimates=np.concatenate([at.estimates for at in self.released]),
+            clip=clip,
+            norm=norm,
+            loss=np.mean([e.sum(axis=0) for e in cut], axis=0),
+            sampling_se=self.sampling_se,
+            scale=scale,
+            held_se=np.sqrt(held + put_back * scale**2),
+            constant=constant,
+            per_unit=constant / self.expected if self.shared else np.zeros(len(constant)),
+            df=min(file.df for file in self.files),
+            heaviest=_heaviest(whole),
+            notes=tuple(dict.fromkeys(at.note for at in self.released if at.note)),
+        )
+
+
+def measure_influence(
     questions: Sequence[InfluenceQuestion],
     files: Sequence[SyntheticFile],
-    noise_variance: float,
-    norm: Norm,
     units: int | None = None,
-) -> PreparedInfluence:
-    """Settle an answer. `noise_variance` is that of one estimate for a clip of 1; `units` is the
-    number of confidential units where it is public, else that of the synthetic files is taken."""
+) -> MeasuredInfluence:
+    """The influences of synthetic files; `units` is the number of confidential units where it is
+    public, else that of the synthetic files is taken."""
     solved = [released_at(question, files) for question in questions]
-    released = tuple(at for at, _ in solved)
-    constant = np.concatenate([at.constant for at in released])
-    shared = units is not None
-    per_file, unit_influences = [], []
+    constant = np.concatenate([at.constant for at, _ in solved])
+    by_record, by_unit = [], []
     for number, file in enumerate(files):
         parts = [
             influence
@@ -72,39 +172,18 @@ def prepare_influence(
             )
         ]
         made = np.column_stack([np.broadcast_to(part, file.weight.shape) for part in parts])
-        per_file.append(made)
-        unit_influences.append(file.by_unit(made) - (constant / file.units if shared else 0.0))
-    variances = [np.diag(file.covariance(made)) for file, made in zip(files, per_file, strict=True)]
-    size = np.array([file.units for file in files], dtype=np.float64)
-    expected = float(units if units is not None else size.mean())
-    # the confidential file's errors are those of a synthetic file of its size
-    scale = np.sqrt(np.mean(variances * (size / expected)[:, None], axis=0))
-    estimates = np.concatenate([at.estimates for at in released])
-    if not np.all(scale > ROUNDING * np.abs(estimates)):
-        raise Refused(
-            "The estimate has no sampling error in the synthetic files, so there is nothing to "
-            "scale the noise by; ask about another one."
-        )
-    # a file of another size has weights, and influences, that are larger or smaller by that ratio
-    ratio = size / expected
-    in_ses = [made * r / scale for made, r in zip(unit_influences, ratio, strict=True)]
-    clip = choose_clip(np.concatenate(in_ses), expected, len(files), noise_variance, norm)
-    held = [clipped(made, clip.size, norm) for made in in_ses]
-    cut = [made - kept for made, kept in zip(in_ses, held, strict=True)]
-    loss = scale * np.mean([e.sum(axis=0) / r for e, r in zip(cut, ratio, strict=True)], axis=0)
-    return PreparedInfluence(
+        by_record.append(made)
+        by_unit.append(file.by_unit(made) - (constant / file.units if units is not None else 0.0))
+    size = float(np.mean([file.units for file in files]))
+    return MeasuredInfluence(
         questions=tuple(questions),
-        released=released,
-        estimates=estimates,
-        clip=clip,
-        norm=norm,
-        loss=loss,
-        sampling_se=scale,
+        files=tuple(files),
+        released=tuple(at for at, _ in solved),
+        by_record=tuple(by_record),
+        by_unit=tuple(by_unit),
         constant=constant,
-        per_unit=constant / expected if shared else np.zeros(len(constant)),
-        df=min(file.df for file in files),
-        heaviest=_heaviest(np.concatenate(in_ses)),
-        notes=tuple(dict.fromkeys(at.note for at in released if at.note)),
+        expected=size if units is None else float(units),
+        shared=units is not None,
     )
 
 

@@ -39,6 +39,7 @@ class InfluenceQuestion:
     columns: ColumnsOf
     inside: InsideOf = everyone
     names: tuple[str, ...] = ("",)  # of the numbers that the equation estimates
+    cell: tuple[Any, ...] = ()  # the levels of a table's cell
 
     def expressions(self, released: ReleasedEquation, table: ir.Table, weight: Any) -> list[Any]:
         """Each record's influences, as expressions over its table."""
@@ -86,6 +87,11 @@ class SyntheticFile:
         totals = np.zeros((self.units, influences.shape[1]))
         np.add.at(totals, self.unit_number, influences)
         return totals
+
+    def by_record(self, influences: Floats) -> Floats:
+        """(units, k) influences shared out evenly among the records of each unit."""
+        records = np.bincount(self.unit_number)
+        return np.asarray((influences / records[:, None])[self.unit_number])
 
     def covariance(self, influences: Floats) -> Floats:
         """The design-based covariance of the sums of (records, k) influences."""

@@ -16,6 +16,7 @@ class Mean(ColumnStatistic):
     name = "mean"
     form = "mean(x)"
     empty = nan
+    averages = True
 
     def linear(self, table: ir.Table) -> Linear:
         return Linear(self.x.numbers(self.text, table), 1.0)

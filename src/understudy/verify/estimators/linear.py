@@ -37,7 +37,7 @@ class LinearEstimator(Regression):
         )
 
     def partition_estimates(self, records: PartitionPass) -> Floats:
-        wanted = records.coefficient(self.predictors, self.coefficient, self.coefficient_level)
+        wanted = records.coefficient(self.predictors, self.named, self.coefficient_level)
         return records.fit("linear", records.number(self.variable), self.predictors, **wanted)
 
     def released_estimate(self, release: ReleasedPass) -> dict[str, Any]:

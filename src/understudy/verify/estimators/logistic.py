@@ -38,7 +38,7 @@ class LogisticEstimator(Regression):
         )
 
     def partition_estimates(self, records: PartitionPass) -> Floats:
-        wanted = records.coefficient(self.predictors, self.coefficient, self.coefficient_level)
+        wanted = records.coefficient(self.predictors, self.named, self.coefficient_level)
         outcome = records.has_level(self.variable, self.level)
         return records.fit("logistic", outcome, self.predictors, **wanted)
 

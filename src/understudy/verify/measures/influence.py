@@ -3,19 +3,19 @@
 The released estimate is public, so the estimating equation can be evaluated there: every unit's
 influence on the difference is one number, held by a clip that the synthetic files suggest, and the
 sum gets noise. The noise is known exactly, so under a flat prior the posterior of the difference is
-the noise turned round. The released estimate plus the difference is the corrected estimate.
+the noise turned round, and what clipping leaves. The released estimate plus the difference is the
+corrected estimate.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 
-from understudy.dp.additive import LaplaceNoise
+from understudy.dp.additive import AdditiveNoise
 from understudy.errors import Refused
 from understudy.influence import half_width
 from understudy.tables.influence.unit_sums import GRID
@@ -32,8 +32,6 @@ from understudy.verify.measure import (
 )
 from understudy.verify.numbers import chance, percent, short
 
-CUT_POINTS = 201  # of what clipping leaves, where a plan adds it to the noise
-
 
 @dataclass(frozen=True)
 class Influence(Measure):
@@ -46,13 +44,14 @@ class Influence(Measure):
         "Your estimate is public, so the server works out what every confidential record would "
         "change in it, adds that up in one pass, and reports the sum with noise of known size. You "
         "get the difference, the probability that it is within your tolerance, and a corrected "
-        "estimate with a standard error that holds sampling and noise: the number to publish."
+        "estimate with a standard error that holds sampling, clipping and noise: the number to "
+        "publish."
     )
     cannot = (
         "It cannot say more than its noise allows. It is exact to first order: where the released "
         "files are far off, the difference is shown a little too large or too small. What single "
-        "records do beyond the clip is judged from the released files, so a few very large weights "
-        "that these lack can go unseen."
+        "records do beyond the clip is judged from the released files, with an allowance for tails "
+        "that are a quarter longer; very large weights that these files lack can go unseen."
     )
     divides = False
     partitions = 1  # the file is not divided
@@ -105,7 +104,7 @@ class Influence(Measure):
             f"probability that it is within your tolerance of {short(terms.tolerance)} is "
             f"{chance(posterior.probability_within())}. The estimate to publish is the corrected "
             f"one, {short(posterior.corrected)} (95 % from {short(first)} to {short(last)}, "
-            "sampling and noise)."
+            "sampling, clipping and noise)."
         )
         if posterior.figures.note:
             text += f" Note: {posterior.figures.note}."
@@ -134,23 +133,17 @@ class Influence(Measure):
     def law(self, terms: QuestionTerms, offset: Floats, sigma: Floats) -> dict[str, Floats]:
         """The answer is the offset plus noise and what clipping leaves, whatever sigma is."""
         report = self.posterior(terms, 0.0)
-        cut = stats.norm.ppf((np.arange(CUT_POINTS) + 0.5) / CUT_POINTS) * report.figures.cut_se
-
-        def below(value: float) -> float:
-            return float(np.mean(report.noise_cdf(value - cut)))
-
-        reach = 60 * report.scale + 10 * report.figures.cut_se
-        quantiles = [optimize.brentq(lambda v, p=p: below(v) - p, -reach, reach) for p in QUANTILES]
+        quantiles = [report.error_quantile(p) for p in QUANTILES]
         edge = report.farthest_inside()
-        says = [below(edge - d) - below(-edge - d) if edge > 0 else 0.0 for d in offset]
-        deviation = math.hypot(math.sqrt(2.0) * report.scale, report.figures.cut_se)
+        ends = report.error_cdf(np.stack([edge - offset, -edge - offset]))
+        says = ends[0] - ends[1] if edge > 0 else np.zeros_like(offset)
         return {
             "median_low": offset + quantiles[0],
             "median_mid": offset + quantiles[1],
             "median_high": offset + quantiles[2],
             "noisy_mean": offset.copy(),
-            "noisy_sd": np.full_like(sigma, deviation),
-            "says_inside": np.array(says),
+            "noisy_sd": np.full_like(sigma, report.figures.error),
+            "says_inside": np.asarray(says),
         }
 
 
@@ -167,7 +160,7 @@ class InfluencePosterior:
     @property
     def scale(self) -> float:
         """Of the noise, in units of the estimate."""
-        return self.figures.grid_scale * self.figures.step
+        return self.figures.scale
 
     @property
     def estimate(self) -> float:
@@ -191,46 +184,48 @@ class InfluencePosterior:
         return self.figures.corrected_se
 
     def corrected_interval(self, probability: float = 0.95) -> tuple[float, float]:
-        """For the population: sampling error and noise together."""
+        """For the population: sampling, clipping and noise together."""
         half = half_width(
-            probability, self.figures.sampling_se, self.figures.df, self._noise, self.scale
+            probability, self.figures.held_se, self.figures.df, self._noise, self.scale
         )
         return self.corrected - half, self.corrected + half
 
     def interval(self, probability: float = 0.95) -> tuple[float, float]:
-        """Of the difference in this file: the noise alone."""
-        tail = tail_of(probability)
-        half = self._noise.quantile(1 - tail, self.figures.grid_scale) * self.figures.step
+        """Of the difference in this file: the noise and what clipping leaves."""
+        half = self.error_quantile(1 - tail_of(probability))
         return self.estimate - half, self.estimate + half
 
     def probability_within(self, tolerance: float | None = None) -> float:
         """P(|difference| <= tolerance) under the flat prior."""
         width = self.tolerance if tolerance is None else tolerance
-        ends = self.noise_cdf(np.array([width - self.estimate, -width - self.estimate]))
+        ends = self.error_cdf(np.array([width - self.estimate, -width - self.estimate]))
         return float(ends[0] - ends[1])
 
-    def noise_cdf(self, value: float | Floats) -> Floats:
-        """P(noise <= value), in units of the estimate."""
-        steps = np.asarray(value, dtype=np.float64) / self.figures.step
-        return self._noise.cdf(steps, self.figures.grid_scale)
+    def error_cdf(self, value: float | Floats) -> Floats:
+        """P(answer - difference <= value)."""
+        return self._noise.blurred_cdf(value, self.scale, self.figures.cut_se)
+
+    def error_quantile(self, probability: float) -> float:
+        return self._noise.blurred_quantile(probability, self.scale, self.figures.cut_se)
 
     def farthest_inside(self) -> float:
         """The largest answer whose verdict is "inside": a probability of one half or more."""
 
         def more(answer: float) -> float:
-            ends = self.noise_cdf(np.array([self.tolerance - answer, -self.tolerance - answer]))
+            ends = self.error_cdf(np.array([self.tolerance - answer, -self.tolerance - answer]))
             return float(ends[0] - ends[1]) - 0.5
 
         if more(0.0) <= 0:
             return 0.0
-        return float(optimize.brentq(more, 0.0, self.tolerance + 60 * self.scale))
+        reach = self.tolerance + 60 * self.scale + 10 * self.figures.cut_se
+        return float(optimize.brentq(more, 0.0, reach))
 
     def density(self, points: int = 201) -> tuple[Floats, Floats]:
         low, high = self.interval(0.999)
         edge = 0.05 * (high - low)
         x = np.linspace(low - edge, high + edge, points)
-        return x, np.exp(-np.abs(x - self.estimate) / self.scale) / (2 * self.scale)
+        return x, self._noise.blurred_pdf(x - self.estimate, self.scale, self.figures.cut_se)
 
     @cached_property
-    def _noise(self) -> LaplaceNoise:
-        return LaplaceNoise(self.epsilon)
+    def _noise(self) -> AdditiveNoise:
+        return self.figures.law(self.epsilon)

@@ -377,6 +377,8 @@ def test_further_records_come_from_the_released_tables_alone():
         further_file(noisy, released, secret, 0, 10, "age > 900")
 
 
+# its weights do add up to the public totals, and the comparison is of two files alike
+@pytest.mark.filterwarnings("ignore::understudy.tables.calibration_hint.CalibrationWarning")
 @pytest.mark.usefixtures("stand_in_noise")
 def test_a_larger_file_has_the_weights_of_the_sample():
     totals = {"region": dict(zip("nesw", (4e4, 3e4, 2e4, 1e4), strict=True))}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from influence_samples import people, survey
 
 from understudy.survey.survey import as_ibis
-from understudy.tables.influence.clip import Norm, choose_clip, clipped, norms
+from understudy.tables.influence.clip import LONGER, TOP, Norm, choose_clip, clipped, norms
 from understudy.tables.influence.equations.linear import LinearEquation
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile, released_at
 from understudy.tables.influence.unit_sums import (
@@ -122,19 +122,43 @@ RELEASED, _ = released_at(QUESTION, [SyntheticFile(survey(SYNTHETIC))])
 def test_the_clip_has_the_least_error_of_all(count: int, norm: Norm) -> None:
     """Against the definition, computed plainly for many clips."""
     made = np.random.default_rng(4).standard_t(3, (2000, count)) / 30
-    files, units, noise = 2, 1000.0, 8.0
+    files, units, noise = 2, 1000.0, 100.0
     chosen = choose_clip(made, units, files, noise, norm)
+    lengths = norms(made, norm)
+    assert np.sum(lengths > chosen.size) > TOP * files  # where nothing is continued
+
+    def sides(influences: np.ndarray, size: float) -> np.ndarray:
+        cut = influences - clipped(influences, size, norm)
+        return units / len(made) * np.array([np.maximum(s * cut, 0).sum(axis=0) for s in (1, -1)])
+
+    def parts(size: float) -> tuple[np.ndarray, np.ndarray]:
+        cut = made - clipped(made, size, norm)
+        more = sides(LONGER * made, size) - sides(made, size)
+        return (1 + 1 / files) * units * cut.var(axis=0), (more**2).sum(axis=0)
 
     def error(size: float) -> float:
-        cut = made - clipped(made, size, norm)
-        spread = float(np.mean((cut**2).sum(axis=1)) - (cut.mean(axis=0) ** 2).sum())
-        return count * noise * size**2 + (1 + 1 / files) * units * spread
+        return count * noise * size**2 + float(np.sum(parts(size)))
 
-    lengths = norms(made, norm)
     assert chosen.touched == np.mean(lengths > chosen.size)
-    assert count * chosen.noise_variance + chosen.cut_variance == pytest.approx(error(chosen.size))
-    others = [error(size) for size in np.quantile(lengths, np.linspace(0.5, 1, 300))]
+    assert chosen.noise_variance == pytest.approx(noise * chosen.size**2)
+    assert chosen.spread**2 == pytest.approx(parts(chosen.size)[0])
+    assert chosen.tail**2 == pytest.approx(parts(chosen.size)[1])
+    assert chosen.cut_se**2 == pytest.approx(sum(parts(chosen.size)))
+    others = [error(size) for size in np.quantile(lengths, np.linspace(0.5, 0.98, 300))]
     assert error(chosen.size) <= 1.002 * min(others)
+
+
+def test_beyond_the_largest_units_the_tail_goes_on() -> None:
+    """Exponential influences: what is cut off of a new file of the same law, at large clips."""
+    draw = np.random.default_rng(5)
+    made = draw.exponential(1.0, (40_000, 1))
+    chosen = choose_clip(made, 10_000.0, 4, 1e-3)
+    assert chosen.size > np.sort(made[:, 0])[-TOP * 4]
+    expected = 10_000 * np.exp(-chosen.size / LONGER) * LONGER - 10_000 * np.exp(-chosen.size)
+    assert chosen.tail[0] == pytest.approx(expected, rel=0.6)
+    even = choose_clip(np.full((5000, 1), 0.01), 5000.0, 1, 8.0)
+    assert even.size < LONGER * 0.01 * 1.05  # influences of one size have no tail
+    assert even.touched == 0
 
 
 def test_heavier_tails_and_more_epsilon_clip_further_out() -> None:

@@ -1,0 +1,147 @@
+"""Tables of a release that are corrected by influence: values, margins, shares and sensitivity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ibis
+import numpy as np
+import polars as pl
+import pytest
+from influence_samples import DESIGN, people, survey
+from scipy import optimize
+
+from understudy.corrected_table import corrected_table, synthesis_error, to_public_sizes
+from understudy.dp.additive import GaussianNoise, LaplaceNoise
+from understudy.errors import Refused
+from understudy.influence import influence_pass, plan_influence
+from understudy.survey.survey import Survey
+from understudy.tables.influence.clip import norms
+from understudy.tables.influence.unit_sums import GRID, sensitivity, steps_of
+from understudy.tables.tabulate import tabulate
+
+SYNTHETIC = [survey(people(900, seed)) for seed in (31, 32)]
+CONFIDENTIAL = survey(people(900, 33, shift=1.0))
+STATISTICS = ["count", "mean(x)", "total(y)"]
+BY = ["g", "h"]
+
+
+@pytest.fixture
+def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in (LaplaceNoise, GaussianNoise):
+        monkeypatch.setattr(kind, "add", lambda _, sums, __: sums)
+
+
+def inner(table: pl.DataFrame) -> pl.DataFrame:
+    return table.filter(pl.all_horizontal(pl.col(name) != "All" for name in BY))
+
+
+@pytest.mark.usefixtures("no_noise")
+def test_cells_come_near_the_confidential_ones_and_margins_add_up() -> None:
+    made = corrected_table(CONFIDENTIAL, SYNTHETIC, STATISTICS, BY, 200.0).table
+    truth = tabulate(CONFIDENTIAL, STATISTICS, BY, margins=True)
+    both = made.join(truth, on=[*BY, "statistic"], suffix="_truth")
+    cells = inner(both).filter(pl.col("statistic") == "mean(x)")
+    before = np.abs(cells["released"] - cells["estimate_truth"]).to_numpy().mean()
+    after = np.abs(cells["estimate"] - cells["estimate_truth"]).to_numpy().mean()
+    assert after < 0.35 * before
+    assert min(cells["share"]) > 0.9
+    counts = made.filter(pl.col("statistic") == "count")
+    for level in ("a", "b", "c"):
+        whole = counts.filter(pl.col("g") == level)
+        total = whole.filter(pl.col("h") == "All")["estimate"][0]
+        assert total == pytest.approx(inner(whole)["estimate"].sum())
+    means = made.filter(pl.col("statistic") == "mean(x)")
+    weights, values = inner(counts)["estimate"].to_numpy(), inner(means)["estimate"].to_numpy()
+    overall = means.filter((pl.col("g") == "All") & (pl.col("h") == "All"))["estimate"][0]
+    assert overall == pytest.approx(np.average(values, weights=weights))
+
+
+@pytest.mark.any_noise
+def test_the_claim_is_stated_in_the_relation_of_the_release() -> None:
+    made = corrected_table(CONFIDENTIAL, SYNTHETIC, ["count"], BY, 1.0, delta=1e-6)
+    assert (made.claim.epsilon, made.claim.delta, made.claim.relation) == (1.0, 1e-6, "replace")
+    blank = corrected_table(CONFIDENTIAL, SYNTHETIC, ["count"], "g", 1.0, relation="blank").claim
+    assert (blank.relation, blank.epsilon_replace) == ("blank", 1.0)
+    assert set(made.table["share"].drop_nulls().is_between(0, 1)) == {True}
+
+
+def test_the_error_of_synthesis_is_recovered_from_all_differences() -> None:
+    """D ~ N(0, g sampling + noise), with noise that differs between cells."""
+    draw = np.random.default_rng(2)
+    sampling, noise = draw.uniform(1, 9, 4000), draw.uniform(0.1, 40, 4000)
+    for g in (0.2, 3.0):
+        d = draw.normal(0, np.sqrt(g * sampling + noise))
+        assert synthesis_error(d, sampling, noise) == pytest.approx(g, rel=0.2)
+    nothing = draw.normal(0, np.sqrt(noise))
+    assert synthesis_error(nothing, sampling, noise) < 0.05
+
+
+def test_counts_keep_public_sizes_by_least_squares() -> None:
+    """Against a numerical minimiser under the same constraints."""
+    draw = np.random.default_rng(3)
+    cells, variance = draw.uniform(50, 90, 6), draw.uniform(1, 9, 6)
+    inside = np.array([[1.0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])
+    sums = np.array([200.0, 220.0])
+    made, covariance = to_public_sizes(cells, np.diag(variance), inside, sums)
+    least = optimize.minimize(
+        lambda x: float(((x - cells) ** 2 / variance).sum()),
+        cells,
+        constraints={"type": "eq", "fun": lambda x: inside @ x - sums},
+    )
+    np.testing.assert_allclose(made, least.x, atol=1e-3)
+    np.testing.assert_allclose(inside @ covariance @ inside.T, 0.0, atol=1e-9)
+    low, _ = to_public_sizes(np.array([-5.0, 10.0]), np.eye(2), np.ones((1, 2)), np.array([3.0]))
+    assert low.min() >= 0
+    assert low.sum() == pytest.approx(3.0)
+
+
+def test_what_has_no_corrected_table_is_refused() -> None:
+    with pytest.raises(Refused, match="add up"):
+        corrected_table(CONFIDENTIAL, SYNTHETIC, "quantile(x, 0.5)", BY, 1.0)
+    with pytest.raises(Refused, match="classifying"):
+        corrected_table(CONFIDENTIAL, SYNTHETIC, "count", [], 1.0)
+    with pytest.raises(Refused, match="epsilon"):
+        corrected_table(CONFIDENTIAL, SYNTHETIC, "count", BY, -1.0)
+
+
+# -- sensitivity: one unit moves all numbers of a table by one clip, whatever it holds ------------
+
+ODD: list[dict[str, Any]] = [
+    {"x": 1e308, "y": -1e308}, {"x": float("inf")}, {"x": float("nan"), "w": 1e300},
+    {"w": 1e12}, {"y": 1e12, "g": "b"}, {"g": "c", "h": 3, "x": -1e9},
+]  # fmt: skip
+TABLE = plan_influence(SYNTHETIC, STATISTICS, 1.0, "add-remove", by=BY, delta=1e-6, unit="u")
+
+
+def sums(frame: pl.DataFrame, apart: bool = False) -> np.ndarray:
+    """What the noise is added to; `apart` is the mistake of clipping every number by itself."""
+    table, made = Survey(frame, DESIGN).table, TABLE.prepared
+    weight = table["w"].cast("float64")
+    if not apart:
+        row = influence_pass(made, table, weight, "u").to_pyarrow().to_pylist()[0]
+        return steps_of(row, len(made.estimates))
+    totals = []
+    for question, at, step in zip(made.questions, made.released, made.steps, strict=True):
+        (part,) = question.expressions(at, table, weight)
+        held = ibis.greatest(ibis.least(part * float(step), float(GRID)), -float(GRID))
+        totals.append(table.select(v=held).v.sum().to_pyarrow().as_py() or 0.0)
+    return np.array(totals)
+
+
+@pytest.mark.parametrize("changes", ODD)
+def test_one_unit_moves_a_table_by_the_sensitivity(changes: dict[str, Any]) -> None:
+    base = people(100, 34)
+    own = base[:3].with_columns(u=pl.lit(10_000))
+    odd = own.with_columns(**{k: pl.lit(v) for k, v in changes.items()})
+    odd = odd.select(base.columns).cast(dict(base.schema))
+    moved = sums(pl.concat([base, odd])) - sums(base)
+    assert float(norms(moved[None, :].astype(float), 2)[0]) <= sensitivity(len(moved))
+
+
+def test_numbers_that_are_clipped_one_by_one_are_caught() -> None:
+    base = people(100, 34)
+    odd = base[:1].with_columns(u=pl.lit(10_000), x=pl.lit(1e9), y=pl.lit(1e9), w=pl.lit(1e9))
+    both = pl.concat([base, odd.cast(dict(base.schema))])
+    moved = sums(both, apart=True) - sums(base, apart=True)
+    assert float(norms(moved[None, :], 2)[0]) > 1.2 * sensitivity(len(moved))
