@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -323,3 +324,13 @@ def test_each_data_set_has_a_generator_of_its_own():
     assert counts.rng(2).random() == chance_of(0).generator("rows 2").random()
     assert counts.rng(2).random() != counts.rng(1).random()
     assert "seed" not in repr(counts)
+
+
+def test_a_seed_that_was_not_passed_is_drawn_once(monkeypatch):
+    drawn = iter([bytes([number]) * 32 for number in range(3)])
+    system = SimpleNamespace(token_bytes=lambda _: next(drawn))
+    monkeypatch.setattr("understudy.chance.secrets", system)
+    counts = RowCounts(MODEL, survey(9))
+    assert counts.rng(0).random() == counts.rng(0).random()
+    assert counts.rng(0).random() != RowCounts(MODEL, survey(9)).rng(0).random()
+    assert next(drawn) == bytes([2]) * 32
