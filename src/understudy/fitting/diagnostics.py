@@ -103,9 +103,8 @@ def ess_bulk(positions: Draws) -> Vector:
 
 def ess_tail(positions: Draws) -> Vector:
     """The smaller effective sample size of the indicators below the 5 % and 95 % quantiles."""
-    split = _split(positions)
-    low, high = np.quantile(split, (0.05, 0.95), axis=(0, 1))
-    return np.minimum(*(_ess((split <= q).astype(np.float64)) for q in (low, high)))
+    limits = np.quantile(positions, (0.05, 0.95), axis=(0, 1))
+    return np.minimum(*(_ess(_split((positions <= q).astype(np.float64))) for q in limits))
 
 
 def _split(positions: Draws) -> Draws:
@@ -130,24 +129,23 @@ def _plain_rhat(x: Draws) -> Vector:
 
 
 def _ess(x: Draws) -> Vector:
-    """S / tau, tau from Geyer's initial monotone sequence of paired autocorrelations."""
+    """S / tau of two or more chains, tau from Geyer's initial monotone sequence of paired
+    autocorrelations."""
     chains, draws, _ = x.shape
     autocovariance = _autocovariance(x)
     within = (autocovariance[:, 0] * draws / (draws - 1)).mean(axis=0)
-    total = within * (draws - 1) / draws
-    if chains > 1:
-        total = total + x.mean(axis=1).var(axis=0, ddof=1)
+    total = within * (draws - 1) / draws + x.mean(axis=1).var(axis=0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         rho = 1.0 - (within - autocovariance.mean(axis=0)) / total
     rho[0] = 1.0
-    even = 2 * (draws // 2)
-    pairs = rho[0:even:2] + rho[1:even:2]
+    most = 2 * ((draws - 3) // 2)  # Stan goes no further
+    pairs = rho[0:most:2] + rho[1:most:2]
     alive = np.cumprod(pairs > 0, axis=0).astype(bool)
     monotone = np.minimum.accumulate(np.where(alive, pairs, np.inf), axis=0)
     tau = -1.0 + 2.0 * np.where(alive, monotone, 0.0).sum(axis=0)
     # the first even lag after the cut still counts where it is positive (Stan's improvement)
-    cut = np.minimum(alive.sum(axis=0), len(pairs) - 1)
-    tau = tau + np.maximum(np.take_along_axis(rho[0:even:2], cut[None], axis=0)[0], 0.0)
+    cut = 2 * alive.sum(axis=0)
+    tau = tau + np.maximum(np.take_along_axis(rho, cut[None], axis=0)[0], 0.0)
     size = chains * draws
     tau = np.maximum(tau, 1.0 / np.log10(size))
     return np.where(total > 0, size / tau, np.nan)

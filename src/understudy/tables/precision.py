@@ -78,7 +78,7 @@ def _nchs(value: Floats, se: Floats, df: Floats, n: Floats) -> list[str]:
     lower, upper = beta_limits(value, np.fmax(se, least), df, n, 0.95)
     width = upper - lower
     with np.errstate(divide="ignore", invalid="ignore"):
-        effective = np.where(se > 0, value * (1 - value) / se**2, n)
+        effective = np.where(se > 0, np.round(value * (1 - value) / se**2, 9), n)
         relative = np.where(value > 0, width / value, np.inf)
     unreliable = (n < LEAST) | (np.minimum(effective, n) < LEAST) | (width >= WIDE)
     unreliable |= (width > NARROW) & (relative > RELATIVE)

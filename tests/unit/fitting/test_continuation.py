@@ -92,7 +92,7 @@ def test_a_shorter_longest_run_can_be_asked_for(most: int, expected: list[int]) 
         (4, 3.0, 5.0, True),
         (8, 1.079, 51.0, True),  # eight times as long: R-hat 1.0099, ESS 408
         (8, 1.081, 51.0, False),
-        (8, 1.079, 49.0, False),
+        (8, 1.079, 50.0, False),  # 400 would not be above 400
         (16, 1.039, 101.0, True),
         (16, 1.041, 101.0, False),
         (16, 1.039, 99.0, False),
@@ -112,6 +112,18 @@ def test_what_running_on_cannot_mend_is_not_run_on() -> None:
     assert goes_on(narrow, PATIENCE)
     assert not goes_on(replace(narrow, draws=400), PATIENCE)  # 400 draws are never worth more
     assert not goes_on(replace(narrow, divergences=100), 1)  # smaller steps, not longer chains
+
+
+def test_one_transition_in_a_thousand_of_the_whole_run_may_diverge() -> None:
+    """2,000 kept draws, and as many transitions as the thinning says for each of them."""
+    kept = verdict(1.0, 1000.0)
+    for thinning, allowed in ((1, 2), (4, 8)):
+        run = replace(kept, thinning=thinning, divergences=allowed)
+        assert run.diverged is False
+        assert run.failures == []
+        more = replace(run, divergences=allowed + 1)
+        assert more.diverged is True
+        assert more.failures == [f"{allowed + 1} of {2000 * thinning} transitions diverged"]
 
 
 def test_the_rule_sees_nothing_but_the_diagnostics() -> None:

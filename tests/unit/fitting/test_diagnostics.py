@@ -26,7 +26,9 @@ def chains_of(correlation: float, shift: float = 0.0, draws: int = 500) -> np.nd
 
 
 CASES = [chains_of(0.0), chains_of(0.7), chains_of(-0.4), chains_of(0.95), chains_of(0.3, 1.0)]
-CASES += [chains_of(0.5, draws=251)]
+CASES += [chains_of(0.5, draws=251), chains_of(-0.3, draws=21)]
+# autocorrelations that never fall below 0 end where the chain does
+CASES += [chains_of(0.9, draws=draws) for draws in (16, 18, 19)]
 
 
 @pytest.mark.parametrize("x", CASES)
@@ -35,13 +37,16 @@ def test_rhat_is_arvizs(x: np.ndarray) -> None:
     np.testing.assert_allclose(rhat(x), expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("x", CASES)
+@pytest.mark.parametrize("x", [*CASES, chains_of(0.6)[:1]])
 def test_effective_sample_sizes_are_arvizs(x: np.ndarray) -> None:
     bulk = [float(arviz.ess(x[:, :, k], method="bulk")) for k in range(3)]
-    tail = [float(arviz.ess(x[:, :, k], method="tail")) for k in range(3)]
-    # the two cut Geyer's sequence one pair apart at most
-    np.testing.assert_allclose(ess_bulk(x), bulk, rtol=0.03)
-    np.testing.assert_allclose(ess_tail(x), tail, rtol=0.03)
+    np.testing.assert_allclose(ess_bulk(x), bulk, rtol=1e-10)
+    # ArviZ has another definition of a quantile than Stan and NumPy: its ESS of our indicators
+    below = [x <= np.quantile(x, p, axis=(0, 1)) for p in (0.05, 0.95)]
+    tail = [
+        min(float(arviz.ess(1.0 * low[:, :, k], method="mean")) for low in below) for k in range(3)
+    ]
+    np.testing.assert_allclose(ess_tail(x), tail, rtol=1e-10)
 
 
 def test_failures_name_the_parameter_and_the_figure() -> None:

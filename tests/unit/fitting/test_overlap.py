@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 from understudy.errors import Refused
-from understudy.fitting.overlap import overlap, refuse_overlap
+from understudy.fitting.overlap import IMPROBABLE, overlap, refuse_overlap, rounded
 from understudy.mechanisms.censored import Censored
 from understudy.mechanisms.reference_censored import ReferenceCensored
 from understudy.models.beta import Beta
@@ -107,3 +109,45 @@ def test_a_few_values_many_times_are_seen_when_they_are_the_same_records() -> No
     values = np.rint(np.exp(np.random.default_rng(1).normal(3, 0.6, 150)))[:, None]
     assert overlap(values, values[::-1]).improbable
     assert not overlap(values[:75], values[75:]).improbable
+
+
+@pytest.mark.parametrize(("n", "m"), [(60, 25), (25, 60)])
+def test_hits_misses_and_likeness_by_their_definitions(n: int, m: int) -> None:
+    """Garwood's limits of a Poisson mean by chi-square quantiles, the statistic of homogeneity by
+    its table of expected counts."""
+    rng = np.random.default_rng(2)
+    values = [np.rint(rng.exponential(12.0, size)) for size in (n, m)]
+    ours, theirs = (Counter(file.tolist()) for file in values)
+    result = overlap(*(file[:, None] for file in values))
+    doubles = sum(number == 2 for number in theirs.values())
+    assert doubles > 0
+    most = stats.chi2.isf(IMPROBABLE, 2 * (doubles + 1)) / 2
+    assert result.explained == stats.poisson.isf(IMPROBABLE, n * 2 * most / m)
+    assert result.hits == sum(ours[value] for value, number in theirs.items() if number == 1)
+    few = []
+    for first, second in ((ours, theirs), (theirs, ours)):
+        least = stats.chi2.ppf(IMPROBABLE, 2 * sum(c == 1 for c in first.values())) / 2
+        misses = sum(number for value, number in second.items() if value not in first)
+        few.append(stats.poisson.cdf(misses, second.total() * least / first.total()))
+    assert result.few_misses == pytest.approx(min(few), rel=1e-9)
+    both = sorted(ours | theirs)
+    table = np.array([[file[value] for value in both] for file in (ours, theirs)])
+    expected = stats.contingency.expected_freq(table)
+    square = ((np.abs(table - expected) + 0.5) ** 2 / expected).sum()
+    assert result.too_equal == pytest.approx(stats.chi2.cdf(square, len(both) - 1), rel=1e-9)
+
+
+def test_files_of_one_value_prove_nothing() -> None:
+    same = np.ones((5, 1))
+    result = overlap(same, same)
+    assert (result.explained, result.few_misses, result.too_equal) == (2.0, 1.0, 1.0)
+    assert overlap(same, np.ones((4, 1))).too_equal == 1.0
+
+
+def test_numbers_are_compared_to_ten_digits() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(200, 2)) * 10.0 ** rng.integers(-4, 5, (200, 2)) * [1.0, 1e6]
+    expected = np.array([[float(f"{value:.9e}") for value in row] for row in values])
+    np.testing.assert_allclose(rounded(values), expected, rtol=1e-15)
+    small = np.array([[1.0, 1e6], [1.5e-15, 1.5e-9], [0.9e-15, 0.9e-9], [0.0, 0.0]])
+    assert ((rounded(small) == 0) == [[False] * 2, [False] * 2, [True] * 2, [True] * 2]).all()

@@ -94,3 +94,22 @@ def test_failed_diagnostics_say_what_to_do(posterior: Posterior) -> None:
     diagnostics = diagnose(chains, 0, posterior.density.coordinates)
     with pytest.raises(Refused, match=r"R-hat of `.*` is .*Ask for more `draws`"):
         replace(posterior, chains=chains, diagnostics=diagnostics).check()
+
+
+def test_chains_that_alternate_are_not_worth_more_data_sets_than_draws(
+    posterior: Posterior,
+) -> None:
+    worth = np.full(2, 5000.0)
+    alternating = replace(posterior.diagnostics, ess_bulk=worth)
+    fit = replace(posterior, diagnostics=alternating)
+    assert len(fit.spaced(1200)) == 1200
+    with pytest.raises(Refused, match="1201 data sets need as many independent draws"):
+        fit.spaced(1201)
+    exactly = replace(fit, diagnostics=replace(alternating, ess_bulk=worth / 10))
+    assert len(exactly.spaced(500)) == 500
+    with pytest.raises(Refused, match="501 data sets"):
+        exactly.spaced(501)
+
+
+def test_a_posterior_shows_no_data(posterior: Posterior) -> None:
+    assert "array" not in repr(posterior)

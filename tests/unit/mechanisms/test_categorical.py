@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -337,3 +338,13 @@ def test_without_noise_the_steward_is_told_how_many_combinations_are_of_one_reco
         result = synthesize(small, Multinomial(["region", "sex"]), Unweighted(), 1, 1)
     assert len(caught) == 1
     assert any("combination of values that some" in text for text in result.claim.conditions)
+
+
+def test_a_seed_that_was_not_passed_is_drawn_once(monkeypatch):
+    drawn = iter([bytes([number]) * 32 for number in range(3)])
+    system = SimpleNamespace(token_bytes=lambda _: next(drawn))
+    monkeypatch.setattr("understudy.chance.secrets", system)
+    counts = RowCounts(MODEL, survey(9))
+    assert counts.rng(0).random() == counts.rng(0).random()
+    assert counts.rng(0).random() != RowCounts(MODEL, survey(9)).rng(0).random()
+    assert next(drawn) == bytes([2]) * 32

@@ -289,3 +289,22 @@ def test_cells_are_counted_over_all_tables_and_only_used_ones_kept(monkeypatch):
     monkeypatch.setattr(marginals, "MOST_CELLS", 25)
     with pytest.raises(Refused, match=r"26 cells together, more than 25; column `b` has 4 levels"):
         marginal_tables(*arguments)
+
+
+@pytest.mark.any_noise
+@pytest.mark.parametrize(
+    ("size", "records"),
+    [(500, 0.5), (1000, 1.0), (1001, 0.3), (2000, 0.3), (3000, 0.3), (100_000, 10.0)],
+)
+def test_raking_stops_within_a_few_tenths_of_a_record(monkeypatch, size, records):
+    """Three tables: three tenths, or one in ten thousand; one in a thousand of a small file."""
+    stops = []
+
+    def stop(_pool, weights, _tables, _columns, _sweeps, tolerance):
+        stops.append(tolerance * size)
+        return weights, 0.0
+
+    monkeypatch.setattr("understudy.mechanisms.outputs.cell_draws.rake_pool", stop)
+    rngs = [np.random.default_rng(1)]
+    marginal_tables(small_table(), Marginals(9.0), 1, size, rngs, _all_possible)
+    assert stops == pytest.approx([records])

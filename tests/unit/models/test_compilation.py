@@ -70,6 +70,7 @@ def test_other_programs_are_not_kept(programs: Path) -> None:
 
     elsewhere(jnp.ones(7)).block_until_ready()
     assert names(programs) == {"jit_scaled"}
+    assert programs.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_kept_program_holds_no_data(programs: Path) -> None:

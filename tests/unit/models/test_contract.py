@@ -16,6 +16,7 @@ import scipy.stats
 from numpyro.infer.util import log_density
 
 from understudy.errors import Refused
+from understudy.models.contract import array_column, column_array
 from understudy.models.density import density_of
 from understudy.models.from_numpyro import from_numpyro
 from understudy.survey.codebook import Codebook, Column
@@ -348,3 +349,49 @@ def test_columns_without_levels_or_with_holes_are_refused(survey: Survey) -> Non
     other = Survey(pl.DataFrame({"group": ["pink"], "y": [0.0]}), codebook=Codebook())
     with pytest.raises(Refused, match="both surveys need the same levels"):
         grouped.prepare(other, like=survey)
+
+
+def two_columns(n: int, y: Any = None, kind: Any = None) -> None: ...
+
+
+def test_a_claim_rests_on_the_levels_of_texts(survey: Survey) -> None:
+    """Numbers and truth values need none; a histogram needs declared bounds of one variable."""
+    truth = Survey(survey.frame().with_columns(kind=pl.col("kind") == "yes"))
+    model = from_numpyro(two_columns, ["y", "kind"])
+    assert model.rests_on(survey) == {"kind": "levels"}
+    assert model.rests_on(truth) == {}
+    with pytest.raises(Refused, match="one sensitive variable, not several"):
+        model.bounded_target(survey.codebook)
+    alone = from_numpyro(no_plate, ["y"])
+    assert alone.bounded_target(survey.codebook) == ("y", (-10.0, 10.0))
+    with pytest.raises(Refused, match="`y` needs declared bounds"):
+        alone.bounded_target(Codebook())
+
+
+def test_arrays_become_columns_of_the_declared_type() -> None:
+    frame = pl.DataFrame(
+        {"truth": [True, False], "text": ["b", "a"], "whole": [1.0, 2.0], "number": [1, 2]}
+    )
+    columns = [
+        Column("text", type="categorical", levels=("b", "a")),
+        Column("whole", type="integer"),
+        Column("number", type="continuous"),
+    ]
+    survey = Survey(frame, codebook=Codebook({c.name: c for c in columns}))
+    there = {name: column_array(frame[name], survey) for name in frame.columns}
+    assert {name: a.tolist() for name, a in there.items()} == {
+        "truth": [1, 0],
+        "text": [0, 1],
+        "whole": [1, 2],
+        "number": [1.0, 2.0],
+    }
+    assert [there[name].dtype for name in ("whole", "number")] == [np.int64, np.float64]
+    back = {name: array_column(a, name, survey).to_list() for name, a in there.items()}
+    assert back == frame.to_dict(as_series=False)
+    with pytest.raises(Refused, match="declared as whole numbers, and some values are not"):
+        column_array(pl.Series("whole", [1.0, 2.5]), survey)
+
+
+def test_a_parameter_that_takes_the_number_of_records_is_not_a_column() -> None:
+    assert from_numpyro(two_columns, ["y"]).given_columns() == ("kind",)
+    assert from_numpyro(lambda n=None, y=None: None, ["n", "y"]).columns == ("n", "y")  # noqa: ARG005

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.errors import Refused
+from understudy.errors import Refused, SyntaxRefused
 from understudy.tables.domain import parse_domain
 
 FRAME = pl.DataFrame(
@@ -101,3 +101,12 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_a_refusal_says_what_is_wrong(text: str, says: str) -> None:
     with pytest.raises(Refused, match=says):
         selected(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"), [(" age > > 5", 6), ("(age", 0), ("age @@ 3", 5), ("", 0)]
+)
+def test_the_caret_stands_under_the_place(text: str, place: int) -> None:
+    with pytest.raises(SyntaxRefused) as refusal:
+        parse_domain(text, TABLE)
+    assert refusal.value.position == place

@@ -149,6 +149,9 @@ def test_rules_of_precision() -> None:
     assert flags[0] == ""
     assert flags[1] == "low precision: cv 0.30, above 0.25"
     assert flags[2] == "low precision: 12 records, fewer than 30"
+    at_one = np.ones(3) * [1.0, 1.0, 0.0], np.array([0.2, 0.3, 0.1])
+    flags = rule.flags(np.zeros(3, bool), *at_one, np.full(3, 40.0), np.full(3, 99.0))
+    assert flags == ["", *(f"low precision: cv {cv}, above 0.25" for cv in ("0.30", "inf"))]
 
 
 @pytest.mark.parametrize(
@@ -157,6 +160,7 @@ def test_rules_of_precision() -> None:
         (0.5, 29, 28, "NCHS: not reliable"),  # too few records
         (0.5, 30, 29, "NCHS: not reliable"),  # an interval of more than .30
         (0.5, 60, 59, ""),
+        (0.9, 30, 29, ""),  # thirty are enough, also when they come out as 29.999999999999996
         (0.5, 200, 7, "NCHS: for statistical review"),
         (0.02, 100, 99, "NCHS: not reliable"),  # wider than .05 and than 1.3 times the estimate
         (0.02, 1000, 999, ""),

@@ -3,6 +3,7 @@ are found without a look at any record."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 
@@ -80,6 +81,9 @@ def test_no_rule_is_broken(seed: int) -> None:
     assert [breaks(record) for record in fixed.to_dicts()] == [[]] * 1500
     for name in DRAWN:
         assert fixed[name].dtype == frame[name].dtype
+        before, after = (Counter(CELLS[name].codes(f[name]).tolist()) for f in (frame, fixed))
+        assert effects.moved[name] == pytest.approx(1 - (before & after).total() / 1500)
+    assert max(effects.moved.values()) > 0.1
     income = fixed["income"]
     assert ((income % 10 == 0) & income.is_between(-500, 20_000)).all()
     assert effects.broken["age < 15 and marital == 'married'"] > 0
@@ -232,3 +236,14 @@ def test_cells_of_order_rules_and_skips() -> None:
     assert wages.columns == ("age", "wages")
     assert wages.cells[14].tolist() == [True] * 5 + [False]
     assert wages.cells[15].tolist() == [False] * 5 + [True]
+
+
+def test_only_a_number_has_an_opposite() -> None:
+    def cells(rule: str) -> int:
+        excluded = ruled_out(Codebook(COLUMNS, impossible=(rule,)), CELLS)
+        return sum(int(out.cells.sum()) for out in excluded if out.rule == rule)
+
+    assert cells("income < -0") == 1
+    assert cells("income < -500") == 0
+    assert cells("marital == 'single'") == 1
+    assert cells("marital == -'single'") == 0

@@ -21,6 +21,7 @@ from understudy.tables.statistic import (
     parse_statistic,
     statistics,
 )
+from understudy.tables.statistics import proportion
 from understudy.tables.statistics.count import Count
 from understudy.tables.statistics.mean import Mean
 from understudy.tables.statistics.proportion import Proportion
@@ -206,3 +207,16 @@ def test_values_as_r_reads_them(value: object, text: str) -> None:
 def test_a_share_is_compared_in_r_by_its_level() -> None:
     share = parse_statistic('proportion(`net income` == "low")', COLUMNS)
     assert share.r_column(1) == 'as.numeric(data[["net income"]] == "low")'
+
+
+def test_levels_of_a_share_are_those_that_occur_where_none_are_declared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(proportion, "MOST", 3)
+    survey = us.Survey(pl.DataFrame({"x": ["c", "a", None, "b"]}), codebook=us.Codebook())
+    shares = us.tabulate(survey, "proportion(x)")
+    assert shares["statistic"].to_list() == [f'proportion(x == "{level}")' for level in "abc"]
+    assert shares["estimate"].to_list() == pytest.approx([1 / 3] * 3)
+    more = us.Survey(pl.DataFrame({"x": list("abcd")}), codebook=us.Codebook())
+    with pytest.raises(Refused, match="`x` has more than 3 levels; name those that you want"):
+        us.tabulate(more, "proportion(x)")

@@ -181,3 +181,13 @@ def test_strata_that_are_all_lonely_have_nothing_to_average() -> None:
     with pytest.raises(us.Refused, match="no variance to average"):
         us.tabulate(survey, "mean(y)", where="h > 1")
     assert us.tabulate(survey, "mean(y)")["se"][0] > 0
+
+
+def test_what_is_the_same_for_all_of_a_domain_has_a_standard_error_of_nothing() -> None:
+    """Not a missing one: rounding must not leave a variance below 0."""
+    rng = np.random.default_rng(0)
+    group, constants = np.repeat(np.arange(20), 5), rng.normal(100, 30, 20)
+    frame = pl.DataFrame({"w": rng.gamma(2.0, 10.0, 100), "g": group, "y": constants[group]})
+    table = us.tabulate(us.Survey(frame, us.Design("w")), "mean(y)", by="g")
+    assert table["se"].null_count() == 0
+    assert table["se"].to_numpy() == pytest.approx(0.0, abs=1e-6)

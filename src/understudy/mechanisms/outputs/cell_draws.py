@@ -171,7 +171,10 @@ def _pool(
 
 
 def _tolerance(columns: Sequence[ColumnNumbers], size: int) -> float:
-    """A fit closer than a tenth of a record per thousand is lost in the rounding to records."""
+    """The mean total variation at which raking stops: what is left is lost in the rounding.
+
+    A tenth of a record for each table or of one in a thousand; of a small file, one in a thousand.
+    """
     return max(1e-4, len(columns) / (10.0 * size)) if size > 1000 else 1e-3
 
 

@@ -7,6 +7,8 @@ times that weight: it is computed here by finite differences of NumPy's and SciP
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -286,3 +288,16 @@ def test_poisson_regression_solves_its_equation() -> None:
         assert abs(W @ (values * (FRAME["k"].to_numpy() - mu))) < 1e-6 * (W @ np.abs(values))
     with pytest.raises(Refused, match="count"):
         regress(survey(FRAME.with_columns(k=pl.col("k") - 5)), "k ~ x", family="poisson")
+
+
+def test_an_answer_without_one_of_its_numbers_is_refused() -> None:
+    def released(estimates: list[float], bread: list[float]) -> object:
+        found = SimpleNamespace(estimates=np.array(estimates), bread=np.array(bread))
+        equation = SimpleNamespace(everyone=True, released=lambda _: found)
+        question: Any = SimpleNamespace(equation=equation)
+        return released_at(question, [])[0]
+
+    assert released([1.0, 2.0], [1.0, 2.0])
+    for estimates, bread in (([1.0, np.nan], [1.0, 2.0]), ([1.0, 2.0], [1.0, np.inf])):
+        with pytest.raises(Refused, match="does not exist in the synthetic files"):
+            released(estimates, bread)
