@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import polars as pl
@@ -23,6 +24,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from understudy.claim import RECORD, Claim, Relation
+from understudy.dp.account import PayingAccount, charged, said_of_account
+from understudy.dp.accounting import Cost
 from understudy.dp.additive import noise_for
 from understudy.errors import Refused
 from understudy.influence import (
@@ -73,11 +76,13 @@ def corrected_table(
     margins: bool = True,
     combine: str = "partial",
     relation: Relation = "replace",
+    account: PayingAccount | None = None,
 ) -> CorrectedTable:
     """Counts, totals and means by cells, corrected towards the confidential ones at a price.
 
     `relation` is that of the claim; noise for `replace` is enough for `blank` too. `combine` is the
-    rule of the synthetic files.
+    rule of the synthetic files. The price is charged to `account` (`LedgerAccount`) before the
+    records are looked at; without one the claim says that it was not charged to any ledger.
     """
     names = [by] if isinstance(by, str) else list(by)
     if combine not in RULES:
@@ -98,6 +103,19 @@ def corrected_table(
         questions, keys = [questions[k] for k in kept], [keys[k] for k in kept]
         measured = measured_for(questions, files, neighbours)
     plan = settled(measured, noise, neighbours)
+    stated = "replace" if relation == "blank" and delta else relation
+    claim = Claim(
+        "formal",
+        epsilon,
+        delta=delta,
+        relation=stated,
+        conditions=CONDITIONS,
+        mechanism=f"tables corrected by clipped influences, {noise.word}",
+        epsilon_replace=epsilon if stated == "blank" else None,
+        unit=unit or RECORD,
+    )
+    cost = Cost((neighbours,), Fraction(repr(float(epsilon))), Fraction(repr(float(delta))))
+    paid = charged(account, confidential, [cost], claim.unit, "a corrected table")
     table, weight = confidential.table, confidential.design.weight
     weights = unit_weight() if weight is None else table[weight].cast("float64")
     row = influence_pass(plan.prepared, table, weights, unit).to_pyarrow().to_pylist()[0]
@@ -120,18 +138,7 @@ def corrected_table(
     made = _finished(_weighed(cells), base, counts, names, parsed, totals)
     if not margins:
         made = made.filter(pl.all_horizontal(pl.col(name) != ALL for name in names))
-    stated = "replace" if relation == "blank" and delta else relation
-    claim = Claim(
-        "formal",
-        epsilon,
-        delta=delta,
-        relation=stated,
-        conditions=CONDITIONS,
-        mechanism=f"tables corrected by clipped influences, {noise.word}",
-        epsilon_replace=epsilon if stated == "blank" else None,
-        unit=unit or RECORD,
-    )
-    return CorrectedTable(made, claim)
+    return CorrectedTable(made, said_of_account(claim, paid))
 
 
 def check_corrected(

@@ -385,7 +385,7 @@ def _synthesize_file(
         file_ground(survey, model, look_inside=mechanism.claims == "risk"),
         chance.of(OUTSIDE),
         mechanism.hands_out,
-        np.ones(survey.n),
+        np.ones(survey.n) if released.record_weights is None else released.record_weights,
         rows_correspond=False,
     )
 

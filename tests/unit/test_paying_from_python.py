@@ -57,8 +57,13 @@ def answer(account: Any) -> Claim:
     return us.influence(CONFIDENTIAL, SYNTHETIC, "mean(x)", 0.3, account=account).claim
 
 
+def corrected(account: Any) -> Claim:
+    asked = ("mean(x)", "g", 0.3)
+    return us.corrected_table(CONFIDENTIAL, SYNTHETIC, *asked, account=account).claim
+
+
 @pytest.mark.any_noise
-@pytest.mark.parametrize("spender", [rows, files, histogram, answer])
+@pytest.mark.parametrize("spender", [rows, files, histogram, answer, corrected])
 def test_a_spender_is_charged_or_says_that_it_was_not(spender: Any, tmp_path: Path) -> None:
     account = us.LedgerAccount(tmp_path / "ledger.db", "people", "0.9")
     assert UNHEARD in spender(None).conditions

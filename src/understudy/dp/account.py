@@ -1,8 +1,8 @@
 """The door to a ledger for whoever spends from Python: `account=`, or a claim that says otherwise.
 
 A recipe with [ledger] and the server pay by themselves. `synthesize`, `synthesize_mixed`,
-`influence` and `laplace_table` take an account (`LedgerAccount`), which is charged before anything
-is drawn. What was made without one says so in its claim.
+`influence`, `corrected_table` and `laplace_table` take an account (`LedgerAccount`), which is
+charged before anything is drawn. What was made without one says so in its claim.
 """
 
 from __future__ import annotations

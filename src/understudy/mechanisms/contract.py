@@ -209,10 +209,11 @@ class ReleasedRows:
 @dataclass(frozen=True)
 class ReleasedFile:
     """What a mechanism gives for a model of a whole file: noisy tables, from which anyone can make
-    records, and the claim about them."""
+    records, and the claim about them; and what each record counted, where not 1."""
 
     output: FileTables
     claim: Claim
+    record_weights: Vector | None = None
 
 
 class Mechanism(Declared, ABC, abstract=True):

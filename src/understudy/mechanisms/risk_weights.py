@@ -22,7 +22,17 @@ import polars as pl
 
 from understudy.claim import Claim
 from understudy.errors import Refused
-from understudy.mechanisms.contract import Fitted, Fitter, Mechanism, Prepared, Vector, plain_terms
+from understudy.mechanisms.contract import (
+    Fitted,
+    Fitter,
+    Mechanism,
+    Prepared,
+    ReleasedFile,
+    Vector,
+    plain_terms,
+)
+from understudy.mechanisms.outputs.file_tables import FileTables
+from understudy.mechanisms.whole_file.file_counts import FileCounts
 from understudy.risk.patterns import RadiusKind, check_together, checked_radius
 from understudy.risk.reference_weights import reference_risk_weights
 from understudy.risk.weights import SmallPatterns, q_way_weights
@@ -52,7 +62,7 @@ class RiskWeights(Mechanism, abstract=True):
     relation = "blank"
     seeded = True
     fits = 1
-    synthesizes = "outcome"
+    synthesizes = "outcome or file"
     epsilon = None
 
     known: Annotated[tuple[str, ...], "Columns that an intruder knows."]
@@ -110,6 +120,32 @@ class RiskWeights(Mechanism, abstract=True):
     def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
         return Claim("risk", None, mechanism=f"{self}, {datasets} draws")
 
+    def release_file(self, counts: FileCounts, datasets: int) -> ReleasedFile:
+        """The tables of a whole file without noise, in which each record counts alpha."""
+        claim = Claim("risk", None, mechanism=f"{self}, {datasets} data sets from weighted counts")
+        alpha = self.weights_of_file(counts.survey)
+        tables = FileTables(counts.measured("chosen", datasets, None, alpha))
+        return ReleasedFile(tables, counts.claimed(claim), alpha)
+
+    def weights_of_file(self, survey: Survey) -> Vector:
+        """alpha (n,); a record without a value belongs to no pattern and counts as the others do on
+        average."""
+        targets = self._targets_of(_sensitive_numbers(survey))
+        if not targets:
+            raise Refused(
+                "Record weights of a whole file need a sensitive number that an intruder is "
+                'after; name it with `target`, such as target="income".'
+            )
+        frame = survey.frame([*self.known, *(t for t in targets if t not in self.known)])
+        numbers = [pl.col(name).cast(pl.Float64).is_not_nan() for name in targets]
+        present = frame.select(pl.all_horizontal(numbers).fill_null(False)).to_series()
+        alpha = np.zeros(frame.height)
+        alpha[present.to_numpy()] = self._of(frame.filter(present), targets)
+        if not alpha.any():
+            raise Refused("Every record weight is 0; use a larger radius, or raise c or g.")
+        alpha[~present.to_numpy()] = alpha[present.to_numpy()].mean()
+        return alpha
+
     def _of(self, frame: pl.DataFrame, targets: tuple[str, ...]) -> Vector:
         q = self.records_together
         if self.reference is None:
@@ -125,13 +161,23 @@ class RiskWeights(Mechanism, abstract=True):
         )  # fmt: skip
 
     def _targets(self, fitter: Fitter) -> tuple[str, ...]:
+        return self._targets_of(fitter.model.sensitive)
+
+    def _targets_of(self, default: Sequence[str]) -> tuple[str, ...]:
         if self.target is None:
-            return tuple(fitter.model.sensitive)
+            return tuple(default)
         return (self.target,) if isinstance(self.target, str) else tuple(self.target)
 
     def __str__(self) -> str:
         known = ", ".join(self.known) or "no variable"
         return f"{type(self).__name__} (known: {known}; radius {self.radius})"
+
+
+def _sensitive_numbers(survey: Survey) -> list[str]:
+    """The numbers that are declared sensitive; without any, all numbers."""
+    columns = [c for c in survey.codebook if c.type in ("integer", "continuous")]
+    columns = [c for c in columns if c.role in ("sensitive", "public")]
+    return [c.name for c in columns if c.role == "sensitive"] or [c.name for c in columns]
 
 
 @dataclass(frozen=True)

@@ -38,15 +38,19 @@ def r_example(facts: PublicFacts, files: int) -> str:
 
 def regression(facts: PublicFacts) -> tuple[Column, list[Column]] | None:
     """A number that was synthesized and up to two columns to explain it; None without any."""
+    design = {
+        facts.design.weight, facts.design.variance_weight, facts.design.psu, facts.design.fpc
+    }  # fmt: skip
     numbers = [
         facts.codebook[name]
         for name in facts.synthesized
-        if name in facts.codebook and facts.codebook[name].type in ("continuous", "integer")
+        if name in facts.codebook
+        and name not in design
+        and facts.codebook[name].type in ("continuous", "integer")
     ]
     if not numbers:
         return None
     outcome = numbers[0]
-    design = {facts.design.weight, facts.design.psu, facts.design.fpc}
     others = [
         column
         for column in facts.codebook

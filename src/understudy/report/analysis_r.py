@@ -7,10 +7,14 @@ does (svytotal, svymean, svyratio, svyquantile within svyby). The text is that o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from understudy.report.public_facts import PublicFacts
 from understudy.report.templates import rendered
 from understudy.survey.codebook import Column
 from understudy.survey.file_format import Format
+from understudy.tables.statistic import Statistic
+from understudy.tables.variance_factor import variance_factor
 
 
 def r_program(
@@ -30,11 +34,13 @@ def r_program(
         codebook=list(facts.codebook),
         shares=[(k, statistic.r_column(k)) for k, statistic in numbered if statistic.r_column(k)],
         calls=[
-            (statistic.text, statistic.r_call(k))
+            (statistic.text, statistic.r_call(k), _factor(facts, statistic.columns, statistic))
             for k, statistic in numbered
             if statistic.r_call(k)
         ],
+        slope_factor=_factor(facts, [c.name for c in (outcome, *predictors) if c is not None]),
         sums=[statistic.text for statistic in facts.statistics if statistic.adds_up],
+        within=[s.text for s in facts.statistics if "beta" in s.intervals and files > 1],
         grouped=bool(facts.by),
         by=list(facts.by) or ["All"],
         files=[f"synthetic/{number}{format.written[0]}" for number in range(1, files + 1)],
@@ -42,6 +48,15 @@ def r_program(
         outcome=outcome,
         predictors=predictors,
     )
+
+
+def _factor(
+    facts: PublicFacts, columns: Sequence[str], statistic: Statistic | None = None
+) -> float:
+    """What a sampling variance is multiplied by (tables/variance_factor.py)."""
+    used = [*columns, *(facts.by if statistic else ())]
+    counts = statistic is not None and statistic.of_counts
+    return variance_factor(facts.codebook, facts.design, used, None, counts)
 
 
 def read_in_r(facts: PublicFacts) -> Format:

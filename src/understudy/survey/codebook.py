@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from understudy.errors import Refused, UnknownName
+from understudy.survey.misfit import Misfit
 from understudy.toml_mistakes import (
     Mistake,
     TomlRefused,
@@ -97,8 +98,9 @@ class Codebook:
     it is empty, of the records that a release uses, which is checked. `impossible` are
     conditions that no record can meet (`age < 15 and marital == "married"`): edit rules that are
     public, in the words of `tabulate`'s `where`. `order` are comparisons between numbers that every
-    record meets (`wages <= income`). `design_effect` is what the variance of an estimate loses by
-    clusters that a synthetic file does not have.
+    record meets (`wages <= income`). `design_effect` is how much larger the variance of an estimate
+    is because of clusters that the design does not name, as that of a synthetic file; and `misfit`,
+    which a release of whole files writes, what its fit adds to it.
 
     `unit` names the column that says which records belong to one unit (a household); where it is
     empty, that is the column with the declared role `unit`, if there is one. Claims are then for
@@ -115,6 +117,7 @@ class Codebook:
     records_per_unit: int | None = None
     order: tuple[str, ...] = ()
     design_effect: float | None = None
+    misfit: Misfit | None = None
 
     def __getitem__(self, name: str) -> Column:
         if name not in self.columns:

@@ -40,6 +40,7 @@ from understudy.survey.codebook import (
     read_key,
     spelled_values,
 )
+from understudy.survey.misfit import KINDS, Misfit
 from understudy.toml_mistakes import Location
 
 Mistakes = list[tuple[Location, str]]
@@ -122,6 +123,12 @@ RuleText = Annotated[str, Strict(), StringConstraints(pattern=r"\S")]
 Values = tuple[Annotated[Any, AfterValidator(_plain)], ...]
 
 
+def _three(figures: tuple[float, ...]) -> tuple[float, ...]:
+    if len(figures) != len(KINDS) or not all(0 <= figure < math.inf for figure in figures):
+        raise ValueError("`misfit` has three numbers of at least 0 in `counts` and in `means`.")
+    return figures
+
+
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -153,6 +160,15 @@ class _Population(_Table):
     by: dict[str, Any] = {}
 
 
+class _Misfit(_Table):
+    """[misfit]; written by a release of whole files."""
+
+    measured: tuple[tuple[str, ...], ...] = ()
+    counts: Annotated[tuple[float, ...], AfterValidator(_three)] = (0.0, 0.0, 0.0)
+    means: Annotated[tuple[float, ...], AfterValidator(_three)] = (0.0, 0.0, 0.0)
+    exact: tuple[str, ...] = ()
+
+
 class _Document(_Table):
     title: Text = ""
     impossible: tuple[RuleText, ...] = ()
@@ -160,6 +176,7 @@ class _Document(_Table):
     design_effect: Positive | None = None
     unit: Annotated[str, Strict()] = ""
     records_per_unit: Annotated[int, Strict(), Gt(0)] | None = None
+    misfit: dict[str, Any] = {}
     columns: dict[str, Any] = {}
     population: dict[str, Any] = {}
 
@@ -188,9 +205,16 @@ def checked_codebook(written: Mapping[str, Any]) -> tuple[Codebook, Mistakes]:
         document.records_per_unit,
         document.order,
         document.design_effect,
+        _misfit(_inner(written, "misfit"), mistakes),
     )
     _check_unit(codebook, mistakes)
     return codebook, mistakes
+
+
+def _misfit(written: Mapping[str, Any], mistakes: Mistakes) -> Misfit | None:
+    before = len(mistakes)
+    facts = _checked(_Misfit, written, ("misfit",), mistakes) if written else None
+    return None if facts is None or len(mistakes) > before else Misfit(**dict(facts))
 
 
 def _check_unit(codebook: Codebook, mistakes: Mistakes) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping, MutableMapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,11 @@ def codebook_to_toml(codebook: Codebook) -> str:
         spelled = spelled_values((codebook[name].levels if name in codebook else None) or ())
         lines += [f"{_key(level, spelled)} = {_toml(count)}" for level, count in totals.items()]
         lines.append("")
+    if codebook.misfit is not None:
+        lines.append("[misfit]")
+        facts = asdict(codebook.misfit).items()
+        lines += [f"{name} = {_toml(values)}" for name, values in facts]
+        lines.append("")
     for column in codebook:
         lines.append(f"[columns.{_toml(column.name)}]")
         if column.drafted:
@@ -197,7 +203,7 @@ def _toml(value: Any) -> str:
         return repr(value)
     if isinstance(value, datetime.date):
         return value.isoformat()
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_toml(v) for v in value) + "]"
     escaped = "".join(_escape(character) for character in str(value))
     return f'"{escaped}"'

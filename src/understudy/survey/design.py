@@ -100,6 +100,8 @@ class Design:
     `lonely_psu` decides about a stratum with one sampled PSU: refuse (default), let it
     contribute nothing ("certainty"), centre it on the mean of all PSUs ("adjust"), or give
     it the average variance of the other strata ("average"); the names are R survey's.
+    `variance_weight` is a second weight, from which variances are computed while estimates use
+    `weight`: a synthetic file has smoothed weights for estimates, and the drawn ones beside them.
 
     `stages` are the later stages, whose variance counts where the first one has an fpc. `pps` says
     that PSUs were drawn with unequal probabilities without replacement, which `fpc` then holds:
@@ -120,6 +122,7 @@ class Design:
     square_sum: str | None = None
     calibrated: str | None = None
     base_weight: str | None = None
+    variance_weight: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stages", tuple(self.stages))
@@ -131,6 +134,10 @@ class Design:
             raise Refused("Weight, strata and PSU must be three different columns.")
         if self.replicates is not None and self.weight is None:
             raise Refused("Replicate weights need the full-sample `weight` beside them.")
+        if self.variance_weight is not None and (self.weight is None or self.replicates):
+            raise Refused(
+                "A `variance_weight` needs a `weight` beside it, and no replicate weights."
+            )
 
     def _check_variance(self) -> None:
         if self.stages and (self.psu is None or self.fpc is None):
@@ -160,7 +167,9 @@ class Design:
     def named(self) -> tuple[str, ...]:
         """The columns that the design names one by one."""
         listed = self.replicates.columns if self.replicates is not None else None
-        names = (self.weight, self.strata, self.psu, self.fpc, *(listed or ()))
+        names = (
+            self.weight, self.variance_weight, self.strata, self.psu, self.fpc, *(listed or ())
+        )  # fmt: skip
         stages = [stage.fpc for stage in self.stages]
         every = (*names, self.square_sum, self.base_weight, *stages, *self.classifying)
         return tuple(dict.fromkeys(name for name in every if name is not None))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -67,6 +68,11 @@ class Survey:
 
         drafted: Codebook = draft_codebook(self.raw, self.design)
         return drafted
+
+    def for_variances(self) -> Survey:
+        """The same records with the weight from which variances are computed."""
+        design = replace(self.design, weight=self.design.variance_weight, variance_weight=None)
+        return Survey(self.raw, design, self._codebook)
 
     @cached_property
     def table(self) -> ir.Table:

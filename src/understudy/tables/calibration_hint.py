@@ -34,6 +34,8 @@ def warn_of_calibration(survey: Survey, sums: Sums, names: Sequence[str]) -> Non
     design = survey.design
     if sums.replicates or design.calibrated or design.weight is None:
         return
+    if survey.declared.misfit is not None:  # a synthetic file: its weights were raked when made
+        return
     said = _SAID.setdefault(survey, set())
     for k, name in enumerate(names):
         if name in said or name == design.strata or _of_strata(sums.frame, f"by{k}"):

@@ -67,10 +67,14 @@ class CodedRecords:
 
     def coarse(self, maps: Sequence[NDArray[np.int32]]) -> CodedRecords:
         """The same records in coarser cells; `maps[j]` has the coarse cell of each fine one."""
-        sizes = tuple(int(mapped.max()) + 1 for mapped in maps)
+        return self.only(range(len(maps)), maps)
+
+    def only(self, columns: Sequence[int], maps: Sequence[NDArray[np.int32]]) -> CodedRecords:
+        """Some columns of the same records in coarser cells."""
+        sizes = tuple(int(maps[j].max()) + 1 for j in columns)
         codes: tuple[SmallCodes, ...] = tuple(
-            codes if size == fine else _merged(mapped, size)[codes]
-            for codes, mapped, size, fine in zip(self.codes, maps, sizes, self.sizes, strict=True)
+            self.codes[j] if size == self.sizes[j] else _merged(maps[j], size)[self.codes[j]]
+            for j, size in zip(columns, sizes, strict=True)
         )
         return CodedRecords(codes, sizes, self.weights)
 

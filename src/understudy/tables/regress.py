@@ -27,6 +27,7 @@ from understudy.tables.domain import as_condition
 from understudy.tables.likelihoods import LIKELIHOODS
 from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
 from understudy.tables.replicates import replicate_covariance, replicate_degrees
+from understudy.tables.variance_factor import variance_factor
 
 __public__ = ("regress",)
 
@@ -134,6 +135,12 @@ def fit_survey(survey: Survey, formula: str, family: AnyFamily, where: Any = Non
         influence = np.zeros((frame.height, len(beta)))
         influence[used] = model.influence(weight[used], beta)
         covariance, df = sampled.covariance(influence), sampled.df
+    if design.variance_weight is not None:
+        covariance = fit_survey(survey.for_variances(), formula, family, where).covariance
+    else:
+        covariance = covariance * variance_factor(
+            survey.declared, design, names, where, counts=False
+        )
     share = stands_for(survey)  # a further file has the sampling error of the sample
     return RegressionFit(model.names, beta, covariance / share, df * share + 1 - model.predictors)
 

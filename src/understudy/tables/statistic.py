@@ -130,6 +130,11 @@ class Statistic(Declared, abstract=True):
         return self.empty == 0
 
     @property
+    def of_counts(self) -> bool:
+        """Whether it is about numbers of records, and not about a column of numbers."""
+        return False
+
+    @property
     def intervals(self) -> tuple[str, ...]:
         """The kinds of interval that `tabulate` may give it (intervals.py), beside its own."""
         return ("t",)

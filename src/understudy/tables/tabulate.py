@@ -24,11 +24,13 @@ from understudy.tables.precision import PrecisionRule, precision_rule
 from understudy.tables.replicates import replicate_degrees
 from understudy.tables.statistic import Cells, LinearStatistic, Statistic, parse_statistics
 from understudy.tables.taylor import DomainEstimates
+from understudy.tables.variance_factor import variance_factor
 
 __public__ = ("tabulate",)
 
 Floats = NDArray[np.float64]
 ALL, MISSING = "All", "Missing"
+LIMITS = ("lower", "upper")
 CELL = "__cell"  # the place of a row's cell, while a table is put together
 OWN = (
     "statistic", "estimate", "se", "df", "lower", "upper", "cv", "n", "deff", "note", "variance",
@@ -80,7 +82,7 @@ def tabulate(
             raise Refused("`combine` is for a list of surveys; this is one survey.")
         asked = _Asked(survey, statistics, level, intervals, precision, n, deff)
         return asked.finished(
-            _estimates(survey, asked.statistics, by, margins, where, level, labels, deff)
+            _estimates(survey, asked.statistics, by, margins, where, level, labels, deff, True)
         )
     if combine is None:
         combine = getattr(survey, "kind", None)  # an opened release knows its rule
@@ -88,8 +90,10 @@ def tabulate(
     _check_list(surveys, combine)
     asked = _Asked(surveys[0], statistics, level, intervals, precision, n, deff)
     parsed = asked.statistics
+    collected = combine in ("imputed", "none")  # weights of synthetic files are made, not collected
     tables = [
-        _estimates(dataset, parsed, by, margins, where, level, labels, deff) for dataset in surveys
+        _estimates(dataset, parsed, by, margins, where, level, labels, deff, collected)
+        for dataset in surveys
     ]
     if combine == "none":
         numbered = [
@@ -97,7 +101,7 @@ def tabulate(
             for i, t in enumerate(tables, start=1)
         ]
         return pl.concat(numbered)
-    return asked.finished(_combined(surveys, tables, str(combine), parsed))
+    return asked.finished(_combined(surveys, tables, str(combine), parsed), within=True)
 
 
 def _check_list(surveys: list[Survey], combine: str | None) -> None:
@@ -130,8 +134,29 @@ def _estimates(
     level: float,
     labels: bool,
     deff: bool,
+    collected: bool,
 ) -> pl.DataFrame:
-    """The table of one survey: by-columns, statistic, estimate, variance, df (and limits)."""
+    """The table of one survey: by-columns, statistic, estimate, variance, df (and limits). Where
+    variances have a weight of their own, they are those of the estimates with that weight."""
+    asked = (statistics, by, margins, where, level, labels, deff, collected)
+    table = _weighted(survey, *asked)
+    if survey.design.variance_weight is not None:
+        other = _weighted(survey.for_variances(), *asked)
+        table = table.with_columns(other["variance"], *(pl.lit(np.nan).alias(c) for c in LIMITS))
+    return _of_the_sample(table, survey, statistics)
+
+
+def _weighted(
+    survey: Survey,
+    statistics: Sequence[Statistic],
+    by: str | Sequence[str],
+    margins: bool,
+    where: Any,
+    level: float,
+    labels: bool,
+    deff: bool,
+    collected: bool,
+) -> pl.DataFrame:
     names = [by] if isinstance(by, str) else list(by)
     for name in names:
         if name not in survey.columns:
@@ -150,7 +175,8 @@ def _estimates(
         inside,
         by_records=deff,
     )
-    warn_of_calibration(survey, sums, names)
+    if collected:
+        warn_of_calibration(survey, sums, names)
     df = sums.strata.df if not sums.replicates else replicate_degrees(survey, sums.replicates)
     tables = []
     for kept in _grouping_sets(len(names), margins):
@@ -160,11 +186,19 @@ def _estimates(
         )
         codebook = survey.codebook if labels else Codebook()
         key = _key_columns(levels, kept, names, margins or labels, codebook)
+        shown, facts = [names[k] for k in kept], (survey.declared, survey.design)
         pieces = [
-            _piece(key, statistic, statistic.estimates(cells), df) for statistic in statistics
+            _piece(
+                key,
+                statistic,
+                statistic.estimates(cells),
+                df,
+                variance_factor(*facts, [*shown, *statistic.columns], where, statistic.of_counts),
+            )
+            for statistic in statistics
         ]
         tables.append(pl.concat(pieces).sort(CELL, maintain_order=True))
-    return _of_the_sample(pl.concat(tables).drop(CELL), survey, statistics)
+    return pl.concat(tables).drop(CELL)
 
 
 def _of_the_sample(
@@ -232,18 +266,23 @@ def _labelled(column: pl.Series) -> pl.Series:
 
 
 def _piece(
-    key: pl.DataFrame, statistic: Statistic, estimates: DomainEstimates, df: float
+    key: pl.DataFrame,
+    statistic: Statistic,
+    estimates: DomainEstimates,
+    df: float,
+    factor: float,
 ) -> pl.DataFrame:
     height = key.height
     lower = upper = np.full(height, np.nan)  # filled in by the t interval
     records = lower if estimates.records is None else estimates.records
     effect = np.full(height, np.nan) if estimates.effect is None else estimates.effect
     if statistic.interval == "own" and estimates.limits is not None:
-        lower, upper = estimates.limits
+        value = estimates.value
+        lower, upper = (value + np.sqrt(factor) * (limit - value) for limit in estimates.limits)
     return key.with_columns(
         pl.lit(statistic.text).alias("statistic"),
         pl.Series("estimate", estimates.value[:height]),
-        pl.Series("variance", estimates.variance[:height]),
+        pl.Series("variance", factor * estimates.variance[:height]),
         pl.lit(df).alias("df"),
         pl.Series("lower", lower[:height]),
         pl.Series("upper", upper[:height]),
@@ -318,8 +357,9 @@ class _Asked:
         self.shares = {s.text for s in self.statistics if "beta" in s.intervals}
         self.rule: PrecisionRule | None = precision_rule(precision)
 
-    def finished(self, table: pl.DataFrame) -> pl.DataFrame:
-        """se, limits and cv from variances; limits that a statistic brought are kept."""
+    def finished(self, table: pl.DataFrame, within: bool = False) -> pl.DataFrame:
+        """se, limits and cv from variances; limits that a statistic brought are kept. `within`:
+        those of shares are cut at 0 and 1 (one survey's are as R survey has them)."""
 
         def numbers_in(name: str) -> Floats:
             return table[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
@@ -333,6 +373,9 @@ class _Asked:
             limits = limits_of(kind, value[rows], se[rows], df[rows], records[rows], self.level)
             (lower, upper) = (np.array(lower), np.array(upper))
             lower[rows], upper[rows] = limits
+        if within:
+            share = texts.is_in(list(self.shares)).to_numpy()
+            lower[share], upper[share] = (np.clip(limit[share], 0, 1) for limit in (lower, upper))
         with np.errstate(divide="ignore", invalid="ignore"):
             cv = np.where(value != 0, se / np.abs(value), np.nan)
         numbers = {"estimate": value, "se": se, "df": df, "lower": lower, "upper": upper, "cv": cv}

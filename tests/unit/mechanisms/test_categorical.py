@@ -326,6 +326,20 @@ def test_each_data_set_has_a_generator_of_its_own():
     assert "seed" not in repr(counts)
 
 
+def test_without_noise_the_steward_is_told_how_many_combinations_are_of_one_record():
+    frame = pl.DataFrame({"region": ["N"] * 5 + ["S", "W"], "sex": [1] * 5 + [1, 2]})
+    columns = {
+        "region": Column("region", "sensitive", "categorical", levels=("N", "S", "W", "E")),
+        "sex": Column("sex", "sensitive", "categorical", levels=(1, 2)),
+    }
+    small = Survey(frame, Design(), Codebook(columns))
+    words = "one of the 3 that records have, and 2 of these are of a single record"
+    with pytest.warns(UserWarning, match=words) as caught:
+        result = synthesize(small, Multinomial(["region", "sex"]), Unweighted(), 1, 1)
+    assert len(caught) == 1
+    assert any("combination of values that some" in text for text in result.claim.conditions)
+
+
 def test_a_seed_that_was_not_passed_is_drawn_once(monkeypatch):
     drawn = iter([bytes([number]) * 32 for number in range(3)])
     system = SimpleNamespace(token_bytes=lambda _: next(drawn))

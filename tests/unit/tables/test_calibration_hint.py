@@ -56,6 +56,16 @@ def test_declared_totals_are_noticed() -> None:
     assert "C(region)" in text
 
 
+def test_weights_of_synthetic_files_are_not() -> None:
+    """They are raked to public totals by the synthesis, whose rule knows nothing of calibration."""
+    forgotten = us.Survey(raked().raw, us.Design("w_calibrated", "h"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        us.tabulate([forgotten, forgotten], "mean(y)", by="sex", combine="partial")
+    with pytest.warns(CalibrationWarning):
+        us.tabulate([forgotten, forgotten], "mean(y)", by="sex", combine="imputed")
+
+
 @pytest.mark.parametrize("by", ["sex", "region", "h"])
 def test_ordinary_weights_are_not(by: str) -> None:
     assert warned(us.Survey(plain(), us.Design("w", "h")), by) == []

@@ -72,6 +72,18 @@ class TableBudget:
         parts = np.split(noisy, cuts)
         return [part.reshape(table.shape) for part, table in zip(parts, tables, strict=True)]
 
+    def noisy_number(self, number: int, moved: int, share: Fraction) -> tuple[int, float]:
+        """A whole number that one record moves by at most `moved`, with noise that costs this
+        share, and the noise's standard deviation."""
+        counts = np.array([number], dtype=np.int64)
+        cost = self.total * share
+        if self.measure == "rho":
+            squared = (moved * self.moved) ** 2
+            noisy = integer_gaussian(counts, squared, cost)
+            return int(noisy[0]), exact_deviation(squared, cost)
+        noisy = integer_laplace(counts, moved * self.moved, cost)
+        return int(noisy[0]), math.sqrt(2) * exact_scale(moved * self.moved, cost)
+
     def picks(self, scores: Scores, picks: int, share: Fraction) -> list[int]:
         """The places of the best scores, by choices that together cost this share."""
         return choose(scores, picks, self.moved, self.total * share, self.measure)

@@ -6,31 +6,30 @@ can make further files, or larger ones, with the same functions (`understudy dra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from understudy.chance import Chance
 from understudy.errors import Refused
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 from understudy.mechanisms.whole_file.records import Synthesizer, synthesizer
+from understudy.mechanisms.whole_file.weights import (
+    published_design,
+    smoothed_column,
+    with_weights,
+)
 from understudy.survey.cells import ColumnCells, cells_of
-from understudy.survey.codebook import Codebook, Value
+from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.drawn_file import DrawnFile
 from understudy.survey.survey import Survey
 from understudy.tables.domain import as_condition, named_columns
 
-Vector = NDArray[np.float64]
-
-CALIBRATIONS = 50  # sweeps over the public totals
 FEWEST, MOST = 20_000, 500_000  # records of a batch that is drawn for a further file
 GIVEN_UP = 500_000  # records, and 100 times those that are wanted: hardly any meets the condition
-CLOSE = 1e-9  # relative, of a sum of weights to its public total
 
 
 def synthetic_files(
@@ -42,11 +41,12 @@ def synthetic_files(
 ) -> list[Survey]:
     """A file from each set of noisy tables, as a survey with its weight and strata."""
     maker = file_maker(noisy, codebook, design, chance, kept_values)
-    published = published_codebook(codebook, noisy.columns)
+    published = published_codebook(codebook, noisy, design)
     files = []
     for number in range(len(noisy.sets)):
         frame, _ = maker.file(number, chance.generator(f"file {number}"))
-        files.append(Survey(finished(frame, published, design), design, published))
+        frame = with_weights(frame, noisy, maker.cells, published, design)
+        files.append(Survey(frame, published_design(design), published))
     return files
 
 
@@ -76,7 +76,7 @@ def further_file(
         if drawn >= max(GIVEN_UP, 100 * size):
             raise Refused(f"Too few records meet `{where}`; ask for fewer, or a wider condition.")
         frame, _ = maker.file(number, chance.generator(f"further {len(parts)}"), batch)
-        frame = finished(frame, codebook, design, noisy.records)
+        frame = with_weights(frame, noisy, maker.cells, codebook, design)
         if where is not None:
             table = Survey(frame, codebook=codebook).table
             meets = table.select(meets=as_condition(where, table)).to_polars()["meets"]
@@ -85,9 +85,9 @@ def further_file(
         met, drawn = met + frame.height, drawn + batch
     taken = chance.generator("further taken").choice(met, size, replace=False)
     frame = pl.concat(parts)[np.sort(taken)]
-    if design.weight is not None:  # every batch stands for the population by itself
-        share = met / size / len(parts)
-        frame = frame.with_columns(pl.col(design.weight) * share)
+    share = met / size / len(parts)  # every batch stands for the population by itself
+    weights = [name for name in (design.weight, design.variance_weight) if name is not None]
+    frame = frame.with_columns(pl.col(weights) * share)
     # as many records would have been drawn for these alone
     stands_for = noisy.records / (drawn * size / met)
     return DrawnFile.of(Survey(frame, design, codebook), number + 1, stands_for, where)
@@ -114,58 +114,14 @@ def file_maker(
 def cells_in(codebook: Codebook, name: str, design: Design) -> ColumnCells:
     """The cells of a column; the design's weight has those of a weight."""
     column = codebook[name]
-    return cells_of(replace(column, role="weight") if name == design.weight else column)
+    drawn = design.variance_weight or design.weight
+    return cells_of(replace(column, role="weight") if name == drawn else column)
 
 
-def finished(
-    frame: pl.DataFrame, codebook: Codebook, design: Design, records: int | None = None
-) -> pl.DataFrame:
-    """The drawn records with their weight calibrated to the public totals; of a file that is larger
-    than the release's `records`, it is first brought down to a file of that size."""
-    if design.weight is None:
-        return frame
-    if records is not None:
-        frame = frame.with_columns(pl.col(design.weight) * (records / frame.height))
-    weights = calibrated(frame, design.weight, codebook)
-    return frame.with_columns(pl.Series(design.weight, weights))
-
-
-def calibrated(frame: pl.DataFrame, weight: str, codebook: Codebook) -> Vector:
-    """The drawn weights raked to the public totals: of levels where the codebook has them, and of
-    all records. Without totals they stay as they are drawn."""
-    weights = frame[weight].cast(pl.Float64).to_numpy().copy()
-    steps = [
-        _places(frame[name], totals)
-        for name, totals in codebook.population_by.items()
-        if name in frame.columns
-    ]
-    if codebook.population_size is not None:
-        whole = np.array([codebook.population_size])
-        steps.append((np.zeros(frame.height, dtype=np.int64), whole))
-    for _ in range(CALIBRATIONS):
-        worst = 0.0
-        for position, totals in steps:
-            inside = position >= 0
-            sums = np.bincount(position[inside], weights[inside], minlength=totals.size)
-            factor = np.divide(totals, sums, out=np.ones_like(totals), where=sums > 0)
-            weights[inside] *= factor[position[inside]]
-            worst = max(worst, float(np.abs(factor - 1).max()))
-        if worst < CLOSE:
-            break
-    return weights
-
-
-def _places(values: pl.Series, totals: Mapping[Value, float]) -> tuple[NDArray[np.int64], Vector]:
-    """Each record's position among the levels that have a total; -1 where it has none."""
-    texts = [str(level) for level in totals]
-    places = values.cast(pl.String).replace_strict(
-        texts, range(len(texts)), default=-1, return_dtype=pl.Int64
-    )
-    return places.to_numpy(), np.array([*totals.values()], dtype=np.float64)
-
-
-def published_codebook(codebook: Codebook, columns: tuple[str, ...]) -> Codebook:
-    """The codebook of the synthetic files: nothing that was only drafted from the records."""
+def published_codebook(codebook: Codebook, noisy: NoisyFile, design: Design) -> Codebook:
+    """The codebook of the synthetic files: nothing that was only drafted from the records, and how
+    far their tables are from the confidential ones."""
+    columns = noisy.columns
     derived = [c.name for c in codebook if c.derived and named_columns(c.derived) <= {*columns}]
     columns = (*columns, *(name for name in derived if name not in columns))
     kept = codebook.only(list(columns))
@@ -174,7 +130,10 @@ def published_codebook(codebook: Codebook, columns: tuple[str, ...]) -> Codebook
         kept = kept.with_column(replace(column, **facts))
     by = {name: totals for name, totals in kept.population_by.items() if name in columns}
     ordered = {name: kept[name] for name in columns}
-    return replace(kept.without_unit(), columns=ordered, population_by=by)
+    smoothed = smoothed_column(published_design(design))
+    if smoothed is not None:
+        ordered[smoothed.name] = smoothed
+    return replace(kept.without_unit(), columns=ordered, population_by=by, misfit=noisy.misfit)
 
 
 def _empty(fact: str) -> Any:

@@ -168,7 +168,7 @@ def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[V
         smooth, members = smoothed(average / fit.total, mapped, grids[j])
         deviation = average / fit.total - smooth
         keep = kept_share(deviation, smooth, variance)
-        fine = np.maximum(smooth + keep * deviation, 0.0)
+        fine = _projected(smooth + keep * deviation, smooth, mapped)
         for number, single in enumerate(noisy.sets):
             own = keep * (single.one_way[j] - average) / fit.total
             shares[number].append(_within(moved_within(fine, own), mapped, members))
@@ -178,8 +178,8 @@ def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[V
 def smoothed(table: Vector, mapped: Codes, grid: int) -> tuple[Vector, Vector]:
     """Each coarse cell's share spread over its fine cells, and how many these are.
 
-    On the grid the log of the share is linear between the middles of coarse cells; in the first and
-    last one it goes on, but never upwards. Elsewhere a coarse cell is spread evenly.
+    On the grid the log of the share is linear between the middles of coarse cells; the first and
+    the last one fall off to the outside (`falling`). Elsewhere a coarse cell is spread evenly.
     """
     members = np.bincount(mapped).astype(np.float64)
     coarse = on_simplex(np.bincount(mapped, table))
@@ -190,13 +190,50 @@ def smoothed(table: Vector, mapped: Codes, grid: int) -> tuple[Vector, Vector]:
         position = np.arange(grid, dtype=np.float64)
         middle = np.bincount(mapped[:grid], position)[:runs] / members[:runs]
         logs = np.interp(position, middle, height)
-        rise = np.diff(height) / np.diff(middle)
-        before, after = position < middle[0], position > middle[-1]
-        logs[before] = height[0] + (position[before] - middle[0]) * max(rise[0], 0.0)
-        logs[after] = height[-1] + (position[after] - middle[-1]) * min(rise[-1], 0.0)
+        first, last = int(members[0]), int(members[runs - 1])
+        logs[:first] = _tail(height, members[:runs], coarse[0])[::-1]
+        logs[grid - last :] = _tail(height[::-1], members[:runs][::-1], coarse[runs - 1])
         curve[:grid] = np.exp(logs - logs.max())
     sums = np.bincount(mapped, curve)
     return curve * (coarse / sums)[mapped], members
+
+
+def _tail(height: Vector, members: Vector, mass: float) -> Vector:
+    """Logs of the outermost run, which comes first here, from the inside to the outside: falling
+    from where the run beside it ends."""
+    slope = 0.0
+    if height.size > 2:
+        slope = min(2 * (height[1] - height[2]) / (members[1] + members[2]), 0.0)
+    start = height[1] + slope * members[1] / 2
+    return np.asarray(start + falling(mass, float(np.exp(start)), int(members[0])))
+
+
+def falling(mass: float, start: float, cells: int) -> Vector:
+    """Logs of powers r, r^2, ... of the one ratio r <= 1 with start (r + r^2 + ...) = mass: how a
+    tail of so many cells falls off beside a cell of height `start`."""
+    steps = np.arange(1, cells + 1, dtype=np.float64)
+    if mass >= cells * start:
+        return np.zeros(cells)
+    low, high = -50.0, 0.0  # of log r
+    for _ in range(60):
+        middle = (low + high) / 2
+        if start * np.exp(middle * steps).sum() < mass:
+            low = middle
+        else:
+            high = middle
+    return low * steps
+
+
+def _projected(values: Vector, smooth: Vector, mapped: Codes) -> Vector:
+    """No negative shares, and the sum of each coarse cell as it was: `on_simplex` in each. To cut
+    off what is negative alone would leave all that noise added, most of it in tails."""
+    result = np.zeros_like(values)
+    for cell in range(int(mapped.max()) + 1):
+        inside = mapped == cell
+        total = float(smooth[inside].sum())
+        if total > 0:
+            result[inside] = total * on_simplex(values[inside] / total)
+    return result
 
 
 def _within(shares: Vector, mapped: Codes, members: Vector) -> Vector:

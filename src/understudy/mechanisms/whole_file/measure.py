@@ -5,7 +5,8 @@ function of the records and of what the earlier stages gave:
 
 1. one-way tables over the fine cells, m sets;
 2. batches of picks among the candidate tables, by their distance from the fit so far, once;
-3. after each batch its tables over coarse cells, m sets.
+3. after each batch its tables over coarse cells, m sets;
+4. how far the fit to all of them is from the records, once (misfit.py).
 
 Tables over public columns alone cost nothing and have no noise.
 """
@@ -24,10 +25,12 @@ from understudy.dp.choice import table_score
 from understudy.dp.coarsening import coarse_cells
 from understudy.mechanisms.whole_file.budget import TableBudget
 from understudy.mechanisms.whole_file.fit import Fit, Kept, allowed_by, fitted
+from understudy.mechanisms.whole_file.misfit import measured_misfit
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile, NoisySet
 from understudy.mechanisms.whole_file.plan import (
     CHOICE,
     LARGEST_TABLE,
+    MISFIT,
     ONE_WAY,
     Order,
     TablePlan,
@@ -70,19 +73,20 @@ def measured(records: CodedRecords, asked: FileQuestion, rng: np.random.Generato
     noisy = replace(noisy, records=asked.records or max(1, round(counted)))
     plan = _plan(asked, counted)
     noisy = replace(noisy, coarse=_coarse(noisy, asked, plan))
-    if not plan.tables:
-        return noisy
     coarse = records.coarse(noisy.coarse)
     kept, possible = _kept(coarse, asked), allowed_by(asked.rules, noisy)
-    if not plan.batches:
-        return _with_tables(noisy, coarse, _all_tables(asked, noisy, int(plan.order)), asked, plan)
+    if plan.tables and not plan.batches:
+        names = _all_tables(asked, noisy, int(plan.order))
+        noisy = _with_tables(noisy, coarse, names, asked, plan)
     for number, picks in enumerate(plan.batches):
         last = number == len(plan.batches) - 1
         names = _candidates(asked, noisy, plan, triples=last and number > 0)
         fit = fitted(noisy, rng, SMALL_POOL, kept, possible)
         chosen = _chosen(coarse, names, fit, asked, plan, min(picks, len(names)))
         noisy = _with_tables(noisy, coarse, chosen, asked, plan)
-    return noisy
+    fit = fitted(noisy, rng, SMALL_POOL, kept, possible)
+    misfit = measured_misfit(records, noisy, fit, asked.cells, asked.kept, asked.budget, MISFIT)
+    return replace(noisy, misfit=misfit)
 
 
 def _one_way(records: CodedRecords, asked: FileQuestion) -> NoisyFile:

@@ -7,13 +7,14 @@ common to the sets. It is written as the release's draws, one JSON object a set.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
+from understudy.survey.misfit import Misfit
 
 Vector = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -40,6 +41,7 @@ class NoisyFile:
     table_variances: tuple[float, ...]
     sets: tuple[NoisySet, ...]
     records: int  # of each synthetic file
+    misfit: Misfit | None = None  # of the fit; None where it was not measured
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -61,6 +63,7 @@ class NoisyFile:
             "one_way_variances": list(self.one_way_variances),
             "table_variances": list(self.table_variances),
             "records": self.records,
+            "misfit": None if self.misfit is None else asdict(self.misfit),
         }
         return [
             common
@@ -90,6 +93,7 @@ def from_draws(draws: Sequence[Mapping[str, Any]]) -> NoisyFile:
                 for draw in draws
             ),
             int(common["records"]),
+            None if common.get("misfit") is None else Misfit(**common["misfit"]),
         )
     except (KeyError, IndexError, TypeError, ValueError):
         raise Refused(

@@ -4,7 +4,8 @@ Set from the number of records, the columns and the budget by the rules below, w
 simulated files alone (docs/methods.md, whole files). The number of records is the noisy one of the
 one-way tables, so that nothing here looks at a record.
 
-- One-way tables of the fine cells: a tenth of the budget.
+- One-way tables of the fine cells: a tenth of the budget. The fit's distance from the records
+  (misfit.py): a twentieth.
 - So many tables that the noise of a cell has a standard deviation of at most 1/300 of the records,
   but at least two a column.
 - With at most 12 columns and at least two fifths of all pairs affordable: all pairs, and nothing is
@@ -28,6 +29,7 @@ Order = Literal["chosen", 1, 2, 3]
 
 ONE_WAY = Fraction(1, 10)  # share of the one-way tables
 CHOICE = Fraction(1, 10)  # share of all choices together
+MISFIT = Fraction(1, 20)  # share of the fit's distance from the records
 BATCHES = 3
 PRECISION = 300  # records over the standard deviation of a cell's noise
 A_COLUMN = 2  # tables a column at least
@@ -73,7 +75,7 @@ def plan_of(
         if wanted or tables >= candidates:
             order, tables = 2, candidates
     chosen = order == "chosen"
-    share = 1 - ONE_WAY - (CHOICE if chosen else 0)
+    share = 1 - ONE_WAY - MISFIT - (CHOICE if chosen else 0)
     noise = averaged(budget, max(tables, 1), share, datasets)
     deviation = math.sqrt(noise.variance)
     most = round(math.sqrt(2 * MOVED * records / max(noise.size, 1e-9)))
@@ -99,7 +101,7 @@ def _affordable(
     records: float, columns: int, candidates: int, budget: TableBudget, datasets: int
 ) -> int:
     """The most tables whose noise is small enough, at least two a column."""
-    share = 1 - ONE_WAY - CHOICE
+    share = 1 - ONE_WAY - MISFIT - CHOICE
     low, high = min(A_COLUMN * columns, candidates), candidates
     while low < high:
         middle = (low + high + 1) // 2

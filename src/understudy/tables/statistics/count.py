@@ -27,6 +27,10 @@ class Count(LinearStatistic):
         return ()
 
     @property
+    def of_counts(self) -> bool:
+        return True
+
+    @property
     def intervals(self) -> tuple[str, ...]:
         return ("t", "log")
 

@@ -76,6 +76,10 @@ class Proportion(LinearStatistic):
         return self.x.columns
 
     @property
+    def of_counts(self) -> bool:
+        return True
+
+    @property
     def intervals(self) -> tuple[str, ...]:
         return ("t", "logit", "beta")
 

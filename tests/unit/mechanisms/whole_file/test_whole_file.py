@@ -18,10 +18,10 @@ from understudy.dp.accounting import epsilon_of, rho_of
 from understudy.errors import Refused
 from understudy.mechanisms.whole_file import budget as budgets
 from understudy.mechanisms.whole_file.budget import TableBudget, budget_of
-from understudy.mechanisms.whole_file.files import calibrated, further_file
+from understudy.mechanisms.whole_file.files import further_file
 from understudy.mechanisms.whole_file.fit import fine_codes, smoothed
 from understudy.mechanisms.whole_file.noisy_file import from_draws
-from understudy.mechanisms.whole_file.plan import CHOICE, ONE_WAY, plan_of
+from understudy.mechanisms.whole_file.plan import CHOICE, MISFIT, ONE_WAY, plan_of
 from understudy.release.recipe import parse_recipe
 from understudy.survey.codebook import Codebook, Column
 
@@ -90,15 +90,18 @@ def test_all_stages_together_spend_what_is_claimed(
 ):
     """Every call of noise and of the choice, added up: at most the budget, and nearly all of it."""
     spent: list[Fraction] = []
+    distances: list[int] = []
 
     def laplace(counts, sensitivity, epsilon):
         assert sensitivity % moved == 0
         spent.append(Fraction(epsilon))
+        distances.extend([counts.size] * (counts.size == 1))
         return noise.integer_laplace(counts, sensitivity, epsilon)
 
     def gaussian(counts, squared_sensitivity, rho):
         assert squared_sensitivity % squared == 0
         spent.append(Fraction(rho))
+        distances.extend([counts.size] * (counts.size == 1))
         return noise.integer_gaussian(counts, squared_sensitivity, rho)
 
     def picks(scores, number, sensitivity, cost, measure):
@@ -114,7 +117,9 @@ def test_all_stages_together_spend_what_is_claimed(
     result = us.synthesize(survey(), us.WholeFile(), mechanism, datasets=datasets, seed=1)
     total = Fraction(0.5) if delta == 0 else Fraction(rho_of(0.5, delta))
     assert Fraction(999, 1000) * total <= sum(spent) <= total
-    assert len(spent) == datasets + len(mechanism_batches(result)) * (datasets + 1)
+    assert 4 <= len(distances) <= 6  # counts and means of each kind of tables (misfit.py)
+    tables = datasets + len(mechanism_batches(result)) * (datasets + 1)
+    assert len(spent) == tables + len(distances)
     assert (result.claim.epsilon, result.claim.delta) == (0.5, delta)
     assert result.claim.relation == relation
     if delta:
@@ -147,10 +152,10 @@ def test_few_columns_measure_all_pairs_and_many_choose():
     budget = budget_of(1.0, 1e-5, 1, False)
     small = plan_of("chosen", 14_400, 8, 0, budget, 1)
     assert (small.order, small.tables, small.batches) == (2, 28, ())
-    assert small.share == 1 - ONE_WAY
+    assert small.share == 1 - ONE_WAY - MISFIT
     wide = plan_of("chosen", 6_400, 20, 0, budget, 1)
     assert (wide.order, wide.tables, wide.batches) == ("chosen", 40, (13, 13, 14))
-    assert wide.share == 1 - ONE_WAY - CHOICE
+    assert wide.share == 1 - ONE_WAY - MISFIT - CHOICE
     assert 8 <= wide.most_cells <= 32
     rich = plan_of("chosen", 10_000_000, 60, 0, budget, 5)
     assert (rich.order, rich.tables) == (2, math.comb(60, 2))
@@ -169,7 +174,7 @@ def test_records_fit_the_tables_keep_the_rules_and_lie_on_the_declared_cells():
     result = us.synthesize(data, us.WholeFile(), us.Marginals(20.0, 1e-6), datasets=2, seed=1)
     real = data.frame()
     for made in (dataset.frame() for dataset in result.datasets):
-        assert made.columns == real.columns
+        assert made.columns == [*real.columns, "w_smoothed"]
         assert made.height == N
         assert made.filter((pl.col("works") == "no") & (pl.col("pay") > 0)).is_empty()
         assert made["age"].is_between(16, 90).all()
@@ -186,7 +191,7 @@ def test_records_fit_the_tables_keep_the_rules_and_lie_on_the_declared_cells():
             for frame in (made, real)
         ]
         assert by[0] == pytest.approx(by[1], rel=0.15)
-    assert result.datasets[0].design == us.Design(weight="w")
+    assert result.datasets[0].design == us.Design(weight="w_smoothed", variance_weight="w")
     assert result.claim.kind == "formal"
     again = from_draws(result.draws)
     assert again.columns == tuple(real.columns)
@@ -261,17 +266,6 @@ def test_what_was_drafted_from_the_records_carries_no_formal_claim():
         us.synthesize(drafted, us.WholeFile(), us.Marginals(1.0, 1e-6), seed=1)
 
 
-def test_weights_are_raked_to_public_totals():
-    frame = pl.DataFrame({"a": ["x", "x", "y", "y"], "b": [1, 2, 1, 2], "w": [1.0, 2.0, 3.0, 4.0]})
-    codebook = Codebook({}, population_by={"a": {"x": 30.0, "y": 70.0}, "b": {1: 40.0, 2: 60.0}})
-    weights = calibrated(frame, "w", codebook)
-    assert weights[:2].sum() == pytest.approx(30)
-    assert weights[[0, 2]].sum() == pytest.approx(40)
-    odds = weights[0] * weights[3] / (weights[1] * weights[2])  # raking keeps odds ratios
-    assert odds == pytest.approx(4 / 6)
-    assert calibrated(frame, "w", Codebook({})).tolist() == [1, 2, 3, 4]
-
-
 def test_fine_cells_have_their_shares_to_one_record():
     rng = np.random.default_rng(2)
     mapped = np.array([0, 0, 0, 1, 1], dtype=np.int32)
@@ -331,7 +325,7 @@ def test_the_envelope_holds_the_noisy_tables_and_no_row():
     assert (envelope.output, envelope.rows) == (("FileTables",), ())
     assert [draw["records"] for draw in envelope.draws] == [survey().n] * 2
     assert [d.columns[0] for d in result.datasets] == ["region"] * 2
-    assert result.synthesized == tuple(list(COLUMNS)[1:])
+    assert result.synthesized == (*list(COLUMNS)[1:], "w_smoothed")
 
 
 def test_a_recipe_need_not_name_the_columns(tmp_path):

@@ -1,0 +1,178 @@
+"""Whether 95 % intervals from whole files cover: repeated samples, n = 10,000, epsilon 3.
+
+    python bench/whole_file_coverage.py [--replicates 20] [--population doctorates]
+    python bench/whole_file_coverage.py --population acs2018_person_hi.parquet [--columns 8]
+
+Populations: T's doctorate recipients, sampled with probabilities proportional to size (weights are
+drawn with the rest); or ACS persons as the Census ships them, taken as a population and sampled
+with replacement. Each replicate is a sample, five files by WholeFile and Marginals at (3, 1e-9),
+and tables by `tabulate`: counts, proportions and means in cells with 30 expected records or more.
+Prints coverage with its Monte Carlo error (over replicates), by statistic and number of by-columns,
+with and without the published misfit; exits 1 outside .93 to .97 by more than two such errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+import understudy as us
+from understudy.demo.doctorates import to_totals
+from understudy.survey.codebook import Codebook, Column
+
+FEWEST = 30  # expected records of a cell that is looked at
+WANTED = (0.93, 0.97)
+ACS = (
+    "AGEP", "SEX", "MAR", "SCHL", "ESR", "RAC1P", "PINCP", "WKHP",
+    "COW", "CIT", "DIS", "HICOV", "MIL", "MIG", "NATIVITY", "WAGP",
+)  # fmt: skip
+NUMBERS = {"AGEP": (0, 99), "WKHP": (1, 99), "PINCP": (-20_000, 800_000), "WAGP": (0, 800_000)}
+SKIPS = {"ESR": "AGEP >= 16", "PINCP": "AGEP >= 15", "WAGP": "AGEP >= 15"}
+
+Draw = Callable[[np.random.Generator, int], us.Survey]
+
+
+def doctorates() -> tuple[pl.DataFrame, list[str], list[tuple[str, ...]], Draw]:
+    persons = us.doctorate_population(np.random.default_rng(1))
+    codebook = us.doctorate_codebook()
+    for name in ("field", "gender", "salary"):
+        facts = {"grid": "log"} if name == "salary" else {}
+        column = replace(codebook[name], role="sensitive", blanks=False, **facts)
+        codebook = codebook.with_column(column)
+    weight = replace(codebook["weight"], bounds=(1.0, 500.0), grid="log")
+    codebook = codebook.with_column(weight)
+
+    def draw(rng: np.random.Generator, n: int) -> us.Survey:
+        frame = to_totals(us.doctorate_sample(persons, n, rng))
+        return us.Survey(frame, us.Design(weight="weight", strata="field"), codebook)
+
+    statistics = ["count", "mean(salary)", 'proportion(gender == "Female")']
+    return persons.drop("size"), statistics, [("field", "gender")], draw
+
+
+def persons_of(path: Path, columns: int) -> tuple[
+    pl.DataFrame, list[str], list[tuple[str, ...]], Draw
+]:  # fmt: skip
+    names = ACS[:columns]
+    frame = pl.read_parquet(path, columns=list(names))
+    facts: dict[str, Column] = {}
+    for name in names:
+        blanks, skip = bool(frame[name].null_count()), SKIPS.get(name, "")
+        if name not in NUMBERS:
+            frame = frame.with_columns(pl.col(name).cast(pl.Int64).cast(pl.String))
+            levels = tuple(sorted(frame[name].drop_nulls().unique()))
+            facts[name] = Column(name, "sensitive", "categorical", levels=levels, blanks=blanks)
+        else:
+            facts[name] = Column(
+                name, "sensitive", "integer", bounds=NUMBERS[name], blanks=blanks,
+                special=(0.0,) if name in ("PINCP", "WAGP") else (),
+                rounding=10.0 if name in ("PINCP", "WAGP") else None,
+                grid=(-20_000, -5_000, -1_000, 0, *np.geomspace(500, 800_000, 60).round(-1))
+                if name == "PINCP" else None,
+            )  # fmt: skip
+        facts[name] = replace(facts[name], applies_when=skip)
+    codebook = Codebook(facts)
+    categories = [name for name in names if name not in NUMBERS]
+    pairs = list(combinations(categories, 2))
+    chosen = np.random.default_rng(0).permutation(len(pairs))[:8]
+
+    def draw(rng: np.random.Generator, n: int) -> us.Survey:
+        return us.Survey(frame[rng.integers(0, frame.height, n)], us.Design(), codebook)
+
+    statistics = ["count", *(f"mean({name})" for name in names if name in NUMBERS)]
+    statistics.append(f'proportion(SEX == "{facts["SEX"].levels[0]}")')  # type: ignore[index]
+    return frame, statistics, [pairs[k] for k in chosen], draw
+
+
+def table(survey: us.Survey | list[us.Survey], statistics: list[str], by: tuple[str, ...]):
+    combine = None if isinstance(survey, us.Survey) else "partial"
+    made = us.tabulate(survey, statistics, list(by), margins=True, combine=combine, n=True)
+    return made.rename(dict(zip(by, ("a", "b"), strict=True))).with_columns(by=pl.lit("/".join(by)))
+
+
+def covered(made: pl.DataFrame, truth: pl.DataFrame, number: int, how: str) -> pl.DataFrame:
+    both = made.join(truth, on=["by", "a", "b", "statistic"], how="inner")
+    both = both.filter((pl.col("expected") >= FEWEST) & (pl.col("se") > 0))
+    margins = (pl.col("a") == "All").cast(pl.Int8) + (pl.col("b") == "All").cast(pl.Int8)
+    return both.select(
+        "a", "b", "by", "statistic",
+        columns=2 - margins,
+        inside=(pl.col("lower") <= pl.col("truth")) & (pl.col("upper") >= pl.col("truth")),
+        square=((pl.col("estimate") - pl.col("truth")) / pl.col("se")) ** 2,
+        out=pl.col("statistic").str.starts_with("prop")
+        & ((pl.col("lower") < 0) | (pl.col("upper") > 1)),
+        replicate=pl.lit(number),
+        how=pl.lit(how),
+    ).unique(["a", "b", "statistic", "by"])  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--population", default="doctorates")
+    parser.add_argument("--columns", type=int, default=8)
+    parser.add_argument("--replicates", type=int, default=20)
+    parser.add_argument("--records", type=int, default=10_000)
+    parser.add_argument("--epsilon", type=float, default=3.0)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    own = asked.population == "doctorates"
+    population, statistics, tables, draw = (
+        doctorates() if own else persons_of(Path(asked.population), asked.columns)
+    )
+    whole = us.Survey(population, us.Design(), Codebook())
+    # without weights a file's counts are those of the sample
+    scale = 1.0 if own else asked.records / population.height
+    truth = pl.concat([table(whole, statistics, by) for by in tables]).select(
+        "by", "a", "b", "statistic",
+        truth=pl.when(pl.col("statistic") == "count").then(pl.col("estimate") * scale)
+        .otherwise(pl.col("estimate")),
+        expected=pl.col("n") * (asked.records / population.height),
+    )  # fmt: skip
+    results = []
+    for number in range(asked.replicates):
+        survey = draw(np.random.default_rng([asked.seed, number]), asked.records)
+        mechanism = us.Marginals(asked.epsilon, 1e-9)
+        files = us.synthesize(survey, us.WholeFile(), mechanism, datasets=5).datasets
+        plain = [us.Survey(f.raw, f.design, replace(f.codebook, misfit=None)) for f in files]
+        for how, chosen in (("released", files), ("without misfit", plain), ("sample", survey)):
+            made = pl.concat([table(chosen, statistics, by) for by in tables])
+            results.append(covered(made, truth, number, how))
+        rows = pl.concat(results)
+        rows.write_parquet(Path("build") / f"coverage-{Path(asked.population).stem}.parquet")
+    print(summary(rows))
+    outside = rows.filter(pl.col("how") == "released")["out"].sum()
+    print(f"{outside} intervals of proportions leave [0, 1]")
+    released = summary(rows).filter((pl.col("how") == "released") & (pl.col("statistic") == "all"))
+    low, high = (released["coverage"] + sign * 2 * released["error"] for sign in (1, -1))
+    if (low < WANTED[0]).any() or (high > WANTED[1]).any() or outside:
+        raise SystemExit(1)
+
+
+def summary(rows: pl.DataFrame) -> pl.DataFrame:
+    kinds = rows.with_columns(pl.col("statistic").str.replace(r"\(.*", ""))
+    kinds = pl.concat([kinds, kinds.with_columns(statistic=pl.lit("all"), columns=pl.lit(9))
+                       .cast({"columns": kinds["columns"].dtype})])  # fmt: skip
+    each = kinds.group_by("how", "statistic", "columns", "replicate").agg(
+        pl.col("inside").mean(), pl.col("square").mean(), pl.len()
+    )
+    return (
+        each.group_by("how", "statistic", "columns")
+        .agg(
+            coverage=pl.col("inside").mean().round(3),
+            error=(pl.col("inside").std() / pl.len().sqrt()).round(3),
+            square=pl.col("square").mean().round(2),
+            cells=pl.col("len").mean().round(0).cast(pl.Int64),
+        )
+        .sort("how", "statistic", "columns")
+    )
+
+
+if __name__ == "__main__":
+    with pl.Config(tbl_rows=60):
+        main()

@@ -1,0 +1,280 @@
+"""How far the fit of a whole file is from its records, measured at a small price.
+
+The spread between the m files shows their noise. It does not show what the fit adds: tables that
+were not measured, smoothing, negative counts that became none, cells that were merged. For each
+kind of table (survey/misfit.py) the distance between the records and the fit is measured, added up
+over the tables of the kind:
+
+    sum over tables and groups   |sum over the group's records of z - n E z|
+
+Groups are the cells of a table. z is what a record adds to the error of an estimate, over its root
+mean square in the group: 1 for a count, y - mean for a mean, w and w (y - mean) where the file has
+weights; it is cut at 2, or 3 with weights. z and n E z come from the noisy tables alone, so that a
+record moves a table's part by at most the cut (docs/proofs/whole-file.md). Deviations are taken as
+double exponential with variance t e + b, e the expected records of a group and b the variance of
+the average over the files, which their spread shows; t is the one that gives the distance, with
+half a standard deviation of its noise on top. A sampling variance is e in the same unit, so that t
+is the misfit per unit of it.
+
+In tables that were not measured, a part g of t is the sample's own fluctuation, which the fit does
+not follow: g = prod(1 - 1/k) over columns of k cells, as interactions have degrees of freedom. The
+fit's estimate lacks that part of the sampling variance too, so that t - 2g is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from understudy.dp.choice import UNITS
+from understudy.dp.record_pool import cell_table
+from understudy.mechanisms.whole_file.budget import TableBudget
+from understudy.mechanisms.whole_file.fit import Fit, fine_shares
+from understudy.mechanisms.whole_file.noisy_file import NoisyFile
+from understudy.survey.cells import ColumnCells
+from understudy.survey.misfit import KINDS, Misfit
+from understudy.tables.coded_records import CodedRecords
+
+Vector = NDArray[np.float64]
+Whole = NDArray[np.int64]
+ColumnNumbers = tuple[int, ...]
+
+TABLES = 30  # of a kind, at most
+LARGEST = 50_000  # cells of a table that is looked at
+CAUTION = 0.5  # standard deviations of its noise that are added to a distance
+PARTS = {"counts": 1, "means": 2}  # of the share: means of few groups need less noise
+SIZE = 0.5**0.5  # of a double exponential deviation, over its standard deviation
+WIDEST = 1e6  # misfit, where the distance is beyond all measure
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A table whose distance is measured: groups by `names`, of the number `y`, weighted by `w`."""
+
+    names: ColumnNumbers
+    y: int | None = None
+    w: int | None = None
+
+    @property
+    def columns(self) -> ColumnNumbers:
+        return (*self.names, *(j for j in (self.y, self.w) if j is not None))
+
+    @property
+    def cut(self) -> int:
+        """The most that one record counts."""
+        if self.w is not None:
+            return 3
+        return 1 if self.y is None else 2
+
+
+def measured_misfit(
+    records: CodedRecords,
+    noisy: NoisyFile,
+    fit: Fit,
+    cells: Sequence[ColumnCells],
+    kept: ColumnNumbers,
+    budget: TableBudget | None,
+    share: Fraction,
+) -> Misfit:
+    """The misfit of a fit, from the records at a share of the budget."""
+    view = _View(noisy, fit, cells)
+    kinds = {key: probes for key, probes in probes_of(noisy, cells, kept).items() if probes}
+    figures: dict[tuple[str, str], float] = {}
+    for key, probes in kinds.items():
+        looks = [view.look(probe) for probe in probes]
+        distance = sum(
+            look.distance(_counted(records, noisy, cells, probe))
+            for look, probe in zip(looks, probes, strict=True)
+        )
+        moved = UNITS * sum(probe.cut for probe in probes)
+        noise = 0.0
+        if budget is not None:
+            part = Fraction(PARTS[key[0]], sum(PARTS[statistic] for statistic, _ in kinds))
+            distance, noise = budget.noisy_number(distance, moved, share * part)
+        expected = np.concatenate([look.expected for look in looks])
+        spread = np.concatenate([look.spread for look in looks])
+        t = misfit_of((distance + CAUTION * noise) / UNITS, expected, spread)
+        own = 0.0 if key[1] == "measured" else float(np.mean([view.free(p) for p in probes]))
+        figures[key] = max(t - 2 * own, 0.0)
+    names = [tuple(noisy.columns[j] for j in columns) for columns in noisy.measured]
+    exact = tuple(noisy.columns[j] for j in kept)
+    return Misfit(tuple(names), _all_kinds("counts", figures), _all_kinds("means", figures), exact)
+
+
+def misfit_of(distance: float, expected: Vector, spread: Vector) -> float:
+    """t with SIZE * sum sqrt(t e + b) = distance; 0 where the spread alone explains it."""
+
+    def missing(t: float) -> float:
+        return SIZE * float(np.sqrt(t * expected + spread).sum()) - distance
+
+    if missing(0.0) >= 0:
+        return 0.0
+    return WIDEST if missing(WIDEST) <= 0 else float(brentq(missing, 0.0, WIDEST, rtol=1e-6))
+
+
+def _all_kinds(statistic: str, figures: dict[tuple[str, str], float]) -> tuple[float, ...]:
+    """One figure for each kind; a kind without tables has the largest of the kinds before it, and
+    means without numbers those of counts."""
+    result: list[float] = []
+    for kind in KINDS:
+        before = max(result, default=0.0)
+        other = figures.get(("counts", kind), before)
+        result.append(figures.get((statistic, kind), max(before, other)))
+    return tuple(result)
+
+
+def probes_of(
+    noisy: NoisyFile, cells: Sequence[ColumnCells], kept: ColumnNumbers
+) -> dict[tuple[str, str], list[Probe]]:
+    """The tables of each kind that are looked at: a fixed selection, whatever the records are."""
+    listed: dict[tuple[str, str], list[Probe]] = {
+        (statistic, kind): [] for statistic in ("counts", "means") for kind in KINDS
+    }
+    measured = [set(names) for names in noisy.measured]
+    levels = [j for j, column in enumerate(cells) if column.levels]
+    weight = next((j for j, column in enumerate(cells) if column.column.role == "weight"), None)
+    others = [j for j in range(len(cells)) if j != weight]
+    numbers = [j for j in others if not cells[j].levels and j not in kept]
+    orders = ((2, 3), (1, 2)) if weight is None else ((1, 2), (0, 1, 2))
+    probes = [Probe(by, None, weight) for k in orders[0] for by in combinations(others, k)]
+    probes += [
+        Probe(by, y, weight) for k in orders[1] for by in combinations(levels, k) for y in numbers
+    ]
+    for probe in probes:
+        columns = set(probe.columns)
+        size = prod(len(_cells_in(noisy, cells[j], j, probe)[0]) for j in probe.columns)
+        if columns <= set(kept) or size > LARGEST:
+            continue
+        kind = "pairs" if len(columns) == 2 else "more"
+        if len(columns) == 1 or any(columns <= names for names in measured):
+            kind = "measured"
+        listed["counts" if probe.y is None else "means", kind].append(probe)
+    return {key: _some(candidates) for key, candidates in listed.items()}
+
+
+def _some(probes: list[Probe]) -> list[Probe]:
+    """At most so many, evenly spaced."""
+    if len(probes) <= TABLES:
+        return probes
+    return [probes[int(k)] for k in np.linspace(0, len(probes) - 1, TABLES)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """What the fit expects of a probe, for each group: z of its cells and their expected sum, in
+    whole units; records, and the variance of the average over the sets."""
+
+    scores: Whole  # (groups, cells)
+    target: Whole
+    expected: Vector
+    spread: Vector
+
+    def distance(self, counts: Whole) -> int:
+        sums = (counts.reshape(self.scores.shape) * self.scores).sum(axis=1)
+        return int(np.abs(sums - self.target).sum())
+
+
+class _View:
+    """The fit's tables over levels and coarse or fine cells of numbers, of each set."""
+
+    def __init__(self, noisy: NoisyFile, fit: Fit, cells: Sequence[ColumnCells]) -> None:
+        self.noisy, self.fit, self.cells = noisy, fit, cells
+        self.weights = [fit.weights_of(number) for number in range(len(noisy.sets))]
+        self.shares = fine_shares(noisy, fit, [column.grid_size for column in cells])
+
+    def look(self, probe: Probe) -> _Look:
+        tables = [self._table(probe, number) for number in range(len(self.weights))]
+        sets = np.array(tables).reshape(len(tables), prod(tables[0].shape[: len(probe.names)]), -1)
+        groups = sets.mean(axis=0)
+        y = np.ones(groups.shape[1]) if probe.y is None else self._values(probe, probe.y)
+        w = np.ones(groups.shape[1]) if probe.w is None else self._values(probe, probe.w)
+        z, answers = scores_of(groups, None if probe.y is None else y, w, probe.cut)
+        target = np.rint((groups * z).sum(axis=1)).astype(np.int64)
+        return _Look(z, target, answers, _between([(t * z).sum(axis=1) / UNITS for t in sets]))
+
+    def free(self, probe: Probe) -> float:
+        """The part of a table's fluctuation that its smaller tables do not show."""
+        sizes = [len(_cells_in(self.noisy, self.cells[j], j, probe)[0]) for j in probe.names]
+        return prod(1 - 1 / size for size in sizes)
+
+    def _values(self, probe: Probe, j: int) -> Vector:
+        """The number that each cell of the last axes stands for, (cells,): means of coarse ones."""
+        coarse, merged = _cells_in(self.noisy, self.cells[j], j, probe)
+        share = np.mean([shares[j] for shares in self.shares], axis=0)
+        value = self.cells[j].expected
+        sums = np.bincount(merged, share * np.nan_to_num(value), minlength=len(coarse))
+        size = np.bincount(merged, share, minlength=len(coarse))
+        plain = np.bincount(merged, value, minlength=len(coarse)) / np.bincount(merged)
+        mean = np.divide(sums, size, out=plain.copy(), where=(size > 0) & ~np.isnan(plain))
+        if probe.y is None or probe.w is None:
+            return mean
+        other = len(_cells_in(self.noisy, self.cells[probe.w], probe.w, probe)[0])
+        numbers = len(_cells_in(self.noisy, self.cells[probe.y], probe.y, probe)[0])
+        return np.repeat(mean, other) if j == probe.y else np.tile(mean, numbers)
+
+    def _table(self, probe: Probe, number: int) -> Vector:
+        """n p of one set, spread from coarse cells over those of the probe."""
+        columns = probe.columns
+        shape = tuple(self.noisy.sizes[j] for j in columns)
+        table = cell_table(self.fit.pool.codes, columns, shape, self.weights[number])
+        for axis, j in enumerate(columns):
+            coarse, merged = _cells_in(self.noisy, self.cells[j], j, probe)
+            if len(coarse) == shape[axis]:
+                continue
+            share = np.bincount(merged, self.shares[number][j], minlength=len(coarse))
+            along = [1] * table.ndim
+            along[axis] = len(coarse)
+            table = np.take(table, coarse, axis=axis) * share.reshape(along)
+        return np.asarray(self.fit.total * table, dtype=np.float64)
+
+
+def scores_of(groups: Vector, y: Vector | None, w: Vector, cut: int) -> tuple[Whole, Vector]:
+    """z of each (group, cell) in whole units, and the expected records of each group with a value:
+    w, or w (y - mean), over its root mean square in the group, cut; 0 where a cell has no number.
+    """
+    known = ~np.isnan(w) & (True if y is None else ~np.isnan(y))
+    table = groups * known
+    weight = np.where(known, w, 0.0)
+    z = np.broadcast_to(weight, groups.shape)
+    if y is not None:
+        number = np.where(known, y, 0.0)
+        total = np.maximum(table @ weight, 1e-9)
+        z = weight * (number - ((table @ (weight * number)) / total)[:, None])
+    answers = table.sum(axis=1)
+    size = np.sqrt((table * z**2).sum(axis=1) / np.maximum(answers, 1e-9))[:, None]
+    z = np.divide(z, size, out=np.zeros_like(table), where=size > 1e-12)
+    return np.rint(UNITS * np.clip(z, -cut, cut) * known).astype(np.int64), answers
+
+
+def _between(values: Sequence[Vector]) -> Vector:
+    """The variance of the average over the sets, as their spread shows it."""
+    if len(values) == 1:
+        return np.zeros_like(values[0])
+    return np.asarray(np.var(values, axis=0, ddof=1) / len(values), dtype=np.float64)
+
+
+def _cells_in(
+    noisy: NoisyFile, column: ColumnCells, j: int, probe: Probe
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The cells of a column in a probe (levels and the values of y by themselves, other numbers in
+    coarse cells): the coarse cell of each, and the cell of each fine one."""
+    fine = np.arange(column.size, dtype=np.int32)
+    if column.levels or j == probe.y:
+        return noisy.coarse[j], fine
+    return np.arange(noisy.sizes[j], dtype=np.int32), noisy.coarse[j]
+
+
+def _counted(
+    records: CodedRecords, noisy: NoisyFile, cells: Sequence[ColumnCells], probe: Probe
+) -> Whole:
+    """The records' table in the cells of a probe."""
+    maps = [_cells_in(noisy, column, j, probe)[1] for j, column in enumerate(cells)]
+    (table,) = records.only(probe.columns, maps).count([tuple(range(len(probe.columns)))])
+    return np.rint(table).astype(np.int64)

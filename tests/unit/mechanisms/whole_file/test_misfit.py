@@ -1,0 +1,168 @@
+"""The fit's distance from the records: what a record moves, what is solved, and that it covers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+
+import understudy as us
+from understudy.dp.choice import UNITS
+from understudy.errors import Refused
+from understudy.mechanisms.whole_file import misfit
+from understudy.mechanisms.whole_file.budget import budget_of
+from understudy.mechanisms.whole_file.fit import fitted
+from understudy.mechanisms.whole_file.noisy_file import from_draws
+from understudy.survey.codebook import Codebook, Column, parse_codebook
+from understudy.survey.codebook_text import codebook_to_toml
+from understudy.survey.misfit import Misfit
+from understudy.tables.coded_records import coded_records
+
+COLUMNS = {
+    "a": Column("a", "sensitive", "categorical", levels=("x", "y", "z"), blanks=False),
+    "b": Column("b", "sensitive", "categorical", levels=("u", "v"), blanks=False),
+    "y": Column("y", "sensitive", "integer", bounds=(0, 20), blanks=False),
+    "w": Column("w", "weight", "continuous", bounds=(1, 40)),
+}
+
+
+def population(n: int, seed: int) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    a, b = rng.choice(3, n, p=[0.5, 0.3, 0.2]), rng.integers(0, 2, n)
+    y = np.clip(rng.poisson(4 + 3 * a * b), 0, 20)
+    w = np.exp(rng.normal(2 + 0.2 * a - 0.03 * y, 0.3))
+    return pl.DataFrame(
+        {"a": np.array(["x", "y", "z"])[a], "b": np.array(["u", "v"])[b], "y": y, "w": w}
+    )
+
+
+def survey(frame: pl.DataFrame, weighted: bool) -> us.Survey:
+    names = list(COLUMNS) if weighted else ["a", "b", "y"]
+    design = us.Design(weight="w") if weighted else us.Design()
+    return us.Survey(frame.select(names), design, Codebook({n: COLUMNS[n] for n in names}))
+
+
+@pytest.fixture(autouse=True)
+def small_pool(monkeypatch):
+    monkeypatch.setattr("understudy.mechanisms.whole_file.fit.POOL", 10_000)
+    monkeypatch.setattr("understudy.mechanisms.whole_file.measure.SMALL_POOL", 5_000)
+
+
+def test_the_misfit_gives_its_distance_back():
+    rng = np.random.default_rng(1)
+    expected, spread = rng.uniform(5, 500, 4000), rng.uniform(0, 80, 4000)
+    for t in (0.3, 4.0):
+        deviations = rng.laplace(0, np.sqrt((t * expected + spread) / 2))
+        assert misfit.misfit_of(np.abs(deviations).sum(), expected, spread) == pytest.approx(
+            t, rel=0.1
+        )
+    assert misfit.misfit_of(0.0, expected, spread) == 0.0
+    assert misfit.misfit_of(1e30, expected, spread) == misfit.WIDEST
+
+
+@pytest.mark.usefixtures("stand_in_noise")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_record_moves_a_distance_by_at_most_its_cut(weighted):
+    """Brute force: every record of a small file is taken away in turn, for every table."""
+    data = survey(population(60, 3), weighted)
+    result = us.synthesize(data, us.WholeFile(), us.Marginals(3.0, 1e-6), datasets=2, seed=1)
+    noisy = from_draws(result.draws)
+    cells = us.WholeFile().for_survey(data).cells(data)
+    view = misfit._View(noisy, fitted(noisy, np.random.default_rng(1), 5_000), cells)
+    whole = coded_records(data, cells)
+    probes = [p for kind in misfit.probes_of(noisy, cells, ()).values() for p in kind]
+    assert {probe.cut for probe in probes} == ({3} if weighted else {1, 2})
+    furthest = 0.0
+    for probe in probes:
+        look = view.look(probe)
+        before = look.distance(misfit._counted(whole, noisy, cells, probe))
+        for record in range(0, 60, 7):
+            left = replace(whole, codes=tuple(np.delete(codes, record) for codes in whole.codes))
+            after = look.distance(misfit._counted(left, noisy, cells, probe))
+            assert abs(after - before) <= UNITS * probe.cut
+            furthest = max(furthest, abs(after - before) / (UNITS * probe.cut))
+    assert furthest > 0.25  # the limit is not far from what happens
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_noisy_number_has_the_noise_of_its_share(delta, stand_in_noise):  # noqa: ARG001
+    budget = budget_of(2.0, delta, 3, True)  # a unit of three records is replaced
+    _, deviation = budget.noisy_number(1000, 5, Fraction(1, 10))
+    if delta:
+        assert deviation == pytest.approx(5 * 6 / np.sqrt(2 * float(budget.total) / 10))
+    else:
+        assert deviation == pytest.approx(np.sqrt(2) * 5 * 6 / 0.2)
+
+
+def test_the_kind_of_an_estimate_decides():
+    known = Misfit((("a", "b"),), (0.5, 1.0, 2.0), (3.0, 4.0, 5.0), exact=("k", "l"))
+    assert known.factor(["a"], counts=True) == 1.5
+    assert known.factor(["a", "b"], counts=False) == 4.0
+    assert known.factor(["a", "c"], counts=True) == 2.0
+    assert known.factor(["a", "b", "c"], counts=True) == 3.0
+    assert known.factor(["k", "l"], counts=True) == 1.0
+    assert known.factor(["k", "a"], counts=False) == 5.0
+    codebook = Codebook({"a": COLUMNS["a"], "b": COLUMNS["b"]}, misfit=known, design_effect=1.5)
+    assert parse_codebook(codebook_to_toml(codebook)) == codebook
+    with pytest.raises(Refused, match="three numbers"):
+        parse_codebook("[misfit]\ncounts = [1.0]\nmeans = [1.0, 1.0, 1.0]\n")
+
+
+def test_variances_carry_clusters_and_fit():
+    frame = population(400, 5)
+    known = Misfit((("a", "b"),), (0.5, 1.0, 2.0), (3.0, 4.0, 5.0))
+    plain = us.Survey(frame, us.Design())
+    codebook = Codebook({"a": COLUMNS["a"]}, misfit=known, design_effect=2.0)
+    made = us.Survey(frame, us.Design(), codebook)
+
+    def ratio(statistic: str, by: list[str], **arguments: str) -> float:
+        one, other = (us.tabulate(s, statistic, by, **arguments)["se"] for s in (made, plain))
+        return float((one / other)[0] ** 2)
+
+    assert ratio("count", ["a", "b"]) == pytest.approx(2 * 1.5)
+    assert ratio("count", ["a"], where="y > 3") == pytest.approx(2 * 2.0)
+    assert ratio("mean(y)", ["a"]) == pytest.approx(2 * 5.0)
+    assert ratio('proportion(b == "u")', ["a"]) == pytest.approx(2 * 1.5)
+    slopes = [us.regress(s, "y ~ a")["se"] for s in (made, plain)]
+    assert (slopes[0] / slopes[1]).to_numpy() ** 2 == pytest.approx(2 * 5.0)
+    # the file's own clusters need no factor for clusters
+    clusters = pl.Series("p", np.arange(400) // 4)
+    designs = [
+        us.Survey(frame.with_columns(clusters), us.Design(psu="p"), book)
+        for book in (replace(codebook, misfit=None), Codebook())
+    ]
+    one, other = (us.tabulate(s, "count", ["a"])["se"] for s in designs)
+    assert one.to_list() == other.to_list()
+
+
+@pytest.mark.any_noise
+@pytest.mark.usefixtures("stand_in_noise")
+def test_intervals_cover_and_shares_stay_within_bounds():
+    """A small version of bench/whole_file_coverage.py; three columns alone carry an interaction
+    that no pair shows."""
+    people = population(20_000, 9)
+    whole = us.Survey(people.drop("w"), us.Design(), Codebook())
+    statistics = ["mean(y)", 'proportion(b == "u")']
+    truth = us.tabulate(whole, statistics, ["a", "b"], margins=True)
+    inside: dict[str, list[bool]] = {"released": [], "plain": []}
+    for number in range(6):
+        chosen = np.random.default_rng([4, number]).integers(0, people.height, 2500)
+        data = survey(people[chosen], weighted=False)
+        mechanism = us.Marginals(1.0, 1e-6)
+        files = us.synthesize(data, us.WholeFile(), mechanism, datasets=4, seed=number).datasets
+        without = [us.Survey(f.raw, f.design, replace(f.codebook, misfit=None)) for f in files]
+        for how, which in (("released", files), ("plain", without)):
+            table = us.tabulate(which, statistics, ["a", "b"], margins=True, combine="partial")
+            shares = table.filter(pl.col("statistic").str.starts_with("prop"))
+            assert shares["lower"].min() >= 0
+            assert shares["upper"].max() <= 1
+            both = table.join(truth, on=["a", "b", "statistic"], suffix="_true")
+            both = both.filter(pl.col("se") > 0)
+            inside[how] += ((both["lower"] <= both["estimate_true"])
+                            & (both["upper"] >= both["estimate_true"])).to_list()  # fmt: skip
+    coverage = {how: float(np.mean(values)) for how, values in inside.items()}
+    assert coverage["released"] >= 0.88
+    assert coverage["plain"] < coverage["released"] - 0.1
