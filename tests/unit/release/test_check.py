@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from understudy.cli.main import app
+from understudy.drawing import INTERNAL
 from understudy.errors import Refused
 from understudy.release.check import check_records
 from understudy.release.inside import prepare
@@ -51,6 +53,43 @@ def written(folder: Path, values: list[float | None], settings: str = "") -> Pat
     (folder / "codebook.toml").write_text(CODEBOOK)
     (folder / "release.toml").write_text(RECIPE.format(settings=settings))
     return folder / "release.toml"
+
+
+EXACT = """\
+[data]
+path = "file.parquet"
+codebook = "codebook.toml"
+
+[synthesis]
+model = "Multinomial"
+sensitive = ["share"]
+
+[privacy]
+mechanism = "Unweighted"
+
+[tables]
+statistics = ["count"]
+"""
+ALONE = "are of a single record"
+
+
+@pytest.mark.filterwarnings("default:Multinomial without noise")
+def test_what_the_records_say_in_a_warning_or_a_dry_run_carries_the_mark(tmp_path: Path) -> None:
+    """How many records are alone, how many there are, and where they pile up."""
+    recipe = written(tmp_path, [0.0] * 7 + [1.0, *GOOD[:2]])
+    told = CliRunner().invoke(app, ["release", str(recipe), "--dry-run"]).output.splitlines()
+    assert [line for line in told if "10 records" in line or "%" in line]
+    unmarked = [line for line in told if INTERNAL not in line]
+    assert not [line for line in unmarked if "10 records" in line or "%" in line]
+    recipe.write_text(EXACT)
+    text = CODEBOOK.replace("continuous", "categorical").replace("bounds = [0.0", "levels = [0")
+    (tmp_path / "codebook.toml").write_text(text.replace("1.0]", "1]"))
+    pl.DataFrame({"share": [0] * 9 + [1]}).write_parquet(tmp_path / "file.parquet")
+    told = CliRunner().invoke(app, ["release", str(recipe), "--dry-run"]).output.splitlines()
+    assert [INTERNAL in line for line in told if ALONE in line] == [True]
+    with warnings.catch_warnings(record=True) as said:
+        publish(recipe, tmp_path / "out", say=lambda _: None)
+    assert [str(one.message).count(INTERNAL) for one in said if ALONE in str(one.message)] == [1]
 
 
 @pytest.mark.parametrize(
