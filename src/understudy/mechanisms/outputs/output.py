@@ -74,6 +74,20 @@ class MechanismOutput(ABC):
 
 
 @dataclass(frozen=True, eq=False)
+class DrawnOutput(MechanismOutput):
+    """The draws as the mechanism made them, or as they were read from an envelope."""
+
+    drawn: tuple[DrawValues, ...] = field(repr=False)
+
+    def draws(self) -> list[DrawValues]:
+        return list(self.drawn)
+
+    @classmethod
+    def from_draws(cls, draws: Sequence[Mapping[str, Any]]) -> Self:
+        return cls(tuple(dict(draw) for draw in draws))
+
+
+@dataclass(frozen=True, eq=False)
 class MadeRows(MechanismOutput):
     """Data sets that are there already, read from a working folder."""
 
