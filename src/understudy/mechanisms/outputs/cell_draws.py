@@ -174,6 +174,8 @@ class OwnTables(RowsOutput):
     """Synthetic tables that a mechanism of the steward's own made inside. They are handed out as
     rows, and its class says so (`hands_out = "rows"`)."""
 
+    noted = False
+
     drawn: tuple[DrawValues, ...] = ()
     made: tuple[CrossTable, ...] = ()
 

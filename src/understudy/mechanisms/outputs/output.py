@@ -53,6 +53,7 @@ class MechanismOutput(ABC):
     """One draw for each data set: parameters, a histogram, noisy tables."""
 
     needs_models: ClassVar[bool] = True
+    noted: ClassVar[bool] = True  # an envelope can hold its draws under its name
 
     @abstractmethod
     def draws(self) -> list[DrawValues]:
@@ -90,6 +91,8 @@ class DrawnOutput(MechanismOutput):
 @dataclass(frozen=True, eq=False)
 class MadeRows(MechanismOutput):
     """Data sets that are there already, read from a working folder."""
+
+    noted = False
 
     made: tuple[Survey, ...] = field(repr=False)
 
