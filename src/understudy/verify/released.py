@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import ibis.expr.types as ir
 import numpy as np
@@ -66,6 +66,20 @@ class Synthetic:
     @property
     def every(self) -> tuple[Synthetic, ...]:
         return (self, *self.others)
+
+
+class ReleasedEstimates(Protocol):
+    """What a question is checked against: the released files, or what is remembered of them."""
+
+    def __call__(self, query: Query) -> Synthetic: ...
+
+    def influence_plan(
+        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+    ) -> InfluencePlan: ...
+
+    def influence_errors(
+        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+    ) -> pl.DataFrame: ...
 
 
 @dataclass(frozen=True)

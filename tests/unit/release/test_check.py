@@ -156,7 +156,7 @@ type = "continuous"
 
 @pytest.mark.any_noise
 @pytest.mark.parametrize(
-    ("place", "weight", "problem"),
+    ("where", "weight", "problem"),
     [
         ("north", "1.0", "should hold numbers but record 60"),
         ("7", "3.5", "The weights of the records add up to"),
@@ -164,11 +164,11 @@ type = "continuous"
     ],
 )
 def test_refusals_on_the_way_in_and_after_the_noise_carry_the_mark(
-    tmp_path: Path, place: str, weight: str, problem: str
+    tmp_path: Path, where: str, weight: str, problem: str
 ) -> None:
     """Reading the file, adding up its weights and drawing noise look at the records too."""
     rows = [f"{k % 3},1.0" for k in range(59)]
-    (tmp_path / "file.csv").write_text("\n".join(["place,w", *rows, f"{place},{weight}"]) + "\n")
+    (tmp_path / "file.csv").write_text("\n".join(["place,w", *rows, f"{where},{weight}"]) + "\n")
     (tmp_path / "codebook.toml").write_text(PLACES)
     (tmp_path / "release.toml").write_text(COUNTS)
     with pytest.raises(Refused, match=problem) as refusal:

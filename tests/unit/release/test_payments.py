@@ -130,7 +130,7 @@ def test_sixty_kills_of_a_release_give_one_value_for_one_payment(recipe: Path) -
             run(inside, recipe.parent / "out", draw)
     run(inside, recipe.parent / "out", draw)
     assert len(seen) == 60
-    assert all(one == seen[0] for one in seen)
+    assert all(value == seen[0] for value in seen)
     assert seen[0][0] != seen[0][1]
     assert spent(recipe) == [500_000]
     kept = recipe.parent / ".out.unfinished" / "noise"
