@@ -77,19 +77,19 @@ ALONE = "are of a single record"
 def test_what_the_records_say_in_a_warning_or_a_dry_run_carries_the_mark(tmp_path: Path) -> None:
     """How many records are alone, how many there are, and where they pile up."""
     recipe = written(tmp_path, [0.0] * 7 + [1.0, *GOOD[:2]])
-    told = CliRunner().invoke(app, ["release", str(recipe), "--dry-run"]).output.splitlines()
-    assert [line for line in told if "10 records" in line or "%" in line]
-    unmarked = [line for line in told if INTERNAL not in line]
+    lines = CliRunner().invoke(app, ["release", str(recipe), "--dry-run"]).output.splitlines()
+    assert [line for line in lines if "10 records" in line or "%" in line]
+    unmarked = [line for line in lines if INTERNAL not in line]
     assert not [line for line in unmarked if "10 records" in line or "%" in line]
     recipe.write_text(EXACT)
     text = CODEBOOK.replace("continuous", "categorical").replace("bounds = [0.0", "levels = [0")
     (tmp_path / "codebook.toml").write_text(text.replace("1.0]", "1]"))
     pl.DataFrame({"share": [0] * 9 + [1]}).write_parquet(tmp_path / "file.parquet")
-    told = CliRunner().invoke(app, ["release", str(recipe), "--dry-run"]).output.splitlines()
-    assert [INTERNAL in line for line in told if ALONE in line] == [True]
+    lines = CliRunner().invoke(app, ["release", str(recipe), "--dry-run"]).output.splitlines()
+    assert [INTERNAL in line for line in lines if ALONE in line] == [True]
     with warnings.catch_warnings(record=True) as said:
         publish(recipe, tmp_path / "out", say=lambda _: None)
-    assert [str(one.message).count(INTERNAL) for one in said if ALONE in str(one.message)] == [1]
+    assert [str(w.message).count(INTERNAL) for w in said if ALONE in str(w.message)] == [1]
 
 
 @pytest.mark.parametrize(
