@@ -18,9 +18,11 @@ def marked() -> Iterator[None]:
     there."""
     show = warnings.showwarning
 
-    def show_marked(said: Warning | str, category: type[Warning], *where: Any) -> None:
+    def show_marked(
+        message: Warning | str, category: type[Warning], *where: Any, **more: Any
+    ) -> None:
         ours = issubclass(category, UserWarning)  # others are of libraries, about their own affairs
-        show(category(with_mark(str(said))) if ours else said, category, *where)
+        show(category(with_mark(str(message))) if ours else message, category, *where, **more)
 
     warnings.showwarning = show_marked
     try:
