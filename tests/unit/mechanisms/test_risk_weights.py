@@ -167,7 +167,7 @@ def test_risk_against_the_same_file_as_its_reference_is_refused() -> None:
     shuffled = Survey(frame.sample(fraction=1.0, shuffle=True, seed=2))
     mechanism = Censored(4.0, weights=PairwiseRisk([], 0.2, reference=shuffled))
     declared = Codebook({"y": Column("y", "sensitive", "integer", bounds=(0.0, 1000.0))})
-    with pytest.raises(Refused, match="record weights"):
+    with pytest.raises(Refused, match="must not come from the confidential data itself"):
         synthesize(Survey(frame, codebook=declared), NegativeBinomial("y"), mechanism)
 
 

@@ -133,7 +133,7 @@ def test_what_the_files_cannot_give_is_refused_before_anything_is_spent(
         with pytest.raises(InvalidQuery, match="no column `hours`"):
             answer_query(query, data, ledger, "ann", released=files)
         mean = make_query(estimate=None, se=None)
-        with pytest.raises(InvalidQuery, match="zero in the released"):
+        with pytest.raises(InvalidQuery, match="no sampling error in the synthetic files"):
             answer_query(mean, data, ledger, "ann", released=flat)
         wide = make_query(
             estimate=None, se=None, measure="discrepancy",
