@@ -54,10 +54,10 @@ def follows(drawn: ArrayLike, law: Any, alpha: float = ALPHA, cells: int = 20) -
 
 def within(counts: ArrayLike, trials: int, chances: ArrayLike, alpha: float = ALPHA) -> bool:
     """Whether all counts lie in exact binomial intervals; wrongly False with chance `alpha`."""
-    found, p = np.asarray(counts), np.asarray(chances)
-    tail = alpha / found.size / 2
+    observed, p = np.asarray(counts), np.asarray(chances)
+    tail = alpha / observed.size / 2
     low, high = stats.binom.ppf(tail, trials, p), stats.binom.isf(tail, trials, p)
-    return bool(np.all((found >= low) & (found <= high)))
+    return bool(np.all((observed >= low) & (observed <= high)))
 
 
 def noise(scale: float) -> Any:
@@ -105,12 +105,12 @@ def mean_size_beyond(gap: float, scale: float, draws: int) -> float:
 
 def _chernoff(log_mgf: Callable[[float], float], level: float, end: float) -> float:
     """sup over t between 0 and `end` of t * level - log E exp(t X)."""
-    found = optimize.minimize_scalar(
+    optimum = optimize.minimize_scalar(
         lambda t: log_mgf(t) - t * level,
         bounds=sorted((0.0, end * (1 - 1e-9))),
         method="bounded",
     )
-    return max(0.0, -float(found.fun))
+    return max(0.0, -float(optimum.fun))
 
 
 def digits_met(length: int, digits: int, strings: int) -> float:
@@ -159,7 +159,7 @@ def seeded_noise() -> Iterator[None]:
 
     def picked(scores: np.ndarray, picks: int, scale: float, _measure: str) -> list[int]:
         noisy = scores + draw.gumbel(0, scale, scores.size)
-        return [int(place) for place in np.argsort(-noisy)[:picks]]
+        return [int(position) for position in np.argsort(-noisy)[:picks]]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("understudy.dp.noise._opendp_laplace", stand_in)

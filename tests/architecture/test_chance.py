@@ -44,7 +44,7 @@ def rows(request: pytest.FixtureRequest) -> Rows:
     if not (whole and set(stating()) <= {item.path for item in items}):
         return listed()
     stated = [(item.nodeid.split("[")[0], chance.statement(item)) for item in items]
-    return [(name, *told) for name, told in stated if told]
+    return [(name, *answer) for name, answer in stated if answer]
 
 
 def stating() -> list[Path]:

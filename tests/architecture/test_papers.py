@@ -52,9 +52,9 @@ def sections() -> dict[str, str]:
 
 def rows(section: str) -> list[Row]:
     lines = [line for line in section.splitlines() if line.startswith("| ")][1:]
-    found = [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in lines]
-    assert {len(row) for row in found} == {5}, [row for row in found if len(row) != 5]
-    return [(where, what, code, check, state) for where, what, code, check, state in found]
+    table = [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in lines]
+    assert {len(row) for row in table} == {5}, [row for row in table if len(row) != 5]
+    return [(where, what, code, check, state) for where, what, code, check, state in table]
 
 
 ROWS = {paper: rows(section) for paper, section in sections().items()}
@@ -65,15 +65,15 @@ def names_of(path: Path) -> frozenset[str]:
     """Functions, classes, methods as `Class.method`, and module constants of one file."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     named = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
-    found = {node.name for node in named}
+    defined = {node.name for node in named}
     for node in named:
         if isinstance(node, ast.ClassDef):
             inside = (n for n in node.body if isinstance(n, ast.FunctionDef))
-            found |= {f"{node.name}.{n.name}" for n in inside}
+            defined |= {f"{node.name}.{n.name}" for n in inside}
     for node in tree.body:
         targets = node.targets if isinstance(node, ast.Assign) else []
-        found |= {target.id for target in targets if isinstance(target, ast.Name)}
-    return frozenset(found)
+        defined |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return frozenset(defined)
 
 
 def cited(cell: str) -> list[tuple[str, str, list[str]]]:
@@ -87,14 +87,14 @@ def cited(cell: str) -> list[tuple[str, str, list[str]]]:
 
 @pytest.mark.parametrize("paper", PUBLISHED)
 def test_every_numbered_thing_has_one_row(paper: str) -> None:
-    found = [row[0] for row in ROWS[paper] if not row[0].startswith(UNNUMBERED)]
+    numbers = [row[0] for row in ROWS[paper] if not row[0].startswith(UNNUMBERED)]
     expected = [
         f"{kind} {number}"
         for kind, count in PUBLISHED[paper].items()
         for number in OWN_NUMBERS.get((paper, kind), range(1, count + 1))
     ]
     assert len(expected) == sum(PUBLISHED[paper].values())
-    assert Counter(found) == Counter(expected)
+    assert Counter(numbers) == Counter(expected)
 
 
 def test_the_page_has_the_five_papers() -> None:

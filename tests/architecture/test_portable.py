@@ -42,8 +42,8 @@ def test_every_level_of_every_factor_occurs_twice_or_more(script: ModuleType) ->
 
 def test_pairs_of_levels_occur_as_the_script_says(script: ModuleType) -> None:
     pairs = {
-        (one, other): {(getattr(run, one), getattr(run, other)) for run in script.EIGHT}
-        for one, other in combinations(FACTORS, 2)
+        (factor, other): {(getattr(run, factor), getattr(run, other)) for run in script.EIGHT}
+        for factor, other in combinations(FACTORS, 2)
     }
     for pair in combinations(FACTORS, 2):
         whole = {"instructions": 4, "threads": 2, "offset": 4, "busy": 2}

@@ -25,8 +25,8 @@ def cited(pattern: str) -> dict[str, set[str]]:
     for path in READ:
         # a comment or docstring may break anywhere, also with a # or a quote between
         text = re.sub(r"\s*\n\s*(?:#\s*|\"\s*f?\")?", " ", path.read_text(encoding="utf-8"))
-        for found in re.findall(pattern, text):
-            places.setdefault(found, set()).add(str(path.relative_to(ROOT)))
+        for reference in re.findall(pattern, text):
+            places.setdefault(reference, set()).add(str(path.relative_to(ROOT)))
     return places
 
 

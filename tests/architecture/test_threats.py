@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "threats.md").read_text(encoding="utf-8")
-BOTH = {"place", "new_place", "ledger", "open_ledger", "site"}
+BOTH = {"ledger_place", "new_place", "ledger", "open_ledger", "site"}
 SECTION = re.compile(r"^## (\d+)\. .*?(?=^## )", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^- Tests: (.*)\. Databases: (\w+)", re.MULTILINE)
 REFERENCE = re.compile(r"[Tt]hreats? (\d+(?:(?:,| and) \d+)*)")

@@ -29,7 +29,7 @@ def empty_names(text: str) -> Iterator[tuple[int, str]]:
 
 def test_names_say_what_they_hold() -> None:
     empty = []
-    for folder in ("src", "studies/src", "scripts", "bench"):
+    for folder in ("src", "studies", "scripts", "bench", "tests"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             where = str(path.relative_to(ROOT))
             for line, name in empty_names(path.read_text(encoding="utf-8")):

@@ -104,7 +104,7 @@ def test_a_regression_coefficient_can_be_asked_by_the_form(page: Any, site: Site
     sign_in(page, site, "ann")
     choose(page, "Coefficient of a linear regression")
     page.get_by_label("Outcome").select_option("salary")
-    page.get_by_label("Gender (gender)").check()
+    page.get_by_role("group", name="Predictors").get_by_label("Gender (gender)").check()
     page.get_by_label("Coefficient of").select_option(label="Gender = Female")
     page.get_by_text("Settings that rarely need").click()
     page.get_by_label("Parts of the file").fill("4")

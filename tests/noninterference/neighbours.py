@@ -68,5 +68,5 @@ def neighbours(draw: Any, case: Case) -> pl.DataFrame:
 
 def drawn_by(case: Case) -> list[str]:
     """The columns that a release draws, those of its regressions too."""
-    given = [name for name in ("share", "income") if f'"{name}"' in case.more]
-    return [name for name in VALUES if name in (*case.drawn, *given)]
+    outcomes = [name for name in ("share", "income") if f'"{name}"' in case.more]
+    return [name for name in VALUES if name in (*case.drawn, *outcomes)]

@@ -25,9 +25,9 @@ def changed(order: int = 1, **values: Any) -> pl.DataFrame:
     frame = BASE
     for name, value in values.items():
         column = frame[name].cast(pl.Float64) if isinstance(value, float) else frame[name]
-        told = column.to_list()
-        told[RECORD] = value
-        frame = frame.with_columns(pl.Series(name, told, dtype=column.dtype))
+        answer = column.to_list()
+        answer[RECORD] = value
+        frame = frame.with_columns(pl.Series(name, answer, dtype=column.dtype))
     return frame[::order]
 
 

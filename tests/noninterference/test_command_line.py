@@ -54,13 +54,13 @@ def released(folder: Path, frame: pl.DataFrame) -> dict[str, object]:
             "release": understudy("release", str(recipe), "--out", str(folder / "out")),
             "again": understudy("release", str(recipe), "--out", str(folder / "out")),
         }
-    told: dict[str, object] = {name: said(ran, folder) for name, ran in words.items()}
+    printed: dict[str, object] = {name: said(ran, folder) for name, ran in words.items()}
     for name in files_in(folder / "out"):
         content = (folder / "out" / name).read_bytes()
         assert (INTERNAL.encode() in content) <= (name in KEPT_INSIDE), name
         if name not in KEPT_INSIDE:
-            told[name] = content
-    return told
+            printed[name] = content
+    return printed
 
 
 def pair(folder: Path, other: pl.DataFrame) -> list[str]:
@@ -72,7 +72,7 @@ def pair(folder: Path, other: pl.DataFrame) -> list[str]:
     ours, theirs = made
     assert set(ours) == set(theirs)
     assert {"dry run", "release", "again", "public.zip", "synthetic/1.parquet"} <= set(ours)
-    return [name for name, told in ours.items() if told != theirs[name]]
+    return [name for name, output in ours.items() if output != theirs[name]]
 
 
 @pytest.mark.any_noise
@@ -105,12 +105,12 @@ def test_a_line_without_the_mark_is_found(tmp_path: Path, monkeypatch: pytest.Mo
         return sound(inside)
 
     monkeypatch.setattr(check, "check_records", talking)
-    told = []
+    printed = []
     for number, frame in enumerate((base(), extreme(CASE))):
         (tmp_path / str(number)).mkdir()
         recipe = written(tmp_path / str(number), frame)
-        told.append(said(understudy("release", str(recipe), "--dry-run"), recipe.parent))
-    assert told[0] != told[1]
+        printed.append(said(understudy("release", str(recipe), "--dry-run"), recipe.parent))
+    assert printed[0] != printed[1]
 
 
 @pytest.mark.any_noise
@@ -118,7 +118,7 @@ def test_a_question_from_the_command_line_says_the_same_of_neighbours(tmp_path: 
     """`understudy verify`: the price, the sentence and the receipt's file."""
     (tmp_path / "question.json").write_text(json.dumps(question()), encoding="utf-8")
     (tmp_path / "refused.json").write_text(json.dumps(question(variable="wealth")))
-    told = []
+    printed = []
     for number, frame in enumerate((BASE, NEIGHBOURS["not a number"])):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -130,7 +130,7 @@ def test_a_question_from_the_command_line_says_the_same_of_neighbours(tmp_path: 
                 ("refused.json", "--yes"),
             )
             ran = [understudy("verify", str(tmp_path / f), *more, *to) for f, *more in asked]
-        lines = [said(one, folder) for one in ran]
-        assert [one[0] for one in lines] == ["0", "0", "2"]
-        told.append((lines, (folder / "receipt.json").read_bytes()))
-    assert all(one == told[0] for one in told)
+        lines = [said(process, folder) for process in ran]
+        assert [line[0] for line in lines] == ["0", "0", "2"]
+        printed.append((lines, (folder / "receipt.json").read_bytes()))
+    assert all(texts == printed[0] for texts in printed)

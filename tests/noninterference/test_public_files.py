@@ -50,7 +50,7 @@ def test_the_same_envelope_gives_the_same_public_bytes(folder: Path, tmp_path: P
     assert public == files_in(tmp_path / "this" / PUBLIC)
     assert {f"synthetic/1.{kind}" for kind in WRITTEN} < set(public)
     for name in public:
-        ours, theirs = (tmp_path / place / PUBLIC / name for place in ("this", "another"))
+        ours, theirs = (tmp_path / position / PUBLIC / name for position in ("this", "another"))
         assert ours.read_bytes() == theirs.read_bytes(), name
 
 

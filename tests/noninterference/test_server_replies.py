@@ -74,7 +74,7 @@ def conversation(site: Site) -> list[Reply]:
             more = ("plan", "verify") if name in TWICE else ()  # the second answer is a replay
             for door in ("price", "verify", *more):
                 took(f"{door}: {name}", ann.post(f"{V}/{door}", json=asked))
-        numbers = [one["receipt"] for one in took("history", ann.get(f"{V}/history")).json()]
+        numbers = [entry["receipt"] for entry in took("history", ann.get(f"{V}/history")).json()]
         for number in numbers:
             took("receipt", ann.get(f"{V}/answers/{number}"))
         took("another's receipt", bob.get(f"{V}/answers/{max(numbers, default=1)}"))
@@ -109,7 +109,7 @@ def differing(base: list[Reply], folder: Path, frame: pl.DataFrame) -> list[str]
     with served(folder, frame) as site:
         theirs = conversation(site)
     pairs = zip_longest(base, theirs, fillvalue=None)
-    return [(one or other or ("",))[0] for one, other in pairs if one != other]
+    return [(reply or other or ("",))[0] for reply, other in pairs if reply != other]
 
 
 @pytest.mark.parametrize("name", NEIGHBOURS)
@@ -147,5 +147,5 @@ def test_a_planted_reply_that_looks_at_the_records_is_found(
         return sound(serving, query)
 
     monkeypatch.setattr(Service, "check", looking)
-    found = differing(base, tmp_path, NEIGHBOURS["missing values"])
-    assert {"price: a mean", "verify: a mean", "history"} <= set(found)
+    different = differing(base, tmp_path, NEIGHBOURS["missing values"])
+    assert {"price: a mean", "verify: a mean", "history"} <= set(different)

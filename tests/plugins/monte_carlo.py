@@ -80,9 +80,12 @@ def compare(chains: Matrix, known: KnownMoments, shift: float, spread: float) ->
 def standard_scores(a: Matrix, b: Matrix) -> Matrix:
     """Differences of means and of variances of chains (chains, draws, d), as standard scores."""
     centre = b.mean(axis=(0, 1))
-    a, b = (np.concatenate([one, (one - centre) ** 2], axis=2) for one in (a, b))
+    a, b = (np.concatenate([chains, (chains - centre) ** 2], axis=2) for chains in (a, b))
     means, squares = zip(
-        *((one.mean(axis=(0, 1)), one.var(axis=(0, 1)) / ess_bulk(one)) for one in (a, b)),
+        *(
+            (chains.mean(axis=(0, 1)), chains.var(axis=(0, 1)) / ess_bulk(chains))
+            for chains in (a, b)
+        ),
         strict=True,
     )
     return np.asarray((means[0] - means[1]) / np.sqrt(squares[0] + squares[1]))

@@ -97,7 +97,7 @@ def check(numbers: pl.DataFrame, key: tuple[str, str, str, str], folder: Path | 
         & (pl.col("note").fill_null("") == "")
     )
     names = by.split("|") if by else []
-    found = us.tabulate(
+    table = us.tabulate(
         survey_of(data, design, folder),
         expected["statistic"].unique(maintain_order=True).to_list(),
         by=names,
@@ -105,9 +105,9 @@ def check(numbers: pl.DataFrame, key: tuple[str, str, str, str], folder: Path | 
         n=True,
     )
     levels = pl.concat_str([pl.col(name).cast(pl.String) for name in names], separator="|")
-    found = found.with_columns((levels if names else pl.lit("")).alias("levels"))
+    table = table.with_columns((levels if names else pl.lit("")).alias("levels"))
     expected = expected.with_columns(pl.col("levels").cast(pl.String).fill_null(""))
-    both = expected.join(found, on=["levels", "statistic"], how="left", suffix="_ours")
+    both = expected.join(table, on=["levels", "statistic"], how="left", suffix="_ours")
     assert both.height == expected.height > 0
     for row in both.iter_rows(named=True):
         if (data, row["levels"], row["statistic"]) in R_ROUNDS:
@@ -143,15 +143,15 @@ def check_glm(numbers: pl.DataFrame, key: tuple[str, ...], folder: Path | None) 
         & (pl.col("formula") == formula)
     )
     kind = "binomial" if "binomial" in family else "gaussian"
-    found = us.regress(survey_of(data, design, folder), formula, family=kind)
-    assert found.height == expected.height > 0
+    coefficients = us.regress(survey_of(data, design, folder), formula, family=kind)
+    assert coefficients.height == expected.height > 0
     for ours, theirs in zip(
-        found.iter_rows(named=True), expected.iter_rows(named=True), strict=True
+        coefficients.iter_rows(named=True), expected.iter_rows(named=True), strict=True
     ):
         assert ours["estimate"] == pytest.approx(theirs["estimate"], rel=SIX_DIGITS)
         assert ours["se"] == pytest.approx(theirs["se"], rel=SIX_DIGITS)
         # R drops incomplete records from the design's df; a domain keeps them here.
-        assert ours["df"] == theirs["design_df"] + 1 - found.height
+        assert ours["df"] == theirs["design_df"] + 1 - coefficients.height
 
 
 def glm_groups(numbers: pl.DataFrame) -> list[tuple[str, ...]]:

@@ -39,10 +39,10 @@ def test_the_same_estimates_and_errors(case: str, by: str | None) -> None:
     table = us.tabulate(survey, list(calls), by=by or ())
     for statistic, call in calls.items():
         expected = call().to_polars()
-        found = table.filter(pl.col("statistic") == statistic)
+        rows = table.filter(pl.col("statistic") == statistic)
         if by:
             expected = expected.sort(by)
-        assert found["estimate"].to_list() == pytest.approx(expected["est"].to_list(), rel=1e-9)
-        assert found["se"].to_list() == pytest.approx(expected["se"].to_list(), rel=1e-9)
+        assert rows["estimate"].to_list() == pytest.approx(expected["est"].to_list(), rel=1e-9)
+        assert rows["se"].to_list() == pytest.approx(expected["se"].to_list(), rel=1e-9)
         if not by:
-            assert found["df"].to_list() == expected["df"].to_list()
+            assert rows["df"].to_list() == expected["df"].to_list()

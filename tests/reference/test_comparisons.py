@@ -71,11 +71,11 @@ def test_design_effects(design: str) -> None:
 @pytest.mark.parametrize("design", DESIGNS)
 def test_rao_and_scott(design: str) -> None:
     for name, expected in theirs(design, "association").items():
-        found = us.association(survey_of(design), *name.split("|")).row(0, named=True)
+        test = us.association(survey_of(design), *name.split("|")).row(0, named=True)
         for number, value in expected.items():
             # R scales X^2 to all records, with and without values
-            scale = found["n"] / survey_of(design).n if number == "chi_square" else 1
-            assert found[number] == pytest.approx(value * scale, rel=1e-6), number
+            scale = test["n"] / survey_of(design).n if number == "chi_square" else 1
+            assert test[number] == pytest.approx(value * scale, rel=1e-6), number
 
 
 @pytest.mark.parametrize("design", DESIGNS)
@@ -99,12 +99,12 @@ def test_simple_random_sampling_gives_pearson() -> None:
     """With the multinomial covariance Delta is the identity."""
     p = np.array([[0.1, 0.2, 0.15], [0.25, 0.1, 0.2]])
     flat = p.reshape(-1)
-    found = rao_scott(p, (np.diag(flat) - np.outer(flat, flat)) / 80, 80, 1e9)
+    statistic = rao_scott(p, (np.diag(flat) - np.outer(flat, flat)) / 80, 80, 1e9)
     expected = np.outer(p.sum(axis=1), p.sum(axis=0))
-    assert found["chi_square"] == pytest.approx(80 * ((p - expected) ** 2 / expected).sum())
-    assert found["F"] == pytest.approx(found["chi_square"] / 2)
-    assert found["df"] == pytest.approx(2)
-    assert found["p"] == pytest.approx(found["p_first_order"], rel=1e-5)
+    assert statistic["chi_square"] == pytest.approx(80 * ((p - expected) ** 2 / expected).sum())
+    assert statistic["F"] == pytest.approx(statistic["chi_square"] / 2)
+    assert statistic["df"] == pytest.approx(2)
+    assert statistic["p"] == pytest.approx(statistic["p_first_order"], rel=1e-5)
 
 
 def test_refusals() -> None:

@@ -101,9 +101,9 @@ def test_the_linearised_error_is_that_of_the_bootstrap(kind: type) -> None:
 def test_gini_of_a_closed_form() -> None:
     """Half the mean difference of all pairs over the mean."""
     frame = pl.DataFrame({"x": np.arange(1, 101)})
-    found = us.tabulate(us.Survey(frame), "gini(x)")["estimate"][0]
+    gini = us.tabulate(us.Survey(frame), "gini(x)")["estimate"][0]
     pairs = np.abs(np.subtract.outer(np.arange(1, 101), np.arange(1, 101))).mean()
-    assert found == pytest.approx(pairs / (2 * 50.5))
+    assert gini == pytest.approx(pairs / (2 * 50.5))
     with pytest.raises(Refused, match="not negative"):
         us.tabulate(us.Survey(frame.with_columns(x=-pl.col("x"))), "gini(x)")
     equal = us.tabulate(us.Survey(frame.with_columns(x=5.0)), "gini(x)")
@@ -147,6 +147,6 @@ def test_replicated_quantiles_need_replicates() -> None:
 def test_ginis_are_compared() -> None:
     survey = us.Survey(pl.read_csv(HERE / "data/clustered.csv"), us.Design("w", "h", "cluster"))
     table = us.tabulate(survey, "gini(x)", by="a")
-    found = us.contrast(survey, "gini(x)", "a", {level: {level: 1} for level in table["a"]})
-    assert found["se"].to_list() == pytest.approx(table["se"].to_list(), rel=1e-9)
+    contrast = us.contrast(survey, "gini(x)", "a", {level: {level: 1} for level in table["a"]})
+    assert contrast["se"].to_list() == pytest.approx(table["se"].to_list(), rel=1e-9)
     assert us.contrast(survey, "gini(x)", "a").height == 3

@@ -39,12 +39,12 @@ def test_variances_are_those_of_post_stratification(data: str, fpc: str) -> None
         table = us.tabulate(survey, STATISTICS, by=names, where=where or None)
         level = pl.concat_str([pl.col(n).cast(pl.String) for n in names] or [pl.lit("")],
                               separator="|")  # fmt: skip
-        found = rows.join(
+        joined = rows.join(
             table.with_columns(levels=level), on=["levels", "statistic"], how="left",
             maintain_order="left", suffix="_ours",
         )  # fmt: skip
-        np.testing.assert_allclose(found["estimate_ours"], found["estimate"], rtol=1e-9)
-        np.testing.assert_allclose(found["se_ours"], found["se"], rtol=1e-7, atol=1e-6)
+        np.testing.assert_allclose(joined["estimate_ours"], joined["estimate"], rtol=1e-9)
+        np.testing.assert_allclose(joined["se_ours"], joined["se"], rtol=1e-7, atol=1e-6)
 
 
 def test_sizes_that_the_weights_do_not_meet_change_nothing() -> None:
@@ -53,8 +53,8 @@ def test_sizes_that_the_weights_do_not_meet_change_nothing() -> None:
     book = replace(survey.codebook, population_by={"h": other})
     without = us.Survey(survey.frame(), survey.design)
     declared = us.Survey(survey.frame(), survey.design, book)
-    found, expected = (us.tabulate(s, STATISTICS, by="a") for s in (declared, without))
-    assert found["se"].to_list() == expected["se"].to_list()
+    table, expected = (us.tabulate(s, STATISTICS, by="a") for s in (declared, without))
+    assert table["se"].to_list() == expected["se"].to_list()
 
 
 def test_public_sizes_count_in_contrasts() -> None:

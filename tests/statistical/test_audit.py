@@ -44,9 +44,9 @@ def test_every_mutant_is_caught_by_simulation_alone(mechanism, mutant):
 @pytest.mark.any_noise
 def test_the_claims_of_both_relations():
     claimed = {
-        (one.mechanism, one.relation): one.claimed
+        (verdict.mechanism, verdict.relation): verdict.claimed
         for name in MECHANISMS
-        for one in audit(name, epsilon=0.5, trials=100)
+        for verdict in audit(name, epsilon=0.5, trials=100)
     }
     for name in MECHANISMS[:4]:
         assert (claimed[name, "blank"], claimed[name, "replace"]) == (0.5, 1.0)
@@ -55,7 +55,7 @@ def test_the_claims_of_both_relations():
 
 
 def test_too_few_trials_put_the_audit_to_sleep():
-    assert {one.verdict for one in audit("censored", trials=1000)} == {"asleep"}
+    assert {finding.verdict for finding in audit("censored", trials=1000)} == {"asleep"}
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_neighbours_differ_in_one_record():
     for relation, gap in zip(RELATIONS, (1, 0, 1), strict=True):
         for first, second in neighbours(relation):
             assert first.n - second.n == gap
-            rows = [sorted(one.frame().rows()) for one in (first, second)]
+            rows = [sorted(neighbour.frame().rows()) for neighbour in (first, second)]
             assert (
                 len(rows[0]) - sum(min(rows[0].count(r), rows[1].count(r)) for r in set(rows[0]))
                 == 1

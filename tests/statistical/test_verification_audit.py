@@ -130,14 +130,14 @@ FRAME = make_frame(90, seed=8)
 TOTAL = {"estimator": "total", "estimate": 60_000.0, "se": 3_000.0}
 
 
-def changed(one: ConfidentialData, two: ConfidentialData, **changes: Any) -> int:
+def changed(first: ConfidentialData, two: ConfidentialData, **changes: Any) -> int:
     """The most partitions whose number differs between two files, over several keys."""
-    found = []
+    result = []
     for _ in range(5):
         key, query = new_key(), make_query(**changes)
-        numbers = [partition_numbers(data, query, key) for data in (one, two)]
-        found.append(int(np.sum(np.any(numbers[0] != numbers[1], axis=0))))
-    return max(found)
+        numbers = [partition_numbers(data, query, key) for data in (first, two)]
+        result.append(int(np.sum(np.any(numbers[0] != numbers[1], axis=0))))
+    return max(result)
 
 
 def opened(frame: pl.DataFrame) -> ConfidentialData:
@@ -156,10 +156,10 @@ def test_the_worst_neighbours_reach_the_sensitivity() -> None:
     one_more = calm.head(1).with_columns(person=pl.lit(1, pl.Int64), income=pl.lit(1e12))
     wild = pl.concat([calm, one_more])
     query = make_query(measure="agreement")
-    with opened(calm) as one, opened(wild) as two:
+    with opened(calm) as first, opened(wild) as two:
         for _ in range(5):
             key = new_key()
-            sums = [partition_numbers(data, query, key).sum(axis=1) for data in (one, two)]
+            sums = [partition_numbers(data, query, key).sum(axis=1) for data in (first, two)]
             assert sums[0][0] - sums[1][0] == 1
             assert sums[1][1] - sums[0][1] == 1000  # from the middle to the end
 
@@ -221,8 +221,8 @@ def test_mutant_time_out_of_the_whole_query_is_caught() -> None:
     pool = WorkerPool(2, deadline=DEADLINE)
 
     def whole_query(tasks: list[Task]) -> np.ndarray:
-        found = pool.run(tasks)
-        return np.full(len(found), np.nan) if np.any(np.isnan(found)) else found
+        estimates = pool.run(tasks)
+        return np.full(len(estimates), np.nan) if np.any(np.isnan(estimates)) else estimates
 
     assert partitions_silenced(whole_query) > 1
     pool.close()
@@ -233,7 +233,7 @@ def test_mutant_time_out_of_the_whole_query_is_caught() -> None:
 
 def forks_differ(sampler: Sampler) -> bool:
     """Whether four forked processes draw different noise."""
-    told = set()
+    keys = set()
     for _ in range(4):
         read, write = os.pipe()
         child = os.fork()
@@ -243,9 +243,9 @@ def forks_differ(sampler: Sampler) -> bool:
             os._exit(0)
         os.close(write)
         os.waitpid(child, 0)
-        told.add(os.read(read, 4096))
+        keys.add(os.read(read, 4096))
         os.close(read)
-    return len(told) == 4
+    return len(keys) == 4
 
 
 # The child only draws and leaves; another test of this process may have loaded JAX.

@@ -50,7 +50,7 @@ def check_periodic_releases(made: dict[str, Any]) -> None:
     for release in made["releases"].values():
         assert release.claim.kind == "formal"
         assert release.claim.epsilon == 4
-        assert any("fixed on another file" in one for one in release.claim.conditions)
+        assert any("fixed on another file" in condition for condition in release.claim.conditions)
         assert release.bounds.overall <= 2
     assert made["release"].claim.epsilon == 1
     assert made["gap_at_1"] < made["largest_gap"](made["march"], made["releases"]["march"])

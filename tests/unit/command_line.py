@@ -23,12 +23,12 @@ class Ran:
     stderr: str
 
 
-def understudy(*words: str, given: str = "", **variables: str) -> Ran:
+def understudy(*words: str, typed: str = "", **variables: str) -> Ran:
     """What the command says for these words, this standard input and environment."""
     code: object = 0
     with (
         pytest.MonkeyPatch.context() as patch,
-        CliRunner().isolation(input=given, env=variables) as (out, err, _),
+        CliRunner().isolation(input=typed, env=variables) as (out, err, _),
     ):
         patch.setattr(sys, "argv", ["understudy", *words])
         try:

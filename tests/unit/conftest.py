@@ -39,9 +39,9 @@ def data(frame: pl.DataFrame) -> Iterator[ConfidentialData]:
 
 def _program(name: str) -> str | None:
     """A PostgreSQL program on the path, or where Debian keeps it."""
-    found = shutil.which(name)
+    program = shutil.which(name)
     debian = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
-    return found or (str(debian[-1]) if debian else None)
+    return program or (str(debian[-1]) if debian else None)
 
 
 @pytest.fixture(scope="session")
@@ -131,17 +131,17 @@ def module_place(
 
 
 @pytest.fixture
-def place(new_place: NewPlace, tmp_path: Path) -> tuple[str, str]:
+def ledger_place(new_place: NewPlace, tmp_path: Path) -> tuple[str, str]:
     """A fresh database of each kind and its head file."""
     return new_place(tmp_path)
 
 
 @pytest.fixture
-def open_ledger(place: tuple[str, str]) -> Iterator[OpenLedger]:
+def open_ledger(ledger_place: tuple[str, str]) -> Iterator[OpenLedger]:
     opened: list[Ledger] = []
 
     def opener() -> Ledger:
-        opened.append(Ledger(*place))
+        opened.append(Ledger(*ledger_place))
         return opened[-1]
 
     yield opener

@@ -11,10 +11,11 @@ import numpy as np
 
 from understudy.dp.additive import LaplaceNoise
 from understudy.influence import InfluenceAnswer, InfluencePlan
+from understudy.tables.influence.clip import Norm, norms
 from understudy.tables.influence.equation import Equation, FileColumns
 from understudy.tables.influence.prepared import measure_influence
 from understudy.tables.influence.question import InfluenceQuestion
-from understudy.tables.influence.unit_sums import array_sums
+from understudy.tables.influence.unit_sums import GRID, RECORD
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,3 +68,14 @@ def answer(
     sums = array_sums(np.column_stack(parts) - prepared.per_unit, prepared.steps, 1)
     drawn = np.rint(draw.laplace(0.0, plan.grid_scale, len(sums))).astype(np.int64)
     return plan.answer(sums + drawn)
+
+
+def array_sums(by_unit: np.ndarray, steps: np.ndarray, norm: Norm) -> np.ndarray:
+    """The sums of `unit_sums` from a (units, k) array, written a second time."""
+    values = np.nan_to_num(by_unit, nan=0.0, posinf=np.inf, neginf=-np.inf) * steps
+    if values.shape[1] > 1:
+        held = np.clip(values, -RECORD, RECORD)
+        factor = np.minimum(1.0, GRID / np.maximum(norms(held, norm), 1.0))
+        values = held * factor[:, None]
+    held = np.clip(values, -GRID, GRID)
+    return np.asarray(np.floor(held + 0.5).astype(np.int64).sum(axis=0))

@@ -87,9 +87,9 @@ def test_mixed_data_are_charged_together_and_before_anything_is_drawn(
     drawn: list[str] = []
     monkeypatch.setattr("understudy.dp.noise._opendp_laplace", lambda *_: drawn.append("noise"))
     account = us.LedgerAccount(tmp_path / "ledger.db", "people", "0.4")
-    given = [us.Given(us.BetaRegression("share", "C(sex)"), CENSORED)]
+    outcomes = [us.Given(us.BetaRegression("share", "C(sex)"), CENSORED)]
     with pytest.raises(Refused, match=r"needs epsilon 0.7"):  # .2 under `blank` is .4
-        us.synthesize_mixed(survey(), us.Multinomial(["sex"]), MODIPS, given, account=account)
+        us.synthesize_mixed(survey(), us.Multinomial(["sex"]), MODIPS, outcomes, account=account)
     assert drawn == []
 
 

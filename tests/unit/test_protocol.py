@@ -152,8 +152,8 @@ def test_seeded_means_the_same_bytes_and_no_noise_from_opendp(name: str, does: s
     assert mechanism.seeded == (asked == 0)
     if mechanism.seeded:
         second = synthesized(mechanism, does)
-        for one, other in zip(first.datasets, second.datasets, strict=True):
-            assert one.frame().equals(other.frame())
+        for dataset, other in zip(first.datasets, second.datasets, strict=True):
+            assert dataset.frame().equals(other.frame())
 
 
 def test_a_pair_that_does_not_fit_is_refused() -> None:

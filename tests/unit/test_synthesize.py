@@ -159,9 +159,10 @@ def test_calibration_compiles_nothing(survey: Survey) -> None:
 
 def test_the_same_seed_gives_the_same_bytes(survey: Survey) -> None:
     first, again = (run(survey, Censored(6.0)) for _ in range(2))
-    for one, other in zip(first.datasets, again.datasets, strict=True):
+    for dataset, other in zip(first.datasets, again.datasets, strict=True):
         assert (
-            one.frame()["wage"].to_numpy().tobytes() == other.frame()["wage"].to_numpy().tobytes()
+            dataset.frame()["wage"].to_numpy().tobytes()
+            == other.frame()["wage"].to_numpy().tobytes()
         )
     assert first.draws[1]["slope"].tobytes() == again.draws[1]["slope"].tobytes()
     assert first.claim == again.claim
@@ -309,8 +310,8 @@ def test_failed_diagnostics_are_reported_where_no_epsilon_is_claimed(survey: Sur
     result = run(survey, Unweighted(), draws=100, diagnostics="report")
     assert result.diagnostics is not None
     assert result.diagnostics.failures
-    assert any("diagnostics had not passed" in one for one in result.claim.conditions)
-    assert not any("exact draw" in one for one in result.claim.conditions)
+    assert any("diagnostics had not passed" in condition for condition in result.claim.conditions)
+    assert not any("exact draw" in condition for condition in result.claim.conditions)
     with pytest.raises(Refused, match="is for mechanisms of kind `risk`"):
         run(survey, Weighted(), draws=100, diagnostics="report")
     with pytest.raises(Refused, match="did you mean `report`"):

@@ -277,10 +277,10 @@ def test_a_laplace_table_scales_its_noise_by_the_records_of_a_home(monkeypatch):
     ask: dict[str, Any] = {"epsilon": 1.0, "sensitivity": "declared"}
     by_home = laplace_table(survey, ["count", "mean(pay)"], "sex", **ask)
     assert by_home.claim.unit == "home"
-    found, widths[:] = widths[:], []
+    measured, widths[:] = widths[:], []
     plain = Survey(frame.drop("home"), Design("w"), book.without_unit())
     assert laplace_table(plain, ["count", "mean(pay)"], "sex", **ask).claim.unit == "record"
-    np.testing.assert_allclose(found, 3 * np.array(widths))
+    np.testing.assert_allclose(measured, 3 * np.array(widths))
     tight = Survey(frame, Design("w"), replace(book, records_per_unit=2))
     with pytest.raises(Refused, match="more than 2 records"):
         laplace_table(tight, "count", "sex", **ask)

@@ -77,12 +77,12 @@ def make_query(**changes: Any) -> Query:
     return read_query(base | changes)
 
 
-def changed_partitions(one: ConfidentialData, two: pl.DataFrame, query: Query) -> int:
+def changed_partitions(first: ConfidentialData, two: pl.DataFrame, query: Query) -> int:
     """In how many partitions the bounded numbers of two files differ, under the same key."""
     key = new_key()
     with ConfidentialData("survey", make_survey(two)) as other:
-        found = [partition_numbers(data, query, key) for data in (one, other)]
-    return int(np.sum(np.any(found[0] != found[1], axis=0)))
+        numbers = [partition_numbers(data, query, key) for data in (first, other)]
+    return int(np.sum(np.any(numbers[0] != numbers[1], axis=0)))
 
 
 def partition_numbers(data: ConfidentialData, query: Query, key: PartitionKey) -> np.ndarray:

@@ -52,8 +52,8 @@ class Site:
 
     @property
     def service(self) -> Service:
-        found: Service = self.app.state.service
-        return found
+        result: Service = self.app.state.service
+        return result
 
     def client(self, user: str | None = None) -> httpx.Client:
         """A caller of the API with the user's key, or without one."""
@@ -74,7 +74,7 @@ def released_files(frame: pl.DataFrame) -> ReleasedFiles:
     """Two public files: other draws of the same simulation, without the unit's id."""
     public = [make_frame(len(frame), seed=seed).drop("person") for seed in (21, 22)]
     book = BOOK.only([name for name in BOOK.columns if name != "person"])
-    surveys = [Survey(one, Design(weight="w"), book) for one in public]
+    surveys = [Survey(each, Design(weight="w"), book) for each in public]
     return ReleasedFiles(surveys, BOOK, "partial")
 
 
@@ -83,7 +83,7 @@ def make_site(
     folder: Path,
     frame: pl.DataFrame | None = None,
     *,
-    place: tuple[str, str] | None = None,
+    ledger_place: tuple[str, str] | None = None,
     slot: float = SLOT,
     budget: str = "10",
     cap: str = "1000",
@@ -92,7 +92,7 @@ def make_site(
     **settings: Any,
 ) -> Iterator[Site]:
     frame = make_frame() if frame is None else frame
-    ledger = Ledger(*(place or (folder / "ledger.db",)), clock=ticking())
+    ledger = Ledger(*(ledger_place or (folder / "ledger.db",)), clock=ticking())
     data = ConfidentialData("survey", make_survey(frame), deadline=deadline)
     ledger.add_dataset(data.fingerprint, "survey", cap)
     keys = {name: add_user(ledger, name) for name in ("ann", "bob", "carol")}

@@ -13,6 +13,7 @@ that a record leaves the table while the number of records stays: half of epsilo
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -47,6 +48,28 @@ MANY = 60  # records in a full cell: far above any threshold of the audit
 TRIALS = dict.fromkeys(COUNT_MECHANISMS, 200_000) | {"marginals": 400_000}
 
 
+def check_count_audit(
+    mutants: Mapping[str, tuple[str, ...]],
+    mechanism: str,
+    mutant: str | None,
+    relations: Sequence[str],
+    relation: str,
+    epsilon: float,
+    trials: int | None,
+) -> None:
+    """Refuse what an audit of counts does not know, and what it could not show."""
+    if mechanism not in mutants:
+        raise UnknownName("mechanism to audit", mechanism, tuple(mutants))
+    if mutant is not None and mutant not in mutants[mechanism]:
+        raise UnknownName(f"mutant of {mechanism}", mutant, mutants[mechanism])
+    if relation not in relations:
+        raise UnknownName("relation of a table of counts", str(relation), relations)
+    if checked_epsilon(epsilon) > 4:
+        raise Refused("The audit runs up to epsilon 4; the mechanism is the same above it.")
+    if trials and trials < 100:
+        raise Refused("An audit needs at least 100 trials on each file.")
+
+
 def audit_count_mechanism(
     mechanism: str,
     epsilon: float = 1.0,
@@ -71,17 +94,9 @@ def audit_counts(
 
     `epsilon` is what the mechanism is asked for; under `blank` half of it is claimed.
     """
-    if mechanism not in COUNT_MUTANTS:
-        raise UnknownName("mechanism to audit", mechanism, COUNT_MECHANISMS)
-    if mutant is not None and mutant not in COUNT_MUTANTS[mechanism]:
-        raise UnknownName(f"mutant of {mechanism}", mutant, COUNT_MUTANTS[mechanism])
-    if relation not in get_args(CountAudit):
-        raise UnknownName("relation of a table of counts", str(relation), get_args(CountAudit))
-    if checked_epsilon(epsilon) > 4:
-        raise Refused("The audit runs up to epsilon 4; the mechanism is the same above it.")
+    known = get_args(CountAudit)
+    check_count_audit(COUNT_MUTANTS, mechanism, mutant, known, relation, epsilon, trials)
     trials = trials or TRIALS[mechanism]
-    if trials < 100:
-        raise Refused("An audit needs at least 100 trials on each file.")
     asked: CountRelation = "add-remove" if relation == "add-remove" else "replace"
     pairs = neighbours(relation)
     if mechanism == "marginals":

@@ -17,11 +17,9 @@ import numpy as np
 import polars as pl
 
 from understudy.audit.audit import ALPHA, AuditResult, judge
-from understudy.audit.counts import DELTA, CountAudit, shown_loss
-from understudy.claim import checked_epsilon
+from understudy.audit.counts import DELTA, CountAudit, check_count_audit, shown_loss
 from understudy.dp.histogram import SENSITIVITY, histogram_counts, histogram_edges
 from understudy.dp.noise import Counts, exact_scale, integer_laplace
-from understudy.errors import Refused, UnknownName
 from understudy.mechanisms.laplace_table import GRID, on_grid, table_values
 from understudy.mechanisms.marginals import Marginals, marginal_counts
 from understudy.mechanisms.modips import Modips
@@ -79,17 +77,9 @@ def audit_households(
     mutant: str | None = None,
 ) -> AuditResult:
     """The lower bound on epsilon for a household."""
-    if mechanism not in HOUSEHOLD_MUTANTS:
-        raise UnknownName("mechanism to audit", mechanism, tuple(HOUSEHOLD_MUTANTS))
-    if mutant is not None and mutant not in HOUSEHOLD_MUTANTS[mechanism]:
-        raise UnknownName(f"mutant of {mechanism}", mutant, HOUSEHOLD_MUTANTS[mechanism])
-    if relation not in relations_of(mechanism):
-        raise UnknownName("relation", str(relation), relations_of(mechanism))
-    if checked_epsilon(epsilon) > 4:
-        raise Refused("The audit runs up to epsilon 4; the mechanism is the same above it.")
+    known = relations_of(mechanism)
+    check_count_audit(HOUSEHOLD_MUTANTS, mechanism, mutant, known, relation, epsilon, trials)
     trials = trials or TRIALS
-    if trials < 100:
-        raise Refused("An audit needs at least 100 trials on each file.")
     files = neighbouring_files(relation, mechanism == "laplace-table-units")
     count = _COUNTED[mechanism.removesuffix("-units")]
     counted = [count(file, relation, epsilon, mutant) for file in files]

@@ -89,12 +89,14 @@ class SqliteDatabase:
 
     def _connect(self) -> sqlite3.Connection:
         try:
+            # a new file is its owner's alone: with a record's digest, guesses at it can be tried
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             connection = sqlite3.connect(
                 self.path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
             )
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
-        except sqlite3.Error:
+        except (OSError, sqlite3.Error):
             raise Refused(
                 f"The ledger `{self.path.name}` cannot be opened; check the path, the permissions, "
                 "and that it is an SQLite file."

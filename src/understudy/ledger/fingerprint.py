@@ -61,11 +61,6 @@ def identify(untyped: ir.Table, typed: ir.Table, batch: int = 100_000) -> tuple[
     return _sketched(untyped, records, batch), ordered
 
 
-def identity_of(table: ir.Table) -> FileIdentity:
-    """The identity of records that never were text."""
-    return identify(table, table)[0]
-
-
 def _sketched(table: ir.Table, typed: str, batch: int) -> FileIdentity:
     names = sorted(table.columns)
     sums = [0] * _LANES

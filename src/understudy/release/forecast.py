@@ -21,6 +21,7 @@ from understudy.models.contract import OutcomeModel
 from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel
 from understudy.release.inside import Inside
+from understudy.release.internal_mark import with_mark
 from understudy.release.kept import check_kept
 from understudy.release.shape import shape_notes
 from understudy.release.spending import price
@@ -38,7 +39,7 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
     seconds, size = _cost(inside)
     formats = ", ".join(("parquet", *recipe.output.formats))
     lines = [
-        f"{inside.title}: {survey.n:,} records of `{recipe.path.name}`.",
+        with_mark(f"{inside.title}: {survey.n:,} records of `{recipe.path.name}`."),
         f"Synthesized: {', '.join(inside.synthesized)}, by {recipe.model}.",
         f"Published as they are: {', '.join(kept) or 'nothing'}.",
         f"Files: {recipe.synthesis.datasets} data sets ({formats}), table, claim, two reports, "
@@ -46,8 +47,11 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
         _promise(inside),
         f"{_between(*seconds)}, about {size / 1e9:.1f} GB of memory on this machine.",
     ]
-    lines += [*shape_notes(survey, inside.model), *filter(None, [check_kept(inside)])]
-    lines += inside.mechanism.forecast(inside.model, survey, recipe.synthesis.datasets)
+    # read off the records, or off their number, which a noisy size hides
+    datasets = recipe.synthesis.datasets
+    notes = shape_notes(survey, inside.model)
+    notes += inside.mechanism.forecast(inside.model, survey, datasets)
+    lines += [*map(with_mark, notes), *filter(None, [check_kept(inside)])]
     if recipe.ledger is not None:
         lines.append(f"The ledger will be charged {price(inside)}.")
     return [*lines, "Nothing was spent and nothing was written."]

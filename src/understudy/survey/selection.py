@@ -30,8 +30,7 @@ CERTAIN = 1 - 1e-9
 class Selected:
     """Who was drawn: positions in ascending order and their inclusion probabilities.
 
-    With replacement a unit may occur several times, and `inclusion` is its expected number
-    of draws. In both cases sum(weight * y) estimates the total of y (V eq. 1).
+    sum(weight * y) estimates the total of y (V eq. 1).
     """
 
     index: NDArray[np.int64]  # (n,)
@@ -98,7 +97,7 @@ def systematic_pps(pi: ArrayLike, rng: np.random.Generator, *, shuffle: bool = F
     if abs(total - round(total)) > 1e-6 * max(1.0, total):
         raise Refused(
             "Systematic selection needs inclusion probabilities that add up to a whole number; "
-            "make them with `inclusion_probabilities`, or use `poisson`."
+            "make them with `inclusion_probabilities`."
         )
     certain = p >= CERTAIN
     others = np.flatnonzero(~certain)
@@ -115,24 +114,6 @@ def systematic_pps(pi: ArrayLike, rng: np.random.Generator, *, shuffle: bool = F
         others = others[:0]
     index = np.sort(np.concatenate([np.flatnonzero(certain), others]))
     return Selected(index.astype(np.int64), p[index])
-
-
-def poisson(pi: ArrayLike, rng: np.random.Generator) -> Selected:
-    """Every unit by its own coin: independent, so the sample size is random around sum pi."""
-    p = _probabilities(pi)
-    index = np.flatnonzero(rng.random(len(p)) < p)
-    return Selected(index.astype(np.int64), p[index])
-
-
-def pps_with_replacement(size: ArrayLike, n: int, rng: np.random.Generator) -> Selected:
-    """n independent draws, unit i with probability z_i / sum z each time (Hansen-Hurwitz)."""
-    z = _sizes(size)
-    if n < 1:
-        raise Refused("A sample needs at least one draw; ask for n of 1 or more.")
-    cumulated = np.cumsum(z)
-    draws = np.sort(rng.random(n)) * cumulated[-1]
-    index = np.minimum(np.searchsorted(cumulated, draws, side="right"), len(z) - 1)
-    return Selected(index.astype(np.int64), n * z[index] / cumulated[-1])
 
 
 def stratified_pps(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -81,9 +81,8 @@ def tabulate(
         if combine not in (None, "none"):
             raise Refused("`combine` is for a list of surveys; this is one survey.")
         asked = _Asked(survey, statistics, level, intervals, precision, n, deff)
-        return asked.finished(
-            _estimates(survey, asked.statistics, by, margins, where, level, labels, deff, True)
-        )
+        wanted = _Wanted(asked.statistics, by, margins, where, level, labels, deff, True)
+        return asked.finished(_estimates(survey, wanted))
     if combine is None:
         combine = getattr(survey, "kind", None)  # an opened release knows its rule
     surveys = list(survey)
@@ -91,10 +90,8 @@ def tabulate(
     asked = _Asked(surveys[0], statistics, level, intervals, precision, n, deff)
     parsed = asked.statistics
     collected = combine in ("imputed", "none")  # weights of synthetic files are made, not collected
-    tables = [
-        _estimates(dataset, parsed, by, margins, where, level, labels, deff, collected)
-        for dataset in surveys
-    ]
+    wanted = _Wanted(parsed, by, margins, where, level, labels, deff, collected)
+    tables = [_estimates(dataset, wanted) for dataset in surveys]
     if combine == "none":
         numbered = [
             asked.finished(t).insert_column(0, pl.lit(i, pl.Int64).alias("dataset"))
@@ -125,38 +122,31 @@ def _check_list(surveys: list[Survey], combine: str | None) -> None:
             )
 
 
-def _estimates(
-    survey: Survey,
-    statistics: Sequence[Statistic],
-    by: str | Sequence[str],
-    margins: bool,
-    where: Any,
-    level: float,
-    labels: bool,
-    deff: bool,
-    collected: bool,
-) -> pl.DataFrame:
+class _Wanted(NamedTuple):
+    """Which rows a table has, and what they are made of."""
+
+    statistics: Sequence[Statistic]
+    by: str | Sequence[str]
+    margins: bool
+    where: Any
+    level: float
+    labels: bool
+    deff: bool
+    collected: bool
+
+
+def _estimates(survey: Survey, wanted: _Wanted) -> pl.DataFrame:
     """The table of one survey: by-columns, statistic, estimate, variance, df (and limits). Where
     variances have a weight of their own, they are those of the estimates with that weight."""
-    asked = (statistics, by, margins, where, level, labels, deff, collected)
-    table = _weighted(survey, *asked)
+    table = _weighted(survey, wanted)
     if survey.design.variance_weight is not None:
-        other = _weighted(survey.for_variances(), *asked)
+        other = _weighted(survey.for_variances(), wanted)
         table = table.with_columns(other["variance"], *(pl.lit(np.nan).alias(c) for c in LIMITS))
-    return _of_the_sample(table, survey, statistics)
+    return _of_the_sample(table, survey, wanted.statistics)
 
 
-def _weighted(
-    survey: Survey,
-    statistics: Sequence[Statistic],
-    by: str | Sequence[str],
-    margins: bool,
-    where: Any,
-    level: float,
-    labels: bool,
-    deff: bool,
-    collected: bool,
-) -> pl.DataFrame:
+def _weighted(survey: Survey, wanted: _Wanted) -> pl.DataFrame:
+    statistics, by, margins, where, level, labels, deff, collected = wanted
     names = [by] if isinstance(by, str) else list(by)
     for name in names:
         if name not in survey.columns:

@@ -75,12 +75,6 @@ def unit_codes(survey: Survey) -> NDArray[np.int32] | None:
     return (values.rank("dense").to_numpy() - 1).astype(np.int32)
 
 
-def within_limit(survey: Survey, table: ir.Table, columns: Sequence[str]) -> ir.Table:
-    """The columns of `table` (the survey's records, as they are or without missing codes), at most
-    `records_per_unit` records of each unit."""
-    return limited(table, unit_of(survey), columns)
-
-
 def limited(table: ir.Table, unit: Unit | None, columns: Sequence[str]) -> ir.Table:
     """The columns of a table of records, at most the limit of each unit.
 

@@ -10,7 +10,6 @@ and are neither stored nor logged (threat 17).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -29,9 +28,7 @@ from understudy.verify.partition_pass import assign_partitions, partition_estima
 from understudy.verify.partitions import UNIT_NUMBER
 from understudy.verify.query import Query, check_query, scale_mistakes
 from understudy.verify.receipt import Receipt
-from understudy.verify.released import Synthetic, several_of
-
-EstimateFromRelease = Callable[[Query], Synthetic]
+from understudy.verify.released import ReleasedEstimates, Synthetic, several_of
 
 
 class AnswerFailed(Refused):
@@ -59,7 +56,7 @@ class CheckedQuery:
 
 
 def check_question(
-    query: Query, data: ConfidentialData, released: EstimateFromRelease | None = None
+    query: Query, data: ConfidentialData, released: ReleasedEstimates | None = None
 ) -> CheckedQuery:
     """All checks of a query, from public facts.
 
@@ -73,10 +70,9 @@ def check_question(
         return CheckedQuery(query, Synthetic(query.estimate, query.se))
     if released is None:
         raise Refused("Give the synthetic `estimate` and `se`; this server has no released files.")
-    planned = getattr(released, "influence_plan", None)
     plan = None
-    if not query.measured_by.divides and planned is not None:
-        plan = planned(query, *public_units(data))
+    if not query.measured_by.divides:
+        plan = released.influence_plan(query, *public_units(data))
     if plan is not None and query.several:
         synthetic = several_of(plan)
     else:
@@ -130,7 +126,7 @@ def answer_query(
     data: ConfidentialData,
     ledger: Ledger,
     user: str,
-    released: EstimateFromRelease | None = None,
+    released: ReleasedEstimates | None = None,
 ) -> Receipt:
     """Check and answer in one call."""
     return answer_question(check_question(query, data, released), data, ledger, user)

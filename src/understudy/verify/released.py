@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import ibis.expr.types as ir
 import numpy as np
@@ -66,6 +66,20 @@ class Synthetic:
     @property
     def every(self) -> tuple[Synthetic, ...]:
         return (self, *self.others)
+
+
+class ReleasedEstimates(Protocol):
+    """What a question is checked against: the released files, or what is remembered of them."""
+
+    def __call__(self, query: Query) -> Synthetic: ...
+
+    def influence_plan(
+        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+    ) -> InfluencePlan: ...
+
+    def influence_errors(
+        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+    ) -> pl.DataFrame: ...
 
 
 @dataclass(frozen=True)
@@ -130,10 +144,9 @@ class ReleasedFiles:
         self._combine = combine
 
     def __call__(self, query: Query) -> Synthetic:
-        for survey in self._surveys:
-            for name in columns_of(query):
-                if name not in survey.table.columns:
-                    raise _cannot(f"The released files have no column `{name}`.")
+        lacking = self._lacking(columns_of(query))
+        if lacking:
+            raise _cannot(f"The released files have no column `{lacking[0]}`.")
         release = ReleasedPass(self._surveys, query.domain, self._codebook, self._combine)
         try:
             row = query.estimand.released_estimate(release)
@@ -172,6 +185,9 @@ class ReleasedFiles:
 
     def _questions(self, query: Query) -> list[InfluenceQuestion]:
         """One, or one for every cell of the table that all released files have."""
+        lacking = self._lacking([*columns_of(query), *(query.by or ())])
+        if lacking:
+            raise Refused(f"the released files have no column `{lacking[0]}`.")
         made = []
         for cell in self._cells(query):
             domain = (*query.domain, *(Condition(column=n, levels=(v,)) for n, v in cell))
@@ -183,13 +199,14 @@ class ReleasedFiles:
             made.append(replace(question, names=names))
         return made
 
+    def _lacking(self, names: Sequence[str]) -> list[str]:
+        """The columns that some released file does not have."""
+        return [n for n in names if any(n not in s.table.columns for s in self._surveys)]
+
     def _cells(self, query: Query) -> list[tuple[tuple[str, Level], ...]]:
         by = query.by or ()
         if not by:
             return [()]
-        for name in by:
-            if any(name not in survey.table.columns for survey in self._surveys):
-                raise Refused(f"the released files have no column `{name}`.")
         inside = [inside_domain(s.table, query.domain, self._codebook) for s in self._surveys]
         held = [
             set(survey.table.filter(part).select(*by).distinct().to_polars().rows())

@@ -22,7 +22,6 @@ from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.verify.answer import (
     CheckedQuery,
-    EstimateFromRelease,
     answer_question,
     check_question,
     public_units,
@@ -35,7 +34,7 @@ from understudy.verify.planner import Plan, plan_of
 from understudy.verify.query import Query
 from understudy.verify.question_fields import Condition
 from understudy.verify.receipt import Receipt
-from understudy.verify.released import ReleasedFiles, Synthetic
+from understudy.verify.released import ReleasedEstimates, ReleasedFiles, Synthetic
 
 RESTART_SECONDS = 1.0  # for the process that follows one whose deadline passed
 HOLD = 0.8  # of the slot: an answer can be read again as soon as its reply is out
@@ -51,7 +50,7 @@ class Served:
     """A data set as it is served: confidential records, public estimates."""
 
     data: ConfidentialData
-    released: EstimateFromRelease | None = None
+    released: ReleasedEstimates | None = None
     title: str = ""
 
 
@@ -140,11 +139,10 @@ class Service:
     def errors(self, question: CheckedQuery) -> list[dict[str, Any]]:
         """Error against epsilon for every number, where the answer is one of influence."""
         served = self.dataset(question.query.dataset)
-        planned = getattr(served.released, "influence_errors", None)
-        if question.plan is None or planned is None:
+        if question.plan is None or served.released is None:
             return []
-        table: pl.DataFrame = planned(question.query, *public_units(served.data))
-        return table.to_dicts()
+        units = public_units(served.data)
+        return served.released.influence_errors(question.query, *units).to_dicts()
 
     def verify(self, user: str, question: CheckedQuery) -> Receipt:
         """Spend and answer; the answer is shown to nobody before its slot is nearly over."""
@@ -184,7 +182,7 @@ class Service:
 class Remembered:
     """Synthetic estimates computed once; price, plan and answer share them."""
 
-    def __init__(self, released: EstimateFromRelease) -> None:
+    def __init__(self, released: ReleasedEstimates) -> None:
         self._released = released
         # Neither the price nor the tolerance is part of what is estimated.
         self._known: OrderedDict[tuple[Estimator, tuple[Condition, ...]], Synthetic] = OrderedDict()
@@ -208,8 +206,7 @@ class Remembered:
         asked = query.estimand, query.domain, query.by, query.micro, query.delta
         with self._lock:
             if asked not in self._plans:
-                plan = getattr(self._released, "influence_plan")  # noqa: B009
-                self._plans[asked] = plan(query, relation, unit, units)
+                self._plans[asked] = self._released.influence_plan(query, relation, unit, units)
                 if len(self._plans) > REMEMBERED:
                     self._plans.popitem(last=False)
             return self._plans[asked]
@@ -219,9 +216,7 @@ class Remembered:
     ) -> pl.DataFrame:
         """Not remembered: a page is looked at once."""
         with self._lock:
-            errors = getattr(self._released, "influence_errors")  # noqa: B009
-            table: pl.DataFrame = errors(query, relation, unit, units)
-            return table
+            return self._released.influence_errors(query, relation, unit, units)
 
 
 def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: None) -> Service:

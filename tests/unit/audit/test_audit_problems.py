@@ -55,9 +55,9 @@ def by_hand(pair, values, reference):
 @pytest.mark.parametrize("relation", ["blank", "replace"])
 def test_posteriors_agree_with_plain_python(mechanism, relation):
     for pair in grid_neighbours(mechanism, 1.0, relation):
-        for values, found in zip((pair.first, pair.second), pair.log_posteriors(), strict=True):
+        for values, posterior in zip((pair.first, pair.second), pair.log_posteriors(), strict=True):
             expected = by_hand(pair, values, pair.reference[0])
-            np.testing.assert_allclose(np.exp(found), expected, rtol=1e-6, atol=1e-12)
+            np.testing.assert_allclose(np.exp(posterior), expected, rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.parametrize("mechanism", POSTERIOR)

@@ -36,8 +36,8 @@ def test_a_wrong_recipe_ends_with_2_and_nothing_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["acs_hawaii", "ce_income"])
 def test_an_example_can_be_prepared(name: str, shared_data: Path) -> None:
     assert shared_data.is_dir()
-    told = forecast(prepare(read_recipe(EXAMPLES / name / "release.toml")))
-    assert told[-1] == "Nothing was spent and nothing was written."
+    sentences = forecast(prepare(read_recipe(EXAMPLES / name / "release.toml")))
+    assert sentences[-1] == "Nothing was spent and nothing was written."
 
 
 @pytest.mark.usefixtures("stand_in_seed")

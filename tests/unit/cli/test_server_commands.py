@@ -127,20 +127,20 @@ def test_a_question_is_priced_confirmed_and_answered(folder: Path, key: str, url
     priced = understudy("verify", *options, "--price", UNDERSTUDY_KEY=key)
     assert "Price: epsilon 0.5." in priced.stdout, priced.stderr
     left = Client(url, key).me()["left"]
-    declined = understudy("verify", *options, given="n\n", UNDERSTUDY_KEY=key)
+    declined = understudy("verify", *options, typed="n\n", UNDERSTUDY_KEY=key)
     assert declined.returncode != 0
     assert Client(url, key).me()["left"] == left
     receipt = folder / "receipt.json"
     done = understudy("verify", *options, "--yes", "--receipt", str(receipt), UNDERSTUDY_KEY=key)
     assert done.returncode == 0, done.stderr
     assert "What it cannot say" in done.stdout
-    told = json.loads(receipt.read_text())
-    assert told["sentence"] in done.stdout
+    answer = json.loads(receipt.read_text())
+    assert answer["sentence"] in done.stdout
     assert float(Client(url, key).me()["left"]) == float(left) - 0.5
-    again = understudy("verify", "-", "--server", url, given=json.dumps(QUESTION),
+    again = understudy("verify", "-", "--server", url, typed=json.dumps(QUESTION),
                        UNDERSTUDY_KEY=key)  # fmt: skip
     assert "epsilon 0 (asked before)" in again.stdout
-    assert told["sentence"] in again.stdout
+    assert answer["sentence"] in again.stdout
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_a_bad_question_is_one_sentence(
     left = Client(url, key).me()["left"]
     path = folder / "bad.json"
     path.write_text(json.dumps(QUESTION | changes))
-    told = refusal("verify", str(path), "--yes", "--server", url, "--key", key)
-    assert sentence in told
+    message = refusal("verify", str(path), "--yes", "--server", url, "--key", key)
+    assert sentence in message
     assert Client(url, key).me()["left"] == left
 
 

@@ -21,7 +21,7 @@ def mine(size: int = typer.Option(1, help="How large.")) -> None:
 '''
 
 
-def found(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
+def installed(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
     monkeypatch.setattr(study, "entry_points", lambda **_: EntryPoints(points))
 
 
@@ -30,7 +30,7 @@ def test_a_study_of_any_distribution_is_a_command(
 ) -> None:
     (tmp_path / "my_study.py").write_text(MINE, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    found(monkeypatch, EntryPoint("mine", "my_study:mine", study.GROUP))
+    installed(monkeypatch, EntryPoint("mine", "my_study:mine", study.GROUP))
     done = CliRunner().invoke(main.app, ["study", "mine", "--size", "3"])
     assert (done.exit_code, done.output.strip()) == (0, "size 3")
     listed = CliRunner().invoke(main.app, ["study", "--help"])
@@ -42,7 +42,7 @@ def test_a_study_of_any_distribution_is_a_command(
 def test_without_studies_one_sentence_says_how_to_install_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found(monkeypatch)
+    installed(monkeypatch)
     monkeypatch.setattr(sys, "argv", ["understudy", "study", "censoring"])
     with pytest.raises(SystemExit) as stopped:
         main.run()

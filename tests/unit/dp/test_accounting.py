@@ -38,8 +38,8 @@ def canonne_kamath_steinke(rho: float, epsilon: float) -> float:
 
     starts = np.linspace(-8, 12, 400)
     best = min(starts, key=log_delta)
-    found = optimize.minimize_scalar(log_delta, bounds=(best - 0.1, best + 0.1), method="bounded")
-    return min(1.0, math.exp(found.fun))
+    optimum = optimize.minimize_scalar(log_delta, bounds=(best - 0.1, best + 0.1), method="bounded")
+    return min(1.0, math.exp(optimum.fun))
 
 
 def gaussian_delta(rho: float, epsilon: float) -> float:

@@ -37,17 +37,17 @@ def counting(
 @pytest.mark.parametrize("target", [0.4, 1.5, 2.9])
 def test_the_target_is_met_from_below(bound: Callable[[float], float], target: float) -> None:
     seen, fit_at = counting(bound)
-    found = calibrate(fit_at, target)
-    assert target * 0.98 <= found.bound <= target
-    assert found.bound == bound(found.scale)
-    assert found.fit == found.scale
-    assert found.fits == len(seen) <= 6
+    calibrated = calibrate(fit_at, target)
+    assert target * 0.98 <= calibrated.bound <= target
+    assert calibrated.bound == bound(calibrated.scale)
+    assert calibrated.fit == calibrated.scale
+    assert calibrated.fits == len(seen) <= 6
 
 
 def test_saturated_weights_stop_early_below_the_target() -> None:
     seen, fit_at = counting(lambda c: min(3.0 * c, 5.0))
-    found = calibrate(fit_at, 20.0)
-    assert found.bound == 5.0
+    calibrated = calibrate(fit_at, 20.0)
+    assert calibrated.bound == 5.0
     assert len(seen) <= 4
     for target in (10.2, 20.0):  # steps of 0.7 and of 1.4 on the log scale
         seen, fit_at = counting(lambda _: 5.0)
@@ -80,9 +80,9 @@ def test_another_stream_is_taken_where_the_bound_jumps() -> None:
         streams.append(stream)
         return scale * (1.9 if scale < jumps[stream] else 3.0), scale
 
-    found = calibrate(fit_at, 1.6)
-    assert 1.6 * 0.98 <= found.bound <= 1.6
-    assert found.fits == len(streams)
+    calibrated = calibrate(fit_at, 1.6)
+    assert 1.6 * 0.98 <= calibrated.bound <= 1.6
+    assert calibrated.fits == len(streams)
     assert streams == [0] * 10 + [1] * (len(streams) - 10)
     assert 11 <= len(streams) <= 16
 

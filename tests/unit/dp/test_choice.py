@@ -33,12 +33,12 @@ def test_a_score_is_the_distance_less_the_noise_to_a_hundredth_of_a_record(count
 @given(COUNTS, EXPECTED, st.data())
 def test_a_record_moves_a_score_by_one_and_another_in_its_stead_by_two(counts, expected, data):
     near = np.array(expected[: len(counts)])
-    place = st.integers(0, len(counts) - 1)
+    position = st.integers(0, len(counts) - 1)
     before = np.array(counts)
     added = before.copy()
-    added[data.draw(place)] += 1
+    added[data.draw(position)] += 1
     other = before.copy()
-    other[data.draw(place)] += 1
+    other[data.draw(position)] += 1
     scores = [table_score(table, near, 3.3) for table in (before, added, other)]
     assert abs(scores[1] - scores[0]) <= UNITS
     assert abs(scores[2] - scores[1]) <= 2 * UNITS
@@ -63,9 +63,9 @@ def test_one_pick_is_the_exponential_mechanism():
     expected /= expected.sum()
     draws = 3000
     drawn = [choose(scores, 1, 1, epsilon_0**2 / 8, "rho")[0] for _ in range(draws)]
-    for place, share in enumerate(expected):
+    for position, share in enumerate(expected):
         low, high = stats.binom.interval(1 - chance.ALPHA / 3, draws, share)
-        assert low <= drawn.count(place) <= high
+        assert low <= drawn.count(position) <= high
 
 
 @pytest.mark.any_noise

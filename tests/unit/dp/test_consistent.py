@@ -174,7 +174,7 @@ def test_sets_spread_by_their_noise_around_the_fit_of_their_average() -> None:
     exact = [5000 * joint.sum(axis=2), 5000 * joint.sum(axis=0), 5000 * joint]
     sets = [[t + rng.normal(0, 5, t.shape) for t in exact] for _ in range(400)]
     whole, *each = agreed(sets, COLUMNS, [25.0] * 3, shrink=False)
-    pairs = np.array([one.tables[0] for one in each])
+    pairs = np.array([fit.tables[0] for fit in each])
     assert pairs.mean(axis=0) == pytest.approx(whole.tables[0], abs=2e-4)
     # the noise of a two-way cell, less what the margins of the other tables take from it
     assert (pairs.std(axis=0) < 5 / 5000).all()

@@ -58,9 +58,9 @@ def test_clipped_contributions_lie_in_the_interval_for_any_record(data):
     f, reference = data.draw(vectors), data.draw(vectors)
     with jax.enable_x64(True):  # hypothesis runs the body outside the fixture's context
         for contribution in (censored(f, alpha, M), reference_censored(f, reference, alpha, M)):
-            found = np.asarray(contribution)
-            assert ((found >= -M) & (found <= M)).all()
-            assert (found[alpha == 0] == 0).all()
+            clipped = np.asarray(contribution)
+            assert ((clipped >= -M) & (clipped <= M)).all()
+            assert (clipped[alpha == 0] == 0).all()
 
 
 @pytest.mark.parametrize("f", [-np.inf, np.inf, np.nan])
@@ -92,8 +92,8 @@ def test_a_record_off_the_scale_is_clipped_with_gradient_zero(f, expected):
 
 
 def test_a_record_that_is_impossible_under_the_reference():
-    found = reference_censored(jnp.array([-3.0, -jnp.inf]), -jnp.inf, 1.0, 0.5)
-    assert found.tolist() == [0.5, -0.5]
+    result = reference_censored(jnp.array([-3.0, -jnp.inf]), -jnp.inf, 1.0, 0.5)
+    assert result.tolist() == [0.5, -0.5]
 
 
 def test_gradients_through_a_model_with_bounded_support():

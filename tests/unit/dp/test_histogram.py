@@ -76,8 +76,8 @@ def test_the_noise_enters_with_scale_two_over_epsilon():
     """
     epsilon, bins, each = EPSILON, BINS, 1000
     values = np.repeat(np.arange(bins) + 0.5, each)
-    found = perturbed_histogram(values, (0, bins), bins, epsilon).probabilities
-    noise = found / found.mean() * each - each
+    result = perturbed_histogram(values, (0, bins), bins, epsilon).probabilities
+    noise = result / result.mean() * each - each
     a = np.exp(-epsilon / 2)
     # the mean count is `each` up to GAP, which also scales the noise by GAP / each
     room = 2 * GAP + 0.01
@@ -87,8 +87,8 @@ def test_the_noise_enters_with_scale_two_over_epsilon():
 def test_sampled_values_follow_the_bins_and_are_uniform_inside():
     draw = HistogramDraw(np.array([0.0, 1.0, 3.0, 4.0]), np.array([0.2, 0.5, 0.3]))
     values = draw.sample(20_000, np.random.default_rng(3))
-    found = np.histogram(values, draw.edges)[0]
-    assert stats.chisquare(found, 20_000 * draw.probabilities).pvalue > 1e-6
+    counts = np.histogram(values, draw.edges)[0]
+    assert stats.chisquare(counts, 20_000 * draw.probabilities).pvalue > 1e-6
     inside = values[(values >= 1) & (values < 3)]
     assert stats.kstest(inside, stats.uniform(1, 2).cdf).pvalue > 1e-6
     again = draw.sample(20_000, np.random.default_rng(3))

@@ -57,6 +57,6 @@ def test_cited_functions_exist(name):
 )
 def test_cited_losses_are_what_the_code_gives(name, text, arguments):
     assert text in PROOFS[name]
-    found = max(exact_epsilon(*pair.log_posteriors()) for pair in grid_neighbours(*arguments))
+    loss = max(exact_epsilon(*pair.log_posteriors()) for pair in grid_neighbours(*arguments))
     first = re.search(r"\d*\.\d+", text)
-    assert found == pytest.approx(float(first.group()), rel=0.006)
+    assert loss == pytest.approx(float(first.group()), rel=0.006)

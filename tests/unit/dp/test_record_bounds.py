@@ -26,21 +26,21 @@ def test_maxima_equal_the_whole_matrix(draws: int, n: int) -> None:
     alpha, reference = rng.uniform(size=n), rng.normal(size=n)
     loglik = scipy.stats.norm.logpdf(y[None, :], positions, 1.0)
     gain = alpha * (loglik - reference)
-    found = record_bounds(normal_loglik, positions, {"y": y}, alpha, reference, 1.5)
-    np.testing.assert_allclose(found.loglik, np.abs(loglik).max(axis=0), rtol=1e-13)
-    np.testing.assert_allclose(found.weighted, np.abs(gain).max(axis=0), rtol=1e-13)
-    np.testing.assert_allclose(found.contribution, np.minimum(found.weighted, 1.5), rtol=1e-13)
-    assert found.overall == found.contribution.max() <= 1.5
-    assert found.censored == int((np.abs(gain).max(axis=0) > 1.5).sum())
-    assert found.draws == draws
+    bounds = record_bounds(normal_loglik, positions, {"y": y}, alpha, reference, 1.5)
+    np.testing.assert_allclose(bounds.loglik, np.abs(loglik).max(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(bounds.weighted, np.abs(gain).max(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(bounds.contribution, np.minimum(bounds.weighted, 1.5), rtol=1e-13)
+    assert bounds.overall == bounds.contribution.max() <= 1.5
+    assert bounds.censored == int((np.abs(gain).max(axis=0) > 1.5).sum())
+    assert bounds.draws == draws
 
 
 def test_infinite_and_undefined_log_likelihoods_have_no_bound() -> None:
     y = np.array([0.0, np.inf, np.nan])
-    found = record_bounds(normal_loglik, np.zeros((3, 1)), {"y": y}, [1, 0, 0], [0, 0, 0], 1.0)
-    assert np.isfinite(found.loglik[0])
-    assert found.loglik[1:].tolist() == [np.inf, np.inf]
-    assert found.contribution[1:].tolist() == [0.0, 0.0]  # weight 0 contributes nothing
+    bounds = record_bounds(normal_loglik, np.zeros((3, 1)), {"y": y}, [1, 0, 0], [0, 0, 0], 1.0)
+    assert np.isfinite(bounds.loglik[0])
+    assert bounds.loglik[1:].tolist() == [np.inf, np.inf]
+    assert bounds.contribution[1:].tolist() == [0.0, 0.0]  # weight 0 contributes nothing
 
 
 def test_a_million_records_and_a_thousand_draws_fit_into_two_gigabytes() -> None:

@@ -80,8 +80,8 @@ def test_no_spanning_tree_holds_more_information(seed: int) -> None:
     assert sorted(columns) == [0, 1, 2, 3]
     assert order[0] == (0, None)
     held = 0.0
-    for place, (column, parent) in enumerate(order[1:], 1):
-        assert parent in columns[:place]
+    for position, (column, parent) in enumerate(order[1:], 1):
+        assert parent in columns[:position]
         held += weight[min(column, parent), max(column, parent)]
     best = max(sum(weight[edge] for edge in edges) for edges in spanning_trees())
     assert held == pytest.approx(best)

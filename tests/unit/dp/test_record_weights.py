@@ -16,9 +16,9 @@ some_bounds = st.lists(st.floats(0, 50), min_size=2, max_size=20)
 @settings(deadline=None)  # the machine may be busy
 @given(some_bounds, st.floats(0, 2), st.floats(-1, 1))
 def test_linear_map_record_by_record(bounds, c1, c2):
-    found = linear_weights(bounds, c1, c2)
+    weights = linear_weights(bounds, c1, c2)
     low, high = min(bounds), max(bounds)
-    for bound, alpha in zip(bounds, found, strict=True):
+    for bound, alpha in zip(bounds, weights, strict=True):
         raw = 1.0 if high == low else 1 - (bound - low) / (high - low)
         assert alpha == pytest.approx(min(1.0, max(0.0, c1 * raw + c2)), abs=1e-12)
 
@@ -28,8 +28,8 @@ def test_the_riskiest_record_weighs_0_and_the_safest_1():
 
 
 def test_a_bound_that_is_not_finite_weighs_0_and_does_not_set_the_scale():
-    found = linear_weights([2.0, np.inf, 4.0, np.nan], c1=0.5, c2=0.25)
-    np.testing.assert_allclose(found, [0.75, 0.0, 0.25, 0.0])
+    weights = linear_weights([2.0, np.inf, 4.0, np.nan], c1=0.5, c2=0.25)
+    np.testing.assert_allclose(weights, [0.75, 0.0, 0.25, 0.0])
     assert linear_weights([np.inf, np.nan]).tolist() == [0.0, 0.0]
 
 
@@ -47,7 +47,7 @@ def test_a_map_fixed_on_a_historical_file_does_not_look_at_the_new_one():
     fixed = {"low": history.min(), "high": history.max()}
     new = np.array([2.0, 3.0, 20.0])
     np.testing.assert_allclose(linear_weights(new, **fixed), [0.875, 0.75, 0.0])
-    alone = [linear_weights([one], **fixed)[0] for one in new]
+    alone = [linear_weights([bound], **fixed)[0] for bound in new]
     np.testing.assert_array_equal(linear_weights(new, **fixed), alone)
 
 
@@ -66,8 +66,8 @@ def test_inverse_map_at_its_ends():
 
 def test_weighted_e_drops_what_exceeds_the_limit():
     alpha = np.array([1.0, 0.6, 0.5, 0.2, 0.1])
-    found = truncate_weights(alpha, [2.5, 2.5000001, 1.0, np.inf, np.nan], 2.5)
-    assert found.tolist() == [1.0, 0.0, 0.5, 0.0, 0.0]
+    weights = truncate_weights(alpha, [2.5, 2.5000001, 1.0, np.inf, np.nan], 2.5)
+    assert weights.tolist() == [1.0, 0.0, 0.5, 0.0, 0.0]
     assert truncate_weights([1.0, 0.5], [0.1, 0.3], 0.2).tolist() == [1.0, 0.0]
 
 

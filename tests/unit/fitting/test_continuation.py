@@ -41,15 +41,15 @@ def judged(positions: np.ndarray) -> tuple[list[str], np.ndarray]:
 
 
 def verdict(rhat: float, ess: float, draws: int = 2000, divergences: int = 0) -> Diagnostics:
-    one = np.ones(1)
-    return Diagnostics(("a",), rhat * one, ess * one, ess * one, divergences, 4, draws, 1)
+    unit = np.ones(1)
+    return Diagnostics(("a",), rhat * unit, ess * unit, ess * unit, divergences, 4, draws, 1)
 
 
 def test_good_chains_are_not_run_on() -> None:
     run, seen = runner(autoregression(0.0, 500), 500)
-    positions, found = run_until_good(run, judged)
+    positions, reached = run_until_good(run, judged)
     assert seen == [1]
-    assert found.thinning == 1
+    assert reached.thinning == 1
     assert positions.shape == (4, 500, 1)
 
 
@@ -58,8 +58,8 @@ def test_slow_chains_double_until_they_pass_and_keep_evenly_spaced_draws() -> No
     The first run cannot pass, and the longest allowed one must."""
     whole = autoregression(0.97, 500 * MOST)
     run, seen = runner(whole, 500)
-    positions, found = run_until_good(run, judged)
-    assert found.failures == []
+    positions, reached = run_until_good(run, judged)
+    assert reached.failures == []
     assert seen == [2**k for k in range(len(seen))]
     assert PATIENCE < seen[-1] <= MOST  # eight times the length would have been refused
     np.testing.assert_array_equal(positions, whole[:, seen[-1] - 1 : 500 * seen[-1] : seen[-1]])
@@ -71,9 +71,9 @@ def test_chains_apart_are_refused_at_eight_times_the_length() -> None:
     whole = autoregression(0.0, 500 * MOST)
     whole[0] += 2.0
     run, seen = runner(whole, 500)
-    _, found = run_until_good(run, judged)
+    _, reached = run_until_good(run, judged)
     assert seen == [1, 2, 4, PATIENCE]
-    assert found.failures[0].startswith("R-hat of `a`")
+    assert reached.failures[0].startswith("R-hat of `a`")
 
 
 @pytest.mark.parametrize(("most", "expected"), [(1, [1]), (2, [1, 2]), (7, [1, 2, 4])])
@@ -133,10 +133,10 @@ def test_the_rule_sees_nothing_but_the_diagnostics() -> None:
     run, seen = runner(whole, 500)
     run_until_good(run, judged)
     other, others = runner(np.exp(3.0 * whole) - 7.0, 500)
-    _, found = run_until_good(other, judged)
+    _, reached = run_until_good(other, judged)
     assert others == seen
     assert len(seen) > 1
-    assert found.failures == []
+    assert reached.failures == []
 
 
 def first_failure(chains: int, draws: int, limit: float) -> float:
@@ -152,12 +152,12 @@ def test_exact_draws_fail_as_often_as_the_proof_says(chains: int, draws: int) ->
     15 % for normal scores, which are not quite normal draws."""
     number = 8000
     shape = chains, draws // chains, number
-    found = rhat(np.random.default_rng(5).standard_cauchy(shape))
+    values = rhat(np.random.default_rng(5).standard_cauchy(shape))
     for limit in (1.02, 1.03):
         expected = first_failure(chains, draws, limit)
         assert 0.001 < expected < 0.3
         room = 5 * np.sqrt(expected / number) + 0.15 * expected
-        assert abs((found >= limit).mean() - expected) < room
+        assert abs((values >= limit).mean() - expected) < room
 
 
 @pytest.mark.parametrize(("chains", "draws", "stated"), [(4, 2000, "1.1e-6"), (2, 1000, "9.1e-4")])

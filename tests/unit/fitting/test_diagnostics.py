@@ -66,7 +66,7 @@ def test_failures_name_the_parameter_and_the_figure() -> None:
 def test_a_stuck_coordinate_fails() -> None:
     x = chains_of(0.0)
     x[:, :, 0] = 1.0
-    found = diagnose(x, 0, ["a", "b", "c"])
-    assert found.largest_rhat == np.inf
-    assert found.least_ess_bulk == 0.0
-    assert len(found.failures) == 2
+    diagnostics = diagnose(x, 0, ["a", "b", "c"])
+    assert diagnostics.largest_rhat == np.inf
+    assert diagnostics.least_ess_bulk == 0.0
+    assert len(diagnostics.failures) == 2

@@ -43,12 +43,12 @@ def fitter_of(model: FBS | FBP, survey: Survey, draws: int = 2000) -> ModelFitte
 def test_moments_are_numpys() -> None:
     rng = np.random.default_rng(0)
     X, Y, alpha = rng.standard_normal((50, 3)), rng.standard_normal((50, 2)), rng.random(50)
-    found = weighted_moments(X, Y, alpha)
+    moments = weighted_moments(X, Y, alpha)
     A = np.diag(alpha)
-    np.testing.assert_allclose(found.XX, X.T @ A @ X)
-    np.testing.assert_allclose(found.XY, X.T @ A @ Y)
-    np.testing.assert_allclose(found.YY, Y.T @ A @ Y)
-    assert float(found.total) == pytest.approx(alpha.sum())
+    np.testing.assert_allclose(moments.XX, X.T @ A @ X)
+    np.testing.assert_allclose(moments.XY, X.T @ A @ Y)
+    np.testing.assert_allclose(moments.YY, Y.T @ A @ Y)
+    assert float(moments.total) == pytest.approx(alpha.sum())
 
 
 def test_proposals_are_inverse_wishart_and_matrix_normal() -> None:
@@ -210,5 +210,5 @@ def test_too_little_weight_is_left_to_nuts(survey: Survey) -> None:
     female = arrays["X"][:, 1] == 1
     small, lopsided = np.full(survey.n, 1e-3), np.where(female, 0.0, 1.0)
     for alpha in (small, lopsided):
-        found = sample_exactly(density, arrays, jnp.asarray(alpha), fitter.settings, key)
-        assert found is None
+        draws = sample_exactly(density, arrays, jnp.asarray(alpha), fitter.settings, key)
+        assert draws is None

@@ -115,10 +115,10 @@ def test_slow_chains_run_longer_and_keep_the_same_number(
     density: Density, data: np.ndarray
 ) -> None:
     short = Settings(draws=100, chains=2, warmup=100)  # never worth 400, however they alternate
-    found = sample(density, inputs_for(data), short, jax.random.key(3))
-    assert found.positions.shape == (2, 50, 1)
-    assert found.diagnostics.thinning == 8
-    assert any("ESS" in failure for failure in found.diagnostics.failures)
+    result = sample(density, inputs_for(data), short, jax.random.key(3))
+    assert result.positions.shape == (2, 50, 1)
+    assert result.diagnostics.thinning == 8
+    assert any("ESS" in failure for failure in result.diagnostics.failures)
 
 
 def test_progress_counts_iterations(density: Density, data: np.ndarray) -> None:

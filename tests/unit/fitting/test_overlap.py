@@ -68,8 +68,8 @@ def test_a_subset_and_a_file_with_others_are_refused(kind: str) -> None:
 
 
 def test_what_is_counted() -> None:
-    found = overlap(np.array([[1.0], [1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [4.0], [4.0]]))
-    assert (found.equal, found.hits) == (2, 3)
+    shared = overlap(np.array([[1.0], [1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [4.0], [4.0]]))
+    assert (shared.equal, shared.hits) == (2, 3)
     two = np.array([[1.0, 5.0], [1.0, 6.0]])
     assert overlap(two, two[:, ::-1]).equal == 0  # several columns are one value together
 

@@ -48,8 +48,8 @@ def test_draws_have_the_models_coordinates(posterior: Posterior) -> None:
         "mean": (4, 300),
         "sd": (4, 300),
     }
-    place = list(posterior.density.shapes).index("sd")
-    np.testing.assert_allclose(posterior.draws["sd"], np.exp(posterior.chains[:, :, place]))
+    column = list(posterior.density.shapes).index("sd")
+    np.testing.assert_allclose(posterior.draws["sd"], np.exp(posterior.chains[:, :, column]))
 
 
 def test_record_log_likelihoods_come_in_order(

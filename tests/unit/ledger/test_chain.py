@@ -114,15 +114,15 @@ def test_a_commit_waits_for_the_disk_whatever_the_role_says(postgres: str) -> No
 
 
 def test_without_a_head_file_only_the_opening_entry_is_believed(tmp_path: Path) -> None:
-    place, head = tmp_path / "ledger.db", tmp_path / "ledger.db.head"
-    Ledger(place).close()
+    database, head = tmp_path / "ledger.db", tmp_path / "ledger.db.head"
+    Ledger(database).close()
     head.unlink()  # as if the power had failed between the commit and the file
-    with Ledger(place) as ledger:
+    with Ledger(database) as ledger:
         assert head.read_text().startswith("1 ")
         ledger.add_dataset("ab" * 32, "survey", "1")
     head.unlink()
     with pytest.raises(BrokenLedger, match="is missing"):
-        Ledger(place)
+        Ledger(database)
 
 
 def test_an_entry_holds_no_number_that_json_lacks(tmp_path: Path) -> None:
@@ -142,8 +142,10 @@ def test_only_known_users_are_shut_out(tmp_path: Path) -> None:
     assert (tmp_path / "ledger.db").exists()
 
 
-def test_a_connection_that_was_lost_is_opened_again(ledger: Ledger, place: tuple[str, str]) -> None:
-    if place[0].startswith("postgresql"):
+def test_a_connection_that_was_lost_is_opened_again(
+    ledger: Ledger, ledger_place: tuple[str, str]
+) -> None:
+    if ledger_place[0].startswith("postgresql"):
         ledger.journal.database._connections.get().close()
     ledger.grant("ann", "0.5")
     assert ledger.budget("user", "ann").allowed == 1_500_000

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from understudy.ledger.fingerprint import fingerprint
+from understudy.ledger.ledger import Ledger
 
 FRAME = pl.DataFrame(
     {
@@ -108,3 +109,15 @@ def test_a_column_that_is_wholly_missing_is_taken() -> None:
     for kind in (pl.String, pl.Float64):
         empty = FRAME.with_columns(gone=pl.lit(None, kind))
         assert print_of(empty) == print_of(empty[::-1]) != print_of(FRAME)
+
+
+def test_a_new_ledger_is_its_owners_alone(tmp_path):
+    """It holds digests of records, by which guesses at a record could be tried."""
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        ledger.add_dataset("ab" * 32, "survey", "1")
+        files = sorted(path.name for path in tmp_path.iterdir())
+        assert "ledger.db-wal" in files
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+    (tmp_path / "ledger.db").chmod(0o660)  # the steward's own choice, as for a group
+    with Ledger(tmp_path / "ledger.db"):
+        assert (tmp_path / "ledger.db").stat().st_mode & 0o777 == 0o660

@@ -18,7 +18,7 @@ from understudy.dp.accounting import Cost, epsilon_of, rho_of
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.amounts import Amount, Cap, OverBudget, Standing, parse_delta
 from understudy.ledger.chain import BrokenLedger
-from understudy.ledger.fingerprint import FileIdentity, identity_of
+from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.ledger.ledger import Ledger, Reservation, StoredAnswer
 from understudy.ledger.populations import ChangedFile, Declaration
 from understudy.ledger.views import caps, lines, totals
@@ -28,7 +28,8 @@ SAMPLE = Path(__file__).parent / "version_0_1_0"
 
 
 def identity(frame: pl.DataFrame) -> FileIdentity:
-    return identity_of(ibis.memtable(frame))
+    table = ibis.memtable(frame)
+    return identify(table, table)[0]
 
 
 def dollar(frame: pl.DataFrame) -> pl.DataFrame:
@@ -188,8 +189,8 @@ def test_sums_are_in_one_unit_and_one_relation(ledger: Ledger, open_ledger: Open
     assert {(e.content()["unit"], e.content()["relation"]) for e in recorded} == {
         ("home", "replace")
     }
-    told = next(cap.counted for cap in caps(ledger) if cap.name == "homes")
-    assert told == "epsilon under `replace` for one home, rounded up to the millionth"
+    counted = next(cap.counted for cap in caps(ledger) if cap.name == "homes")
+    assert counted == "epsilon under `replace` for one home, rounded up to the millionth"
 
 
 def test_answers_of_the_server_count_for_the_populations_unit(ledger: Ledger) -> None:
@@ -328,9 +329,9 @@ def test_declarations_are_checked(ledger: Ledger, wrong: dict[str, Any]) -> None
 def test_whatever_is_recorded_the_tables_follow_from_the_entries(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    place = tmp_path_factory.mktemp("any") / "ledger.db"
+    database = tmp_path_factory.mktemp("any") / "ledger.db"
     files = ["ab" * 32, "cd" * 32, "ef" * 32]
-    with Ledger(place) as ledger:
+    with Ledger(database) as ledger:
         ledger.add_dataset(files[0], "one", "5")
         ledger.add_dataset(files[1], "two", "5", delta="1e-6", own_delta="1e-7")
         ledger.add_dataset(files[2], "three", "5")
@@ -353,9 +354,9 @@ def test_whatever_is_recorded_the_tables_follow_from_the_entries(
                     ledger.succeed(file, f"{number}" * 64, "x")
             except Refused:
                 continue
-        told = [ledger.budget("dataset", file) for file in files]
-    with Ledger(place) as again:  # recomputes everything
-        assert [again.budget("dataset", file) for file in files] == told
+        budgets = [ledger.budget("dataset", file) for file in files]
+    with Ledger(database) as again:  # recomputes everything
+        assert [again.budget("dataset", file) for file in files] == budgets
 
 
 # A ledger of version 0.1.0 -----------------------------------------------------------------

@@ -31,22 +31,22 @@ OTHER = "cd" * 32
 
 
 def reserved(ledger: Ledger, user: str = "ann", **changes: Any) -> Reservation:
-    found = ledger.reserve(user, FINGERPRINT, make_query(**changes))
-    assert isinstance(found, Reservation)
-    return found
+    reservation = ledger.reserve(user, FINGERPRINT, make_query(**changes))
+    assert isinstance(reservation, Reservation)
+    return reservation
 
 
 # 1. Overspending by racing -----------------------------------------------------------
 
 
-def race(place: tuple[str, str], users: list[str]) -> list[str]:
+def race(ledger_place: tuple[str, str], users: list[str]) -> list[str]:
     """Every user asks for 0.1 on a warm connection, all behind one barrier; the outcomes."""
     barrier = threading.Barrier(len(users), timeout=250)
     outcomes: list[str] = []
 
     def ask(number: int) -> None:
         try:
-            with Ledger(*place) as mine:  # its connection is open and warm
+            with Ledger(*ledger_place) as mine:  # its connection is open and warm
                 barrier.wait()
                 query = make_query(epsilon="0.1", estimate=1.0 + number)
                 outcomes.append(type(mine.reserve(users[number], FINGERPRINT, query)).__name__)
@@ -64,9 +64,9 @@ def race(place: tuple[str, str], users: list[str]) -> list[str]:
 
 
 def test_200_connections_at_once_spend_exactly_the_budget(
-    ledger: Ledger, open_ledger: OpenLedger, place: tuple[str, str]
+    ledger: Ledger, open_ledger: OpenLedger, ledger_place: tuple[str, str]
 ) -> None:
-    outcomes = race(place, ["ann"] * 200)
+    outcomes = race(ledger_place, ["ann"] * 200)
     assert sorted(outcomes) == ["OverBudget"] * 190 + ["Reservation"] * 10
     assert ledger.budget("user", "ann").spent == 1_000_000
     assert ledger.budget("dataset", FINGERPRINT).spent == 1_000_000
@@ -75,11 +75,11 @@ def test_200_connections_at_once_spend_exactly_the_budget(
 
 
 def test_users_who_race_share_the_cap_of_the_data_set(
-    ledger: Ledger, place: tuple[str, str]
+    ledger: Ledger, ledger_place: tuple[str, str]
 ) -> None:
     ledger.grant("ann", "9")
     ledger.grant("bob", "9")
-    outcomes = race(place, ["ann", "bob"] * 40)
+    outcomes = race(ledger_place, ["ann", "bob"] * 40)
     assert sorted(outcomes) == ["OverBudget"] * 65 + ["Reservation"] * 15
     assert ledger.budget("dataset", FINGERPRINT).left == 0
 
@@ -115,17 +115,17 @@ def test_unknown_users_and_data_sets_have_nothing(ledger: Ledger) -> None:
 # 3. Restored backup ------------------------------------------------------------------
 
 
-def test_a_restored_copy_does_not_open(place: tuple[str, str]) -> None:
-    with Ledger(*place) as ledger:
+def test_a_restored_copy_does_not_open(ledger_place: tuple[str, str]) -> None:
+    with Ledger(*ledger_place) as ledger:
         add_user(ledger, "ann")
         ledger.grant("ann", "1")
         ledger.add_dataset(FINGERPRINT, "survey", "1")
-    copy_database(place[0], place[0].replace("ledger", "backup", 1))
-    with Ledger(*place) as ledger:
+    copy_database(ledger_place[0], ledger_place[0].replace("ledger", "backup", 1))
+    with Ledger(*ledger_place) as ledger:
         reserved(ledger)
-    copy_database(place[0].replace("ledger", "backup", 1), place[0])
+    copy_database(ledger_place[0].replace("ledger", "backup", 1), ledger_place[0])
     with pytest.raises(BrokenLedger, match="old copy"):
-        Ledger(*place)
+        Ledger(*ledger_place)
 
 
 def copy_database(source: str, target: str) -> None:
@@ -137,20 +137,22 @@ def copy_database(source: str, target: str) -> None:
         return
     import psycopg
 
-    one, two = (url.split("@/")[1].split("?")[0] for url in (source, target))
-    with psycopg.connect(source.replace(f"/{one}?", "/postgres?"), autocommit=True) as connection:
+    original, two = (url.split("@/")[1].split("?")[0] for url in (source, target))
+    with psycopg.connect(
+        source.replace(f"/{original}?", "/postgres?"), autocommit=True
+    ) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {two} WITH (FORCE)")
-        connection.execute(f"CREATE DATABASE {two} TEMPLATE {one}")
+        connection.execute(f"CREATE DATABASE {two} TEMPLATE {original}")
         if two.startswith("ledger"):
-            connection.execute(f"DROP DATABASE {one}")
+            connection.execute(f"DROP DATABASE {original}")
 
 
 def test_rows_that_vanish_stop_the_ledger(
-    ledger: Ledger, open_ledger: OpenLedger, place: tuple[str, str]
+    ledger: Ledger, open_ledger: OpenLedger, ledger_place: tuple[str, str]
 ) -> None:
     """What a restore looks like to a database of either kind: the last entries are gone."""
     reserved(ledger)
-    with Unguarded(place[0]) as run:
+    with Unguarded(ledger_place[0]) as run:
         last = run("SELECT max(number) FROM entries")[0][0]
         run(f"DELETE FROM entries WHERE number = {last}")
         digest = run(f"SELECT hash FROM entries WHERE number = {last - 1}")[0][0]
@@ -174,10 +176,14 @@ def test_rows_that_vanish_stop_the_ledger(
     ],
 )
 def test_a_changed_ledger_does_not_open(
-    ledger: Ledger, open_ledger: OpenLedger, place: tuple[str, str], change: str, message: str
+    ledger: Ledger,
+    open_ledger: OpenLedger,
+    ledger_place: tuple[str, str],
+    change: str,
+    message: str,
 ) -> None:
     reserved(ledger)
-    with Unguarded(place[0]) as run:
+    with Unguarded(ledger_place[0]) as run:
         run(change)
     with pytest.raises(BrokenLedger, match=message):
         open_ledger()
@@ -194,45 +200,45 @@ def test_entries_cannot_be_changed_through_the_database(ledger: Ledger) -> None:
 
 
 def test_a_missing_head_file_or_database_is_noticed(
-    ledger: Ledger, place: tuple[str, str], tmp_path: Path
+    ledger: Ledger, ledger_place: tuple[str, str], tmp_path: Path
 ) -> None:
-    Path(place[1]).unlink()
+    Path(ledger_place[1]).unlink()
     with pytest.raises(BrokenLedger, match="missing"):
-        Ledger(*place)
+        Ledger(*ledger_place)
     ledger.journal.head_file.advance(ledger.journal._seen)
     with pytest.raises(BrokenLedger, match="empty"):
-        Ledger(tmp_path / "new.db", place[1])
+        Ledger(tmp_path / "new.db", ledger_place[1])
 
 
 def test_a_torn_last_line_of_the_head_file_is_ignored(
-    ledger: Ledger, open_ledger: OpenLedger, place: tuple[str, str]
+    ledger: Ledger, open_ledger: OpenLedger, ledger_place: tuple[str, str]
 ) -> None:
-    known = HeadFile(Path(place[1])).read()
-    with Path(place[1]).open("a") as file:
+    known = HeadFile(Path(ledger_place[1])).read()
+    with Path(ledger_place[1]).open("a") as file:
         file.write("99 abc")
-    assert HeadFile(Path(place[1])).read() == known
+    assert HeadFile(Path(ledger_place[1])).read() == known
     reserved(ledger)
-    found = HeadFile(Path(place[1])).read()
-    assert found is not None
+    entries = HeadFile(Path(ledger_place[1])).read()
+    assert entries is not None
     assert known is not None
-    assert found.number == known.number + 1
+    assert entries.number == known.number + 1
     open_ledger()
 
 
 class Unguarded:
     """The database as someone with its password has it: triggers off."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
+    def __init__(self, database: str) -> None:
+        self.database = database
 
     def __enter__(self) -> Any:
-        if self.place.startswith("postgresql"):
+        if self.database.startswith("postgresql"):
             import psycopg
 
-            self.connection: Any = psycopg.connect(self.place, autocommit=True)
+            self.connection: Any = psycopg.connect(self.database, autocommit=True)
             self.connection.execute("ALTER TABLE entries DISABLE TRIGGER ALL")
         else:
-            self.connection = sqlite3.connect(self.place, isolation_level=None)
+            self.connection = sqlite3.connect(self.database, isolation_level=None)
             for name in ("no_update", "no_delete"):
                 self.connection.execute(f"DROP TRIGGER {name}")
 
@@ -265,8 +271,8 @@ def test_amounts_that_are_not_exact_change_nothing(ledger: Ledger, bad: str) -> 
 
 
 def test_ten_tenths_are_exactly_one(ledger: Ledger) -> None:
-    for place in range(10):
-        reserved(ledger, epsilon="0.1", estimate=float(place + 1))
+    for number in range(10):
+        reserved(ledger, epsilon="0.1", estimate=float(number + 1))
     assert ledger.budget("user", "ann").left == 0
     with pytest.raises(OverBudget):
         reserved(ledger, epsilon="0.000001")
@@ -277,12 +283,12 @@ def test_ten_tenths_are_exactly_one(ledger: Ledger) -> None:
 
 def test_a_thousand_replays_cost_one_and_say_one_thing(ledger: Ledger) -> None:
     ledger.release(reserved(ledger, epsilon="0.1"), {"noisy": 17})
-    told = set()
+    answers = set()
     for _ in range(1000):
-        found = ledger.stored("ann", FINGERPRINT, make_query(epsilon="0.100"))
-        assert found is not None
-        told.add(found.body["noisy"])
-    assert told == {17}
+        stored = ledger.stored("ann", FINGERPRINT, make_query(epsilon="0.100"))
+        assert stored is not None
+        answers.add(stored.body["noisy"])
+    assert answers == {17}
     assert isinstance(ledger.reserve("ann", FINGERPRINT, make_query(epsilon="0.1")), StoredAnswer)
     assert ledger.budget("user", "ann").spent == 100_000
 
@@ -296,9 +302,9 @@ def test_a_replay_is_for_the_same_user_data_and_question_only(ledger: Ledger) ->
     ledger.release(reserved(ledger, "bob", epsilon="0.1"), {"noisy": 99})
     for user, noisy in (("ann", 17), ("bob", 99)):
         assert [a.body for a in ledger.answers(user)] == [{"noisy": noisy}]
-        found = ledger.stored(user, FINGERPRINT, make_query(epsilon="0.1"))
-        assert found is not None
-        assert found.body == {"noisy": noisy}
+        answer = ledger.stored(user, FINGERPRINT, make_query(epsilon="0.1"))
+        assert answer is not None
+        assert answer.body == {"noisy": noisy}
 
 
 def test_without_an_answer_the_same_question_is_paid_again(ledger: Ledger) -> None:
@@ -307,9 +313,11 @@ def test_without_an_answer_the_same_question_is_paid_again(ledger: Ledger) -> No
     assert ledger.budget("user", "ann").spent == 200_000  # never refunded
 
 
-def test_an_answer_shows_at_its_slot_whenever_it_was_computed(place: tuple[str, str]) -> None:
+def test_an_answer_shows_at_its_slot_whenever_it_was_computed(
+    ledger_place: tuple[str, str],
+) -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
-    with Ledger(*place, clock=lambda: now) as ledger:
+    with Ledger(*ledger_place, clock=lambda: now) as ledger:
         add_user(ledger, "ann")
         ledger.grant("ann", "1")
         ledger.add_dataset(FINGERPRINT, "survey", "1")
@@ -327,9 +335,9 @@ def test_an_answer_shows_at_its_slot_whenever_it_was_computed(place: tuple[str, 
                     ledger.stored("ann", FINGERPRINT, query)
                 assert ledger.answers("ann") == []
         now = paid.at + timedelta(seconds=3)
-        found = ledger.reserve("ann", FINGERPRINT, query, hold_seconds=3.0)
-        assert isinstance(found, StoredAnswer)
-        assert found.at == paid.at  # not the time of the release
+        reservation = ledger.reserve("ann", FINGERPRINT, query, hold_seconds=3.0)
+        assert isinstance(reservation, StoredAnswer)
+        assert reservation.at == paid.at  # not the time of the release
         assert len(ledger.answers("ann")) == 1
         assert ledger.budget("user", "ann").spent == 100_000
 

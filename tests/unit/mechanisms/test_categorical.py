@@ -65,14 +65,14 @@ def test_output_is_microdata_with_columns_types_labels_and_size(mechanism):
     confidential = survey()
     result = synthesize(confidential, MODEL, mechanism, datasets=2, seed=3)
     assert len(result.datasets) == 2
-    for one in result.datasets:
-        frame = one.frame()
+    for dataset in result.datasets:
+        frame = dataset.frame()
         assert frame.schema == {"region": pl.String, "sex": pl.Int64, "rank": pl.Int64}
-        assert one.n == 4000
+        assert dataset.n == 4000
         assert set(frame["region"]) <= {"N", "S", "W", "E"}
-        assert one.codebook["sex"].value_labels == {1: "m", 2: "f"}
-        assert one.codebook["region"].label == "Region"
-        assert one.design == Design()
+        assert dataset.codebook["sex"].value_labels == {1: "m", 2: "f"}
+        assert dataset.codebook["region"].label == "Region"
+        assert dataset.design == Design()
     assert not result.datasets[0].frame().equals(result.datasets[1].frame())
     assert any("weights were not used" in text for text in result.claim.conditions)
 
@@ -81,13 +81,13 @@ def test_output_is_microdata_with_columns_types_labels_and_size(mechanism):
 def test_another_size_is_kept_and_needs_no_public_number():
     model = Multinomial(MODEL.columns, size=777)
     result = synthesize(survey(), model, Modips(8.0, "public"), 3)
-    assert [one.n for one in result.datasets] == [777] * 3
+    assert [dataset.n for dataset in result.datasets] == [777] * 3
     assert not any("number of records" in text for text in result.claim.conditions)
 
 
 @pytest.mark.usefixtures("stand_in_noise")
 def test_claims_by_mechanism():
-    kinds = [synthesize(survey(), MODEL, one).claim.kind for one in EVERY]
+    kinds = [synthesize(survey(), MODEL, mechanism).claim.kind for mechanism in EVERY]
     assert kinds == ["risk", "local", "formal", "formal", "formal"]
     result = synthesize(survey(), MODEL, Modips(8.0, "threshold", delta=1e-4), 2)
     assert (result.claim.epsilon, result.claim.delta) == (8.0, 1e-4)
@@ -99,16 +99,16 @@ def test_claims_by_mechanism():
 @pytest.mark.chance(chance.same_noise(24, 1 / 0.9), "the same noise in 24 cells twice")
 def test_the_same_seed_gives_the_same_ms_and_noise_has_no_seed():
     tables = [synthesize(survey(), MODEL, Unweighted(), 1, seed) for seed in (1, 1, 2)]
-    counts = [one.tables[0].counts.tolist() for one in tables]
+    counts = [released.tables[0].counts.tolist() for released in tables]
     assert counts[0] == counts[1] != counts[2]
     # each data set has its own generator, whatever the number of data sets and of cores
     together = synthesize(survey(), MODEL, Unweighted(), 3, 1).tables
     exact = Unweighted().cells(RowCounts(MODEL, survey())).counts
-    for number, one in enumerate(together):
+    for number, table in enumerate(together):
         alone = synthetic_counts(
             exact, 4000, 0.5, chance_of(1).of(OUTSIDE).generator(f"rows {number}")
         )
-        assert one.counts.tolist() == alone.tolist()
+        assert table.counts.tolist() == alone.tolist()
     private = [synthesize(survey(), MODEL, Modips(0.9, "public"), 1, 1).draws[0]
                for _ in range(2)]  # fmt: skip
     assert private[0]["noisy_counts"].tolist() != private[1]["noisy_counts"].tolist()
@@ -137,19 +137,19 @@ def test_sanitised_counts_are_rescaled_to_the_size_before_the_prior():
     counts = Modips(1e4).cells(RowCounts(MODEL, confidential)).counts
     model = Multinomial(MODEL.columns, prior=50.0, size=400)
     made = synthesize(confidential, model, Modips(1e4), 60).tables
-    found = np.mean([one.counts for one in made], axis=0)
+    average = np.mean([table.counts for table in made], axis=0)
     expected = 400 * (400 * counts / 4000 + 50) / (400 + 50 * counts.size)
-    spread = np.std([one.counts for one in made], axis=0) / math.sqrt(60)
-    assert np.abs((found - expected) / spread).max() < 5
+    spread = np.std([table.counts for table in made], axis=0) / math.sqrt(60)
+    assert np.abs((average - expected) / spread).max() < 5
 
 
 @pytest.mark.usefixtures("stand_in_noise")
 def test_empty_cells_stay_empty_or_not_by_support():
     confidential = survey()
     observed = synthesize(confidential, MODEL, Modips(8.0), 4)
-    assert all("E" not in set(one.frame()["region"]) for one in observed.datasets)
+    assert all("E" not in set(dataset.frame()["region"]) for dataset in observed.datasets)
     public = synthesize(confidential, MODEL, Modips(8.0, "public"), 4)
-    assert any("E" in set(one.frame()["region"]) for one in public.datasets)
+    assert any("E" in set(dataset.frame()["region"]) for dataset in public.datasets)
 
 
 @pytest.mark.usefixtures("stand_in_noise")
@@ -159,12 +159,12 @@ def test_empty_cells_stay_empty_or_not_by_support():
 def test_impossible_combinations_never_appear(mechanism, datasets):
     rules = ['region == "E" and sex == 1', 'region == "E" and rank > 10']
     result = synthesize(survey(rules=rules), MODEL, mechanism, datasets)
-    for one in result.datasets:
-        eastern = one.frame().filter(pl.col("region") == "E")
+    for dataset in result.datasets:
+        eastern = dataset.frame().filter(pl.col("region") == "E")
         assert eastern.filter((pl.col("sex") == 1) | (pl.col("rank") > 10)).height == 0
     if isinstance(mechanism, Modips):
         # the one cell that is possible there is empty in a data set with chance .45 at most
-        assert sum("E" in set(one.frame()["region"]) for one in result.datasets) > 0
+        assert sum("E" in set(drawn.frame()["region"]) for drawn in result.datasets) > 0
 
 
 @pytest.mark.chance(chance.any_noise_at_all(2 * 18, 2 / 2000), "a cell with noise")
@@ -172,27 +172,27 @@ def test_large_epsilon_is_ms_in_distribution():
     """With epsilon so large that all noise is 0, MODIPS and MS are one draw from one seed."""
     ms = synthesize(survey(), MODEL, Unweighted(), 2, 5)
     modips = synthesize(survey(), MODEL, Modips(2000.0), 2, 5)
-    for one, other in zip(ms.tables, modips.tables, strict=True):
-        assert one.counts.tolist() == other.counts.tolist()
+    for table, other in zip(ms.tables, modips.tables, strict=True):
+        assert table.counts.tolist() == other.counts.tolist()
 
 
 @pytest.mark.usefixtures("stand_in_noise")
 def test_cell_proportions_are_combined_as_in_the_report():
     """M eq. 3.1-3.3 written out, against tabulate(..., combine="partial")."""
     result = synthesize(survey(), MODEL, Modips(8.0), 5)
-    found = tabulate(result.datasets, 'proportion(region == "N")', combine="partial")
-    shares = [float((one.frame()["region"] == "N").mean()) for one in result.datasets]
+    table = tabulate(result.datasets, 'proportion(region == "N")', combine="partial")
+    shares = [float((dataset.frame()["region"] == "N").mean()) for dataset in result.datasets]
     n, m = 4000, 5
     mean, between = np.mean(shares), np.var(shares, ddof=1)
     within = np.mean([p * (1 - p) / (n - 1) for p in shares])  # Taylor divides by n - 1, M by n
     total = between / m + within
     # M's degrees of freedom, with those of the sampling variance itself (docs/decisions/014)
     degrees = total**2 / ((between / m) ** 2 / (m - 1) + within**2 / (n - 1))
-    assert found["estimate"][0] == pytest.approx(mean)
-    assert found["se"][0] == pytest.approx(math.sqrt(total))
-    assert found["df"][0] == pytest.approx(degrees)
+    assert table["estimate"][0] == pytest.approx(mean)
+    assert table["se"][0] == pytest.approx(math.sqrt(total))
+    assert table["df"][0] == pytest.approx(degrees)
     half = stats.t.ppf(0.975, degrees) * math.sqrt(total)
-    assert found["upper"][0] - found["lower"][0] == pytest.approx(2 * half)
+    assert table["upper"][0] - table["lower"][0] == pytest.approx(2 * half)
 
 
 @pytest.mark.usefixtures("stand_in_noise")
@@ -201,8 +201,8 @@ def test_coverage_of_a_proportion_under_repeated_sampling():
     held, trials = 0, 40
     for number in range(trials):
         result = synthesize(survey(800, seed=number), MODEL, Modips(12.0), 3, number)
-        found = tabulate(result.datasets, 'proportion(region == "N")', combine="partial")
-        held += found["lower"][0] <= 0.5 <= found["upper"][0]
+        table = tabulate(result.datasets, 'proportion(region == "N")', combine="partial")
+        held += table["lower"][0] <= 0.5 <= table["upper"][0]
     assert stats.binomtest(held, trials, 0.95).pvalue > 1e-3
 
 
@@ -262,7 +262,7 @@ def test_an_epsilon_that_says_something_does_not_warn(mechanism):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         result = synthesize(survey(), MODEL, mechanism, 5)
-    assert [one.n for one in result.datasets] == [4000] * 5
+    assert [dataset.n for dataset in result.datasets] == [4000] * 5
 
 
 @pytest.mark.usefixtures("stand_in_noise")
@@ -313,7 +313,7 @@ def test_synthesize_takes_a_multinomial_model():
     import understudy as us
 
     result = us.synthesize(survey(), model=MODEL, mechanism=Modips(8.0), datasets=2, seed=1)
-    assert [one.n for one in result.datasets] == [4000, 4000]
+    assert [dataset.n for dataset in result.datasets] == [4000, 4000]
     assert result.claim.kind == "local"
     table = us.tabulate(result.datasets, ["count"], by=["region", "sex"], combine="partial")
     assert table["estimate"].sum() == pytest.approx(4000)

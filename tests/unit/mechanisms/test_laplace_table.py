@@ -75,8 +75,8 @@ def test_observed_sensitivities_are_equations_8_and_9(survey: Survey) -> None:
         largest["count"] = max(largest["count"], width)
         average = ((w * y).max() - (w * y).min()) / (w.sum() - width)
         largest["mean(salary)"] = max(largest["mean(salary)"], average)
-    found = laplace_table(survey, STATISTICS, BY, 8.0).table
-    inner = found.filter((pl.col("field") != "All") & (pl.col("gender") != "All"))
+    rows = laplace_table(survey, STATISTICS, BY, 8.0).table
+    inner = rows.filter((pl.col("field") != "All") & (pl.col("gender") != "All"))
     for statistic, sensitivity in largest.items():
         sd = inner.filter(pl.col("statistic") == statistic)["noise_sd"].unique().item()
         assert sd == pytest.approx(np.sqrt(2) * sensitivity / 0.5, rel=1e-4)
@@ -97,12 +97,12 @@ def test_declared_sensitivity_covers_every_replacement() -> None:
         counts, means = zip(*seen, strict=True)
         worst["count"] = max(worst["count"], max(counts) - min(counts))
         worst["mean"] = max(worst["mean"], max(means) - min(means))
-    one = np.ones(4)
-    count = module._Values("count", one, None, w_bounds, None)
-    mean = module._Values("mean", one, one, w_bounds, y_bounds)
+    ones = np.ones(4)
+    count = module._Values("count", ones, None, w_bounds, None)
+    mean = module._Values("mean", ones, ones, w_bounds, y_bounds)
     cell = np.zeros(4, dtype=np.int64)
-    assert count.sensitivity(one, cell, 1) == pytest.approx(worst["count"])
-    assert mean.sensitivity(one, cell, 1) == pytest.approx(worst["mean"])
+    assert count.sensitivity(ones, cell, 1) == pytest.approx(worst["count"])
+    assert mean.sensitivity(ones, cell, 1) == pytest.approx(worst["mean"])
 
 
 @pytest.mark.any_noise
@@ -137,14 +137,14 @@ def test_standard_errors_hold_noise_and_sampling() -> None:
     frame = pl.DataFrame({"w": rng.uniform(1, 2, n), "g": ["a", "b"] * (n // 2)})
     survey = Survey(frame, Design(weight="w"), Codebook({"w": Column("w", "weight")}))
     exact = tabulate(survey, "count", by="g").sort("g")["se"].to_numpy()
-    found = [
+    estimates = [
         laplace_table(survey, "count", "g", 1e6, replicates=200, seed=k)
         .table.filter(pl.col("g") != "All")
         .sort("g")["se"]
         .to_numpy()
         for k in range(3)
     ]
-    np.testing.assert_allclose(np.mean(found, axis=0), exact, rtol=0.1)
+    np.testing.assert_allclose(np.mean(estimates, axis=0), exact, rtol=0.1)
     noisy = laplace_table(survey, "count", "g", 0.5).table
     assert (noisy["se"] >= noisy["noise_sd"]).all()
 
@@ -237,11 +237,11 @@ def test_consistent_tables_keep_the_noise_that_is_left(
     inside = membership(counts.select(BY).rows(), "All")
     variance = counts["noise_sd"].to_numpy() ** 2
     agreed = consistent_counts(counts["estimate"].to_numpy(), variance, inside)
-    found = made.filter(pl.col("statistic") == "count")
-    np.testing.assert_allclose(found["estimate"], agreed.value)
-    np.testing.assert_allclose(found["noise_sd"], np.sqrt(agreed.noise_variance))
+    rows = made.filter(pl.col("statistic") == "count")
+    np.testing.assert_allclose(rows["estimate"], agreed.value)
+    np.testing.assert_allclose(rows["noise_sd"], np.sqrt(agreed.noise_variance))
     sampling = counts["se"].to_numpy() ** 2 - variance
-    np.testing.assert_allclose(found["se"], np.sqrt(sampling + agreed.noise_variance))
+    np.testing.assert_allclose(rows["se"], np.sqrt(sampling + agreed.noise_variance))
     assert spends
 
 

@@ -60,9 +60,9 @@ def small_table(n=5000, sizes=(3, 4, 2), seed=1) -> CrossTable:
 @given(st.lists(st.floats(-2, 2), min_size=1, max_size=8))
 def test_the_simplex_projection_is_the_nearest_point(values):
     x = np.array(values)
-    found = on_simplex(x)
-    assert found.sum() == pytest.approx(1)
-    assert found.min() >= 0
+    projected = on_simplex(x)
+    assert projected.sum() == pytest.approx(1)
+    assert projected.min() >= 0
     best = optimize.minimize(
         lambda y: ((y - x) ** 2).sum(),
         np.full(x.size, 1 / x.size),
@@ -70,7 +70,7 @@ def test_the_simplex_projection_is_the_nearest_point(values):
         constraints={"type": "eq", "fun": lambda y: y.sum() - 1},
         method="SLSQP",
     )
-    assert ((found - x) ** 2).sum() <= best.fun + 1e-6
+    assert ((projected - x) ** 2).sum() <= best.fun + 1e-6
 
 
 def test_consistent_tables_agree_and_exact_ones_stay():
@@ -78,8 +78,8 @@ def test_consistent_tables_agree_and_exact_ones_stay():
     rng = np.random.default_rng(2)
     joint = rng.dirichlet(np.full(24, 0.5)).reshape(3, 4, 2)
     exact = [joint.sum(axis=2), joint.sum(axis=1), joint.sum(axis=0)]
-    for found, true in zip(consistent([1000 * t for t in exact], columns), exact, strict=True):
-        assert found == pytest.approx(true, abs=1e-7)
+    for table, true in zip(consistent([1000 * t for t in exact], columns), exact, strict=True):
+        assert table == pytest.approx(true, abs=1e-7)
     noisy = [1000 * t + rng.laplace(0, 20, t.shape) for t in exact]
     made = consistent(noisy, columns)
     assert min(t.min() for t in made) >= 0
@@ -116,8 +116,8 @@ def test_mutual_information_and_the_tree():
     assert mutual_information(np.diag([0.5, 0.5])) == pytest.approx(math.log(2))
     assert mutual_information(np.full((2, 2), 0.25)) == pytest.approx(0)
     even, same = np.full((2, 2), 0.25), np.array([[0.45, 0.05], [0.05, 0.45]])
-    found = tree([even, same, same], [(0, 1), (0, 2), (1, 2)])
-    assert found == [(0, None), (2, 0), (1, 2)]
+    edges = tree([even, same, same], [(0, 1), (0, 2), (1, 2)])
+    assert edges == [(0, None), (2, 0), (1, 2)]
 
 
 def test_distinct_cells_are_numpys_unique_rows_also_beyond_64_bits():
@@ -134,9 +134,9 @@ def test_the_pool_has_the_tables_of_a_tree():
     tables, pairs = invented_tables((3, 4, 2), 1)
     pool = draw_pool(tables, pairs, 400_000, np.random.default_rng(1), independent=0.0)
     assert pool.weights.sum() == pytest.approx(1)
-    found = np.zeros((3, 4))
-    np.add.at(found, (pool.codes[:, 0], pool.codes[:, 1]), pool.weights)
-    assert np.abs(found - tables[0]).sum() < 0.01
+    counts = np.zeros((3, 4))
+    np.add.at(counts, (pool.codes[:, 0], pool.codes[:, 1]), pool.weights)
+    assert np.abs(counts - tables[0]).sum() < 0.01
 
 
 def test_pool_weights_meet_the_tables_and_stay_near_the_pool():
@@ -216,7 +216,7 @@ def test_any_order_gives_records_near_the_tables(order):
     made, draws = marginal_tables(
         table, Marginals(50.0, order=order), 2, 20_000, rngs, _all_possible
     )
-    assert [one.n for one in made] == [20_000, 20_000]
+    assert [dataset.n for dataset in made] == [20_000, 20_000]
     assert len(draws) == 2
     assert max(total_variation(table, made[1])) < (0.8 if order == 1 else 0.01)
 

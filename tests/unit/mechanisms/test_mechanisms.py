@@ -235,14 +235,14 @@ def test_reference_censored_subtracts_the_reference_and_splits_epsilon() -> None
 def test_the_scale_is_lowered_until_the_reference_is_hardly_clipped() -> None:
     positions = np.random.default_rng(0).normal(size=(50, 1))
 
-    def found(step: float, limit: float) -> float:
+    def scale_at(step: float, limit: float) -> float:
         fitter: Any = PointFitter(step=step)
         return reference_scale(fitter, positions, np.zeros(1), limit)
 
-    assert found(0.0, 2.0) == 1.0
-    assert found(0.1, 0.5) == 0.5
+    assert scale_at(0.0, 2.0) == 1.0
+    assert scale_at(0.1, 0.5) == 0.5
     # gains are 3 z / sqrt(alpha): alpha |gain| = 3 sqrt(alpha) |z| against the limit 0.5
-    alpha = found(3.0, 0.5)
+    alpha = scale_at(3.0, 0.5)
     clipped = [np.mean(3 * np.sqrt(a) * np.abs(positions) > 0.5) for a in (alpha, 2 * alpha)]
     assert clipped[0] <= 0.02 < clipped[1]
     assert np.log2(alpha / 0.5).is_integer()  # halved, from min(1, limit)

@@ -102,13 +102,13 @@ def test_bias_is_the_closed_form(scale):
         if scale > 0:
             counts = rescaled(counts + geometric_noise(true.size, scale, rng), size)
         sums += synthetic_counts(counts, size, 0.5, rng)
-    found = size * expected_bias(true / size, size, 0.5, scale)
+    result = size * expected_bias(true / size, size, 0.5, scale)
     for level in (1, 2, 5, 40):
         cells = true == level
         bias = sums[cells] / repeats - level
         se = bias.std(ddof=1) / math.sqrt(cells.sum())
-        assert abs(bias.mean() - found[cells][0]) < 5 * se
-    assert abs(found.sum()) < 1e-6  # shares add up to 1 on both sides
+        assert abs(bias.mean() - result[cells][0]) < 5 * se
+    assert abs(result.sum()) < 1e-6  # shares add up to 1 on both sides
 
 
 def test_claims_differ_by_support_and_relation():

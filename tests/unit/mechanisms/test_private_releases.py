@@ -58,8 +58,8 @@ def test_weighted_to_a_bound(
     assert result.claim.epsilon == pytest.approx(6 * bound)
     assert any("N = 100,000" in condition for condition in result.claim.conditions)
     sizes = codebook().population_by["field"]
-    for one in result.datasets:
-        frame = one.frame()
+    for dataset in result.datasets:
+        frame = dataset.frame()
         assert frame.select(BY).equals(survey.frame(BY))
         totals = frame.group_by("field").agg(pl.col("weight").sum())
         for field, total in totals.iter_rows():
@@ -77,7 +77,7 @@ def test_clipped_mechanisms(survey: Survey, model: SurveyNormal) -> None:
     assert referenced.record_bounds.max() <= 0.5
     assert (referenced.claim.kind, referenced.claim.epsilon) == ("formal", 3.0)
     for result in (censored, referenced):
-        mean = np.mean([one.frame()["salary"].mean() for one in result.datasets])
+        mean = np.mean([dataset.frame()["salary"].mean() for dataset in result.datasets])
         assert 90_000 < mean < 160_000
 
 
@@ -101,7 +101,7 @@ def test_tables_of_the_files_add_up(weighted: ToABound) -> None:
 
 
 def test_the_draw_and_the_seed_make_the_file(survey: Survey, weighted: ToABound) -> None:
-    one = weighted(FBP("salary", "gender"), 1.8)
+    released = weighted(FBP("salary", "gender"), 1.8)
     other = release(survey, FBP("salary", "gender"), Weighted(bound=1.8))
-    assert one.datasets[0].frame().equals(other.datasets[0].frame())
-    assert set(one.draws[0]) == {"beta", "kappa_y", "kappa_x", "sigma_y", "sigma_pi"}
+    assert released.datasets[0].frame().equals(other.datasets[0].frame())
+    assert set(released.draws[0]) == {"beta", "kappa_y", "kappa_x", "sigma_y", "sigma_pi"}

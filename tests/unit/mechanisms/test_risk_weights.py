@@ -92,10 +92,10 @@ def test_adjustments_and_absent_records() -> None:
 @pytest.mark.parametrize("q", [1, 2, 3])
 def test_weights_against_a_reference_are_the_direct_definition(q: int) -> None:
     frame, reference = people(12, 2), people(15, 3)
-    found = reference_risk_weights(frame, reference, [], "y", 0.25, q)
+    weights = reference_risk_weights(frame, reference, [], "y", 0.25, q)
     pool = reference["y"].to_numpy()
     expected = by_groups(frame["y"].to_numpy(), pool, 0.25, q, False)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(weights, expected, atol=1e-12)
 
 
 def test_weights_against_a_reference_do_not_see_other_records() -> None:
@@ -167,7 +167,7 @@ def test_risk_against_the_same_file_as_its_reference_is_refused() -> None:
     shuffled = Survey(frame.sample(fraction=1.0, shuffle=True, seed=2))
     mechanism = Censored(4.0, weights=PairwiseRisk([], 0.2, reference=shuffled))
     declared = Codebook({"y": Column("y", "sensitive", "integer", bounds=(0.0, 1000.0))})
-    with pytest.raises(Refused, match="record weights"):
+    with pytest.raises(Refused, match="must not come from the confidential data itself"):
         synthesize(Survey(frame, codebook=declared), NegativeBinomial("y"), mechanism)
 
 

@@ -34,8 +34,8 @@ def test_record_log_likelihoods_are_scipys(percent: Survey) -> None:
         value = density.constrain(jnp.asarray(position), arrays)
         phi, lam = float(value["phi"]), float(value["lambda"])
         expected = scipy.stats.beta.logpdf(arrays["y"], lam * phi, lam * (1 - phi))
-        found = density.record_loglik(jnp.asarray(position), arrays)
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+        loglik = density.record_loglik(jnp.asarray(position), arrays)
+        np.testing.assert_allclose(loglik, expected, rtol=1e-10, atol=1e-10)
 
 
 def test_log_prior_is_scipys_with_the_jacobian(percent: Survey) -> None:
@@ -111,8 +111,8 @@ def test_the_sum_of_weighted_log_likelihoods_needs_moments_alone() -> None:
     rng = np.random.default_rng(4)
     y, alpha = rng.beta(0.5, 3.0, 200), rng.random(200)
     model = Beta("y", bounds=(0.0, 1.0))
-    found = model.summed_loglik(
+    summed = model.summed_loglik(
         {"phi": jnp.asarray(0.2), "lambda": jnp.asarray(3.1)}, model.moments({"y": y}, alpha)
     )
     expected = alpha @ scipy.stats.beta.logpdf(y, 0.2 * 3.1, 0.8 * 3.1)
-    assert float(found) == pytest.approx(expected, rel=1e-12)
+    assert float(summed) == pytest.approx(expected, rel=1e-12)

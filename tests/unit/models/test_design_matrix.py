@@ -29,19 +29,19 @@ def survey_of(field: list[str], weeks: list[float], age: list[int] | None = None
 
 def test_columns_follow_declared_levels_and_public_scale() -> None:
     survey = survey_of(["a", "c", "c", "a"], [10.0, 20.0, 30.0, 40.0])
-    found = design_matrix(survey, "field + age + weeks", ["y"])
+    matrix = design_matrix(survey, "field + age + weeks", ["y"])
     scaled = (np.array([10, 20, 30, 40]) - 25) / np.std([10, 20, 30, 40])
     expected = np.column_stack([np.ones(4), [0] * 4, [0, 1, 1, 0], [0, 1, 0, 1], scaled])
-    columns = {tuple(np.round(c, 12)) for c in found.T}  # formulaic decides about the order
+    columns = {tuple(np.round(c, 12)) for c in matrix.T}  # formulaic decides about the order
     assert columns == {tuple(np.round(c, 12)) for c in expected.T}
-    np.testing.assert_array_equal(found[:, 0], 1.0)
+    np.testing.assert_array_equal(matrix[:, 0], 1.0)
 
 
 def test_a_reference_is_coded_like_the_confidential_survey() -> None:
     survey = survey_of(["a", "b", "c", "a"], [10.0, 20.0, 30.0, 40.0])
     reference = survey_of(["c", "c"], [25.0, 25.0])
-    found = design_matrix(reference, "field + weeks", ["y"], like=survey)
-    np.testing.assert_allclose(found, [[1, 0, 1, 0], [1, 0, 1, 0]], atol=1e-12)
+    matrix = design_matrix(reference, "field + weeks", ["y"], like=survey)
+    np.testing.assert_allclose(matrix, [[1, 0, 1, 0], [1, 0, 1, 0]], atol=1e-12)
 
 
 def test_unknown_levels_of_a_reference_are_refused() -> None:

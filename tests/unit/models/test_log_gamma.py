@@ -27,5 +27,5 @@ def test_digamma_is_scipys() -> None:
 
 def test_the_derivative_of_log_gamma_is_digamma() -> None:
     points = jnp.asarray([0.03, 0.7, 1.0, 2.0, 9.5, 250.0])
-    found = jax.vmap(jax.grad(log_gamma))(points)
-    np.testing.assert_allclose(found, scipy.special.digamma(points), rtol=1e-13, atol=1e-13)
+    derivative = jax.vmap(jax.grad(log_gamma))(points)
+    np.testing.assert_allclose(derivative, scipy.special.digamma(points), rtol=1e-13, atol=1e-13)

@@ -67,7 +67,7 @@ def prepared(model: Mixture, survey: Survey) -> tuple[Density, dict[str, Any], d
 
 def test_record_log_likelihoods_are_scipys() -> None:
     density, arrays, values = prepared(MODEL, incomes())
-    found = density.evaluate_now(density.unconstrain(values, arrays), arrays)[1]
+    loglik = density.evaluate_now(density.unconstrain(values, arrays), arrays)[1]
     y, negative = arrays["y"], 0.07
     zero = (1 - negative) * (arrays["groups"] @ values["zero"])
     with np.errstate(divide="ignore"):
@@ -78,7 +78,7 @@ def test_record_log_likelihoods_are_scipys() -> None:
     expected = np.where(y == 0, np.log(zero), expected)
     loss = np.log(negative) + scipy.stats.norm.logpdf(size, -1.5, 0.8)
     expected = np.where(y < 0, loss, expected)
-    np.testing.assert_allclose(found, expected, rtol=3e-5, atol=3e-5)  # single precision inside
+    np.testing.assert_allclose(loglik, expected, rtol=3e-5, atol=3e-5)  # single precision inside
 
 
 def test_log_prior_is_scipys() -> None:
@@ -132,22 +132,26 @@ def test_components_come_from_the_record_or_from_pi() -> None:
     rows = jnp.asarray(np.stack([np.ones(n), rng.normal(size=n)]))
     hurdle = Hurdle(jnp.asarray([0.2]), jnp.ones((n, 1)), jnp.asarray(0.07))
 
-    def drawn(given: Any) -> Any:
+    def drawn(outcome: Any) -> Any:
         law = HurdleMixture(
             theta, jnp.full(2, 0.25), jnp.log(jnp.asarray([0.75, 0.25])), hurdle,
             (jnp.asarray(-1.0), jnp.asarray(1.0)), centre, jnp.full(2, LARGEST_SIZE), rows,
-            confidential=given,
+            confidential=outcome,
         )  # fmt: skip
         return law.sample(jax.random.key(1))
 
-    for given, shares in ((y, (1.0, 0.0)), (None, (0.25, 0.25))):
-        made = np.asarray(jax.jit(drawn)(given))
+    for observed, shares in ((y, (1.0, 0.0)), (None, (0.25, 0.25))):
+        made = np.asarray(jax.jit(drawn)(observed))
         positive = made > 0
         assert positive.mean() == pytest.approx(1 - 0.93 * 0.2 - 0.07, abs=0.04)
         assert (made < 0).mean() == pytest.approx(0.07, abs=0.025)
         high = made > np.exp(10.5)
-        assert high[positive & own].mean() == pytest.approx(shares[0], abs=0.08 * (given is None))
-        assert high[positive & ~own].mean() == pytest.approx(shares[1], abs=0.05 * (given is None))
+        assert high[positive & own].mean() == pytest.approx(
+            shares[0], abs=0.08 * (observed is None)
+        )
+        assert high[positive & ~own].mean() == pytest.approx(
+            shares[1], abs=0.05 * (observed is None)
+        )
     survey = incomes()
     assert "confidential" in MODEL.prepare(survey)
     assert "confidential" not in replace(MODEL, assignments="prior").prepare(survey)
@@ -167,11 +171,11 @@ def test_the_full_conditional_of_a_component_is_bayes_rule() -> None:
         jnp.asarray(rows), confidential=jnp.asarray(y),
     )  # fmt: skip
     means = theta @ rows
-    found = jax.nn.softmax(law._component_logits(jnp.asarray(means)), axis=0)
+    probabilities = jax.nn.softmax(law._component_logits(jnp.asarray(means)), axis=0)
     size = np.log(np.where(y > 0, y, 1.0)) - centre
     joint = np.array(share)[:, None] * scipy.stats.norm.pdf(size, means, sigma[:, None])
     joint[:, y <= 0] = np.array(share)[:, None]
-    np.testing.assert_allclose(found, joint / joint.sum(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(probabilities, joint / joint.sum(axis=0), rtol=1e-9)
 
 
 def test_zero_and_negative_incomes_come_out_again() -> None:
@@ -224,10 +228,10 @@ def test_em_finds_two_regressions() -> None:
     Q = np.column_stack([np.ones(3600), rng.normal(size=3600)])
     low = rng.random(3600) < 0.3
     size = np.where(low, -3 + 0.5 * Q[:, 1], 1 - 0.5 * Q[:, 1]) + rng.normal(0, 0.2, 3600)
-    found = em_start(Q, size, np.ones(3600), 2, 0.05, 0)
-    np.testing.assert_allclose(found.share, [0.7, 0.3], atol=0.05)  # 6 standard errors
-    np.testing.assert_allclose(found.theta, [[1, -0.5], [-3, 0.5]], atol=0.1)
-    np.testing.assert_allclose(found.sigma, 0.2, atol=0.05)
+    start = em_start(Q, size, np.ones(3600), 2, 0.05, 0)
+    np.testing.assert_allclose(start.share, [0.7, 0.3], atol=0.05)  # 6 standard errors
+    np.testing.assert_allclose(start.theta, [[1, -0.5], [-3, 0.5]], atol=0.1)
+    np.testing.assert_allclose(start.sigma, 0.2, atol=0.05)
 
 
 def test_chains_are_judged_on_what_generates_the_data() -> None:
@@ -248,8 +252,8 @@ def test_chains_are_judged_on_what_generates_the_data() -> None:
     expected = (weight * law.cdf(0.4)).sum(axis=1).mean()
     assert numbers[0, 0, names.index("F(0.4)")] == pytest.approx(expected, abs=1e-9)
     slopes = np.linalg.lstsq(arrays["Q"], (weight * means).sum(axis=1), rcond=None)[0]
-    found = [numbers[0, 0, names.index(f"coefficient[{r}]")] for r in range(3)]
-    np.testing.assert_allclose(found, slopes, atol=1e-9)
+    coefficients = [numbers[0, 0, names.index(f"coefficient[{r}]")] for r in range(3)]
+    np.testing.assert_allclose(coefficients, slopes, atol=1e-9)
 
 
 def test_the_written_derivative_is_that_of_the_density() -> None:
@@ -267,12 +271,12 @@ def test_the_written_derivative_is_that_of_the_density() -> None:
 
     at = (theta, sigma, log_share)
     by_all = (0, 1, 2)
-    found, expected = (
+    gradient, expected = (
         jax.jit(jax.value_and_grad(lambda *p, f=f: (f(*p) * pull).sum(), by_all))(*at)
         for f in (ours, plain)
     )
-    assert float(found[0]) == pytest.approx(float(expected[0]), abs=1e-4)
-    for slope, written in zip(expected[1], found[1], strict=True):
+    assert float(gradient[0]) == pytest.approx(float(expected[0]), abs=1e-4)
+    for slope, written in zip(expected[1], gradient[1], strict=True):
         np.testing.assert_allclose(written, slope, rtol=1e-4, atol=1e-4)
 
 

@@ -58,7 +58,7 @@ def by_nuts(fitter: ModelFitter, terms: Terms) -> Chains:
     return sample(fitter.density, inputs, fitter.settings, jax.random.key(1), start)
 
 
-def label_free(fitter: ModelFitter, found: Chains) -> Any:
+def label_free(fitter: ModelFitter, chains: Chains) -> Any:
     """Numbers that do not depend on labels, (chains, draws, numbers)."""
 
     def at(position: Any) -> Any:
@@ -73,9 +73,9 @@ def label_free(fitter: ModelFitter, found: Chains) -> Any:
         return jnp.stack([*judged.values(), *more])
 
     arrays = {name: jnp.asarray(a) for name, a in fitter.safe_arrays.items()}
-    flat = found.positions.reshape(-1, found.positions.shape[-1])
+    flat = chains.positions.reshape(-1, chains.positions.shape[-1])
     numbers = np.asarray(jax.jit(lambda q: jax.lax.map(at, q))(flat))
-    return numbers.reshape(*found.positions.shape[:2], -1)
+    return numbers.reshape(*chains.positions.shape[:2], -1)
 
 
 @pytest.mark.slow
@@ -112,9 +112,9 @@ def test_told_parameters_fit_the_records_as_the_state_does() -> None:
     log_share = jnp.array([0.0, -600.0, -45.0])
     state = state._replace(log_share=log_share - jax.nn.logsumexp(log_share))
     density = density_of(CORRELATED, arrays)
-    told = gibbs.mixture_parameters(jax.random.key(1), state, data)
-    given = {name: jnp.asarray(a) for name, a in arrays.items()}
-    back = density.constrain(density.unconstrain(told, given), given)
+    parameters = gibbs.mixture_parameters(jax.random.key(1), state, data)
+    inputs = {name: jnp.asarray(a) for name, a in arrays.items()}
+    back = density.constrain(density.unconstrain(parameters, inputs), inputs)
     np.testing.assert_allclose(jnp.log(back["share"]), [-600.0, -45.0, 0.0], atol=1e-6)
     for name, value in (("theta", state.theta), ("sigma", state.sigma)):
         np.testing.assert_allclose(back[name], value[jnp.array([1, 2, 0])], rtol=1e-9)
@@ -123,12 +123,12 @@ def test_told_parameters_fit_the_records_as_the_state_does() -> None:
 def test_with_weights_of_one_every_move_is_accepted() -> None:
     data, state = data_and_state(np.ones(300))
     key = jax.random.key(5)
-    for expected, found in zip(
+    for expected, moved in zip(
         gibbs.sweep(key, state, data, weighted=False),
         gibbs.sweep(key, state, data, weighted=True),
         strict=True,
     ):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        np.testing.assert_allclose(moved, expected, rtol=1e-12)
 
 
 def test_components_fit_records_as_scipy_says() -> None:
@@ -138,8 +138,8 @@ def test_components_fit_records_as_scipy_says() -> None:
     Q, size = table[:, :-1], table[:, -1]
     law = scipy.stats.norm(Q @ np.asarray(state.theta).T, np.asarray(state.sigma))
     joint = np.exp(np.asarray(state.log_share)) * law.pdf(size[:, None]) * np.sqrt(2 * np.pi)
-    found = np.asarray(fit.log_sum, dtype=float) + np.asarray(fit.top)
-    np.testing.assert_allclose(found, np.log(joint.sum(axis=1)), atol=3e-5)
+    log_sums = np.asarray(fit.log_sum, dtype=float) + np.asarray(fit.top)
+    np.testing.assert_allclose(log_sums, np.log(joint.sum(axis=1)), atol=3e-5)
     share = np.asarray(fit.joint / fit.joint.sum(axis=0)).T
     np.testing.assert_allclose(share, joint / joint.sum(axis=1, keepdims=True), atol=1e-5)
 
@@ -176,8 +176,8 @@ def test_a_record_without_weight_counts_for_nothing() -> None:
         alpha = np.where(np.arange(300) % 3 == 0, 0.0, others)
         changed = dict(arrays)
         changed["y"] = np.where((alpha == 0) & (arrays["y"] > 0), 1e9, arrays["y"])
-        for given in (arrays, changed):
-            data = {k: jnp.asarray(v) for k, v in gibbs.mixture_data(given, alpha, FLOORS).items()}
+        for inputs in (arrays, changed):
+            data = {k: jnp.asarray(v) for k, v in gibbs.mixture_data(inputs, alpha, FLOORS).items()}
             weighted = is_weighted(alpha)
             fit = gibbs.evaluate(gibbs.mixture_state(MODEL.start(arrays, others)), data)
             members = gibbs.draw_members(jax.random.key(1), fit, data, weighted)
@@ -226,9 +226,9 @@ def test_a_move_is_weighed_by_the_records_that_it_changes() -> None:
     change[0], change[1] = -300.0, -0.5
     left = np.zeros(len(members.left))
     left[0], left[1] = 0.001, 0.8
-    given = members._replace(left=jnp.asarray(left))
+    altered = members._replace(left=jnp.asarray(left))
     keys = jax.random.split(jax.random.key(4), 40_000)
-    taken = jax.vmap(lambda key: gibbs._accepted(key, given, fit, fit.log_sum + change))(keys)
+    taken = jax.vmap(lambda key: gibbs._accepted(key, altered, fit, fit.log_sum + change))(keys)
     assert float(taken.mean()) == pytest.approx(np.exp(-0.3 - 0.4), abs=FAR * 0.5 / np.sqrt(40_000))
 
 

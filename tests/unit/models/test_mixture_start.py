@@ -46,12 +46,12 @@ def test_components_are_ridge_regressions(problem: tuple[np.ndarray, ...]) -> No
 
 def test_responsibilities_are_bayes_rule(problem: tuple[np.ndarray, ...]) -> None:
     Q, size, alpha, share = problem
-    found, responsibility = _em(Q, size, alpha, share, 0.05, 2)
-    law = scipy.stats.norm(Q @ found.theta.T, found.sigma)
-    joint = (found.share * law.pdf(size[:, None])).T
+    step, responsibility = _em(Q, size, alpha, share, 0.05, 2)
+    law = scipy.stats.norm(Q @ step.theta.T, step.sigma)
+    joint = (step.share * law.pdf(size[:, None])).T
     np.testing.assert_allclose(responsibility, joint / joint.sum(axis=0), rtol=1e-9)
     density = np.log(joint.sum(axis=0) * np.sqrt(2 * np.pi))
-    assert found.score == pytest.approx(alpha @ density, rel=1e-9)
+    assert step.score == pytest.approx(alpha @ density, rel=1e-9)
 
 
 def test_first_bands_hold_as_many_records_each(problem: tuple[np.ndarray, ...]) -> None:
@@ -68,12 +68,12 @@ def test_first_bands_hold_as_many_records_each(problem: tuple[np.ndarray, ...]) 
 
 def test_the_start_is_a_better_fit_than_one_regression(problem: tuple[np.ndarray, ...]) -> None:
     Q, size, alpha, _ = problem
-    found = em_start(Q, size, alpha, K, 0.05, seed=2)
-    assert found.share.tolist() == sorted(found.share, reverse=True)
-    assert found.share.sum() == pytest.approx(1.0)
-    assert found.share.min() >= 1e-3 / (1 + K * 1e-3)
+    start = em_start(Q, size, alpha, K, 0.05, seed=2)
+    assert start.share.tolist() == sorted(start.share, reverse=True)
+    assert start.share.sum() == pytest.approx(1.0)
+    assert start.share.min() >= 1e-3 / (1 + K * 1e-3)
     whole, _ = _em(Q, size, alpha, np.ones((1, N)), 0.05, 1)
-    assert found.score > whole.score
+    assert start.score > whole.score
 
 
 MODEL = Mixture("income", "age", 2, zero_by=("sex",), typical=100.0)

@@ -14,8 +14,8 @@ ALPHA = np.array([0.5, 1.5, 3.0, 20.5])
 DRAWS = 20_000
 
 
-def far(found, expected, se) -> float:
-    return float(np.max(np.abs((found - expected) / se)))
+def far(observed, expected, se) -> float:
+    return float(np.max(np.abs((observed - expected) / se)))
 
 
 def test_dirichlet_has_the_moments_of_the_dirichlet():
@@ -50,11 +50,11 @@ def test_multinomial_over_many_cells_has_the_same_law(monkeypatch):
         law = stats.multinomial(size, shares)
         assert far(drawn.mean(axis=0), size * shares, np.sqrt(np.diag(law.cov()) / DRAWS)) < 5
         assert np.allclose(np.cov(drawn.T), law.cov(), rtol=0.05, atol=0.03)
-        found = np.bincount(drawn[:, 0], minlength=40)[:40]
+        counts = np.bincount(drawn[:, 0], minlength=40)[:40]
         expected = DRAWS * stats.binom(size, shares[0]).pmf(np.arange(40))
         kept = expected > 5
         lumped = np.append(expected[kept], DRAWS - expected[kept].sum())
-        seen = np.append(found[kept], DRAWS - found[kept].sum())
+        seen = np.append(counts[kept], DRAWS - counts[kept].sum())
         assert stats.chisquare(seen, lumped).pvalue > 1e-6
 
 

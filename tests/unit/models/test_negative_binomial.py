@@ -33,8 +33,8 @@ def test_record_log_likelihoods_are_scipys() -> None:
         phi = 1.0 / float(value["overdispersion"])
         # SciPy: successes phi, probability phi/(phi + mean): variance mean + mean^2/phi
         expected = scipy.stats.nbinom.logpmf(arrays["y"], phi, phi / (phi + mean))
-        found = density.evaluate_now(jnp.asarray(position), arrays)[1]
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+        loglik = density.evaluate_now(jnp.asarray(position), arrays)[1]
+        np.testing.assert_allclose(loglik, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_log_prior_is_scipys_with_the_jacobian() -> None:

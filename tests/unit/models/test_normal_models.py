@@ -57,9 +57,9 @@ def test_integrated_prior_is_the_integral(beta: float, s: float) -> None:
     # the integrand is smooth in log sigma; each part is easy for the quadrature
     parts = [scipy.integrate.quad(joint, a, a + 2, epsabs=0)[0] for a in range(-20, 20, 2)]
     log_prob = jax.jit(jax.value_and_grad(HalfTScaleNormal(s, 0.1).log_prob))
-    found, slope = log_prob(jnp.asarray(beta))
+    value, slope = log_prob(jnp.asarray(beta))
     expected = np.log(sum(parts)) - np.log(kept_mass(0.1 / s))
-    assert float(found) == pytest.approx(expected, rel=1e-8)
+    assert float(value) == pytest.approx(expected, rel=1e-8)
     step = 1e-3 * beta
     rise = log_prob(jnp.asarray(beta + step))[0] - log_prob(jnp.asarray(beta - step))[0]
     assert float(slope) == pytest.approx(float(rise) / (2 * step), rel=1e-4)
@@ -82,13 +82,13 @@ def test_fbs_likelihood_is_scipys(two_outcomes: Survey) -> None:
     density = density_of(model, arrays)
     B, Sigma = some_parameters(9, 3)
     position = model.position(jnp.asarray(B), jnp.asarray(Sigma))
-    found = density.evaluate_now(position, arrays)[1]
+    loglik = density.evaluate_now(position, arrays)[1]
     frame = two_outcomes.frame()
     weight = frame["weight"].to_numpy() * two_outcomes.n / 100_000
     Y = np.log(np.c_[frame["salary"].to_numpy(), frame["bonus"].to_numpy(), weight])
     residual = Y - arrays["X"] @ B
     expected = scipy.stats.multivariate_normal(np.zeros(3), Sigma).logpdf(residual)
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(loglik, expected, rtol=1e-10, atol=1e-10)
 
 
 def test_fbs_prior_is_scipys(small: Survey) -> None:
@@ -128,8 +128,8 @@ def test_fbp_prior_is_scipys(small: Survey) -> None:
     sigma = np.exp(position[-2:])
     expected = scipy.stats.norm.logpdf(position[:-2], 0, 10).sum()
     expected += (scipy.stats.halfcauchy.logpdf(sigma) + np.log(sigma)).sum()
-    found = density.evaluate_now(jnp.asarray(position), arrays)[0]
-    assert float(found) == pytest.approx(expected, rel=1e-12)
+    prior = density.evaluate_now(jnp.asarray(position), arrays)[0]
+    assert float(prior) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("model", [FBS(["a", "b"], "x"), FBS("a", "x"), FBP("a", "x")], ids=repr)
@@ -189,10 +189,12 @@ def test_fbp_weights(small: Survey) -> None:
         np.testing.assert_allclose(inside, inside[0], rtol=1e-12)
     gender = arrays["X"][:, 8] == 1
     field = small.frame()["field"].to_numpy()
-    one = field == 1
-    found = np.log(columns["weight"][one & gender][0] / columns["weight"][one & ~gender][0])
+    first_field = field == 1
+    ratio = np.log(
+        columns["weight"][first_field & gender][0] / columns["weight"][first_field & ~gender][0]
+    )
     # 1/E[pi | x] = exp(-(B_l + constant)) in FBS coordinates, and B_l of gender is -.3
-    assert found == pytest.approx(0.3, abs=1e-9)
+    assert ratio == pytest.approx(0.3, abs=1e-9)
     columns, _, at = generated(FBP("salary", PREDICTORS), small, "paper")
     kappa = at["Sigma"][0, 1] / at["Sigma"][0, 0]
     gap = np.log(columns["weight"]) + kappa * np.log(columns["salary"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from understudy.cli.main import app
+from understudy.drawing import INTERNAL
 from understudy.errors import Refused
 from understudy.release.check import check_records
 from understudy.release.inside import prepare
@@ -51,6 +53,43 @@ def written(folder: Path, values: list[float | None], settings: str = "") -> Pat
     (folder / "codebook.toml").write_text(CODEBOOK)
     (folder / "release.toml").write_text(RECIPE.format(settings=settings))
     return folder / "release.toml"
+
+
+EXACT = """\
+[data]
+path = "file.parquet"
+codebook = "codebook.toml"
+
+[synthesis]
+model = "Multinomial"
+sensitive = ["share"]
+
+[privacy]
+mechanism = "Unweighted"
+
+[tables]
+statistics = ["count"]
+"""
+ALONE = "are of a single record"
+
+
+@pytest.mark.filterwarnings("default:Multinomial without noise")
+def test_what_the_records_say_in_a_warning_or_a_dry_run_carries_the_mark(tmp_path: Path) -> None:
+    """How many records are alone, how many there are, and where they pile up."""
+    recipe = written(tmp_path, [0.0] * 7 + [1.0, *GOOD[:2]])
+    lines = CliRunner().invoke(app, ["release", str(recipe), "--dry-run"]).output.splitlines()
+    assert [line for line in lines if "10 records" in line or "%" in line]
+    unmarked = [line for line in lines if INTERNAL not in line]
+    assert not [line for line in unmarked if "10 records" in line or "%" in line]
+    recipe.write_text(EXACT)
+    text = CODEBOOK.replace("continuous", "categorical").replace("bounds = [0.0", "levels = [0")
+    (tmp_path / "codebook.toml").write_text(text.replace("1.0]", "1]"))
+    pl.DataFrame({"share": [0] * 9 + [1]}).write_parquet(tmp_path / "file.parquet")
+    lines = CliRunner().invoke(app, ["release", str(recipe), "--dry-run"]).output.splitlines()
+    assert [INTERNAL in line for line in lines if ALONE in line] == [True]
+    with warnings.catch_warnings(record=True) as said:
+        publish(recipe, tmp_path / "out", say=lambda _: None)
+    assert [str(w.message).count(INTERNAL) for w in said if ALONE in str(w.message)] == [1]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +156,7 @@ type = "continuous"
 
 @pytest.mark.any_noise
 @pytest.mark.parametrize(
-    ("place", "weight", "problem"),
+    ("where", "weight", "problem"),
     [
         ("north", "1.0", "should hold numbers but record 60"),
         ("7", "3.5", "The weights of the records add up to"),
@@ -125,11 +164,11 @@ type = "continuous"
     ],
 )
 def test_refusals_on_the_way_in_and_after_the_noise_carry_the_mark(
-    tmp_path: Path, place: str, weight: str, problem: str
+    tmp_path: Path, where: str, weight: str, problem: str
 ) -> None:
     """Reading the file, adding up its weights and drawing noise look at the records too."""
     rows = [f"{k % 3},1.0" for k in range(59)]
-    (tmp_path / "file.csv").write_text("\n".join(["place,w", *rows, f"{place},{weight}"]) + "\n")
+    (tmp_path / "file.csv").write_text("\n".join(["place,w", *rows, f"{where},{weight}"]) + "\n")
     (tmp_path / "codebook.toml").write_text(PLACES)
     (tmp_path / "release.toml").write_text(COUNTS)
     with pytest.raises(Refused, match=problem) as refusal:

@@ -36,27 +36,29 @@ def survey(n=250) -> Survey:
 
 @pytest.fixture(scope="module")
 def result():
-    given = [Given(SHARE, Censored(6.0, weighted=False))]
+    outcomes = [Given(SHARE, Censored(6.0, weighted=False))]
     mechanism = Modips(4.0, "public", "replace")
     with chance.seeded_noise():
-        return synthesize_mixed(survey(), MODEL, mechanism, given, 2, 1, draws=1000, progress=False)
+        return synthesize_mixed(
+            survey(), MODEL, mechanism, outcomes, 2, 1, draws=1000, progress=False
+        )
 
 
 def test_numbers_follow_the_synthetic_categories(result):
-    for one in result.datasets:
-        frame = one.frame()
+    for dataset in result.datasets:
+        frame = dataset.frame()
         assert frame.columns == ["group", "sex", "share"]
         assert frame.height == 250
         means = dict(frame.group_by("group").agg(pl.col("share").mean()).iter_rows())
         assert means["low"] == pytest.approx(20, abs=6)  # Beta(2, 8) has mean .2
         assert means["high"] == pytest.approx(80, abs=6)
-        assert one.codebook["share"].role == "sensitive"
+        assert dataset.codebook["share"].role == "sensitive"
 
 
 def test_every_value_is_synthetic(result):
     shares = set(survey().frame()["share"])
-    for one in result.datasets:
-        assert not shares & set(one.frame()["share"])
+    for dataset in result.datasets:
+        assert not shares & set(dataset.frame()["share"])
 
 
 def test_the_claim_is_composed(result):

@@ -130,7 +130,7 @@ def test_sixty_kills_of_a_release_give_one_value_for_one_payment(recipe: Path) -
             run(inside, recipe.parent / "out", draw)
     run(inside, recipe.parent / "out", draw)
     assert len(seen) == 60
-    assert all(one == seen[0] for one in seen)
+    assert all(value == seen[0] for value in seen)
     assert seen[0][0] != seen[0][1]
     assert spent(recipe) == [500_000]
     kept = recipe.parent / ".out.unfinished" / "noise"
@@ -211,6 +211,25 @@ def test_other_draws_that_cannot_be_paid_for_are_deleted(recipe: Path) -> None:
             run(inside, out, writes("two"))
         assert not (recipe.parent / ".out.unfinished" / "1-synthesis").exists()
     assert spent(recipe) == [500_000]
+
+
+@pytest.mark.any_noise
+def test_a_whole_release_whose_noise_answers_another_question_is_paid_for_again(
+    recipe: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another processor chooses other tables: the refusal of the kept noise must reach the till."""
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publishing, "seal", killed)
+        with pytest.raises(Killed):
+            us.publish(recipe, recipe.parent / "out", say=lambda _: None)
+    kept = noise.kept
+    monkeypatch.setattr(noise, "kept", lambda what, *rest: kept(f"{what} elsewhere", *rest))
+    us.publish(recipe, recipe.parent / "out", say=lambda _: None)
+    assert spent(recipe) == [500_000] * 2
 
 
 def test_an_envelope_that_changed_after_it_was_sealed_is_paid_for_again(recipe: Path) -> None:

@@ -257,13 +257,13 @@ def test_killed_anywhere_it_goes_on_to_the_same_bytes(
             us.publish(recipe, out, say=lambda _: None, progress=False)
         assert not out.exists()
     monkeypatch.setattr(stages.Workspace, "stage", stage)
-    told: list[str] = []
-    us.publish(recipe, out, say=told.append, progress=False)
-    assert told[0].startswith("Going on")
+    messages: list[str] = []
+    us.publish(recipe, out, say=messages.append, progress=False)
+    assert messages[0].startswith("Going on")
     assert files(out) == files(made)
     assert not list(out.parent.glob(".again.unfinished"))
-    us.publish(recipe, out, say=told.append)
-    assert "nothing was done" in told[-1]
+    us.publish(recipe, out, say=messages.append)
+    assert "nothing was done" in messages[-1]
 
 
 def test_another_release_is_not_overwritten(made: Path) -> None:
@@ -280,11 +280,11 @@ def test_another_release_is_not_overwritten(made: Path) -> None:
 
 
 def test_a_dry_run_says_what_will_be_done(made: Path) -> None:
-    told = "\n".join(forecast(prepare(read_recipe(made.parent / "release.toml"))))
-    assert "Synthesized: income, w" in told
-    assert "Published as they are: area, sex." in told
-    assert "kind `asymptotic`, epsilon 12" in told
-    assert "Nothing was spent" in told
+    text = "\n".join(forecast(prepare(read_recipe(made.parent / "release.toml"))))
+    assert "Synthesized: income, w" in text
+    assert "Published as they are: area, sex." in text
+    assert "kind `asymptotic`, epsilon 12" in text
+    assert "Nothing was spent" in text
 
 
 def test_the_ledger_is_charged_once_and_its_cap_holds(
@@ -330,8 +330,8 @@ support = "public"
 statistics = ["count"]
 by = ["area", "sex"]
 """
-    told: list[str] = []
-    out = us.publish(write_inputs(tmp_path / "in", text), say=told.append)
+    messages: list[str] = []
+    out = us.publish(write_inputs(tmp_path / "in", text), say=messages.append)
     release = us.open_release(out)
     assert release.claim.kind == "formal"
     assert release[0].columns == ("area", "sex")
@@ -404,7 +404,7 @@ def test_a_model_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('sensitive = "income"', 'sensitive = "incme"', "did you mean `income`"),
         ('by = ["area", "sex"]', 'by = ["person"]', "codebook does not know it"),
@@ -419,9 +419,11 @@ def test_a_model_of_ones_own(tmp_path: Path) -> None:
         ('known = ["area", "sex"]', 'known = ["income"]', "is synthesized"),
     ],
 )  # fmt: skip
-def test_mistakes_that_only_the_file_shows(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_mistakes_that_only_the_file_shows(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
     recipe = write_inputs(tmp_path / "in", RECIPE.replace(old, new))
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(Refused, match=message):
         prepare(read_recipe(recipe))
     assert not (tmp_path / "in" / "release").exists()
 
@@ -506,8 +508,8 @@ def test_a_reordered_file_is_another_release(tmp_path: Path) -> None:
 def test_tampered_facts_are_refused(made: Path, tmp_path: Path, change: dict[str, Any]) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(made, copy)
-    told = json.loads((copy / "release.json").read_text())
-    (copy / "release.json").write_text(json.dumps({**told, **change}))
+    facts = json.loads((copy / "release.json").read_text())
+    (copy / "release.json").write_text(json.dumps({**facts, **change}))
     with pytest.raises(Refused, match="damaged"):
         us.open_release(copy)
 
@@ -535,9 +537,9 @@ def broken_recipes(draw: st.DrawFn) -> str:
         elif change == "twice":
             lines.insert(at, lines[at])
         elif change == "letters" and lines[at]:
-            place = draw(st.integers(0, len(lines[at]) - 1))
+            position = draw(st.integers(0, len(lines[at]) - 1))
             letter = draw(st.characters(codec="utf-8"))
-            lines[at] = lines[at][:place] + letter + lines[at][place + 1 :]
+            lines[at] = lines[at][:position] + letter + lines[at][position + 1 :]
         elif change == "key":
             lines.insert(
                 at, f"{draw(st.sampled_from(('epsilon', 'weights', 'known', 'bins')))} = 1"

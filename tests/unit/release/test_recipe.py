@@ -68,16 +68,18 @@ def test_a_seed_in_an_old_recipe_is_told_and_not_used() -> None:
 def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
     text = GOOD.replace('model = "FBS"', 'model = "FBQ"').replace("epsilon = 10.8", "epsilonn = 1")
     text = text.replace("datasets = 3", 'datasets = "three"') + "\n[riks]\nknown = 1\n"
-    told = mistakes(text)
-    assert told[0] == "release.toml:10: Unknown model `FBQ`; did you mean `FBS`?"
-    assert told[1] == "release.toml:13: `datasets` must be a whole number from 1 to 1,000."
-    assert told[2].startswith("release.toml:17: Unknown key in [privacy] `epsilonn`; did you mean")
-    assert told[3] == "release.toml:26: Unknown section `riks`; did you mean `risk`?"
-    assert len(told) == 4
+    messages = mistakes(text)
+    assert messages[0] == "release.toml:10: Unknown model `FBQ`; did you mean `FBS`?"
+    assert messages[1] == "release.toml:13: `datasets` must be a whole number from 1 to 1,000."
+    assert messages[2].startswith(
+        "release.toml:17: Unknown key in [privacy] `epsilonn`; did you mean"
+    )
+    assert messages[3] == "release.toml:26: Unknown section `riks`; did you mean `risk`?"
+    assert len(messages) == 4
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("[data]", "[dat]", "The section [data] is missing."),
         ('path = "sdr.parquet"', "path = 3", "`path` must be text in quotes."),
@@ -102,9 +104,9 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
         ('known = ["field", "gender"]', "known = [1]", "`known` must be a list of columns"),
     ],
 )
-def test_each_mistake_names_the_way_out(old: str, new: str, told: str) -> None:
+def test_each_mistake_names_the_way_out(old: str, new: str, message: str) -> None:
     assert old in GOOD
-    assert told in "\n".join(mistakes(GOOD.replace(old, new)))
+    assert message in "\n".join(mistakes(GOOD.replace(old, new)))
 
 
 def test_a_ledger_needs_an_epsilon_beforehand() -> None:
@@ -121,10 +123,10 @@ def test_a_recipe_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_where_the_bundle_goes_does_not_decide_what_is_in_it() -> None:
-    one = parse_recipe(GOOD + '\n[output]\nfolder = "a"\n', Path("x"))
+    original = parse_recipe(GOOD + '\n[output]\nfolder = "a"\n', Path("x"))
     two = parse_recipe(GOOD + '\n[output]\nfolder = "b"\n', Path("y"))
-    assert one.canonical() == two.canonical()
-    assert one.canonical() != parse_recipe(GOOD.replace("10.8", "3"), Path("x")).canonical()
+    assert original.canonical() == two.canonical()
+    assert original.canonical() != parse_recipe(GOOD.replace("10.8", "3"), Path("x")).canonical()
 
 
 @pytest.mark.parametrize("name", ["weighted", "WEIGHTED", "Weighted"])
@@ -144,13 +146,15 @@ def test_a_suggestion_never_lowers_protection(name: str) -> None:
 
 
 def test_own_keys_of_another_class_are_named() -> None:
-    told = mistakes(GOOD.replace("epsilon = 10.8", "bins = 3").replace("datasets = 3", "prior = 1"))
-    assert "`prior` belongs to Multinomial" in told[0]
-    assert "`bins` belongs to PerturbedHistogram or ReferenceCensored" in told[1]
+    messages = mistakes(
+        GOOD.replace("epsilon = 10.8", "bins = 3").replace("datasets = 3", "prior = 1")
+    )
+    assert "`prior` belongs to Multinomial" in messages[0]
+    assert "`bins` belongs to PerturbedHistogram or ReferenceCensored" in messages[1]
 
 
 def test_what_a_class_refuses_is_told_with_its_line() -> None:
-    told = mistakes(GOOD.replace("epsilon = 10.8", "epsilon = 3\nbound = 1"))
-    assert told == [
+    messages = mistakes(GOOD.replace("epsilon = 10.8", "epsilon = 3\nbound = 1"))
+    assert messages == [
         "release.toml:16: Give `epsilon` (over all data sets) or `bound` (per draw), not both."
     ]

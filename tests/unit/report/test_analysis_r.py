@@ -62,11 +62,11 @@ def run(rscript: str, of: PublicFacts, datasets: list[Survey], folder: Path) -> 
     assert done.returncode == 0, done.stderr
 
 
-def same(found: pl.DataFrame, ours: pl.DataFrame, keys: list[str]) -> None:
+def same(theirs: pl.DataFrame, ours: pl.DataFrame, keys: list[str]) -> None:
     ours = ours.with_columns(pl.col(keys).cast(pl.String))
-    found = found.with_columns(pl.col(keys).cast(pl.String))
-    both = ours.join(found, on=keys, how="left", suffix="_r", maintain_order="left")
-    assert both.height == ours.height == found.height
+    theirs = theirs.with_columns(pl.col(keys).cast(pl.String))
+    both = ours.join(theirs, on=keys, how="left", suffix="_r", maintain_order="left")
+    assert both.height == ours.height == theirs.height
     for name in NUMBERS:
         a, b = (both[c].cast(pl.Float64).to_numpy() for c in (name, f"{name}_r"))
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9, err_msg=name)
@@ -155,12 +155,13 @@ def test_public_stratum_sizes(rscript: str, tmp_path: Path) -> None:
     book = replace(public.codebook, population_by={strata: sizes})
     weight = 1000.0 * pl.col("weight") / pl.col("weight").sum().over(strata)
     surveys = [
-        Survey(one.frame().with_columns(weight=weight), public.design, book) for one in of.datasets
+        Survey(dataset.frame().with_columns(weight=weight), public.design, book)
+        for dataset in of.datasets
     ]
     public = replace(public, codebook=book, by=("gender",))
     run(rscript, public, surveys, tmp_path)
     ours = tabulate(surveys, public.statistics, by="gender", combine="partial")
-    plain = [Survey(one.frame(), public.design) for one in surveys]
+    plain = [Survey(survey.frame(), public.design) for survey in surveys]
     without = tabulate(plain, public.statistics, by="gender", combine="partial")
     assert ours["se"].to_list() != pytest.approx(without["se"].to_list(), rel=1e-3)
     same(read(tmp_path / "table.csv"), ours, ["gender", "statistic"])

@@ -32,16 +32,16 @@ def evidence(epsilon: float | None, shift: float, risk: float) -> dict[str, Any]
     }
 
 
-def write(folder: Path, told: dict[str, Any]) -> Path:
+def write(folder: Path, facts: dict[str, Any]) -> Path:
     folder.mkdir()
-    (folder / "evidence.json").write_text(json.dumps(told))
+    (folder / "evidence.json").write_text(json.dumps(facts))
     return folder
 
 
 def test_a_row_for_each_release(tmp_path: Path) -> None:
-    one = write(tmp_path / "one", evidence(3.0, 2.0, 0.2))
+    first = write(tmp_path / "one", evidence(3.0, 2.0, 0.2))
     two = write(tmp_path / "two", evidence(None, 1.0, 0.4))
-    table = compare_releases([one, two])
+    table = compare_releases([first, two])
     assert table["release"].to_list() == ["one", "two"]
     assert table["epsilon"].to_list() == [3.0, None]
     assert table["error"].to_list() == pytest.approx([math.sqrt(2), math.sqrt(0.5)])
@@ -57,14 +57,14 @@ def test_a_row_for_each_release(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_compared(tmp_path: Path) -> None:
-    one = write(tmp_path / "one", evidence(3.0, 2.0, 0.2))
+    first = write(tmp_path / "one", evidence(3.0, 2.0, 0.2))
     other = write(tmp_path / "two", {**evidence(3.0, 2.0, 0.2), "records_confidential": 7})
     with pytest.raises(Refused, match="at least two"):
-        compare_releases([one])
+        compare_releases([first])
     with pytest.raises(Refused, match="different numbers of confidential records"):
-        compare_releases([one, other])
+        compare_releases([first, other])
     with pytest.raises(Refused, match=r"no evidence.json"):
-        compare_releases([one, tmp_path])
+        compare_releases([first, tmp_path])
     (other / "evidence.json").write_text("{}")
     with pytest.raises(Refused, match="damaged"):
-        compare_releases([one, other])
+        compare_releases([first, other])

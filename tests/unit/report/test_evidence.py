@@ -35,7 +35,9 @@ def evidence() -> dict[str, Any]:
 
 def test_same_release_same_bytes(evidence: dict[str, Any]) -> None:
     again = sample().evidence()
-    texts = [json.dumps(one, sort_keys=True, allow_nan=False) for one in (evidence, again)]
+    texts = [
+        json.dumps(document, sort_keys=True, allow_nan=False) for document in (evidence, again)
+    ]
     assert texts[0] == texts[1]
 
 
@@ -47,9 +49,9 @@ def test_size_does_not_follow_the_number_of_records(evidence: dict[str, Any]) ->
 def test_density_and_ecdf_are_those_of_scipy() -> None:
     rng = np.random.default_rng(3)
     ours, theirs = rng.normal(5.0, 2.0, 3000), rng.normal(5.5, 2.0, 3000)
-    found = number_curves(ours, [theirs], log=False)
-    grid = np.array(found["grid"])
-    density = np.array(found["synthetic"][0]["density"])
+    curves = number_curves(ours, [theirs], log=False)
+    grid = np.array(curves["grid"])
+    density = np.array(curves["synthetic"][0]["density"])
     spread = min(np.std(ours), stats.iqr(ours) / 1.349)  # Silverman (1986), eq. 3.31
     bandwidth = 0.9 * spread * 3000**-0.2
     kernel = stats.gaussian_kde(theirs, bandwidth / np.std(theirs, ddof=1))
@@ -59,7 +61,7 @@ def test_density_and_ecdf_are_those_of_scipy() -> None:
     assert density.sum() * (grid[1] - grid[0]) == pytest.approx(0.998, abs=2e-3)
     ecdf = stats.ecdf(theirs).cdf.evaluate(grid)
     # the grid is rounded to six digits, so a record may fall on its other side
-    np.testing.assert_allclose(found["synthetic"][0]["ecdf"], ecdf, atol=1.1 / 3000)
+    np.testing.assert_allclose(curves["synthetic"][0]["ecdf"], ecdf, atol=1.1 / 3000)
 
 
 def test_log_scale_only_where_every_value_is_positive() -> None:
@@ -72,10 +74,10 @@ def test_log_scale_only_where_every_value_is_positive() -> None:
 
 def test_level_shares_with_missing_and_many_levels() -> None:
     ours = pl.Series(["a", "a", "b", None])
-    found = level_shares(ours, [pl.Series(["b", "b", "b", "c"])])
-    assert found["levels"] == ["Missing", "a", "b", "c"]
-    assert found["confidential"] == [0.25, 0.5, 0.25, 0.0]
-    assert found["synthetic"] == [[0.0, 0.0, 0.75, 0.25]]
+    shares = level_shares(ours, [pl.Series(["b", "b", "b", "c"])])
+    assert shares["levels"] == ["Missing", "a", "b", "c"]
+    assert shares["confidential"] == [0.25, 0.5, 0.25, 0.0]
+    assert shares["synthetic"] == [[0.0, 0.0, 0.75, 0.25]]
     many = level_shares(pl.Series([str(k) for k in range(50)]), [pl.Series(["0"])])
     assert len(many["levels"]) == 31
     assert many["confidential"][-1] == pytest.approx(0.4)
@@ -84,12 +86,12 @@ def test_level_shares_with_missing_and_many_levels() -> None:
 def test_violins_count_every_record_once() -> None:
     before = np.array([0.0, 0.2, 1.0, 5.0, np.inf])
     after = np.minimum(before, 0.5)
-    found = bound_violins(before, after, 0.5)
-    for violin, infinite in ((found["before"], 1), (found["after"], 0)):
+    violins = bound_violins(before, after, 0.5)
+    for violin, infinite in ((violins["before"], 1), (violins["after"], 0)):
         assert sum(violin["share"]) + violin["under"] == pytest.approx(1 - infinite / 5)
         assert violin["not_finite"] == infinite
-    assert found["before"]["largest"] == 5.0
-    assert found["after"]["median"] == 0.5
+    assert violins["before"]["largest"] == 5.0
+    assert violins["after"]["median"] == 0.5
     none = bound_violins(np.zeros(3), np.zeros(3), np.inf)
     assert none["after"]["under"] == 1.0
 
@@ -97,13 +99,13 @@ def test_violins_count_every_record_once() -> None:
 def test_weights_by_outcome_are_quantiles_within_classes() -> None:
     rng = np.random.default_rng(2)
     outcome, weight = rng.permutation(240).astype(float), rng.uniform(size=240)
-    found = weights_by_outcome(outcome, weight)
-    assert len(found["outcome"]) == 24
+    quantiles = weights_by_outcome(outcome, weight)
+    assert len(quantiles["outcome"]) == 24
     first = weight[outcome < 10]
     np.testing.assert_allclose(
-        found["weight"][0], np.quantile(first, [0.05, 0.25, 0.5, 0.75, 0.95]), rtol=1e-5
+        quantiles["weight"][0], np.quantile(first, [0.05, 0.25, 0.5, 0.75, 0.95]), rtol=1e-5
     )
-    assert found["outcome"][0] == 4.5
+    assert quantiles["outcome"][0] == 4.5
 
 
 def test_cells_are_matched_and_compared() -> None:
@@ -143,11 +145,11 @@ def test_every_part_is_there(evidence: dict[str, Any]) -> None:
 
 
 def test_whole_rows_show_the_confidential_risk_only_and_say_why() -> None:
-    found = whole_rows().evidence()
-    releases = [one["release"] for one in found["risk"]["panels"][0]["releases"]]
+    document = whole_rows().evidence()
+    releases = [panel["release"] for panel in document["risk"]["panels"][0]["releases"]]
     assert releases == ["confidential"]
-    assert "do not correspond" in found["risk"]["why"]
-    assert "correspond to nobody" in " ".join(found["summary"])
+    assert "do not correspond" in document["risk"]["why"]
+    assert "correspond to nobody" in " ".join(document["summary"])
 
 
 OWN = """
@@ -177,22 +179,24 @@ def test_a_risk_measure_of_ones_own_in_the_report(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")
     mine = measure_of("mine.py:Alone", tmp_path)
     settings = RiskSettings((("field", "gender"),), ("salary",), measure=mine)
-    found = sample(n=60, risk=settings).evidence()
-    assert [one["release"] for one in found["risk"]["panels"][0]["releases"]] == ["confidential"]
-    assert found["risk"]["profile"][0]["mean"] == pytest.approx(6 / 60)  # six cells, 60 records
-    page = internal_page(found)
+    document = sample(n=60, risk=settings).evidence()
+    assert [panel["release"] for panel in document["risk"]["panels"][0]["releases"]] == [
+        "confidential"
+    ]
+    assert document["risk"]["profile"][0]["mean"] == pytest.approx(6 / 60)  # six cells, 60 records
+    page = internal_page(document)
     for said in ("<h2>Uniqueness</h2>", mine.meaning, "with a uniqueness above 0.5", "alone"):
         assert said in page
 
 
 def test_refusals_become_words() -> None:
-    found = sample(
+    document = sample(
         m=1, bounds=None, chains=None, risk=None, regression="log(salary) ~ nothing"
     ).evidence()
-    assert "nothing" in found["regression"]["refused"]
-    assert found["risk"] is None
-    assert found["records"] is None
-    assert found["chains"] is None
+    assert "nothing" in document["regression"]["refused"]
+    assert document["risk"] is None
+    assert document["records"] is None
+    assert document["chains"] is None
 
 
 def test_bad_chains_are_said_first() -> None:
@@ -201,10 +205,10 @@ def test_bad_chains_are_said_first() -> None:
     bad = of.chains.__class__(
         ("a", "b"), np.array([1.2, np.nan]), np.array([50.0, 60.0]), np.ones(2), 7, 4, 2000, 1
     )
-    found = sample(chains=bad).evidence()
-    assert "did not do well" in found["summary"][-1]
-    assert len(found["chains"]["failures"]) == 3
-    assert found["chains"]["each"][1]["rhat"] is None
+    document = sample(chains=bad).evidence()
+    assert "did not do well" in document["summary"][-1]
+    assert len(document["chains"]["failures"]) == 3
+    assert document["chains"]["each"][1]["rhat"] is None
 
 
 def test_numbers_in_print() -> None:

@@ -20,22 +20,22 @@ DRAW = {
 
 
 def test_the_expected_distance_is_that_of_simulated_noise() -> None:
-    told = noise_quality([DRAW] * 3, sample().facts())
-    assert told is not None
+    quality = noise_quality([DRAW] * 3, sample().facts())
+    assert quality is not None
     rng = np.random.default_rng(1)
     fine = rng.normal(0, 4, (40_000, 3, 5)).mean(axis=1)  # the average over three sets
     coarse = np.stack([fine[:, :2].sum(axis=1), fine[:, 2:].sum(axis=1)])
     expected = np.abs(coarse).sum(axis=0).mean() / 2 / 400
     labels = [sample().facts().label(name) for name in DRAW["columns"]]
-    assert told["columns"][0][:2] == (labels[0], "2")
-    assert float(told["columns"][0][2]) == pytest.approx(expected, abs=6e-4)
-    assert told["columns"][0][3] == labels[2]
-    assert told["columns"][1][3] == "no other"
-    assert float(told["columns"][2][2]) == 0  # public columns have no noise
+    assert quality["columns"][0][:2] == (labels[0], "2")
+    assert float(quality["columns"][0][2]) == pytest.approx(expected, abs=6e-4)
+    assert quality["columns"][0][3] == labels[2]
+    assert quality["columns"][1][3] == "no other"
+    assert float(quality["columns"][2][2]) == 0  # public columns have no noise
     table = np.abs(rng.normal(0, 5, (40_000, 3, 6)).mean(axis=1)).sum(axis=1).mean() / 2 / 400
-    assert told["tables"][0][:2] == (f"{labels[0]} by {labels[2]}", "6")
-    assert float(told["tables"][0][2]) == pytest.approx(table, abs=6e-4)
-    assert told["left"].startswith("2 of 3 pairs")
+    assert quality["tables"][0][:2] == (f"{labels[0]} by {labels[2]}", "6")
+    assert float(quality["tables"][0][2]) == pytest.approx(table, abs=6e-4)
+    assert quality["left"].startswith("2 of 3 pairs")
 
 
 def test_other_draws_say_nothing_of_tables() -> None:

@@ -37,15 +37,15 @@ class Outline(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
+        attributes = dict(attrs)
         self.count[tag] = self.count.get(tag, 0) + 1
         if re.fullmatch(r"h\d", tag):
             self.levels.append(int(tag[1]))
         if tag == "img":
-            self.images.append(found)
+            self.images.append(attributes)
         if tag == "th":
-            self.scopes.append(found.get("scope"))
-        self.addresses += [str(found[key]) for key in ("src", "href") if key in found]
+            self.scopes.append(attributes.get("scope"))
+        self.addresses += [str(attributes[key]) for key in ("src", "href") if key in attributes]
 
 
 @pytest.fixture(scope="module")

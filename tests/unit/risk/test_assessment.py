@@ -28,12 +28,12 @@ ARGUMENTS = {"known": [["g"], ["g", "h"]], "target": ["y"], "radius": 0.3}
 
 def test_every_part_is_the_measure_on_its_own():
     data, made, base = file(1), [file(2), file(3)], [file(4)]
-    found = assess_risk(
+    assessment = assess_risk(
         data, made, baseline=base, topcode=0.1, threshold=0.4, rise=0.1, **ARGUMENTS
     )
     ask = {"target": "y", "radius": 0.3}
     for known in (("g",), ("g", "h")):
-        risks = found.risks[known]
+        risks = assessment.risks[known]
         assert list(risks) == ["Data", "Synthetic", "Baseline", "Topcoded"]
         expected = [
             identification_risk(data, files, known=list(known), **ask)
@@ -42,21 +42,21 @@ def test_every_part_is_the_measure_on_its_own():
         expected.append(topcoding_risk(data, known=list(known), share=0.1, **ask)[0])
         for ours, theirs in zip(risks.values(), expected, strict=True):
             np.testing.assert_array_equal(ours, theirs)
-    assert found.main is found.risks["g",]
-    assert found.profile.height == 8
-    row = found.profile.filter(known="g, h", release="Synthetic").row(0, named=True)
-    risk = found.risks["g", "h"]["Synthetic"]
+    assert assessment.main is assessment.risks["g",]
+    assert assessment.profile.height == 8
+    row = assessment.profile.filter(known="g, h", release="Synthetic").row(0, named=True)
+    risk = assessment.risks["g", "h"]["Synthetic"]
     assert (row["records"], row["mean"], row["maximum"]) == (60, risk.mean(), risk.max())
     assert row["share_above"] == (risk > 0.4).mean()
     quartiles = np.quantile(risk, [0.25, 0.75])
     assert row["iqr"] == pytest.approx(quartiles[1] - quartiles[0])
-    rise = found.main["Synthetic"] - found.main["Baseline"]
-    assert found.moles.count == (rise >= 0.1).sum() > 0
-    assert found.top10["record"][0] == np.argmax(found.main["Data"])
-    assert found.contributions["variable"].to_list() == ["g"]
-    assert found.contributions["mean_with"].item() == found.main["Synthetic"].mean()
-    assert found.notes[0].startswith("Records correspond by order")
-    assert found.notes[-1].startswith("Whack-a-mole: ")
+    rise = assessment.main["Synthetic"] - assessment.main["Baseline"]
+    assert assessment.moles.count == (rise >= 0.1).sum() > 0
+    assert assessment.top10["record"][0] == np.argmax(assessment.main["Data"])
+    assert assessment.contributions["variable"].to_list() == ["g"]
+    assert assessment.contributions["mean_with"].item() == assessment.main["Synthetic"].mean()
+    assert assessment.notes[0].startswith("Records correspond by order")
+    assert assessment.notes[-1].startswith("Whack-a-mole: ")
 
 
 def test_what_was_not_asked_for_is_not_there():

@@ -31,26 +31,26 @@ def by_name(attacks: list[Attack]) -> dict[str, Attack]:
 
 def test_published_records_are_caught_by_every_attack() -> None:
     used, control = people(600, 1), people(600, 2)
-    found = by_name(attack(used, control, used, np.random.default_rng(3), attempts=200))
-    assert set(found) == {"singling out", "linkability", *used.columns}
-    assert found["singling out"].successes == found["singling out"].attempts
-    assert found["linkability"].limits[0] > 0.05
+    attacks = by_name(attack(used, control, used, np.random.default_rng(3), attempts=200))
+    assert set(attacks) == {"singling out", "linkability", *used.columns}
+    assert attacks["singling out"].successes == attacks["singling out"].attempts
+    assert attacks["linkability"].limits[0] > 0.05
     for name in ("singling out", "income"):
-        assert found[name].limits[0] > 0.3
+        assert attacks[name].limits[0] > 0.3
     # a nearest record is the own one, so that every inference is right
-    assert found["sex"].successes == found["sex"].attempts
+    assert attacks["sex"].successes == attacks["sex"].attempts
 
 
 def test_fresh_draws_of_the_same_law_give_nothing_away() -> None:
     """Of 28 intervals one in 40 lies above 0 by chance."""
-    above, found = 0, []
+    above, advantages = 0, []
     for seed in range(4):
         used, control, fresh = (people(400, 10 * seed + k) for k in range(3))
-        found = attack(used, control, fresh, np.random.default_rng(seed), attempts=150)
-        above += sum(each.limits[0] > 0 for each in found)
+        advantages = attack(used, control, fresh, np.random.default_rng(seed), attempts=150)
+        above += sum(each.limits[0] > 0 for each in advantages)
     assert above <= 4
     # what is true of everyone is no risk
-    assert by_name(found)["sex"].control_rate > 0.3
+    assert by_name(advantages)["sex"].control_rate > 0.3
 
 
 def test_conditions_by_hand() -> None:

@@ -55,8 +55,8 @@ def direct_synthetic_risk(y, pattern, released, shown, radius, kind):
     for z, q in zip(released, shown, strict=True):
         for i in range(len(y)):
             members = [h for h in range(len(z)) if q[h] == pattern[i]]
-            found = i in members and inside(y[i], z[i], radius, kind)
-            if found:
+            caught = i in members and inside(y[i], z[i], radius, kind)
+            if caught:
                 outside = sum(not inside(y[i], z[h], radius, kind) for h in members)
                 total[i] += outside / len(members)
     return total / len(released)

@@ -16,8 +16,8 @@ def test_unique_and_rare_combinations_are_counted() -> None:
             "x": [0.5] * 8,
         }
     )
-    found = kept_combinations(Survey(frame), ["sex", "age"])
-    assert (found.records, found.combinations) == (8, 5)
-    assert found.unique == 3  # (m, 3), (missing, missing), (f, 9)
-    assert found.rare == 5  # and the two (m, 2)
-    assert "3 of 8 records (37.5%) are alone" in str(found)
+    combinations = kept_combinations(Survey(frame), ["sex", "age"])
+    assert (combinations.records, combinations.combinations) == (8, 5)
+    assert combinations.unique == 3  # (m, 3), (missing, missing), (f, 9)
+    assert combinations.rare == 5  # and the two (m, 2)
+    assert "3 of 8 records (37.5%) are alone" in str(combinations)

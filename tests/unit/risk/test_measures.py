@@ -43,9 +43,9 @@ def test_every_measure_says_all_about_itself() -> None:
 def test_measures_are_the_functions_of_the_paper() -> None:
     survey = us.Survey(people().frame().head(11))
     ask = {"known": ["area"], "target": "pay", "radius": 0.2}
-    found = assess_risk(survey, known=[["area"]], target=["pay"], measure="pairwise")
-    assert np.array_equal(found.main["Data"], 1 - us.pairwise_weights(survey, **ask))
-    assert found.contributions is None
+    assessment = assess_risk(survey, known=[["area"]], target=["pay"], measure="pairwise")
+    assert np.array_equal(assessment.main["Data"], 1 - us.pairwise_weights(survey, **ask))
+    assert assessment.contributions is None
     plain = assess_risk(survey, [survey], known=[["area"]], target=["pay"])
     assert np.array_equal(plain.main["Data"], us.identification_risk(survey, **ask))
     assert set(plain.main) == {"Data", "Synthetic"}
@@ -58,8 +58,8 @@ def test_measures_are_the_functions_of_the_paper() -> None:
 def test_a_measure_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(skeleton("Alone"), encoding="utf-8")
     mine = measure_of("mine.py:Alone", tmp_path)
-    found = assess_risk(people(), known=[["area"]], target=["pay"], measure=mine)
-    assert found.main["Data"].tolist() == [0.0] * 11 + [1.0]
+    assessment = assess_risk(people(), known=[["area"]], target=["pay"], measure=mine)
+    assert assessment.main["Data"].tolist() == [0.0] * 11 + [1.0]
 
 
 RECIPE = """\

@@ -34,8 +34,8 @@ def test_half_is_the_default_threshold():
     frame = pl.DataFrame({"g": [1] * 5, "y": [1.0, 1.1, 1.2, 1.3, 9.0]})
     profile = risk_profile(frame, known=["g"], target="y")
     assert profile.risk.tolist() == pytest.approx([0.4, 0.2, 0.2, 0.4, 0.8])
-    for found in (profile, summarise_risk(profile.risk)):
-        assert (found.threshold, found.share_above) == (0.5, 0.2)
+    for summary in (profile, summarise_risk(profile.risk)):
+        assert (summary.threshold, summary.share_above) == (0.5, 0.2)
 
 
 def test_top_records_by_the_confidential_risk_with_others_beside():
@@ -61,10 +61,10 @@ def test_profile_says_how_records_correspond_and_what_zero_means():
 def test_whack_a_mole_counts_and_lists():
     before = np.array([0.1, 0.5, 0.2, 0.0])
     after = np.array([0.35, 0.1, 0.44, 0.9])
-    found = whack_a_mole(before, after, rise=0.25)
-    assert found.count == 2
-    assert found.records["record"].to_list() == [3, 0]
-    assert found.records["rise"].to_list() == pytest.approx([0.9, 0.25])
+    moles = whack_a_mole(before, after, rise=0.25)
+    assert moles.count == 2
+    assert moles.records["record"].to_list() == [3, 0]
+    assert moles.records["rise"].to_list() == pytest.approx([0.9, 0.25])
     assert whack_a_mole(before, before, rise=0.25).count == 0
 
 

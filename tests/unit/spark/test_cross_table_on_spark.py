@@ -28,9 +28,9 @@ def test_spark_counts_the_same_cells(on_spark):
         "odd": Column("odd", type="categorical", levels=(1, 7, 20)),
     }
     clustered = Survey(on_spark("cells", frame), codebook=Codebook(columns))
-    found = cross_tabulate(clustered, categories_of(clustered, frame.columns, "level"))
+    table = cross_tabulate(clustered, categories_of(clustered, frame.columns, "level"))
     local = Survey(frame, codebook=Codebook(columns))
     expected = cross_tabulate(local, categories_of(local, frame.columns, "level"))
-    assert np.array_equal(found.codes, expected.codes)
-    assert found.counts.tolist() == expected.counts.tolist()
-    assert found.records()["sex"].null_count() == frame["sex"].null_count()
+    assert np.array_equal(table.codes, expected.codes)
+    assert table.counts.tolist() == expected.counts.tolist()
+    assert table.records()["sex"].null_count() == frame["sex"].null_count()

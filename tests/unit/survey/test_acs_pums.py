@@ -172,7 +172,7 @@ def test_real_pums_records(shared_data):
     frame = prepared.survey.frame()
     assert frame.columns == list(VARIABLES)
     assert sum(frame.null_count().row(0)) == 0
-    found = {name: frame[name].n_unique() for name in VARIABLES}
-    assert found == CLASSES
+    levels = {name: frame[name].n_unique() for name in VARIABLES}
+    assert levels == CLASSES
     table = cross_tabulate(prepared.survey, categories_of(prepared.survey, VARIABLES))
     assert without_impossible(table, prepared.survey).n == 11_868

@@ -96,8 +96,8 @@ def test_unusual_coefficients_are_kept_in_the_form_that_takes_them(frame: pl.Dat
     assert replicates is not None
     assert replicates.kind == "jkn"
     assert tuple(replicates.coefficients or ()) == (0.3, 0.4)
-    one = svy.JackknifeWgts(prefix="r", n_reps=2, kind="jk1")
-    replicates = from_svy(svy.Sample(reps, svy.Design(wgt="w", rep_wgts=one))).design.replicates
+    each = svy.JackknifeWgts(prefix="r", n_reps=2, kind="jk1")
+    replicates = from_svy(svy.Sample(reps, svy.Design(wgt="w", rep_wgts=each))).design.replicates
     assert replicates is not None
     assert replicates.kind == "jk1"
 

@@ -58,12 +58,12 @@ def test_nan_is_the_same_cell_as_null(source: Callable[[pl.DataFrame], Any]) -> 
     with_nan = Survey(source(WITH_NAN), Design(weight="w"))
     with_null = Survey(WITH_NULL, Design(weight="w"))
     for margins in (False, True):
-        found, expected = (
+        table, expected = (
             tabulate(s, ["count", "mean(y)"], by="group", margins=margins)
             for s in (with_nan, with_null)
         )
-        assert found.equals(expected)
-    assert found.filter(pl.col("group") == "Missing")["estimate"].to_list()[0] == 4.0
+        assert table.equals(expected)
+    assert table.filter(pl.col("group") == "Missing")["estimate"].to_list()[0] == 4.0
 
 
 @pytest.mark.parametrize("part", ["strata", "psu"])

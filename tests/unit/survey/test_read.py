@@ -594,8 +594,10 @@ def test_a_given_codebook_wins_over_the_file_fact_by_fact(tmp_path: Path) -> Non
         variable_value_labels={"x": {1: "file one"}, "y": {1: "a", 2: "b", 3: "c"}},
         missing_user_values={"x": ["a"]},
     )
-    given = Codebook({"x": Column("x", role="public", type="integer", label="given", missing=(2,))})
-    codebook = read_survey(path, codebook=given).codebook
+    declared = Codebook(
+        {"x": Column("x", role="public", type="integer", label="given", missing=(2,))}
+    )
+    codebook = read_survey(path, codebook=declared).codebook
     assert codebook["x"].label == "given"
     assert codebook["x"].value_labels == {1: "file one"}
     assert codebook["x"].missing == (2, tag_code("a"))  # a tag is never a value

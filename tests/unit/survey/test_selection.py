@@ -11,8 +11,6 @@ from understudy.errors import Refused, UnknownName
 from understudy.survey.selection import (
     Selected,
     inclusion_probabilities,
-    poisson,
-    pps_with_replacement,
     proportional_allocation,
     simple_random,
     stratified,
@@ -47,22 +45,16 @@ def draw(method: str, rng: np.random.Generator) -> Selected:
         return systematic_pps(inclusion_probabilities(SIZE, 4), rng)
     if method == "shuffled":
         return systematic_pps(inclusion_probabilities(SIZE, 4), rng, shuffle=True)
-    if method == "poisson":
-        return poisson(inclusion_probabilities(SIZE, 4), rng)
-    if method == "replacement":
-        return pps_with_replacement(SIZE, 4, rng)
     return stratified_pps(STRATA, SIZE, {"a": 2, "b": 3}, rng)
 
 
 def expected(method: str) -> NDArray[np.float64]:
-    """The inclusion probabilities (with replacement: expected draws), by hand."""
+    """The inclusion probabilities, by hand."""
     a = STRATA == "a"
     if method == "simple":
         return np.full(10, 0.4)
     if method == "stratified":
         return np.where(a, 2 / 5, 3 / 5)
-    if method == "replacement":
-        return 4 * SIZE / SIZE.sum()
     if method == "stratified_pps":
         pi = np.empty(10)
         pi[a], pi[~a] = by_the_text(SIZE[a], 2), by_the_text(SIZE[~a], 3)
@@ -75,8 +67,6 @@ METHODS = [
     "stratified",
     "systematic",
     "shuffled",
-    "poisson",
-    "replacement",
     "stratified_pps",
 ]
 
@@ -90,9 +80,7 @@ def test_units_are_selected_with_their_probabilities(method: str) -> None:
     certain = pi == 1
     assert (counts[certain] == RUNS).all()
     # binomial counts, each tested on its own; 10 tests at 1e-6 are safe from chance
-    chance = np.minimum(pi, 1)
-    variance = pi * (1 - pi / 4) if method == "replacement" else chance * (1 - chance)
-    z = (counts - RUNS * pi)[~certain] / np.sqrt(RUNS * variance[~certain])
+    z = (counts - RUNS * pi)[~certain] / np.sqrt(RUNS * (pi * (1 - pi))[~certain])
     assert 2 * stats.norm.sf(np.abs(z)).min() > 1e-6
     for sample in draws[:50]:
         assert (np.diff(sample.index) >= 0).all()
@@ -143,14 +131,6 @@ def test_systematic_spreads_along_the_file() -> None:
     assert (np.diff(sample.index) == 10).all()
 
 
-def test_poisson_size_varies_around_its_expectation() -> None:
-    rng = np.random.default_rng(13)
-    pi = np.full(1000, 0.3)
-    sizes = np.array([len(poisson(pi, rng)) for _ in range(500)])
-    assert sizes.std() == pytest.approx(np.sqrt(1000 * 0.3 * 0.7), rel=0.2)
-    assert sizes.mean() == pytest.approx(300, abs=5 * sizes.std() / np.sqrt(500))
-
-
 def test_the_same_seed_gives_the_same_sample() -> None:
     for method in METHODS:
         first, second = (draw(method, np.random.default_rng(99)) for _ in range(2))
@@ -173,10 +153,10 @@ def test_allocation_never_exceeds_a_stratum() -> None:
         counts = rng.integers(1, 30, rng.integers(1, 8))
         strata = np.repeat(np.arange(len(counts)), counts)
         n = int(rng.integers(np.minimum(2, counts).sum(), counts.sum() + 1))
-        given = np.array(list(proportional_allocation(strata, n).values()))
-        assert given.sum() == n
-        assert (given <= counts).all()
-        assert (given >= np.minimum(2, counts)).all()
+        allocated = np.array(list(proportional_allocation(strata, n).values()))
+        assert allocated.sum() == n
+        assert (allocated <= counts).all()
+        assert (allocated >= np.minimum(2, counts)).all()
 
 
 RNG = np.random.default_rng(0)
@@ -184,15 +164,14 @@ REFUSALS = {
     "more than there are": (lambda: simple_random(10, 11, RNG), "cannot be drawn"),
     "none": (lambda: simple_random(10, 0, RNG), "1 or more"),
     "PPS, more than there are": (lambda: inclusion_probabilities(SIZE, 11), "cannot be drawn"),
-    "no draws": (lambda: pps_with_replacement(SIZE, 0, RNG), "at least one draw"),
     "negative size": (lambda: inclusion_probabilities([1, -1, 2], 1), "negative"),
     "zero size": (lambda: inclusion_probabilities([1, 0, 2], 1), "never be selected"),
-    "missing size": (lambda: pps_with_replacement([1, np.nan], 1, RNG), "missing"),
+    "missing size": (lambda: inclusion_probabilities([1, np.nan], 1), "missing"),
     "no units": (lambda: inclusion_probabilities([], 1), "one column"),
     "not whole": (lambda: systematic_pps([0.5, 0.3], RNG), "whole number"),
-    "above 1": (lambda: poisson([0.5, 1.5], RNG), "at most 1"),
+    "above 1": (lambda: systematic_pps([0.5, 1.5], RNG), "at most 1"),
     "zero probability": (lambda: systematic_pps([0.0, 1.0], RNG), "above 0"),
-    "two columns": (lambda: poisson([[0.5, 0.5]], RNG), "one column"),
+    "two columns": (lambda: systematic_pps([[0.5, 0.5]], RNG), "one column"),
     "stratum too small": (
         lambda: stratified(STRATA, {"a": 6, "b": 1}, RNG),
         "the 5 units of stratum `a`",

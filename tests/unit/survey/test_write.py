@@ -227,7 +227,7 @@ def test_a_survey_can_be_written_over_the_file_it_is_read_from(tmp_path: Path) -
 # ----------------------------------------------------------------- what a format cannot hold
 
 
-def one(values: list[Any], **facts: Any) -> Survey:
+def one_column(values: list[Any], **facts: Any) -> Survey:
     frame = pl.DataFrame({facts.pop("name", "x"): values}, strict=False)
     name = frame.columns[0]
     return Survey(frame, codebook=Codebook({name: Column(name, **facts)}))
@@ -236,32 +236,40 @@ def one(values: list[Any], **facts: Any) -> Survey:
 @pytest.mark.parametrize(
     ("kind", "survey", "says"),
     [
-        ("dta", one([1], name="a" * 33), "longer than the 32 characters"),
-        ("sav", one([1], name="ä" * 33), "longer than the 64 bytes"),
-        ("dta", one([1], name="sch.wide"), "`sch.wide` cannot be a column name in Stata"),
-        ("dta", one([1], name="double"), "cannot be a column name in Stata"),
-        ("sav", one([1], name="with"), "cannot be a column name in SPSS"),
-        ("sav", one([1], name="2nd"), "cannot be a column name in SPSS"),
-        ("sav", one([1], name="a."), "cannot be a column name in SPSS"),
-        ("dta", one([1], label="ä" * 81), "longer than the 80 characters"),
-        ("sav", one([1], label="ä" * 129), "longer than the 256 bytes"),
-        ("sav", one([1], value_labels={1: "ä" * 61}), "longer than the 120 bytes"),
-        ("dta", one(["a"], value_labels={"a": "A"}), "Stata has no missing codes or value labels"),
-        ("dta", one(["a"], missing=("a",)), "Stata has no missing codes or value labels"),
-        ("dta", one([1.5], value_labels={1.5: "A"}), "not whole"),
-        ("dta", one([1], missing=tuple(range(-27, 0))), "more than 26 missing codes"),
-        ("sav", one([-9, 0, -5], missing=(-9, -7, -5, -3), levels=(0, -4, -8)), "between them"),
-        ("sav", one(["a"], missing=("a", "b", "c", "d")), "at most three"),
-        ("sav", one(["a" * 9], missing=("a" * 9,)), "up to 8 bytes"),
-        ("dta", one(["a" * 2046]), "longer than 2045 bytes"),
-        ("sav", one(["a" * 32768]), "longer than 32767 bytes"),
-        ("sav", one([2**53 + 1]), "more than 15 digits"),
-        ("dta", one([2**53 + 1]), "more than 15 digits"),
-        ("dta", one([float("inf")]), "infinite"),
-        ("dta", one([dt.time(10, 30)]), "of a type that Stata does not have"),
-        ("sav", one([[1, 2]]), "of a type that SPSS does not have"),
-        ("csv", one([[1, 2]]), "cannot be written to CSV"),
-        ("dta", one([1], missing=("x",)), "text codes"),
+        ("dta", one_column([1], name="a" * 33), "longer than the 32 characters"),
+        ("sav", one_column([1], name="ä" * 33), "longer than the 64 bytes"),
+        ("dta", one_column([1], name="sch.wide"), "`sch.wide` cannot be a column name in Stata"),
+        ("dta", one_column([1], name="double"), "cannot be a column name in Stata"),
+        ("sav", one_column([1], name="with"), "cannot be a column name in SPSS"),
+        ("sav", one_column([1], name="2nd"), "cannot be a column name in SPSS"),
+        ("sav", one_column([1], name="a."), "cannot be a column name in SPSS"),
+        ("dta", one_column([1], label="ä" * 81), "longer than the 80 characters"),
+        ("sav", one_column([1], label="ä" * 129), "longer than the 256 bytes"),
+        ("sav", one_column([1], value_labels={1: "ä" * 61}), "longer than the 120 bytes"),
+        (
+            "dta",
+            one_column(["a"], value_labels={"a": "A"}),
+            "Stata has no missing codes or value labels",
+        ),
+        ("dta", one_column(["a"], missing=("a",)), "Stata has no missing codes or value labels"),
+        ("dta", one_column([1.5], value_labels={1.5: "A"}), "not whole"),
+        ("dta", one_column([1], missing=tuple(range(-27, 0))), "more than 26 missing codes"),
+        (
+            "sav",
+            one_column([-9, 0, -5], missing=(-9, -7, -5, -3), levels=(0, -4, -8)),
+            "between them",
+        ),
+        ("sav", one_column(["a"], missing=("a", "b", "c", "d")), "at most three"),
+        ("sav", one_column(["a" * 9], missing=("a" * 9,)), "up to 8 bytes"),
+        ("dta", one_column(["a" * 2046]), "longer than 2045 bytes"),
+        ("sav", one_column(["a" * 32768]), "longer than 32767 bytes"),
+        ("sav", one_column([2**53 + 1]), "more than 15 digits"),
+        ("dta", one_column([2**53 + 1]), "more than 15 digits"),
+        ("dta", one_column([float("inf")]), "infinite"),
+        ("dta", one_column([dt.time(10, 30)]), "of a type that Stata does not have"),
+        ("sav", one_column([[1, 2]]), "of a type that SPSS does not have"),
+        ("csv", one_column([[1, 2]]), "cannot be written to CSV"),
+        ("dta", one_column([1], missing=("x",)), "text codes"),
     ],
 )
 def test_refused_by_name(tmp_path: Path, kind: str, survey: Survey, says: str) -> None:
@@ -274,14 +282,14 @@ def test_refused_by_name(tmp_path: Path, kind: str, survey: Survey, says: str) -
 
 def test_more_than_three_spss_codes_go_into_a_range(tmp_path: Path) -> None:
     path = tmp_path / "survey.sav"
-    write_survey(one([5, 96, 97, 98, 99, -1], missing=(96, 97, 98, 99, -1)), path)
+    write_survey(one_column([5, 96, 97, 98, 99, -1], missing=(96, 97, 98, 99, -1)), path)
     _, meta = pyreadstat.read_sav(str(path), user_missing=True)
     assert meta.missing_ranges["x"] == [{"lo": 96.0, "hi": 99.0}, {"lo": -1.0, "hi": -1.0}]
 
 
 def test_unlabelled_codes_keep_their_number_as_a_label_in_stata(tmp_path: Path) -> None:
     path = tmp_path / "survey.dta"
-    write_survey(one([1, -9, tag_code("q")], missing=(-9, tag_code("q"))), path)
+    write_survey(one_column([1, -9, tag_code("q")], missing=(-9, tag_code("q"))), path)
     frame, meta = pyreadstat.read_dta(str(path), user_missing=True)
     assert frame["x"].tolist() == [1, "a", "q"]
     assert meta.variable_value_labels["x"] == {"a": "-9"}

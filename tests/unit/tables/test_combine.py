@@ -14,17 +14,17 @@ Q, U = [[1.0], [2.0], [6.0]], [[1.0], [2.0], [3.0]]
 
 
 def test_partial() -> None:
-    found = combine(Q, U, 50, "partial")
-    assert found.value[0] == pytest.approx(3)
-    assert found.variance[0] == pytest.approx(2 + 7 / 3)
-    assert found.df[0] == pytest.approx((13 / 3) ** 2 / ((7 / 3) ** 2 / 2 + 4 / 50))
-    assert found.note == [""]
+    combined = combine(Q, U, 50, "partial")
+    assert combined.value[0] == pytest.approx(3)
+    assert combined.variance[0] == pytest.approx(2 + 7 / 3)
+    assert combined.df[0] == pytest.approx((13 / 3) ** 2 / ((7 / 3) ** 2 / 2 + 4 / 50))
+    assert combined.note == [""]
 
 
 def test_full() -> None:
-    found = combine(Q, U, 50, "full")
-    assert found.variance[0] == pytest.approx(4 / 3 * 7 - 2)
-    assert found.df[0] == pytest.approx((22 / 3) ** 2 / ((28 / 3) ** 2 / 2 + 4 / 50))
+    combined = combine(Q, U, 50, "full")
+    assert combined.variance[0] == pytest.approx(4 / 3 * 7 - 2)
+    assert combined.df[0] == pytest.approx((22 / 3) ** 2 / ((28 / 3) ** 2 / 2 + 4 / 50))
 
 
 def test_without_a_design_the_degrees_of_freedom_are_the_papers() -> None:
@@ -37,47 +37,47 @@ def test_without_a_design_the_degrees_of_freedom_are_the_papers() -> None:
 
 def test_imputed() -> None:
     """Rubin's rule with Barnard and Rubin's small-sample degrees of freedom, by hand."""
-    found = combine(Q, U, 50, "imputed")
-    assert found.variance[0] == pytest.approx(2 + 28 / 3)
+    combined = combine(Q, U, 50, "imputed")
+    assert combined.variance[0] == pytest.approx(2 + 28 / 3)
     r = (28 / 3) / (34 / 3)
-    assert found.df[0] == pytest.approx(1 / (r**2 / 2 + 1 / (51 / 53 * 50 * (1 - r))))
+    assert combined.df[0] == pytest.approx(1 / (r**2 / 2 + 1 / (51 / 53 * 50 * (1 - r))))
 
 
 @pytest.mark.parametrize("kind", ["partial", "full", "imputed"])
 def test_copies_are_worth_no_more_than_one(kind: str) -> None:
     """Identical copies of a survey with 16 degrees of freedom: never a narrower interval."""
-    found = combine([[5.0]] * 3, [[4.0]] * 3, 16, kind)
-    assert found.variance[0] == pytest.approx(4)
+    combined = combine([[5.0]] * 3, [[4.0]] * 3, 16, kind)
+    assert combined.variance[0] == pytest.approx(4)
     expected = 17 / 19 * 16 if kind == "imputed" else 16
-    assert found.df[0] == pytest.approx(expected)
+    assert combined.df[0] == pytest.approx(expected)
 
 
 def test_full_with_negative_variance_takes_the_adjusted_form() -> None:
-    found = combine(Q, [[30.0], [30.0], [33.0]], 50, "full")
-    assert found.variance[0] == pytest.approx(31)
-    assert found.df[0] == 50
-    assert found.note == [ADJUSTED]
+    combined = combine(Q, [[30.0], [30.0], [33.0]], 50, "full")
+    assert combined.variance[0] == pytest.approx(31)
+    assert combined.df[0] == 50
+    assert combined.note == [ADJUSTED]
 
 
 @pytest.mark.parametrize("kind", ["partial", "full"])
 def test_no_spread_between_data_sets(kind: str) -> None:
-    found = combine([[5.0], [5.0]], [[4.0], [2.0]], 7, kind)
-    assert found.value[0] == 5
-    assert found.variance[0] == pytest.approx(3)
-    assert found.df[0] == pytest.approx(7)
+    combined = combine([[5.0], [5.0]], [[4.0], [2.0]], 7, kind)
+    assert combined.value[0] == 5
+    assert combined.variance[0] == pytest.approx(3)
+    assert combined.df[0] == pytest.approx(7)
 
 
 @pytest.mark.parametrize("kind", ["partial", "full"])
 def test_one_data_set_says_what_is_missing(kind: str) -> None:
-    found = combine([[5.0]], [[4.0]], 7, kind)
-    assert (found.value[0], found.variance[0], found.df[0]) == (5, 4, 7)
-    assert found.note == [ONE_DATASET]
+    combined = combine([[5.0]], [[4.0]], 7, kind)
+    assert (combined.value[0], combined.variance[0], combined.df[0]) == (5, 4, 7)
+    assert combined.note == [ONE_DATASET]
 
 
 def test_missing_estimates_stay_missing() -> None:
-    found = combine([[1.0, np.nan], [2.0, 3.0]], [[1.0, np.nan], [1.0, 1.0]], 7, "full")
-    assert np.isnan(found.value[1])
-    assert np.isnan(found.variance[1])
+    combined = combine([[1.0, np.nan], [2.0, 3.0]], [[1.0, np.nan], [1.0, 1.0]], 7, "full")
+    assert np.isnan(combined.value[1])
+    assert np.isnan(combined.variance[1])
 
 
 def test_kind_has_no_default() -> None:
@@ -101,8 +101,8 @@ def test_repeated_sampling_covers(kind: str) -> None:
         q = data + rng.normal(0, np.sqrt(2 / n), (m, trials))
         u = np.full((m, trials), 1 / n)
         truth_variance = 1 / n + 2 / n / m
-    found = combine(q, u, n - 1, kind)
-    assert found.variance.mean() == pytest.approx(truth_variance, rel=0.02)
+    combined = combine(q, u, n - 1, kind)
+    assert combined.variance.mean() == pytest.approx(truth_variance, rel=0.02)
 
 
 # How the m files of each kind arise: (variance of the data's estimate, variance of one file's
@@ -129,9 +129,9 @@ def test_intervals_cover_with_few_clusters(kind: str) -> None:
     q = data + rng.normal(0.0, np.sqrt(of_file), (m, trials))
     # one design, so one chi-square serves all m files, as for files that keep the real clusters
     u = np.broadcast_to(sampling * rng.chisquare(nu, trials) / nu, (m, trials))
-    found = combine(q, u, nu, kind)
-    half = scipy.stats.t.ppf(0.975, found.df) * np.sqrt(found.variance)
-    covered = np.mean(np.abs(found.value) <= half)
+    combined = combine(q, u, nu, kind)
+    half = scipy.stats.t.ppf(0.975, combined.df) * np.sqrt(combined.variance)
+    covered = np.mean(np.abs(combined.value) <= half)
     assert covered >= 0.94
     if kind == "partial":
         assert covered <= 0.96

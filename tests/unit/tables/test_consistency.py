@@ -24,9 +24,9 @@ def test_counts_are_the_constrained_least_squares_solution() -> None:
     rng = np.random.default_rng(0)
     noisy = INSIDE @ np.array([1.0, 2.0, 80.0, 0.0, 30.0, 5.0]) + 4 * rng.standard_normal(12)
     variance = rng.uniform(1, 9, 12)
-    found = consistent_counts(noisy, variance, INSIDE)
-    cells = found.value[[0, 1, 3, 4, 6, 7]]
-    np.testing.assert_allclose(found.value, INSIDE @ cells)
+    adjusted = consistent_counts(noisy, variance, INSIDE)
+    cells = adjusted.value[[0, 1, 3, 4, 6, 7]]
+    np.testing.assert_allclose(adjusted.value, INSIDE @ cells)
     assert (cells >= 0).all()
     other = minimize(
         lambda x: float((((noisy - INSIDE @ x) ** 2) / variance).sum()),
@@ -42,10 +42,10 @@ def test_noise_variance_is_what_simulation_gives() -> None:
     variance = rng.uniform(1, 9, 12)
     truth = INSIDE @ rng.uniform(100, 200, 6)
     drawn = truth + np.sqrt(variance) * rng.standard_normal((4000, 12))
-    found = [consistent_counts(row, variance, INSIDE) for row in drawn]
-    values = np.array([one.value for one in found])
-    np.testing.assert_allclose(values.var(axis=0), found[0].noise_variance, rtol=0.12)
-    assert (found[0].noise_variance <= variance + 1e-9).all()
+    adjusted = [consistent_counts(row, variance, INSIDE) for row in drawn]
+    values = np.array([table.value for table in adjusted])
+    np.testing.assert_allclose(values.var(axis=0), adjusted[0].noise_variance, rtol=0.12)
+    assert (adjusted[0].noise_variance <= variance + 1e-9).all()
 
 
 def test_means_are_averages_of_their_cells() -> None:
@@ -53,10 +53,10 @@ def test_means_are_averages_of_their_cells() -> None:
     counts = np.array([10.0, 20.0, 5.0, 0.0, 40.0, 25.0])
     shares = INSIDE * counts / (INSIDE @ counts)[:, None].clip(1)
     noisy = shares @ rng.uniform(50, 60, 6) + rng.standard_normal(12)
-    found = consistent_means(noisy, np.full(12, 1.0), INSIDE, counts)
-    cells = found.value[[0, 1, 3, 4, 6, 7]]
+    adjusted = consistent_means(noisy, np.full(12, 1.0), INSIDE, counts)
+    cells = adjusted.value[[0, 1, 3, 4, 6, 7]]
     usable = (INSIDE @ counts) > 0
-    np.testing.assert_allclose(found.value[usable], (shares @ cells)[usable])
+    np.testing.assert_allclose(adjusted.value[usable], (shares @ cells)[usable])
     exact = consistent_means(shares @ np.arange(6.0), np.full(12, 1.0), INSIDE, counts)
     np.testing.assert_allclose(exact.value[usable], (shares @ np.arange(6.0))[usable], atol=1e-9)
 
@@ -68,20 +68,20 @@ def test_means_solve_the_normal_equations() -> None:
     shares = INSIDE * counts / (INSIDE @ counts)[:, None]
     noisy = shares @ rng.uniform(50, 60, 6) + rng.standard_normal(12)
     variance = rng.uniform(0.1, 9, 12)
-    found = consistent_means(noisy, variance, INSIDE, counts)
+    adjusted = consistent_means(noisy, variance, INSIDE, counts)
     spread = np.linalg.inv(shares.T @ (shares / variance[:, None]))
     cells = spread @ shares.T @ (noisy / variance)
-    np.testing.assert_allclose(found.value, shares @ cells)
-    np.testing.assert_allclose(found.noise_variance, np.diag(shares @ spread @ shares.T))
+    np.testing.assert_allclose(adjusted.value, shares @ cells)
+    np.testing.assert_allclose(adjusted.noise_variance, np.diag(shares @ spread @ shares.T))
 
 
 def test_what_counts_nothing_has_the_overall_mean_and_its_own_noise() -> None:
     noisy, variance = np.arange(50.0, 62.0), np.arange(1.0, 13.0)
     counts = np.array([10.0, 20.0, 5.0, 0.0, 40.0, 25.0])
-    found = consistent_means(noisy, variance, INSIDE, counts)
+    adjusted = consistent_means(noisy, variance, INSIDE, counts)
     known = np.arange(12) != 4
-    assert found.value[4] == pytest.approx(np.average(noisy[known], weights=1 / variance[known]))
-    assert found.noise_variance[4] == 5.0
+    assert adjusted.value[4] == pytest.approx(np.average(noisy[known], weights=1 / variance[known]))
+    assert adjusted.noise_variance[4] == 5.0
     nothing = consistent_means(noisy, variance, INSIDE, np.zeros(6))
     assert nothing.value.tolist() == [0.0] * 12
     assert consistent_counts(np.zeros(12), variance, INSIDE).value.tolist() == [0.0] * 12

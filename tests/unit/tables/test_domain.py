@@ -104,9 +104,9 @@ def test_a_refusal_says_what_is_wrong(text: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place"), [(" age > > 5", 6), ("(age", 0), ("age @@ 3", 5), ("", 0)]
+    ("text", "position"), [(" age > > 5", 6), ("(age", 0), ("age @@ 3", 5), ("", 0)]
 )
-def test_the_caret_stands_under_the_place(text: str, place: int) -> None:
+def test_the_caret_stands_under_the_place(text: str, position: int) -> None:
     with pytest.raises(SyntaxRefused) as refusal:
         parse_domain(text, TABLE)
-    assert refusal.value.position == place
+    assert refusal.value.position == position

@@ -45,7 +45,7 @@ def test_proportions_have_the_limits_of_svyciprop(
     assert table["n"][0] == survey.n
 
 
-def one(*numbers: float) -> list[np.ndarray]:
+def single_cell(*numbers: float) -> list[np.ndarray]:
     return [np.array([float(number)]) for number in numbers]
 
 
@@ -53,38 +53,38 @@ def test_beta_limits_of_a_simple_sample_are_clopper_and_pearsons() -> None:
     hits, n = 7, 60
     p = hits / n
     exact = stats.binomtest(hits, n).proportion_ci(0.9, "exact")
-    lower, upper = beta_limits(*one(p, np.sqrt(p * (1 - p) / n), n - 1, n), 0.9)
+    lower, upper = beta_limits(*single_cell(p, np.sqrt(p * (1 - p) / n), n - 1, n), 0.9)
     assert (lower[0], upper[0]) == pytest.approx((exact.low, exact.high), rel=1e-12)
 
 
 @pytest.mark.parametrize("hits", [0, 60])
 def test_a_share_of_nothing_or_all_has_the_exact_limits(hits: int) -> None:
     exact = stats.binomtest(hits, 60).proportion_ci(0.95, "exact")
-    lower, upper = beta_limits(*one(hits / 60, 0.0, 59, 60), 0.95)
+    lower, upper = beta_limits(*single_cell(hits / 60, 0.0, 59, 60), 0.95)
     assert (lower[0], upper[0]) == pytest.approx((exact.low, exact.high), abs=1e-12)
 
 
 def test_a_share_that_the_design_fixes_has_no_width() -> None:
-    lower, upper = beta_limits(*one(0.3, 0.0, 59, 60), 0.95)
+    lower, upper = beta_limits(*single_cell(0.3, 0.0, 59, 60), 0.95)
     assert lower[0] == upper[0] == 0.3
 
 
 def test_logit_and_log_limits_are_t_limits_on_their_scale() -> None:
     value, se, df = 0.2, 0.05, 17
     t = stats.t.ppf(0.975, df)
-    lower, upper = logit_limits(*one(value, se, df, 50), 0.95)
+    lower, upper = logit_limits(*single_cell(value, se, df, 50), 0.95)
     scale = np.log(np.array([lower[0], upper[0]]) / (1 - np.array([lower[0], upper[0]])))
     assert scale.mean() == pytest.approx(np.log(value / (1 - value)), rel=1e-12)
     assert np.diff(scale)[0] == pytest.approx(2 * t * se / (value * (1 - value)), rel=1e-12)
-    lower, upper = log_limits(*one(40.0, 15.0, df, 50), 0.95)
+    lower, upper = log_limits(*single_cell(40.0, 15.0, df, 50), 0.95)
     assert lower[0] * upper[0] == pytest.approx(1600, rel=1e-12)
     assert np.log(upper[0] / lower[0]) == pytest.approx(2 * t * 15 / 40, rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["logit", "log"])
 def test_where_a_kind_has_no_limits_those_of_t_stand(kind: str) -> None:
-    assert limits_of(kind, *one(0.0, 0.1, 9, 10), 0.95) == limits_of(
-        "t", *one(0.0, 0.1, 9, 10), 0.95
+    assert limits_of(kind, *single_cell(0.0, 0.1, 9, 10), 0.95) == limits_of(
+        "t", *single_cell(0.0, 0.1, 9, 10), 0.95
     )
 
 
@@ -170,7 +170,7 @@ def test_rules_of_precision() -> None:
 def test_the_standard_of_nchs(p: float, n: int, df: int, flag: str) -> None:
     rule = precision_rule("nchs")
     assert rule is not None
-    arrays = one(p, np.sqrt(p * (1 - p) / n), df, n)
+    arrays = single_cell(p, np.sqrt(p * (1 - p) / n), df, n)
     assert rule.flags(np.array([True]), *arrays) == [flag]
     assert rule.flags(np.array([False]), *arrays) == [""]
 

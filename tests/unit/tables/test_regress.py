@@ -52,11 +52,11 @@ def test_data_sets_are_combined() -> None:
         us.Survey(FRAME.with_columns(y=pl.col("y") + shift), SURVEY.design) for shift in (0.0, 1.0)
     ]
     both = us.regress(sets, "y ~ x + g", combine="partial")
-    one = us.regress(SURVEY, "y ~ x + g")
+    single = us.regress(SURVEY, "y ~ x + g")
     assert both["term"].to_list() == ["Intercept", "x", "g[T.b]", "g[T.c]"]
-    assert both["estimate"][0] == pytest.approx(one["estimate"][0] + 0.5)
-    assert both["se"][0] == pytest.approx(np.sqrt(one["se"][0] ** 2 + 0.5 / 2))
-    assert both["se"][1] == pytest.approx(one["se"][1])
+    assert both["estimate"][0] == pytest.approx(single["estimate"][0] + 0.5)
+    assert both["se"][0] == pytest.approx(np.sqrt(single["se"][0] ** 2 + 0.5 / 2))
+    assert both["se"][1] == pytest.approx(single["se"][1])
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,6 @@ def test_without_records_there_are_none() -> None:
 def test_replicates_without_a_coefficient_are_no_part_of_the_centre() -> None:
     """By hand: the mean of 1 and 3 is 2, and 1 (1 - 2)^2 + 1/2 (3 - 2)^2 is 3/2."""
     spec = us.Replicates(prefix="r", kind="jkn", coefficients=(1.0, 0.5, 0.0), centre="mean")
-    found, unknown = replicate_variance(np.array([7.0]), np.array([[1.0, 3.0, 50.0]]), spec)
-    assert found.tolist() == [1.5]
+    variance, unknown = replicate_variance(np.array([7.0]), np.array([[1.0, 3.0, 50.0]]), spec)
+    assert variance.tolist() == [1.5]
     assert unknown.tolist() == [0]

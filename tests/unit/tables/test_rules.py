@@ -56,20 +56,20 @@ def breaks(record: dict[str, object]) -> list[str]:
     assert isinstance(income, int)
     wages = None if wages == -9 else wages
     worked = isinstance(wages, int) and wages > 0
-    found = []
+    broken = []
     if age < 15 and record["marital"] == "married":
-        found.append("married")
+        broken.append("married")
     if isinstance(wages, int) and wages > income:
-        found.append("order")
+        broken.append("order")
     if (age < 15) != (record["wages"] is None):
-        found.append("wages apply")
+        broken.append("wages apply")
     if worked == (record["hours"] == -7):
-        found.append("hours apply")
+        broken.append("hours apply")
     if record["rest"] != (None if wages is None else income - wages):  # type: ignore[operator]
-        found.append("rest")
+        broken.append("rest")
     if record["band"] != ("young" if age < 30 else "old"):
-        found.append("band")
-    return found
+        broken.append("band")
+    return broken
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -198,7 +198,7 @@ def test_cells_are_ruled_out_where_every_value_is(rule: str) -> None:
     }  # fmt: skip
     cells = {name: cells_of(column) for name, column in columns.items()}
     codebook = Codebook(columns, impossible=(rule,))
-    found = ruled_out(codebook, cells)
+    excluded = ruled_out(codebook, cells)
     every = {
         "age": [*range(31), None],
         "marital": ["single", "married", None],
@@ -211,28 +211,28 @@ def test_cells_are_ruled_out_where_every_value_is(rule: str) -> None:
     )
     met = Rules(codebook, tuple(named)).broken(frame)[rule]
     shape = tuple(cells[name].size for name in named)
-    place = np.ravel_multi_index(tuple(cells[n].codes(frame[n]) for n in named), shape)
-    some_possible = np.bincount(place, ~met, minlength=int(np.prod(shape))).reshape(shape) > 0
-    out = found[0].cells if found else np.zeros(shape, dtype=bool)
+    cell = np.ravel_multi_index(tuple(cells[n].codes(frame[n]) for n in named), shape)
+    some_possible = np.bincount(cell, ~met, minlength=int(np.prod(shape))).reshape(shape) > 0
+    out = excluded[0].cells if excluded else np.zeros(shape, dtype=bool)
     assert not (out & some_possible).any()
     if rule != "10 <= age < 20":
         assert (out == ~some_possible).all()
-    if found:
+    if excluded:
         coarse = {name: np.arange(cells[name].size) // 2 for name in named}
-        small = found[0].coarsened(coarse)
+        small = excluded[0].coarsened(coarse)
         codes = {name: cells[name].codes(frame[name]) // 2 for name in named}
         assert not small.holds(codes)[~met].any()
 
 
 def test_cells_of_order_rules_and_skips() -> None:
-    found = {out.rule: out for out in ruled_out(CODEBOOK, CELLS)}
-    order = found["wages <= income"]
+    by_rule = {out.rule: out for out in ruled_out(CODEBOOK, CELLS)}
+    order = by_rule["wages <= income"]
     assert order.columns == ("income", "wages")
     assert CELLS["income"].labels[0] == "-500 to -10"
     assert CELLS["wages"].labels[:4] == ("10 to 990", "1,000 to 3,990", "4,000 to 9,000", "0")
     assert order.cells[0].tolist() == [True, True, True, True, False, False]  # codes are unknown
     assert order.cells[2].tolist() == [False, False, True, False, False, False]
-    wages = found["wages applies when age >= 15"]
+    wages = by_rule["wages applies when age >= 15"]
     assert wages.columns == ("age", "wages")
     assert wages.cells[14].tolist() == [True] * 5 + [False]
     assert wages.cells[15].tolist() == [False] * 5 + [True]

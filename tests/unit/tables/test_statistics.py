@@ -59,7 +59,7 @@ def test_reads(text: str, expected: Statistic) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "position"),
     [
         ("mean salary)", 5),
         ("mean(salary", 11),
@@ -71,12 +71,12 @@ def test_reads(text: str, expected: Statistic) -> None:
         ("mean(%)", 5),
     ],
 )
-def test_caret_stands_under_the_place(text: str, place: int) -> None:
+def test_caret_stands_under_the_place(text: str, position: int) -> None:
     with pytest.raises(SyntaxRefused) as refusal:
         parse_statistic(text, COLUMNS)
     lines = str(refusal.value).splitlines()
     assert lines[1] == f"  {text}"
-    assert lines[2].index("^") == place + 2
+    assert lines[2].index("^") == position + 2
 
 
 def test_nearest_names() -> None:

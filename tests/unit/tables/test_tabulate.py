@@ -25,9 +25,9 @@ SURVEY = us.Survey(FRAME, us.Design("w", "h"))
 
 
 def value(table: pl.DataFrame, column: str = "estimate", **keys: object) -> float:
-    found = table.filter(*(pl.col(name) == level for name, level in keys.items()))
-    assert found.height == 1
-    return found[column][0]
+    rows = table.filter(*(pl.col(name) == level for name, level in keys.items()))
+    assert rows.height == 1
+    return rows[column][0]
 
 
 def test_columns_and_order() -> None:
@@ -96,7 +96,7 @@ def test_a_list_is_combined_cell_by_cell() -> None:
         for _ in range(3)
     ]
     table = us.tabulate(sets, ["mean(y)", "count"], by="b", combine="partial")
-    each = [us.tabulate(one, "mean(y)", by="b") for one in sets]
+    each = [us.tabulate(dataset, "mean(y)", by="b") for dataset in sets]
     q = np.array([t["estimate"].to_numpy() for t in each])
     u = np.array([t["se"].to_numpy() ** 2 for t in each])
     means = table.filter(pl.col("statistic") == "mean(y)")
@@ -105,8 +105,8 @@ def test_a_list_is_combined_cell_by_cell() -> None:
     assert means["se"].to_list() == pytest.approx(expected.tolist())
     stacked = us.tabulate(sets, "mean(y)", by="b", combine="none")
     assert stacked["dataset"].to_list() == [1, 1, 2, 2, 3, 3]
-    one = us.tabulate(sets[:1], "mean(y)", combine="partial")
-    assert "synthesis variance is missing" in one["note"][0]
+    item = us.tabulate(sets[:1], "mean(y)", combine="partial")
+    assert "synthesis variance is missing" in item["note"][0]
 
 
 def test_a_cell_that_is_absent_from_one_data_set() -> None:

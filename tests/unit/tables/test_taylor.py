@@ -15,7 +15,7 @@ def direct(z: np.ndarray, h: np.ndarray, c: np.ndarray, f: dict[int, float]) -> 
     """sum_h (1-f_h) n_h/(n_h-1) sum_c (z_hc - zbar_h)^2, with loops."""
     total = 0.0
     for stratum in np.unique(h):
-        psus = [z[(h == stratum) & (c == one)].sum() for one in np.unique(c[h == stratum])]
+        psus = [z[(h == stratum) & (c == cluster)].sum() for cluster in np.unique(c[h == stratum])]
         n = len(psus)
         centre = sum(psus) / n
         total += (1 - f[stratum]) * n / (n - 1) * sum((p - centre) ** 2 for p in psus)
@@ -115,16 +115,16 @@ def test_order_and_scale_of_weights_do_not_matter(records, random, scale) -> Non
     shuffled = list(records)
     random.shuffle(shuffled)
     statistics = ["count", "total(y)", "mean(y)"]
-    one = us.tabulate(first, statistics, "g")
+    table = us.tabulate(first, statistics, "g")
     two = us.tabulate(random_survey(shuffled), statistics, "g")
     scaled = us.tabulate(random_survey(records, scale), statistics, "g")
-    close = {"rel": 1e-7, "abs": 1e-7 * (1 + one["estimate"].abs().max()), "nan_ok": True}
-    mean = one["statistic"] == "mean(y)"
+    close = {"rel": 1e-7, "abs": 1e-7 * (1 + table["estimate"].abs().max()), "nan_ok": True}
+    mean = table["statistic"] == "mean(y)"
     for column in ("estimate", "se"):
-        expected = one[column].fill_null(np.nan)
+        expected = table[column].fill_null(np.nan)
         assert two[column].fill_null(np.nan).to_list() == pytest.approx(expected.to_list(), **close)
-        found = scaled.filter(mean)[column].fill_null(np.nan).to_list()
-        assert found == pytest.approx(expected.filter(mean).to_list(), **close)
+        values = scaled.filter(mean)[column].fill_null(np.nan).to_list()
+        assert values == pytest.approx(expected.filter(mean).to_list(), **close)
 
 
 @settings(max_examples=15, deadline=None)

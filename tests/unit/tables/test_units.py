@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
-from understudy.tables.units import records_per_unit, unit_codes, unit_of, within_limit
+from understudy.tables.units import limited, records_per_unit, unit_codes, unit_of
 
 BOOK = Codebook(
     {
@@ -30,7 +30,7 @@ def survey_of(rows: list[tuple[int, int | None, str | None]], book: Codebook = B
 
 
 def counted(survey: Survey) -> list[tuple]:
-    rows = within_limit(survey, survey.table, COUNTED).to_polars().rows()
+    rows = limited(survey.table, unit_of(survey), COUNTED).to_polars().rows()
     return sorted(rows, key=repr)
 
 
@@ -54,17 +54,17 @@ record = st.tuples(
 @given(st.lists(record, min_size=1, max_size=12), st.lists(record, max_size=4), st.randoms())
 def test_one_unit_changes_at_most_the_limit_of_records_and_order_changes_none(rows, new, random):
     others = [row for row in rows if row[0] != 1] or [(2, 1, "f")]
-    one = [row for row in rows if row[0] == 1]
+    first_unit = [row for row in rows if row[0] == 1]
     other = [(1, *row[1:]) for row in new]
-    with_one, with_other = others + one, others + other
+    with_one, with_other = others + first_unit, others + other
     random.shuffle(with_one)
     alone = counted(survey_of(others))
-    for file, unit in ((with_one, one), (with_other, other)):
+    for file, unit in ((with_one, first_unit), (with_other, other)):
         left = counted(survey_of(file))
         for row in alone:  # what the other units count does not depend on this one
             left.remove(row)
         assert len(left) == min(len(unit), 2)
-    assert counted(survey_of(with_one)) == counted(survey_of(others + one))
+    assert counted(survey_of(with_one)) == counted(survey_of(others + first_unit))
 
 
 def test_the_choice_favours_no_value_of_any_column():

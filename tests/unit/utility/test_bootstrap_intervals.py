@@ -38,8 +38,8 @@ def test_the_median_is_that_of_skewed_data_not_the_mean():
     # resampled median <= y_(j) when at least 51 of 101 draws fall among the j smallest
     at_most = binom.sf(50, 101, np.arange(1, 102) / 101)
     for limit, share in ((median.lower, 0.025), (median.upper, 0.975)):
-        place = np.searchsorted(at_most, share)
-        assert y[place - 1] <= limit <= y[place + 1]
+        index = np.searchsorted(at_most, share)
+        assert y[index - 1] <= limit <= y[index + 1]
 
 
 @pytest.mark.parametrize("probability", [0.01, 0.15, 0.5, 0.9, 0.999])

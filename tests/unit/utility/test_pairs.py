@@ -103,15 +103,15 @@ def test_the_verdict_is_the_worst_measure(
 ) -> None:
     ours = frame([("f", 1)] * 60 + [("m", 2)] * 40)
     pairs = pairs_of(coded_columns(ours, [ours], CODEBOOK), ["sex", "job"])
-    found = measured(limits, pairs, cells)
-    assert [measure.colour for measure in found] == colours
-    assert verdict(found) == worst
+    measures = measured(limits, pairs, cells)
+    assert [measure.colour for measure in measures] == colours
+    assert verdict(measures) == worst
 
 
 def test_a_file_without_its_pairs_is_red() -> None:
     ours = frame([("f", 1)] * 500 + [("m", 2)] * 500)
     theirs = frame([("f", 2)] * 500 + [("m", 1)] * 500)
     pairs = pairs_of(coded_columns(ours, [theirs], CODEBOOK), ["sex", "job"])
-    found = measured(Fitness(), pairs, [])
-    assert found[0].value == pytest.approx(np.mean([p.excess for p in pairs]))
-    assert verdict(found) == "red"
+    measures = measured(Fitness(), pairs, [])
+    assert measures[0].value == pytest.approx(np.mean([p.excess for p in pairs]))
+    assert verdict(measures) == "red"

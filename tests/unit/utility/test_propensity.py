@@ -27,26 +27,26 @@ def test_levels_of_one_column_give_the_closed_form():
     rng = np.random.default_rng(1)
     ours = rng.choice(["a", "b", "c", "d"], 300, p=[0.4, 0.3, 0.2, 0.1])
     theirs = rng.choice(["a", "b", "c", "d"], 500)
-    found = propensity_score(pl.DataFrame({"x": ours}), pl.DataFrame({"x": theirs}), ["x"])
+    score = propensity_score(pl.DataFrame({"x": ours}), pl.DataFrame({"x": theirs}), ["x"])
     by_hand = cells_by_hand(ours, theirs)
-    assert found.pmse == pytest.approx(by_hand, rel=1e-9)
-    assert found.terms == 3
+    assert score.pmse == pytest.approx(by_hand, rel=1e-9)
+    assert score.terms == 3
     c = 500 / 800
-    assert found.synthetic_share == c
+    assert score.synthetic_share == c
     # Snoke et al. 2018: (k - 1)(1 - c)^2 c / N, sd sqrt(2(k - 1))(1 - c)^2 c / N
     unit = (1 - c) ** 2 * c / 800
-    assert found.ratio == pytest.approx(by_hand / (3 * unit), rel=1e-9)
-    assert found.standardised == pytest.approx((by_hand - 3 * unit) / (np.sqrt(6) * unit), rel=1e-9)
+    assert score.ratio == pytest.approx(by_hand / (3 * unit), rel=1e-9)
+    assert score.standardised == pytest.approx((by_hand - 3 * unit) / (np.sqrt(6) * unit), rel=1e-9)
 
 
 def test_two_columns_with_interactions_are_saturated_too():
     rng = np.random.default_rng(2)
     ours = pl.DataFrame({"s": rng.choice(["f", "m"], 200), "r": rng.choice(["n", "s"], 200)})
     theirs = pl.DataFrame({"s": rng.choice(["f", "m"], 200), "r": ["n", "s"] * 100})
-    found = propensity_score(ours, theirs, ["s", "r"], interactions=True)
+    score = propensity_score(ours, theirs, ["s", "r"], interactions=True)
     joined = [(f["s"] + f["r"]).to_numpy() for f in (ours, theirs)]
-    assert found.pmse == pytest.approx(cells_by_hand(*joined), rel=1e-9)
-    assert len(found.predictors) == 3
+    assert score.pmse == pytest.approx(cells_by_hand(*joined), rel=1e-9)
+    assert len(score.predictors) == 3
 
 
 def test_classes_of_a_number_are_saturated_and_see_its_shape():
@@ -153,9 +153,9 @@ def test_columns_that_were_not_synthesized_do_not_flatter_the_ratio():
         ours = pl.DataFrame({"x": x, "y": y})
         slope, level = np.polyfit(x, y, 1)
         drawn = level + slope * x + np.std(y - slope * x) * rng.normal(size=300)
-        found = propensity_score(ours, ours.with_columns(y=drawn), ["x", "y"])
-        assert found.terms == 1
-        ratios.append(found.ratio)
+        score = propensity_score(ours, ours.with_columns(y=drawn), ["x", "y"])
+        assert score.terms == 1
+        ratios.append(score.ratio)
     assert np.mean(ratios) == pytest.approx(1.0, abs=0.45)
 
 

@@ -79,17 +79,17 @@ class Data:
         return Cost(("replace", "add-remove"), exact_epsilon(query.micro))
 
 
-def child(place: list[str], kill_at: int, pipe: int) -> None:
+def child(ledger_place: list[str], kill_at: int, pipe: int) -> None:
     answer.assign_partitions = lambda *_: (None, None)  # type: ignore[assignment]
     answer.partition_estimates = lambda *_: np.array([99.0, 100.5, np.nan])  # type: ignore
     data: Any = Data()
-    ledger = Ledger(*place)
+    ledger = Ledger(*ledger_place)
     passed = instrument(kill_at)
-    found = answer_query(
+    receipt = answer_query(
         make_query(epsilon="0.01", partitions=3, estimate=100.0 + kill_at), data, ledger, "ann"
     )
-    told = {"number": found.number, "noisy": found.noisy, "steps": passed}
-    os.write(pipe, json.dumps(told).encode())
+    report = {"number": receipt.number, "noisy": receipt.noisy, "steps": passed}
+    os.write(pipe, json.dumps(report).encode())
     os.close(pipe)
     if kill_at == len(passed) + 1:
         os.kill(os.getpid(), signal.SIGKILL)  # right after the client has seen it
@@ -108,9 +108,9 @@ def main() -> None:
                 os._exit(3)
         os.close(write)
         with os.fdopen(read, "rb") as pipe:
-            told = pipe.read()
+            reply = pipe.read()
         _, status = os.waitpid(process, 0)
-        report = {"step": kill_at, "status": status, "told": json.loads(told) if told else None}
+        report = {"step": kill_at, "status": status, "told": json.loads(reply) if reply else None}
         print(json.dumps(report), flush=True)
         if status == 0:  # all steps are behind us
             return

@@ -52,11 +52,11 @@ def test_the_same_records_have_one_fingerprint_under_any_name() -> None:
     frame = make_frame(100)
     shuffled = frame.sample(fraction=1.0, shuffle=True, seed=3)
     with (
-        ConfidentialData("one", make_survey(frame)) as one,
+        ConfidentialData("one", make_survey(frame)) as first,
         ConfidentialData("two", make_survey(shuffled, replace(BOOK, title="other"))) as two,
     ):
-        assert one.fingerprint == two.fingerprint
-        assert len(one.fingerprint) == 64
+        assert first.fingerprint == two.fingerprint
+        assert len(first.fingerprint) == 64
 
 
 def test_numbers_that_are_not_finite_are_missing() -> None:

@@ -167,9 +167,9 @@ def test_partitions_without_an_estimate_are_nan(frame: pl.DataFrame) -> None:
         ):
             query = make_query(**changes)
             table, factor = partition_pass.assign_partitions(data, query)
-            found = partition_pass.partition_estimates(data, query, table, factor, 120.0)
-            assert np.isnan(found).sum() >= 6
-            assert found.shape == (10,)
+            estimates = partition_pass.partition_estimates(data, query, table, factor, 120.0)
+            assert np.isnan(estimates).sum() >= 6
+            assert estimates.shape == (10,)
 
 
 def test_missing_values_leave_their_record_out_and_nothing_else(frame: pl.DataFrame) -> None:
@@ -184,7 +184,7 @@ def test_missing_values_leave_their_record_out_and_nothing_else(frame: pl.DataFr
     query = make_query(domain={"region": ["North"]}, partitions=2)
     with ConfidentialData("survey", make_survey(holed)) as data:
         table, factor = partition_pass.assign_partitions(data, query)
-        found = partition_pass.partition_estimates(data, query, table, factor, 120.0)
+        estimates = partition_pass.partition_estimates(data, query, table, factor, 120.0)
         keyed = table.select("income", "w", "region", PARTITION).to_polars()
     for k in range(2):
         part = keyed.filter(
@@ -193,7 +193,9 @@ def test_missing_values_leave_their_record_out_and_nothing_else(frame: pl.DataFr
             & (pl.col(PARTITION) == k)
         )
         w = part["w"].to_numpy()
-        assert found[k] == pytest.approx(np.sum(w * part["income"].to_numpy()) / w.sum(), rel=1e-10)
+        assert estimates[k] == pytest.approx(
+            np.sum(w * part["income"].to_numpy()) / w.sum(), rel=1e-10
+        )
 
 
 def test_a_ratio_leaves_out_records_without_either_value(frame: pl.DataFrame) -> None:
@@ -204,25 +206,27 @@ def test_a_ratio_leaves_out_records_without_either_value(frame: pl.DataFrame) ->
     query = make_query(estimator="ratio", denominator="hours", partitions=2)
     with ConfidentialData("survey", make_survey(holed)) as data:
         table, factor = partition_pass.assign_partitions(data, query)
-        found = partition_pass.partition_estimates(data, query, table, factor, 3.0)
+        estimates = partition_pass.partition_estimates(data, query, table, factor, 3.0)
         keyed = table.select("income", "hours", "w", PARTITION).to_polars().drop_nulls()
     for k in range(2):
         part = keyed.filter(pl.col(PARTITION) == k)
         direct = (part["w"] * part["income"]).sum() / (part["w"] * part["hours"]).sum()
-        assert found[k] == pytest.approx(direct, rel=1e-10)
+        assert estimates[k] == pytest.approx(direct, rel=1e-10)
 
 
 def test_sums_do_not_depend_on_the_order_of_rows_to_the_last_bit() -> None:
     frame = make_frame(300_000, seed=3).with_columns(pl.col("income") * 1e7 + 0.1)
     key = new_key()
-    found = []
+    estimates = []
     for seed in (1, 2):
         shuffled = frame.sample(fraction=1.0, shuffle=True, seed=seed)
         with ConfidentialData("survey", make_survey(shuffled)) as data:
             query = make_query(estimate=1.2e9, se=1e6)
             table = with_partition(data.records, key, 10)
-            found.append(partition_pass.partition_estimates(data, query, table, np.ones(10), 1.2e9))
-    assert np.array_equal(found[0], found[1])
+            estimates.append(
+                partition_pass.partition_estimates(data, query, table, np.ones(10), 1.2e9)
+            )
+    assert np.array_equal(estimates[0], estimates[1])
 
 
 def test_households_stay_together() -> None:
@@ -239,10 +243,10 @@ def test_one_code_for_data_left_in_place(frame: pl.DataFrame, data: Confidential
     key = new_key()
     query = make_query()
     with ConfidentialData("survey", make_survey(frame), in_memory=False) as other:
-        found = [
+        estimates = [
             partition_pass.partition_estimates(
                 d, query, with_partition(d.records, key, 10), np.ones(10), 120.0
             )
             for d in (data, other)
         ]
-    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(estimates[0], estimates[1])

@@ -23,9 +23,9 @@ def test_one_record_has_a_quantile_and_none_has_not() -> None:
 
 def test_columns_of_any_length_are_solved() -> None:
     outcome = np.array([3.0, -5.0])
-    found = linear_coefficients(outcome, np.eye(2), np.ones(2))
-    assert found is not None
-    assert found.tolist() == pytest.approx([3.0, -5.0])
+    coefficients = linear_coefficients(outcome, np.eye(2), np.ones(2))
+    assert coefficients is not None
+    assert coefficients.tolist() == pytest.approx([3.0, -5.0])
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_every_record_decides_when_the_steps_have_settled() -> None:
         logit = design @ beta
         return float(np.sum(weight * (np.logaddexp(0, logit) - outcome * logit)))
 
-    found = logistic_coefficients(outcome, design, weight)
-    assert found is not None
+    coefficients = logistic_coefficients(outcome, design, weight)
+    assert coefficients is not None
     expected = minimize(loss, np.zeros(2), tol=1e-12).x
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(coefficients, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(("column", "level", "wanted"), [(0, 0, 1), (1, 1, 2), (1, 2, 3)])

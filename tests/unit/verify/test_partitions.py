@@ -36,21 +36,21 @@ def digested(ids: list[int] | list[str]) -> ibis.expr.types.Table:
 
 @pytest.mark.parametrize("ids", [[0, 7, -3, 2**40], ["a", "", "Ünï", "0"]])
 def test_digests_are_the_head_of_sha256(ids: list[int] | list[str]) -> None:
-    found = digested(ids).to_polars()
-    for place, value in enumerate(ids):
+    digests = digested(ids).to_polars()
+    for position, value in enumerate(ids):
         text = hashlib.sha256(str(value).encode()).hexdigest()
-        assert found[UNIT_HEAD][place] == int(text[:8], 16) % PRIME
-        assert found[UNIT_TAIL][place] == int(text[8:16], 16) % PRIME
+        assert digests[UNIT_HEAD][position] == int(text[:8], 16) % PRIME
+        assert digests[UNIT_TAIL][position] == int(text[8:16], 16) % PRIME
 
 
 @pytest.mark.parametrize("key", [(PRIME - 1,) * 3, (3, 5, 7), (2_000_000_011, 17, 123_456_789)])
 def test_the_hash_is_exact_up_to_the_largest_numbers(key: tuple[int, int, int]) -> None:
     heads, tails = [PRIME - 1, 0, 41], [PRIME - 1, PRIME - 1, 43]
     table = ibis.memtable(pl.DataFrame({UNIT_HEAD: heads, UNIT_TAIL: tails}))
-    found = with_partition(table, PartitionKey(*key), 1000).to_polars()[PARTITION]
+    partitions = with_partition(table, PartitionKey(*key), 1000).to_polars()[PARTITION]
     a, b, c = key
     exact = [(a * u + b * v + c) % PRIME % 1000 for u, v in zip(heads, tails, strict=True)]
-    assert found.to_list() == exact
+    assert partitions.to_list() == exact
 
 
 @pytest.mark.usefixtures("stand_in_keys")
@@ -97,9 +97,9 @@ def test_the_shuffle_is_uniform() -> None:
 def test_the_shuffle_reaches_the_table() -> None:
     dealt = equal_size_shuffle(50, 7)
     table = ibis.memtable(pl.DataFrame({UNIT_NUMBER: list(range(50)) * 2}))
-    found = with_shuffle(table, dealt).to_polars()
-    assert len(found) == 100
-    assert np.array_equal(found[PARTITION].to_numpy(), dealt[found[UNIT_NUMBER].to_numpy()])
+    shuffled = with_shuffle(table, dealt).to_polars()
+    assert len(shuffled) == 100
+    assert np.array_equal(shuffled[PARTITION].to_numpy(), dealt[shuffled[UNIT_NUMBER].to_numpy()])
 
 
 @pytest.mark.parametrize("draw", [lambda _: 0, lambda bound: bound - 1])

@@ -38,8 +38,8 @@ def noise(draw: np.random.Generator, scale: float, size: int) -> np.ndarray:
 def test_agreement_equals_simulation(tau: float, sigma: float, kwargs: dict[str, Any]) -> None:
     """V §5, steps 3 and 4, literally."""
     draw = np.random.default_rng(3)
-    found = plan(100.0, 2.0, measure="agreement", estimates=[tau], ses=[sigma], **kwargs)
-    row = found.table.row(0, named=True)
+    planned = plan(100.0, 2.0, measure="agreement", estimates=[tau], ses=[sigma], **kwargs)
+    row = planned.table.row(0, named=True)
     gamma = 1.0 if kwargs.get("interval") == "fixed" else 5.0
     parts = draw.normal(tau, 5 * sigma, (RUNS, 25))
     count = np.sum(np.abs(parts - 100) <= kwargs["tolerance"] * 2 * gamma, axis=1)
@@ -65,8 +65,8 @@ def test_agreement_equals_simulation(tau: float, sigma: float, kwargs: dict[str,
 @pytest.mark.parametrize(("tau", "sigma", "m"), [(103.0, 2.0, 50), (90.0, 6.0, 25)])
 def test_discrepancy_equals_simulation(tau: float, sigma: float, m: int) -> None:
     draw = np.random.default_rng(4)
-    found = plan(100.0, 2.0, estimates=[tau], ses=[sigma], partitions=m, epsilon="0.5")
-    row = found.table.row(0, named=True)
+    planned = plan(100.0, 2.0, estimates=[tau], ses=[sigma], partitions=m, epsilon="0.5")
+    row = planned.table.row(0, named=True)
     bound = 2 * math.sqrt(m) * 2.0
     parts = draw.normal(tau, math.sqrt(m) * sigma, (RUNS, m))
     steps = np.rint(np.clip((parts - 100) / bound, -1, 1) * 1000).sum(axis=1)
@@ -119,7 +119,7 @@ def test_discrepancy_is_the_convolution_written_out(
     """On a grid of four steps: three partitions, the noise, and the posterior of every answer."""
     monkeypatch.setattr(discrepancy_law, "PLAN_GRID", 4)
     asked = {"partitions": 3, "tolerance": tolerance, "epsilon": 2.0}
-    found = plan(0.0, 1.0, estimates=[tau], ses=[0.8], **asked).table.row(0, named=True)  # type: ignore[arg-type]
+    row = plan(0.0, 1.0, estimates=[tau], ses=[0.8], **asked).table.row(0, named=True)  # type: ignore[arg-type]
     bound = 2 * math.sqrt(3)
     edges = (np.arange(-4, 4) + 0.5) / 4 * bound
     step = np.diff(norm.cdf((edges - tau) / (math.sqrt(3) * 0.8)), prepend=0.0, append=1.0)
@@ -128,16 +128,16 @@ def test_discrepancy_is_the_convolution_written_out(
     noisy = np.convolve(np.convolve(np.convolve(step, step), step), noise)
     sums, states = np.arange(-312, 313), np.arange(-12, 13)
     mean = noisy @ sums
-    assert found["noisy_mean"] == pytest.approx(mean / 12 * bound, abs=1e-9)
+    assert row["noisy_mean"] == pytest.approx(mean / 12 * bound, abs=1e-9)
     variance = noisy @ (sums - mean) ** 2
-    assert found["noisy_sd"] == pytest.approx(math.sqrt(variance) / 12 * bound, abs=1e-9)
+    assert row["noisy_sd"] == pytest.approx(math.sqrt(variance) / 12 * bound, abs=1e-9)
     posterior = a ** np.abs(np.clip(sums, -12, 12)[:, None] - states)
     posterior /= posterior.sum(axis=1, keepdims=True)
     inside = posterior[:, np.abs(states / 12 * bound) <= tolerance].sum(axis=1) >= 0.5
-    assert found["says_inside"] == pytest.approx(noisy @ inside, abs=1e-9)
+    assert row["says_inside"] == pytest.approx(noisy @ inside, abs=1e-9)
     medians = states[np.argmax(np.cumsum(posterior, axis=1) >= 0.5 - 1e-9, axis=1)] / 12 * bound
     for name, p in (("median_low", 0.05), ("median_mid", 0.5), ("median_high", 0.95)):
-        assert found[name] == pytest.approx(medians[np.argmax(np.cumsum(noisy) >= p)], abs=1e-9)
+        assert row[name] == pytest.approx(medians[np.argmax(np.cumsum(noisy) >= p)], abs=1e-9)
 
 
 def test_what_is_reported_is_read_off_the_distribution_function() -> None:
@@ -215,9 +215,9 @@ def test_the_work_of_a_plan_hardly_grows_with_its_grid(
 
 
 def test_the_figure_is_the_same_svg_every_time() -> None:
-    found = plan(100.0, 2.0, estimates=[97.0, 100.0, 103.0], ses=[1.0, 2.0])
-    text = found.figure()
-    assert text == found.figure()
+    planned = plan(100.0, 2.0, estimates=[97.0, 100.0, 103.0], ses=[1.0, 2.0])
+    text = planned.figure()
+    assert text == planned.figure()
     assert ET.fromstring(text).tag.endswith("svg")
     assert "chance that the verdict is right" in text
 
@@ -267,8 +267,8 @@ def test_the_geometric_series_is_the_sum(low: int, high: int) -> None:
 
 def test_a_tiny_budget_leaves_the_prior() -> None:
     """At epsilon near zero the answer says nothing: chances are those of the bare range."""
-    found = plan(100.0, 2.0, epsilon="0.000001", estimates=[100.0], ses=[2.0], partitions=2)
-    row = found.table.row(0, named=True)
+    planned = plan(100.0, 2.0, epsilon="0.000001", estimates=[100.0], ses=[2.0], partitions=2)
+    row = planned.table.row(0, named=True)
     bound = 2 * math.sqrt(2) * 2
     assert row["median_high"] - row["median_low"] < 1e-3 * bound
     assert row["says_inside"] == pytest.approx(1.0 if 4.0 / bound > 0.5 else 0.0, abs=1e-6)

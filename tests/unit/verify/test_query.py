@@ -153,9 +153,9 @@ BAD = [
 def test_a_mistake_is_named_with_its_field(changes: dict[str, Any], field: str, words: str) -> None:
     with pytest.raises(InvalidQuery) as refused:
         check_query(read_query(ask(**changes)), BOOK)
-    found = {m.field: m.message for m in refused.value.mistakes}
-    assert field in found, found
-    assert words in found[field]
+    messages = {m.field: m.message for m in refused.value.mistakes}
+    assert field in messages, messages
+    assert words in messages[field]
 
 
 def test_all_mistakes_come_at_once() -> None:
@@ -171,20 +171,20 @@ def test_equal_questions_have_one_form() -> None:
         {"column": "sex", "levels": [1]},
         {"column": "region", "levels": ["North", "South", "North"]},
     ]
-    one = read_query(ask(domain=domain, epsilon="1.0"))
+    first = read_query(ask(domain=domain, epsilon="1.0"))
     two = read_query(ask(domain=other, epsilon="1", partitions=50, estimate=100))
-    assert one.digest() == two.digest()
+    assert first.digest() == two.digest()
 
 
 @pytest.mark.parametrize(("measure", "same"), [("discrepancy", True), ("agreement", False)])
 def test_the_kind_of_interval_tells_questions_apart_where_it_matters(
     measure: str, same: bool
 ) -> None:
-    one, two = (
+    first, two = (
         read_query(ask(measure=measure, tolerance={"value": 2.0, "interval": interval}))
         for interval in ("fixed", "adjusted")
     )
-    assert (one.digest() == two.digest()) is same
+    assert (first.digest() == two.digest()) is same
 
 
 def test_percent_of_a_negative_estimate_has_a_width() -> None:
@@ -210,8 +210,8 @@ def test_different_questions_differ(change: dict[str, Any]) -> None:
 
 
 def test_number_and_text_levels_do_not_meet() -> None:
-    one, two = (read_query(ask(domain={"sex": [v]})) for v in (1, "1"))
-    assert one.digest() != two.digest()
+    first, two = (read_query(ask(domain={"sex": [v]})) for v in (1, "1"))
+    assert first.digest() != two.digest()
 
 
 def test_a_query_is_frozen() -> None:
@@ -272,7 +272,7 @@ def test_a_measure_of_steps_needs_the_synthetic_standard_error() -> None:
     """Where the server computes the estimate, it may have no standard error beside it."""
     for measure, mistakes in (("discrepancy", ["se"]), ("agreement", [])):
         query = read_query(ask(measure=measure, tolerance={"kind": "percent", "value": 5.0}))
-        assert [one.field for one in scale_mistakes(query, 120.0, None)] == mistakes
+        assert [mistake.field for mistake in scale_mistakes(query, 120.0, None)] == mistakes
         assert scale_mistakes(query, 120.0, 1.0) == []
 
 

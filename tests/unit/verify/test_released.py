@@ -27,9 +27,9 @@ REGION = FRAME["region"].to_numpy()
 
 def synthetic(book: Any = BOOK, **changes: Any) -> tuple[float, float]:
     files = ReleasedFiles([make_survey(FRAME.drop("person"), book)], book, "partial")
-    found = files(make_query(estimate=None, se=None, **changes))
-    assert found.se is not None
-    return found.estimate, found.se
+    result = files(make_query(estimate=None, se=None, **changes))
+    assert result.se is not None
+    return result.estimate, result.se
 
 
 def se_of(z: np.ndarray) -> float:
@@ -47,37 +47,37 @@ def test_mean_proportion_and_ratio() -> None:
     value, z = ratio(d * Y, d)
     assert synthetic(domain={"region": ["North"]}) == pytest.approx((value, se_of(z)), rel=1e-9)
     value, z = ratio(d, np.ones(400))
-    found = synthetic(estimator="proportion", variable="region", level="North")
-    assert found == pytest.approx((value, se_of(z)), rel=1e-9)
+    estimate = synthetic(estimator="proportion", variable="region", level="North")
+    assert estimate == pytest.approx((value, se_of(z)), rel=1e-9)
     value, z = ratio(Y, H)
-    found = synthetic(estimator="ratio", denominator="hours")
-    assert found == pytest.approx((value, se_of(z)), rel=1e-9)
+    estimate = synthetic(estimator="ratio", denominator="hours")
+    assert estimate == pytest.approx((value, se_of(z)), rel=1e-9)
 
 
 def test_totals_follow_the_definition_of_the_partitions() -> None:
     d = (SEX == 1).astype(float)
-    found = synthetic(estimator="total", domain={"sex": [1]})
-    assert found == pytest.approx((np.sum(W * d * Y), se_of(W * d * Y)), rel=1e-9)
+    estimate = synthetic(estimator="total", domain={"sex": [1]})
+    assert estimate == pytest.approx((np.sum(W * d * Y), se_of(W * d * Y)), rel=1e-9)
     value, z = ratio(d * Y, np.ones(400))
     known = replace(BOOK, population_size=1e6)
-    found = synthetic(known, estimator="total", domain={"sex": [1]})
-    assert found == pytest.approx((1e6 * value, 1e6 * se_of(z)), rel=1e-9)
+    estimate = synthetic(known, estimator="total", domain={"sex": [1]})
+    assert estimate == pytest.approx((1e6 * value, 1e6 * se_of(z)), rel=1e-9)
 
 
 def test_the_difference_of_two_domains() -> None:
     a, b = (SEX == 2).astype(float), (SEX == 1).astype(float)
-    (one, z1), (two, z2) = ratio(a * Y, a), ratio(b * Y, b)
-    found = synthetic(estimator="difference", domain={"sex": [2]}, versus={"sex": [1]})
-    assert found == pytest.approx((one - two, se_of(z1 - z2)), rel=1e-6)
+    (first, z1), (two, z2) = ratio(a * Y, a), ratio(b * Y, b)
+    estimate = synthetic(estimator="difference", domain={"sex": [2]}, versus={"sex": [1]})
+    assert estimate == pytest.approx((first - two, se_of(z1 - z2)), rel=1e-6)
     with pytest.raises(InvalidQuery, match="overlap"):
         synthetic(estimator="difference", domain={"sex": [2]}, versus={"region": ["North"]})
     with pytest.raises(InvalidQuery, match="overlap"):
         synthetic(estimator="difference", domain={"sex": [1, 2]}, versus={"sex": [1]})
     c = a * (REGION == "North")
-    (one, z1), (two, z2) = ratio(c * Y, c), ratio(b * Y, b)
+    (first, z1), (two, z2) = ratio(c * Y, c), ratio(b * Y, b)
     domain = {"sex": [2], "region": ["North"]}  # one column apart is enough
-    found = synthetic(estimator="difference", domain=domain, versus={"sex": [1]})
-    assert found == pytest.approx((one - two, se_of(z1 - z2)), rel=1e-6)
+    estimate = synthetic(estimator="difference", domain=domain, versus={"sex": [1]})
+    assert estimate == pytest.approx((first - two, se_of(z1 - z2)), rel=1e-6)
 
 
 def test_coefficients_are_those_of_the_partition_fits() -> None:
@@ -109,13 +109,13 @@ def test_several_files_are_combined(rule: Any) -> None:
     frames = [make_frame(300, seed=s).drop("person") for s in (1, 2, 3)]
     query = make_query(estimate=None, se=None)
     single = [ReleasedFiles([make_survey(f)], BOOK, rule)(query) for f in frames]
-    found = ReleasedFiles([make_survey(f) for f in frames], BOOK, rule)(query)
+    combined = ReleasedFiles([make_survey(f) for f in frames], BOOK, rule)(query)
     q, u = np.array([s.estimate for s in single]), np.array([s.se or 0 for s in single]) ** 2
     between = q.var(ddof=1)
     variance = between / 3 + u.mean() if rule == "partial" else (1 + 1 / 3) * between - u.mean()
-    assert found.estimate == pytest.approx(q.mean())
+    assert combined.estimate == pytest.approx(q.mean())
     if variance > 0:
-        assert found.se == pytest.approx(np.sqrt(variance))
+        assert combined.se == pytest.approx(np.sqrt(variance))
 
 
 @pytest.mark.any_noise
@@ -133,7 +133,7 @@ def test_what_the_files_cannot_give_is_refused_before_anything_is_spent(
         with pytest.raises(InvalidQuery, match="no column `hours`"):
             answer_query(query, data, ledger, "ann", released=files)
         mean = make_query(estimate=None, se=None)
-        with pytest.raises(InvalidQuery, match="zero in the released"):
+        with pytest.raises(InvalidQuery, match="no sampling error in the synthetic files"):
             answer_query(mean, data, ledger, "ann", released=flat)
         wide = make_query(
             estimate=None, se=None, measure="discrepancy",
@@ -142,10 +142,10 @@ def test_what_the_files_cannot_give_is_refused_before_anything_is_spent(
         with pytest.raises(InvalidQuery, match="wider than the range"):
             answer_query(wide, data, ledger, "ann", released=files)
         assert ledger.budget("user", "ann").spent == 0
-        found = answer_query(mean, data, ledger, "ann", released=files)
-        assert found.synthetic.se is not None
+        receipt = answer_query(mean, data, ledger, "ann", released=files)
+        assert receipt.synthetic.se is not None
         again = answer_query(mean, data, ledger, "ann", released=files)
-        assert again.synthetic == found.synthetic
+        assert again.synthetic == receipt.synthetic
         assert again.replayed
     with pytest.raises(Refused, match="at least one file"):
         ReleasedFiles([], BOOK, "partial")

@@ -88,21 +88,21 @@ def test_every_estimator_with_every_measure_is_answered_and_paid(
     rich: Ledger, data: ConfidentialData, changes: dict[str, Any], measure: dict[str, Any]
 ) -> None:
     query = make_query(**(changes | measure))
-    found = answer_query(query, data, rich, "ann")
+    receipt = answer_query(query, data, rich, "ann")
     assert rich.budget("user", "ann").spent == query.micro
-    low, high = found.belief.interval(0.9)
-    assert low <= found.belief.median <= high
-    assert found.promise.relation == "add-remove"
-    assert found.promise.epsilon == 1.0
+    low, high = receipt.belief.interval(0.9)
+    assert low <= receipt.belief.median <= high
+    assert receipt.promise.relation == "add-remove"
+    assert receipt.promise.epsilon == 1.0
     again = answer_query(query, data, rich, "ann")
     assert again.replayed
-    document = found.model_dump(mode="json")
+    document = receipt.model_dump(mode="json")
     assert again.model_dump(mode="json") == document | {"replayed": True}
-    assert json.loads(found.model_dump_json()) == document
-    assert document["receipt"] == found.number
+    assert json.loads(receipt.model_dump_json()) == document
+    assert document["receipt"] == receipt.number
     stored = Receipt.from_ledger(rich.answers("ann")[0], packaged())
-    assert stored == found
-    assert found.sentence
+    assert stored == receipt
+    assert receipt.sentence
 
 
 CLIP = 6.0
@@ -123,8 +123,8 @@ def test_a_true_answer_comes_out_at_a_large_epsilon(rich: Ledger, data: Confiden
     mean = float(np.sum(w * y) / np.sum(w))
     for offset in (-2.0, 0.0, 3.0):
         query = make_query(epsilon="300", estimate=mean - offset, se=1.0, clip=CLIP)
-        found = answer_query(query, data, rich, "ann")
-        assert found.belief.median == pytest.approx(offset, abs=0.5)
+        receipt = answer_query(query, data, rich, "ann")
+        assert receipt.belief.median == pytest.approx(offset, abs=0.5)
     sure = make_query(measure="agreement", epsilon="60", estimate=mean, se=2.0)
     assert answer_query(sure, data, rich, "ann").noisy >= 9
     never = make_query(measure="agreement", epsilon="60", estimate=mean + 100, se=2.0)
@@ -136,14 +136,14 @@ def test_a_true_answer_comes_out_at_a_large_epsilon(rich: Ledger, data: Confiden
 
 @pytest.mark.any_noise
 def test_kill_9_at_every_step_leaves_an_entry_for_every_answer(
-    ledger: Ledger, open_ledger: OpenLedger, place: tuple[str, str]
+    ledger: Ledger, open_ledger: OpenLedger, ledger_place: tuple[str, str]
 ) -> None:
     ledger.raise_cap(FINGERPRINT, "50")
     ledger.grant("ann", "50")
     ledger.close()
     program = str(Path(__file__).parent / "kill_steps.py")
     run = subprocess.run(
-        [sys.executable, program, *place], capture_output=True, text=True, check=False
+        [sys.executable, program, *ledger_place], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
     reports = [json.loads(line) for line in run.stdout.splitlines()]
@@ -153,9 +153,9 @@ def test_kill_9_at_every_step_leaves_an_entry_for_every_answer(
     reopened = open_ledger()  # checks chain, budgets and head
     entries = list(reopened.entries())
     released = {e.refers: e.content()["noisy"] for e in entries if e.kind == "release"}
-    told = [r["told"] for r in reports if r["told"] is not None]
-    assert len(told) >= 2
-    for seen in told:
+    reported = [r["told"] for r in reports if r["told"] is not None]
+    assert len(reported) >= 2
+    for seen in reported:
         assert released[seen["number"]] == seen["noisy"]
     spent = sum(e.micro for e in entries if e.kind == "reserve")
     assert reopened.budget("user", "ann").spent == spent
@@ -190,10 +190,10 @@ def neighbours() -> list[pl.DataFrame]:
 
 @pytest.mark.any_noise
 def test_no_content_of_the_file_changes_what_is_accepted_or_the_shape_of_the_reply(
-    place: tuple[str, str],
+    ledger_place: tuple[str, str],
 ) -> None:
     shapes = set()
-    with Ledger(*place) as ledger:
+    with Ledger(*ledger_place) as ledger:
         add_user(ledger, "ann")
         ledger.grant("ann", "900")
         for number, frame in enumerate(neighbours()):
@@ -287,9 +287,9 @@ def small() -> Any:
     st.sampled_from(EVERY[:5]),
 )
 def test_one_unit_changes_at_most_one_partition(
-    small: ConfidentialData, unit: dict[str, Any], place: int, how: str, changes: dict[str, Any]
+    small: ConfidentialData, unit: dict[str, Any], position: int, how: str, changes: dict[str, Any]
 ) -> None:
-    person = int(SMALL["person"][place])
+    person = int(SMALL["person"][position])
     rest = SMALL if how == "add" else SMALL.filter(pl.col("person") != person)
     new = pl.DataFrame([unit | {"person": 5 if how == "add" else person}], schema=SMALL.schema)
     other = rest if how == "remove" else pl.concat([rest, new.select(SMALL.columns)])
@@ -304,13 +304,13 @@ def test_one_unit_changes_at_most_one_fitted_partition() -> None:
         hours=pl.when(pl.col("person") == 1007).then(-(10**6)).otherwise(pl.col("hours")),
     )
     key = new_key()
-    found = []
+    estimates = []
     for version in (frame, wild, frame.filter(pl.col("person") != 1007)):
         with ConfidentialData("survey", make_survey(version)) as data:
             queries = [make_query(partitions=5, **changes) for changes in EVERY[5:]]
-            found.append([partition_numbers(data, query, key) for query in queries])
-    for other in found[1:]:
-        for before, after in zip(found[0], other, strict=True):
+            estimates.append([partition_numbers(data, query, key) for query in queries])
+    for other in estimates[1:]:
+        for before, after in zip(estimates[0], other, strict=True):
             assert np.sum(np.any(before != after, axis=0)) <= 1
 
 
@@ -383,12 +383,12 @@ def test_no_record_value_reaches_logs_database_or_replies(
 def test_identical_questions_of_two_users_get_their_own_noise(
     rich: Ledger, data: ConfidentialData
 ) -> None:
-    told = {answer_query(make_query(), data, rich, user).noisy for user in ("ann", "bob")}
+    numbers = {answer_query(make_query(), data, rich, user).noisy for user in ("ann", "bob")}
     more = {
         answer_query(make_query(estimate=120.0 + k / 1e6), data, rich, "ann").noisy
         for k in range(1, 6)
     }
-    assert len(told | more) > 4
+    assert len(numbers | more) > 4
 
 
 def test_no_generator_but_opendp_and_the_systems_own() -> None:
@@ -422,6 +422,6 @@ def test_the_core_loads_without_jax() -> None:
 
 @pytest.mark.any_noise
 def test_an_answer_is_frozen(rich: Ledger, data: ConfidentialData) -> None:
-    found: Receipt = answer_query(make_query(), data, rich, "ann")
+    receipt: Receipt = answer_query(make_query(), data, rich, "ann")
     with pytest.raises(ValueError, match="frozen"):
-        found.noisy = 0  # type: ignore[misc]
+        receipt.noisy = 0  # type: ignore[misc]

@@ -45,9 +45,9 @@ def test_a_slow_partition_has_no_estimate_and_the_others_are_untouched(pool: Wor
     assert plain.tolist() == [k + 1.0 for k in range(8)]
     tasks[3] = slow_task()
     assert np.isfinite(estimate(tasks[3]))  # only the deadline takes it away
-    found = pool.run(tasks)
-    assert np.isnan(found[3])
-    assert np.array_equal(np.delete(found, 3), np.delete(plain, 3))
+    estimates = pool.run(tasks)
+    assert np.isnan(estimates[3])
+    assert np.array_equal(np.delete(estimates, 3), np.delete(plain, 3))
     assert np.array_equal(pool.run(tasks[:3]), plain[:3])  # the pool has recovered
 
 
@@ -55,17 +55,17 @@ def test_a_killed_worker_is_one_missing_estimate(pool: WorkerPool) -> None:
     pool.run([quantile_task([1.0])] * 2)
     pool._idle[-1].kill()
     pool._idle[-1].wait()
-    found = pool.run([quantile_task([5.0])] * 4)
-    assert np.isnan(found).sum() == 1
-    assert set(found[~np.isnan(found)]) == {5.0}
+    estimates = pool.run([quantile_task([5.0])] * 4)
+    assert np.isnan(estimates).sum() == 1
+    assert set(estimates[~np.isnan(estimates)]) == {5.0}
 
 
 def test_a_task_that_makes_no_sense_is_only_missing(pool: WorkerPool) -> None:
     broken = Task("linear", np.ones((2, 3)), levels=(0, 0))
-    found = pool.run([broken, quantile_task([2.0]), quantile_task([])])
-    assert np.isnan(found[0])
-    assert found[1] == 2.0
-    assert np.isnan(found[2])
+    estimates = pool.run([broken, quantile_task([2.0]), quantile_task([])])
+    assert np.isnan(estimates[0])
+    assert estimates[1] == 2.0
+    assert np.isnan(estimates[2])
 
 
 def test_the_estimate_depends_on_the_records_not_their_order() -> None:
@@ -73,10 +73,10 @@ def test_the_estimate_depends_on_the_records_not_their_order() -> None:
     columns = draw.normal(size=(4, 3000)) * 10.0 ** draw.integers(-3, 4, 3000)
     columns[1] = draw.uniform(1, 5, 3000)
     orders = [np.arange(3000), *(draw.permutation(3000) for _ in range(5))]
-    found = {
+    estimates = {
         estimate(Task("linear", columns[:, order], levels=(0, 0), column=1)) for order in orders
     }
-    assert len(found) == 1  # to the last bit
+    assert len(estimates) == 1  # to the last bit
     X = np.vstack([np.ones(3000), columns[2:]]).T
     unsorted = {
         float(linear_coefficients(columns[0][o], X[o], columns[1][o])[2])  # type: ignore[index]
@@ -108,9 +108,9 @@ def test_logistic_coefficients_maximise_the_likelihood() -> None:
         return float(np.sum(w * (np.logaddexp(0, z) - y * z)))
 
     direct = minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-7}).x
-    found = logistic_coefficients(y, X, w)
-    assert found is not None
-    np.testing.assert_allclose(found, direct, atol=1e-6)
+    coefficients = logistic_coefficients(y, X, w)
+    assert coefficients is not None
+    np.testing.assert_allclose(coefficients, direct, atol=1e-6)
 
 
 def test_weighted_quantile_by_repetition() -> None:

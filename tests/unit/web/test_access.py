@@ -76,19 +76,19 @@ CALLERS = (None, "ann", "stella")
 def site(tmp_path_factory: pytest.TempPathFactory, module_place: tuple[str, str]) -> Iterator[Site]:
     """On SQLite, then on PostgreSQL."""
     folder = tmp_path_factory.mktemp("access")
-    with make_site(folder, place=module_place, budget="100") as made:
+    with make_site(folder, ledger_place=module_place, budget="100") as made:
         yield made
 
 
 def routes(site: Site) -> set[str]:
-    found = set()
+    known = set()
     for route in site.app.routes:
         original = getattr(route, "original_router", None)
         inner = original.routes if original is not None else [route]
-        for one in inner:
-            if isinstance(one, APIRoute):
-                found |= {f"{method} {one.path}" for method in one.methods}
-    return found
+        for each in inner:
+            if isinstance(each, APIRoute):
+                known |= {f"{method} {each.path}" for method in each.methods}
+    return known
 
 
 def path_of(route: str) -> tuple[str, str]:
@@ -97,21 +97,21 @@ def path_of(route: str) -> tuple[str, str]:
 
 
 def csrf(client: httpx.Client) -> str:
-    found = re.search(r'name="csrf" value="([\w-]+)"', client.get("/nowhere").text)
-    return found[1] if found else ""
+    match = re.search(r'name="csrf" value="([\w-]+)"', client.get("/nowhere").text)
+    return match[1] if match else ""
 
 
 def test_the_matrix_names_every_route(site: Site) -> None:
     assert routes(site) == set(API) | set(PAGES)
 
 
-@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("position", range(3))
 @pytest.mark.parametrize("route", sorted(API))
-def test_the_api_by_role(site: Site, route: str, place: int) -> None:
+def test_the_api_by_role(site: Site, route: str, position: int) -> None:
     method, path = path_of(route)
-    with site.client(CALLERS[place]) as client:
+    with site.client(CALLERS[position]) as client:
         reply = client.request(method, path, json=BODIES.get(route))
-    assert reply.status_code == API[route][place], reply.text
+    assert reply.status_code == API[route][position], reply.text
     if reply.status_code >= 400:
         assert list(reply.json()) == ["error"]
         assert reply.json()["error"].endswith(".")
@@ -119,15 +119,15 @@ def test_the_api_by_role(site: Site, route: str, place: int) -> None:
         assert reply.headers["www-authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("position", range(3))
 @pytest.mark.parametrize("route", sorted(set(PAGES) - {"POST /sign-out"}))
-def test_the_pages_by_role(site: Site, route: str, place: int) -> None:
+def test_the_pages_by_role(site: Site, route: str, position: int) -> None:
     method, path = path_of(route)
-    user = CALLERS[place]
+    user = CALLERS[position]
     with site.client() if user is None else site.page_client(user) as client:
         data = {"csrf": csrf(client), "dataset": "survey", "estimator": "x"}
         reply = client.request(method, path, data=data if method == "POST" else None)
-    assert reply.status_code == PAGES[route][place], reply.text
+    assert reply.status_code == PAGES[route][position], reply.text
 
 
 def test_a_session_cannot_call_the_api_and_a_key_opens_no_page(site: Site) -> None:
@@ -152,8 +152,8 @@ def test_no_form_works_without_its_token_or_from_elsewhere(site: Site, route: st
 
 
 def test_another_users_token_is_no_token(site: Site) -> None:
-    with site.page_client("ann") as one, site.page_client("bob") as other:
-        assert one.post("/ask/price", data={"csrf": csrf(other)}).status_code == 403
+    with site.page_client("ann") as own, site.page_client("bob") as other:
+        assert own.post("/ask/price", data={"csrf": csrf(other)}).status_code == 403
 
 
 def test_every_reply_carries_the_same_security_headers(site: Site) -> None:
@@ -326,8 +326,8 @@ def test_bad_fields_of_the_form_are_named_on_the_page_and_cost_nothing(tmp_path:
         token = {"csrf": csrf(client)}
         assert client.post("/ask/price", data=good | token).status_code == 200
         before = list(site.ledger.entries())
-        for place, (field, text) in enumerate(BAD_FIELDS):
-            path = ("/ask", "/ask/price")[place % 2]  # every field meets both
+        for position, (field, text) in enumerate(BAD_FIELDS):
+            path = ("/ask", "/ask/price")[position % 2]  # every field meets both
             reply = client.post(path, data=good | token | {field: text})
             assert reply.status_code == 422, (path, field, text[:40])
             assert "nothing was spent" in reply.text

@@ -33,20 +33,22 @@ V = "/api/v1"
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, module_place: tuple[str, str]) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("answers")
-    with make_site(folder, place=module_place, budget="500") as made:
+    with make_site(folder, ledger_place=module_place, budget="500") as made:
         yield made
 
 
-def test_a_race_over_http_spends_the_budget_exactly(tmp_path: Path, place: tuple[str, str]) -> None:
+def test_a_race_over_http_spends_the_budget_exactly(
+    tmp_path: Path, ledger_place: tuple[str, str]
+) -> None:
     """Forty callers at once, 0.1 each, budget 1: ten answers."""
-    with make_site(tmp_path, place=place, budget="1", places=40) as site:
+    with make_site(tmp_path, ledger_place=ledger_place, budget="1", places=40) as site:
         barrier = threading.Barrier(40)
 
-        def ask(place: int) -> int:
+        def ask(number: int) -> int:
             with site.client("ann") as client:
                 client.get(f"{V}/me")
                 barrier.wait()
-                asked = question(epsilon="0.1", estimate=120 + place / 1000)
+                asked = question(epsilon="0.1", estimate=120 + number / 1000)
                 return client.post(f"{V}/verify", json=asked).status_code
 
         with ThreadPoolExecutor(40) as pool:
@@ -79,7 +81,7 @@ def test_answers_of_others_do_not_exist(site: Site) -> None:
         assert foreign.content == missing.content
         assert page.get(f"/answers/{number}").status_code == 404
         assert page.get(f"/answers/{number}/receipt.json").status_code == 404
-        assert number not in [one["receipt"] for one in bob.get(f"{V}/history").json()]
+        assert number not in [entry["receipt"] for entry in bob.get(f"{V}/history").json()]
         assert f"/answers/{number}" not in page.get("/history").text
         # No field of a question can name its owner.
         reply = bob.post(f"{V}/verify", json=question(estimate=118.0) | {"user": "ann"})
@@ -88,7 +90,7 @@ def test_answers_of_others_do_not_exist(site: Site) -> None:
 
 def test_the_steward_sees_amounts_and_neither_questions_nor_answers(site: Site) -> None:
     with site.client("ann") as ann, site.client("stella") as stella:
-        told = ann.post(f"{V}/verify", json=question(estimate=117.375)).json()
+        answer = ann.post(f"{V}/verify", json=question(estimate=117.375)).json()
         for path in ("ledger", "ledger.csv", "totals", "totals.csv", "users"):
             text = stella.get(f"{V}/{path}").text
             assert "117.375" not in text
@@ -96,7 +98,7 @@ def test_the_steward_sees_amounts_and_neither_questions_nor_answers(site: Site) 
             assert "key_hash" not in text
         lines = stella.get(f"{V}/ledger", params={"count": 2}).json()
         assert [line["kind"] for line in lines] == ["release", "reserve"]
-        assert lines[1]["number"] == lines[0]["refers"] == told["receipt"]
+        assert lines[1]["number"] == lines[0]["refers"] == answer["receipt"]
         spending = stella.get(f"{V}/totals").json()["spending"]
         spent = site.ledger.budget("user", "ann").spent
         assert {"user": "ann", "dataset": "survey"}.items() <= spending[0].items()
@@ -149,12 +151,12 @@ def test_a_singular_neighbour_has_the_same_status_schema_and_headers(
     for number, frame in enumerate(neighbours()):
         folder = tmp_path / str(number)
         folder.mkdir()
-        place = new_place(folder)
+        ledger_place = new_place(folder)
         with (
-            make_site(folder, frame, place=place, deadline=0.05) as site,
+            make_site(folder, frame, ledger_place=ledger_place, deadline=0.05) as site,
             site.client("ann") as client,
         ):
-            replies = [client.post(f"{V}/verify", json=one) for one in asked]
+            replies = [client.post(f"{V}/verify", json=body) for body in asked]
         shapes.append(
             [(r.status_code, _shape(r.json()), _header_shape(r), r.http_version) for r in replies]
         )
@@ -164,7 +166,7 @@ def test_a_singular_neighbour_has_the_same_status_schema_and_headers(
 
 def test_a_broken_computation_is_charged_and_tells_nothing(
     tmp_path: Path,
-    place: tuple[str, str],
+    ledger_place: tuple[str, str],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
@@ -173,7 +175,7 @@ def test_a_broken_computation_is_charged_and_tells_nothing(
         raise ValueError("income 987654.321 is out of range")
 
     caplog.set_level(logging.DEBUG)
-    with make_site(tmp_path, place=place) as site, site.client("ann") as client:
+    with make_site(tmp_path, ledger_place=ledger_place) as site, site.client("ann") as client:
         monkeypatch.setattr(answer_module, "partition_estimates", broken)
         replies = [client.post(f"{V}/verify", json=question(estimate=e)) for e in (1.0, 2.0)]
         assert [r.status_code for r in replies] == [503, 503]
@@ -188,9 +190,9 @@ def test_a_broken_computation_is_charged_and_tells_nothing(
         assert unforeseen.status_code == 500
         assert list(unforeseen.json()) == ["error"]
     captured = capfd.readouterr()
-    told = caplog.text + captured.out + captured.err + unforeseen.text + replies[0].text
-    assert "987654" not in told
-    assert "RuntimeError at GET /api/v1/history" in told
+    text = caplog.text + captured.out + captured.err + unforeseen.text + replies[0].text
+    assert "987654" not in text
+    assert "RuntimeError at GET /api/v1/history" in text
 
 
 @pytest.mark.chance(
@@ -198,7 +200,7 @@ def test_a_broken_computation_is_charged_and_tells_nothing(
 )
 def test_no_canary_reaches_logs_database_or_replies(
     tmp_path: Path,
-    place: tuple[str, str],
+    ledger_place: tuple[str, str],
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -208,7 +210,7 @@ def test_no_canary_reaches_logs_database_or_replies(
     frame = pl.concat([frame, odd.select(frame.columns).cast(dict(frame.schema))])
     caplog.set_level(logging.DEBUG)
     texts: list[str] = []
-    with make_site(tmp_path, frame, place=place) as site:
+    with make_site(tmp_path, frame, ledger_place=ledger_place) as site:
         with site.client("ann") as client, site.page_client("ann") as page:
             for measure in ("discrepancy", "agreement"):
                 reply = client.post(f"{V}/verify", json=question(measure=measure))
@@ -240,10 +242,10 @@ def test_the_client_plans_prices_asks_and_remembers(site: Site) -> None:
     assert quote["epsilon"] == "0.5"
     assert 110 < quote["synthetic"]["estimate"] < 130
     assert len(client.plan(asked)["rows"]) == 400
-    told = client.verify(read_query(asked))
-    assert client.verify(asked) == told | {"replayed": True}
-    assert client.answer(told["receipt"])["noisy"] == told["noisy"]
-    assert client.history()[0]["receipt"] == told["receipt"]
+    answer = client.verify(read_query(asked))
+    assert client.verify(asked) == answer | {"replayed": True}
+    assert client.answer(answer["receipt"])["noisy"] == answer["noisy"]
+    assert client.history()[0]["receipt"] == answer["receipt"]
     assert client.datasets()[0]["name"] == "survey"
     assert site.keys["ann"] not in repr(client)
 

@@ -30,7 +30,7 @@ EXAMPLES = 5
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, module_place: tuple[str, str]) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("fuzz")
-    with make_site(folder, place=module_place, slot=0.01, budget="900") as made:
+    with make_site(folder, ledger_place=module_place, slot=0.01, budget="900") as made:
         yield made
 
 
@@ -81,7 +81,7 @@ def fuzz(site: Site, operation: Any, mode: GenerationMode, draw: int, how: setti
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_no_input_breaks_the_api(site: Site, draw: int, mode: GenerationMode) -> None:
     document = schemathesis.openapi.from_dict(site.app.openapi())
-    operations = [found.ok() for found in document.get_all_operations()]
+    operations = [result.ok() for result in document.get_all_operations()]
     tried = [operation.label for operation in operations if fuzz(site, operation, mode, draw)]
     assert len(tried) >= 8
 
@@ -116,19 +116,21 @@ def test_questions_about_known_columns_are_answered_or_refused_in_one_sentence(
     schemas["Query"] = schemas["Query"] | {"properties": properties, "required": required}
     before = site.ledger.budget("user", "ann").spent
     document = schemathesis.openapi.from_dict(narrow)
-    for found in document.get_all_operations():
-        operation = found.ok()
+    for result in document.get_all_operations():
+        operation = result.ok()
         if operation.path in ("/api/v1/verify", "/api/v1/plan", "/api/v1/price"):
             assert fuzz(site, operation, GenerationMode.POSITIVE, draw, DEEP)
     assert site.ledger.budget("user", "ann").spent > before
 
 
 def test_the_document_describes_queries_and_the_error_shape(site: Site) -> None:
-    found = site.app.openapi()
-    verify = found["paths"]["/api/v1/verify"]["post"]
+    document = site.app.openapi()
+    verify = document["paths"]["/api/v1/verify"]["post"]
     body = verify["requestBody"]["content"]["application/json"]["schema"]["$ref"]
-    assert found["components"]["schemas"][body.rsplit("/", 1)[-1]]["additionalProperties"] is False
-    for path in found["paths"].values():
+    assert (
+        document["components"]["schemas"][body.rsplit("/", 1)[-1]]["additionalProperties"] is False
+    )
+    for path in document["paths"].values():
         for operation in path.values():
             for status, reply in operation["responses"].items():
                 if int(status) >= 400:

@@ -32,11 +32,11 @@ SHORT_SLOT = 0.3  # for many replies, on a machine of its own
 
 
 @contextmanager
-def neighbours(folder: Path, place: tuple[str, str], slot: float) -> Iterator[Site]:
+def neighbours(folder: Path, ledger_place: tuple[str, str], slot: float) -> Iterator[Site]:
     """One server with two data sets that differ by a unit, which takes long to sum up."""
     frame = make_frame(200)
     unit = make_frame(RECORDS, seed=8).with_columns(person=pl.lit(5).cast(frame["person"].dtype))
-    with make_site(folder, frame, place=place, slot=slot, budget="900") as site:
+    with make_site(folder, frame, ledger_place=ledger_place, slot=slot, budget="900") as site:
         slow = ConfidentialData(NAMES[1], make_survey(pl.concat([frame, unit])))
         site.ledger.add_dataset(slow.fingerprint, NAMES[1], "900")
         released = site.service.datasets[NAMES[0]].released
@@ -81,9 +81,9 @@ def http_times(site: Site, count: int) -> tuple[list[float], list[float]]:
 
 
 def test_true_reply_times_of_neighbours_do_not_differ(
-    tmp_path: Path, place: tuple[str, str]
+    tmp_path: Path, ledger_place: tuple[str, str]
 ) -> None:
-    with neighbours(tmp_path, place, TRUE_SLOT) as site:
+    with neighbours(tmp_path, ledger_place, TRUE_SLOT) as site:
         quick, slow = compute_times(site, 15)
         assert mannwhitneyu(quick, slow, alternative="less").pvalue < 0.01  # there is a difference
         quick, slow = http_times(site, 10)
@@ -93,9 +93,9 @@ def test_true_reply_times_of_neighbours_do_not_differ(
 
 @pytest.mark.timeout(900)
 def test_2000_true_reply_times_of_neighbours_do_not_differ(
-    tmp_path: Path, place: tuple[str, str]
+    tmp_path: Path, ledger_place: tuple[str, str]
 ) -> None:
-    with neighbours(tmp_path, place, SHORT_SLOT) as site:
+    with neighbours(tmp_path, ledger_place, SHORT_SLOT) as site:
         quick, slow = http_times(site, REPLIES // 2)
     assert len(quick) == len(slow) == REPLIES // 2
     assert min(quick + slow) >= SHORT_SLOT

@@ -92,7 +92,7 @@ def caller(app: FastAPI, site: Site) -> httpx.AsyncClient:
 
 
 def test_replies_come_at_the_slot_whatever_happened(
-    tmp_path: Path, place: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, ledger_place: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answer, replay, refusal, wrong key, failure: one slot for all; who outlasts it, the next."""
     slot = 0.4
@@ -128,7 +128,7 @@ def test_replies_come_at_the_slot_whatever_happened(
                 replies.append((reply.status_code, loop.time() - start))
         return replies
 
-    with make_site(tmp_path, place=place, slot=slot) as site:
+    with make_site(tmp_path, ledger_place=ledger_place, slot=slot) as site:
         replies = run_virtually(main)
     assert [status for status, _ in replies] == [status for status, _, _ in calls]
     slots = [2 if seconds > slot else 1 for _, seconds, _ in calls]

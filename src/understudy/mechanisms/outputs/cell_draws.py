@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from understudy.chance import Chance
 from understudy.dp.consistent import consistent
 from understudy.dp.record_pool import Pool, draw_pool, rake_pool, systematic
 from understudy.errors import Refused
-from understudy.mechanisms.outputs.output import DrawValues, Ground, MechanismOutput, without_drafts
+from understudy.mechanisms.outputs.output import DrawnOutput, DrawValues, Ground, without_drafts
 from understudy.mechanisms.side_by_side import side_by_side
 from understudy.survey.codebook import Codebook
 from understudy.survey.engine import new_scratch_file, parquet_table
@@ -40,17 +40,8 @@ SWEEPS = 40
 
 
 @dataclass(frozen=True, eq=False)
-class RowsOutput(MechanismOutput):
+class RowsOutput(DrawnOutput):
     """Records come from tables of cells, in the order of the cells."""
-
-    drawn: tuple[DrawValues, ...] = field(repr=False)
-
-    def draws(self) -> list[DrawValues]:
-        return list(self.drawn)
-
-    @classmethod
-    def from_draws(cls, draws: Sequence[Mapping[str, Any]]) -> Self:
-        return cls(tuple(dict(draw) for draw in draws))
 
     @abstractmethod
     def tables(self, ground: Ground, chance: Chance) -> list[CrossTable]:
@@ -182,6 +173,8 @@ def _tolerance(columns: Sequence[ColumnNumbers], size: int) -> float:
 class OwnTables(RowsOutput):
     """Synthetic tables that a mechanism of the steward's own made inside. They are handed out as
     rows, and its class says so (`hands_out = "rows"`)."""
+
+    noted = False
 
     drawn: tuple[DrawValues, ...] = ()
     made: tuple[CrossTable, ...] = ()

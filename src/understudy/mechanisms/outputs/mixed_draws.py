@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MixedDraws(MechanismOutput):
-    """The outputs of the categories and of each regression, in this order."""
+    """The outputs of the categories and of each regression, in this order; they are noted."""
+
+    noted = False
 
     parts: tuple[MechanismOutput, ...]
 

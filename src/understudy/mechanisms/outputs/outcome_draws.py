@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from understudy.chance import Chance
 from understudy.dp.histogram import HistogramDraw
-from understudy.mechanisms.outputs.output import DrawValues, Ground, MechanismOutput, without_drafts
+from understudy.mechanisms.outputs.output import DrawnOutput, Ground, without_drafts
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
 
@@ -26,17 +25,8 @@ Generated = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class OutcomeOutput(MechanismOutput):
+class OutcomeOutput(DrawnOutput):
     """The sensitive columns are made for the rows of the public ones."""
-
-    drawn: tuple[DrawValues, ...] = field(repr=False)
-
-    def draws(self) -> list[DrawValues]:
-        return list(self.drawn)
-
-    @classmethod
-    def from_draws(cls, draws: Sequence[Mapping[str, Any]]) -> Self:
-        return cls(tuple(dict(draw) for draw in draws))
 
     @abstractmethod
     def arrays(

@@ -53,6 +53,7 @@ class MechanismOutput(ABC):
     """One draw for each data set: parameters, a histogram, noisy tables."""
 
     needs_models: ClassVar[bool] = True
+    noted: ClassVar[bool] = True  # an envelope can hold its draws under its name
 
     @abstractmethod
     def draws(self) -> list[DrawValues]:
@@ -74,8 +75,24 @@ class MechanismOutput(ABC):
 
 
 @dataclass(frozen=True, eq=False)
+class DrawnOutput(MechanismOutput):
+    """The draws as the mechanism made them, or as they were read from an envelope."""
+
+    drawn: tuple[DrawValues, ...] = field(repr=False)
+
+    def draws(self) -> list[DrawValues]:
+        return list(self.drawn)
+
+    @classmethod
+    def from_draws(cls, draws: Sequence[Mapping[str, Any]]) -> Self:
+        return cls(tuple(dict(draw) for draw in draws))
+
+
+@dataclass(frozen=True, eq=False)
 class MadeRows(MechanismOutput):
     """Data sets that are there already, read from a working folder."""
+
+    noted = False
 
     made: tuple[Survey, ...] = field(repr=False)
 

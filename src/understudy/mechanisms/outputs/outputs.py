@@ -1,19 +1,16 @@
-"""The output that an envelope holds, by the names that it notes: only its own file is imported."""
+"""The output that an envelope holds, by the names that it notes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
+from inspect import isabstract
+from pkgutil import iter_modules
 from typing import Any
 
 from understudy.errors import Refused
 from understudy.mechanisms.outputs.output import MechanismOutput
-
-_HOMES = {
-    "outcome_draws": ("ParameterDraws", "Histograms"),
-    "cell_draws": ("CellCounts", "MarginalTables"),
-    "file_tables": ("FileTables",),
-}
 
 
 def output_from(names: Sequence[str], draws: Sequence[dict[str, Any]]) -> MechanismOutput:
@@ -34,9 +31,16 @@ def output_from(names: Sequence[str], draws: Sequence[dict[str, Any]]) -> Mechan
 
 
 def _class(name: str) -> type[MechanismOutput]:
-    for module, classes in _HOMES.items():
-        if name in classes:
-            home = import_module(f"understudy.mechanisms.outputs.{module}")
-            cls: type[MechanismOutput] = getattr(home, name)
-            return cls
-    raise Refused("The envelope holds draws of an unknown kind; nothing is published.")
+    if name not in noted_outputs():
+        raise Refused("The envelope holds draws of an unknown kind; nothing is published.")
+    return noted_outputs()[name]
+
+
+@cache
+def noted_outputs() -> dict[str, type[MechanismOutput]]:
+    """The outputs of this folder that an envelope can hold, by name."""
+    package = "understudy.mechanisms.outputs"
+    names = [f"{package}.{entry.name}" for entry in iter_modules(import_module(package).__path__)]
+    values = [value for name in names for value in vars(import_module(name)).values()]
+    classes = [v for v in values if isinstance(v, type) and issubclass(v, MechanismOutput)]
+    return {cls.__name__: cls for cls in classes if cls.noted and not isabstract(cls)}

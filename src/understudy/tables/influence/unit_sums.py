@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.tables.influence.arithmetic import known_or_zero
-from understudy.tables.influence.clip import Floats, Norm, norms
+from understudy.tables.influence.clip import Floats, Norm
 
 GRID = 2**30  # steps of a clip
 RECORD = float(2**45)  # steps that one record of a unit can have: 2^18 records fit 64 bits
@@ -79,17 +79,6 @@ def unit_sums(
 def steps_of(row: dict[str, Any], count: int) -> Steps:
     """The sums of a pass that was run; of no record they are 0."""
     return np.array([int(row[f"s{j}"] or 0) for j in range(count)], dtype=np.int64)
-
-
-def array_sums(by_unit: Floats, steps: Floats, norm: Norm) -> Steps:
-    """The same sums from a (units, k) array: the reference that the engines are tested against."""
-    values = np.nan_to_num(by_unit, nan=0.0, posinf=np.inf, neginf=-np.inf) * steps
-    if values.shape[1] > 1:
-        held = np.clip(values, -RECORD, RECORD)
-        factor = np.minimum(1.0, GRID / np.maximum(norms(held, norm), 1.0))
-        values = held * factor[:, None]
-    held = np.clip(values, -GRID, GRID)
-    return np.asarray(np.floor(held + 0.5).astype(np.int64).sum(axis=0))
 
 
 def _shifted(value: Any, constant: float) -> Any:

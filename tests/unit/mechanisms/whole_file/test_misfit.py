@@ -119,8 +119,8 @@ def test_variances_carry_clusters_and_fit():
     made = us.Survey(frame, us.Design(), codebook)
 
     def ratio(statistic: str, by: list[str], **arguments: str) -> float:
-        one, other = (us.tabulate(s, statistic, by, **arguments)["se"] for s in (made, plain))
-        return float((one / other)[0] ** 2)
+        errors, other = (us.tabulate(s, statistic, by, **arguments)["se"] for s in (made, plain))
+        return float((errors / other)[0] ** 2)
 
     assert ratio("count", ["a", "b"]) == pytest.approx(2 * 1.5)
     assert ratio("count", ["a"], where="y > 3") == pytest.approx(2 * 2.0)
@@ -134,8 +134,8 @@ def test_variances_carry_clusters_and_fit():
         us.Survey(frame.with_columns(clusters), us.Design(psu="p"), book)
         for book in (replace(codebook, misfit=None), Codebook())
     ]
-    one, other = (us.tabulate(s, "count", ["a"])["se"] for s in designs)
-    assert one.to_list() == other.to_list()
+    count_errors, other = (us.tabulate(s, "count", ["a"])["se"] for s in designs)
+    assert count_errors.to_list() == other.to_list()
 
 
 @pytest.mark.any_noise

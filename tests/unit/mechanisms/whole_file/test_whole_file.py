@@ -219,9 +219,9 @@ def test_kept_columns_stay_row_by_row_and_the_relation_must_fit():
         us.synthesize(data, us.WholeFile(keep=["works"]), blank, seed=1)
     # a table of public columns alone is exact and costs nothing
     draws = result.draws[0]
-    place = draws["columns"].index("region")
-    assert draws["one_way_variances"][place] == 0
-    assert sum(draws["one_way"][place]) == N
+    column = draws["columns"].index("region")
+    assert draws["one_way_variances"][column] == 0
+    assert sum(draws["one_way"][column]) == N
 
 
 def test_without_noise_the_same_engine_and_no_epsilon():

@@ -62,11 +62,11 @@ def _likelihood(loss: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Estimat
     def estimate(a: Arrays, w: np.ndarray) -> np.ndarray:
         share = w / w.sum()
         start = np.zeros(2)
-        found = optimize.minimize(
+        optimum = optimize.minimize(
             lambda b: share @ loss(b[0] + b[1] * a["x0"], a["y"]), start, method="BFGS",
             options={"gtol": 1e-12},
         )  # fmt: skip
-        return np.asarray(found.x)
+        return np.asarray(optimum.x)
 
     return estimate
 
@@ -292,8 +292,8 @@ def test_poisson_regression_solves_its_equation() -> None:
 
 def test_an_answer_without_one_of_its_numbers_is_refused() -> None:
     def released(estimates: list[float], bread: list[float]) -> object:
-        found = SimpleNamespace(estimates=np.array(estimates), bread=np.array(bread))
-        equation = SimpleNamespace(everyone=True, released=lambda _: found)
+        fit = SimpleNamespace(estimates=np.array(estimates), bread=np.array(bread))
+        equation = SimpleNamespace(everyone=True, released=lambda _: fit)
         question: Any = SimpleNamespace(equation=equation)
         return released_at(question, [])[0]
 

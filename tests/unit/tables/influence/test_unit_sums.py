@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from influence_arrays import array_sums
 from influence_samples import people, survey
 
 from understudy.survey.survey import as_ibis
@@ -18,7 +19,6 @@ from understudy.tables.influence.equations.linear import LinearEquation
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile, released_at
 from understudy.tables.influence.unit_sums import (
     GRID,
-    array_sums,
     sensitivity,
     steps_of,
     unit_sums,
