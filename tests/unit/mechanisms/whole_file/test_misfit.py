@@ -13,9 +13,10 @@ import understudy as us
 from understudy.dp.choice import UNITS
 from understudy.errors import Refused
 from understudy.mechanisms.whole_file import misfit
-from understudy.mechanisms.whole_file.budget import budget_of
+from understudy.mechanisms.whole_file.budget import TableBudget, budget_of
 from understudy.mechanisms.whole_file.fit import fitted
 from understudy.mechanisms.whole_file.noisy_file import from_draws
+from understudy.mechanisms.whole_file.plan import MISFIT
 from understudy.survey.codebook import Codebook, Column, parse_codebook
 from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.misfit import Misfit
@@ -85,6 +86,29 @@ def test_a_record_moves_a_distance_by_at_most_its_cut(weighted):
             assert abs(after - before) <= UNITS * probe.cut
             furthest = max(furthest, abs(after - before) / (UNITS * probe.cut))
     assert furthest > 0.25  # the limit is not far from what happens
+
+
+@pytest.mark.usefixtures("stand_in_noise")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_noise_of_a_distance_is_for_all_its_tables_and_the_shares_add_up(weighted, monkeypatch):
+    """A record is in every table of a kind, so that the kind's noise covers their cuts together."""
+    asked = []
+    noisy_number = TableBudget.noisy_number
+
+    def listed(budget, number, moved, share):
+        asked.append((moved, share))
+        return noisy_number(budget, number, moved, share)
+
+    monkeypatch.setattr(TableBudget, "noisy_number", listed)
+    data = survey(population(60, 3), weighted)
+    result = us.synthesize(data, us.WholeFile(), us.Marginals(3.0, 1e-6), datasets=2, seed=1)
+    cells = us.WholeFile().for_survey(data).cells(data)
+    kinds = misfit.probes_of(from_draws(result.draws), cells, ()).values()
+    assert [moved for moved, _ in asked] == [
+        UNITS * sum(probe.cut for probe in probes) for probes in kinds if probes
+    ]
+    assert max(moved for moved, _ in asked) > UNITS * max(map(len, kinds))
+    assert sum(share for _, share in asked) == MISFIT
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
