@@ -25,6 +25,7 @@ from understudy.release.internal_mark import with_mark
 from understudy.release.kept import check_kept
 from understudy.release.shape import shape_notes
 from understudy.release.spending import price
+from understudy.survey.file_format import always_released
 
 STEPS = (7, 127)  # gradients of one iteration of NUTS: an easy posterior, and a hard one
 LONGER = 4  # chains that do not agree are run on
@@ -37,7 +38,7 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
     survey = inside.narrowed
     kept = [name for name in survey.columns if name not in inside.synthesized]
     seconds, size = _cost(inside)
-    formats = ", ".join(("parquet", *recipe.output.formats))
+    formats = ", ".join((always_released().written_name, *recipe.output.formats))
     lines = [
         with_mark(f"{inside.title}: {survey.n:,} records of `{recipe.path.name}`."),
         f"Synthesized: {', '.join(inside.synthesized)}, by {recipe.model}.",

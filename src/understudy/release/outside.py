@@ -34,6 +34,7 @@ from understudy.report.public import public_page
 from understudy.report.public_facts import PublicFacts
 from understudy.survey.codebook_text import write_codebook
 from understudy.survey.engine import connection
+from understudy.survey.file_format import always_released
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
 from understudy.tables.tabulate import tabulate
@@ -130,9 +131,9 @@ def _write_public(
 ) -> None:
     """The public files, release.json, which `open_release` reads, and public.zip."""
     (folder / "synthetic").mkdir(parents=True)
-    for number, dataset in enumerate(datasets, start=1):
-        for format in facts.formats:
-            write_survey(dataset, folder / f"synthetic/{number}{format.written[0]}", format)
+    for format in facts.formats:
+        for name, dataset in zip(format.released_files(len(datasets)), datasets, strict=True):
+            write_survey(dataset, folder / name, format)
     write_codebook(facts.codebook, folder / "codebook.toml")
     table.write_csv(folder / "tables.csv", line_terminator="\n")
     for name in (CLAIM, DRAWS) if envelope.draws else (CLAIM,):
@@ -151,8 +152,8 @@ def _list_and_pack(folder: Path, facts: PublicFacts, count: int) -> None:
             "title": facts.title,
             "version": __version__,
             "kind": KIND,
-            "files": [f"synthetic/{number}.parquet" for number in range(1, count + 1)],
-            "formats": [kind.written[0].removeprefix(".") for kind in facts.formats],
+            "files": always_released().released_files(count),
+            "formats": [kind.written_name for kind in facts.formats],
             "design": design_to(facts.design),
             "statistics": [statistic.text for statistic in facts.statistics],
             "by": list(facts.by),
