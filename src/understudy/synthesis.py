@@ -438,6 +438,11 @@ def _check_claim(mechanism: Mechanism, claim: Claim, survey: Survey) -> None:
             f"{type(mechanism).__name__} declares claims of kind `{declared[0]}` under "
             f"`{declared[1]}`, and this one is `{said[0]}` under `{said[1]}`; correct the class."
         )
+    if claim.delta > mechanism.delta * (1 + 1e-9):
+        raise Refused(
+            f"{type(mechanism).__name__} declares delta {mechanism.delta:g}, and this claim has "
+            f"{claim.delta:g}; correct the class."
+        )
 
 
 def _refuse_arguments(survey: Any, model: Any, mechanism: Any, datasets: Any) -> None:

@@ -1,9 +1,9 @@
 """A model, mechanism, statistic, measure, estimator or format is known from its own file alone.
 
 No other file of the package names one of their classes in its code: neither in a table, nor in a
-comparison of names, nor by `isinstance`. Nor does it list, or compare one after the other, the names
-by which users call them (`name`, endings). Texts that speak of several (docstrings, refusals) do
-not count.
+comparison of names, nor by `isinstance`. Nor does it list, or compare one after the other, the
+names by which users call them (`name`, endings). Texts that speak of several (docstrings, refusals)
+do not count.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ USES = {
     "demo": "the demonstration makes releases with the mechanisms that it chose",
     "audit": "an attack is written for the mechanism that it attacks, on cells of `Multinomial`",
     "verify/estimators": "an estimator of a regression names its family",
-    "tables/statistics": "a statistic names its estimating equation",
+    "tables/statistic": "a statistic names its estimating equation",
     "tables/influence/ask.py": "a formula asks for the one equation of all families",
     "verify/regression_fields.py": "as the server's regressions do",
     "mechanisms/laplace_table.py": "noise on counts and means, as its sensitivities are proved",

@@ -249,6 +249,11 @@ class Mechanism(Declared, ABC, abstract=True):
     def epsilon(self) -> float | None:
         """Total over all data sets, as known before any fit; None where it is not."""
 
+    @property
+    @abstractmethod
+    def delta(self) -> float:
+        """Total over all data sets; 0 for a pure epsilon."""
+
     def __init_subclass__(cls, abstract: bool = False, **rest: Any) -> None:
         super().__init_subclass__(abstract=abstract, **rest)
         if abstract:
@@ -268,11 +273,6 @@ class Mechanism(Declared, ABC, abstract=True):
         """What its claim is about, and all that leaves the inside: the draws that its output holds,
         or, where nothing is claimed or the class says so, the rows that were made of them."""
         return "rows" if self.claims == "risk" else "draws"
-
-    @property
-    def delta(self) -> float:
-        """Total over all data sets; 0 for a pure epsilon."""
-        return 0.0
 
     def cost(self) -> Cost | None:
         """What a ledger counts before any fit, over all data sets, for one record.

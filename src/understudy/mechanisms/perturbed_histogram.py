@@ -40,6 +40,7 @@ class PerturbedHistogram(Mechanism):
     seeded = False
     fits = 0
     synthesizes = "outcome"
+    delta = 0.0
 
     epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]
     bins: Annotated[Bins, "sqrt, log, or a number of bins."] = "sqrt"
