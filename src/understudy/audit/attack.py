@@ -43,7 +43,7 @@ class Losses(NamedTuple):
     exact: float
 
 
-class Attack(Declared, abstract=True):
+class MechanismAttack(Declared, abstract=True):
     """An attack on one mechanism, with the errors that can be planted in it."""
 
     name: ClassVar[str]  # in `understudy audit NAME`
@@ -58,13 +58,13 @@ class Attack(Declared, abstract=True):
 
 
 @cache
-def attacks() -> dict[str, Attack]:
+def attacks() -> dict[str, MechanismAttack]:
     """The attacks by name, those of one file together."""
-    known = declared_in("understudy.audit.attacks", Attack).values()
+    known = declared_in("understudy.audit.attacks", MechanismAttack).values()
     return {cls.name: cls() for cls in known}
 
 
-def attack_named(name: str) -> Attack:
+def attack_named(name: str) -> MechanismAttack:
     if name not in attacks():
         raise UnknownName("mechanism to audit", name, attacks())
     return attacks()[name]

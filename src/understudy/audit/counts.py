@@ -16,31 +16,31 @@ from abc import abstractmethod
 
 import polars as pl
 
-from understudy.audit.attack import ALPHA, Attack, AuditRelation, Losses, Simulation
+from understudy.audit.attack import ALPHA, AuditRelation, Losses, MechanismAttack, Simulation
 from understudy.mechanisms.modips import CountRelation
 from understudy.mechanisms.row_counts import RowCounts
 from understudy.models.multinomial import Multinomial
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 
-Pair = tuple[Survey, Survey]
+FilePair = tuple[Survey, Survey]
 
 DELTA = 1e-3  # of an audited threshold: large enough to be seen in simulations
 MANY = 60  # records in a full cell: far above any threshold of the audit
 
 
-class CountAttack(Attack, abstract=True):
+class CountAttack(MechanismAttack, abstract=True):
     """The larger loss over the pairs of files."""
 
     relations = ("add-remove", "replace", "blank")
     leaks = False
 
-    def pairs(self, relation: AuditRelation) -> list[Pair]:
+    def pairs(self, relation: AuditRelation) -> list[FilePair]:
         return neighbours(relation)
 
     @abstractmethod
     def pair_losses(
-        self, pair: Pair, relation: CountRelation, simulation: Simulation, alpha: float
+        self, pair: FilePair, relation: CountRelation, simulation: Simulation, alpha: float
     ) -> tuple[float, float]:
         """What the simulation shows, at confidence limits of chance alpha, and the exact loss."""
 
@@ -53,7 +53,7 @@ class CountAttack(Attack, abstract=True):
         return Losses(epsilon / 2 if relation == "blank" else epsilon, shown, exact)
 
 
-def neighbours(relation: AuditRelation) -> list[Pair]:
+def neighbours(relation: AuditRelation) -> list[FilePair]:
     """Pairs of files of two columns: the record among others; the record alone in its cell."""
     full = [("a", "x")] * MANY + [("b", "y")] * MANY
     pairs = []

@@ -26,7 +26,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.audit.attack import ALPHA, Attack, AuditRelation, Losses, Simulation
+from understudy.audit.attack import ALPHA, AuditRelation, Losses, MechanismAttack, Simulation
 from understudy.audit.epsilon_bound import exact_epsilon, shown_loss
 from understudy.claim import Claim
 from understudy.dp.contributions import clip_bound, reference_censored
@@ -173,7 +173,7 @@ class Neighbours:
         return self.attack.chosen(self, values)
 
 
-class GridAttack(Attack, abstract=True):
+class GridAttack(MechanismAttack, abstract=True):
     """A draw of a mechanism's exact posterior on the grid, on the pairs of `grid_neighbours`."""
 
     relations = ("blank", "replace")

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import polars as pl
 
-from understudy.audit.attack import ALPHA, Attack, AuditRelation, Losses, Simulation
+from understudy.audit.attack import ALPHA, AuditRelation, Losses, MechanismAttack, Simulation
 from understudy.audit.counts import DELTA
 from understudy.audit.epsilon_bound import shown_loss
 from understudy.dp.histogram import SENSITIVITY, histogram_counts, histogram_edges
@@ -45,7 +45,7 @@ class _Counted:
     sensitivity: int
 
 
-class HouseholdAttack(Attack, abstract=True):
+class HouseholdAttack(MechanismAttack, abstract=True):
     trials = 200_000
     leaks = False
 

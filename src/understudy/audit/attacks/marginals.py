@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from understudy.audit.attack import AuditRelation, Simulation
-from understudy.audit.counts import CountAttack, Pair, neighbours, row_counts
+from understudy.audit.counts import CountAttack, FilePair, neighbours, row_counts
 from understudy.audit.epsilon_bound import shown_loss
 from understudy.dp.noise import exact_scale, integer_laplace
 from understudy.mechanisms.marginals import Marginals, marginal_counts
@@ -19,11 +19,11 @@ class MarginalsAttack(CountAttack):
     # microseconds for each count.
     trials = 400_000
 
-    def pairs(self, relation: AuditRelation) -> list[Pair]:
+    def pairs(self, relation: AuditRelation) -> list[FilePair]:
         return neighbours(relation)[:1]  # one-way tables do not know who is alone in the cross
 
     def pair_losses(
-        self, pair: Pair, relation: CountRelation, simulation: Simulation, alpha: float
+        self, pair: FilePair, relation: CountRelation, simulation: Simulation, alpha: float
     ) -> tuple[float, float]:
         epsilon, trials, mutant = simulation.epsilon, simulation.trials, simulation.mutant
         mechanism = Marginals(epsilon, order=1, relation=relation)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from understudy.audit.attack import AuditRelation, Simulation
-from understudy.audit.counts import DELTA, CountAttack, Pair, neighbours, row_counts
+from understudy.audit.counts import DELTA, CountAttack, FilePair, neighbours, row_counts
 from understudy.audit.epsilon_bound import shown_loss
 from understudy.dp.noise import exact_scale, integer_laplace
 from understudy.mechanisms.modips import CountRelation, Modips, Support
@@ -19,7 +19,7 @@ class ModipsAttack(CountAttack, abstract=True):
     support: ClassVar[Support]
 
     def pair_losses(
-        self, pair: Pair, relation: CountRelation, simulation: Simulation, alpha: float
+        self, pair: FilePair, relation: CountRelation, simulation: Simulation, alpha: float
     ) -> tuple[float, float]:
         epsilon, trials, mutant = simulation.epsilon, simulation.trials, simulation.mutant
         hidden = self.support == "threshold" and mutant != "threshold-missing"
@@ -63,7 +63,7 @@ class ModipsPublicAttack(ModipsAttack):
     mutants = ("scale-halved", "two-sets")
     support = "public"
 
-    def pairs(self, relation: AuditRelation) -> list[Pair]:
+    def pairs(self, relation: AuditRelation) -> list[FilePair]:
         return neighbours(relation)[1:]  # all cells have noise: who is alone stands for everyone
 
 

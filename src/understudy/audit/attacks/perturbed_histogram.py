@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.audit.attack import ALPHA, Attack, Losses, Simulation
+from understudy.audit.attack import ALPHA, Losses, MechanismAttack, Simulation
 from understudy.audit.epsilon_bound import shown_loss
 from understudy.dp.histogram import SENSITIVITY, histogram_counts, histogram_edges
 from understudy.dp.noise import exact_scale, integer_laplace
 
 
-class HistogramAttack(Attack):
+class HistogramAttack(MechanismAttack):
     """The record moves from the first bin to the second, or is blanked."""
 
     name = "perturbed-histogram"
