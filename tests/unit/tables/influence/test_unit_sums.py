@@ -161,6 +161,8 @@ def test_beyond_the_largest_units_the_tail_goes_on() -> None:
     assert chosen.tail[0] == pytest.approx(expected, rel=0.6)
     even = choose_clip(np.full((5000, 1), 0.01), 5000.0, 1, 8.0)
     assert even.size < LONGER * 0.01 * 1.05  # influences of one size have no tail
+    for few in (1, 3):  # nor have fewer units than a tail is continued over
+        assert choose_clip(np.full((few, 1), 0.01), few, 1, 8.0).size < LONGER * 0.01 * 1.05
     assert even.touched == 0
 
 
