@@ -339,6 +339,21 @@ def _synthesize_outcome(
     )
 
 
+def ready_rows(
+    publication: Publication,
+    survey: Survey,
+    model: RowsModel,
+    mechanism: Mechanism,
+    chance: Chance | None = None,
+) -> RowCounts:
+    """All that can be refused of whole rows before they are paid for."""
+    unit = None if mechanism.claims == "risk" else unit_of(survey)
+    counts = RowCounts(model, survey, chance, rows_conditions(survey, model, publication), unit)
+    _ = counts.occupied
+    mechanism.check_counts(counts)
+    return counts
+
+
 def _synthesize_rows(
     publication: Publication,
     survey: Survey,
@@ -348,9 +363,7 @@ def _synthesize_rows(
     chance: Chance,
 ) -> Synthesis:
     """Whole records from counts; rows come in the order of their cells."""
-    unit = None if mechanism.claims == "risk" else unit_of(survey)
-    counts = RowCounts(model, survey, chance, rows_conditions(survey, model, publication), unit)
-    _ = counts.occupied  # what can be refused is refused unpaid
+    counts = ready_rows(publication, survey, model, mechanism, chance)
     paid = publication.paid(survey, [mechanism])
     released = mechanism.release_rows(counts, datasets)
     return Synthesis(
@@ -364,6 +377,22 @@ def _synthesize_rows(
     )
 
 
+def ready_file(
+    publication: Publication,
+    survey: Survey,
+    model: FileModel,
+    mechanism: Mechanism,
+    chance: Chance | None = None,
+) -> FileCounts:
+    """All that can be refused of a whole file before it is paid for."""
+    unit = None if mechanism.claims == "risk" else unit_of(survey)
+    conditions = file_conditions(publication)
+    counts = FileCounts(model.for_survey(survey), survey, chance, conditions, unit)
+    counts.check()
+    mechanism.check_counts(counts)
+    return counts
+
+
 def _synthesize_file(
     publication: Publication,
     survey: Survey,
@@ -374,15 +403,13 @@ def _synthesize_file(
 ) -> Synthesis:
     """A whole file from noisy tables: what is made from them sees no record, but for public columns
     that are kept."""
-    model = model.for_survey(survey)
-    unit = None if mechanism.claims == "risk" else unit_of(survey)
-    counts = FileCounts(model, survey, chance, file_conditions(publication), unit)
+    counts = ready_file(publication, survey, model, mechanism, chance)
     paid = publication.paid(survey, [mechanism])
     released = mechanism.release_file(counts, datasets)
     return Synthesis(
         said_of_account(released.claim, paid),
         released.output,
-        file_ground(survey, model, look_inside=mechanism.claims == "risk"),
+        file_ground(survey, counts.model, look_inside=mechanism.claims == "risk"),
         chance.of(OUTSIDE),
         mechanism.hands_out,
         np.ones(survey.n) if released.record_weights is None else released.record_weights,
@@ -425,8 +452,8 @@ def _refuse_pair(model: Model, mechanism: Mechanism) -> None:
 def _check_claim(mechanism: Mechanism, claim: Claim, survey: Survey) -> None:
     """What a mechanism declares decides prices and nonces: its claim must say the same. And a
     declared unit is protected as a whole, or nothing is said to be."""
-    unit = unit_of(survey)
-    if unit is not None and claim.kind != "risk" and claim.unit != unit.column:
+    unit = None if claim.kind == "risk" else unit_of(survey)
+    if unit is not None and claim.unit != unit.column:
         raise Refused(
             f"Claims are for each `{unit.column}`, and this one of {type(mechanism).__name__} is "
             f"for each {claim.unit}; correct the class: noise is scaled by `counts.per_unit`, and "

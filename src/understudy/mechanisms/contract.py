@@ -299,6 +299,10 @@ class Mechanism(Declared, ABC, abstract=True):
             elif isinstance(value, Survey):
                 fitter.on(value, purpose)
 
+    def check_counts(self, counts: RowCounts | FileCounts) -> None:
+        """Refused, before anything is paid, where counts would rest on something that is not
+        declared, or do not go with the settings; nothing by default."""
+
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         """Record weights, reference and limit for this database."""
         raise NotImplementedError

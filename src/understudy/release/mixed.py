@@ -37,6 +37,7 @@ from understudy.synthesis import (
     FitSettings,
     Synthesis,
     ready_outcome,
+    ready_rows,
     synthesize_for,
 )
 
@@ -89,6 +90,7 @@ def mixed_for(
 ) -> Synthesis:
     """`synthesize_mixed`, with a claim that speaks of this publication."""
     _refuse(survey, categories, given)
+    ready_rows(publication, survey, categories, mechanism)
     steps = ready_steps(survey, categories, given, datasets, fit)
     paid = publication.paid(survey, [mechanism, *(step.mechanism for step in given)])
     publication = replace(publication, account=None, counted=paid)
