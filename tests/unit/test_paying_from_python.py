@@ -17,6 +17,7 @@ from understudy.claim import Claim
 from understudy.dp.account import UNHEARD
 from understudy.errors import Refused
 from understudy.ledger.ledger import Ledger
+from understudy.mechanisms.contract import FixedWeights
 
 COLUMNS = {
     "sex": us.Column("sex", "sensitive", "categorical", levels=(1, 2)),
@@ -176,7 +177,12 @@ def test_a_reference_from_the_file_itself_costs_nothing(tmp_path: Path) -> None:
     shuffled = us.Survey(
         data.frame().sample(fraction=1, shuffle=True, seed=1), codebook=data.codebook
     )
-    for mechanism in (us.ReferenceCensored(1.0, shuffled), us.Censored(1.0, weights=shuffled)):
+    own = FixedWeights(np.zeros((1, 2)), 0.0, 1.0, source=shuffled.frame().to_numpy())
+    for mechanism in (
+        us.ReferenceCensored(1.0, shuffled),
+        us.Censored(1.0, weights=shuffled),
+        us.Censored(1.0, weights=own),  # as `fixed_from` leaves them
+    ):
         with pytest.raises(Refused, match="must not come from the confidential data itself"):
             us.synthesize(data, us.Beta("share"), mechanism, account=account)
     assert not (tmp_path / "ledger.db").exists()
