@@ -164,6 +164,40 @@ def test_what_is_not_declared_is_refused_before_it_is_paid_for(model: Any, tmp_p
     assert not (tmp_path / "ledger.db").exists()
 
 
+SHARE = us.BetaRegression("share", "C(sex)")
+AT_ODDS = {
+    "a histogram has no posterior": lambda account: us.synthesize_mixed(
+        survey(), us.Multinomial(["sex"]), MODIPS,
+        [us.Given(SHARE, us.PerturbedHistogram(1.0))], account=account,
+    ),
+    "two stages have no predictors": lambda account: us.synthesize(
+        _homes({"sex": us.Column("sex", "public", "categorical", levels=(1, 2))}), SHARE,
+        us.ReferenceCensored(1.0, "two-stage"), account=account,
+    ),
+    "a histogram needs the limit of a unit": lambda account: us.synthesize(
+        _homes({}), us.Beta("share"), us.PerturbedHistogram(1.0), account=account
+    ),
+    "a whole file does too": lambda account: us.synthesize(
+        _homes({}), us.WholeFile(["share"]), us.Marginals(1.0), account=account
+    ),
+}  # fmt: skip
+
+
+def _homes(more: dict[str, us.Column]) -> us.Survey:
+    """Persons of homes; the codebook does not say how many a home may have."""
+    frame = survey().frame().with_columns(home=pl.int_range(pl.len()) // 2)
+    columns = {"share": COLUMNS["share"], "home": us.Column("home", "unit", "integer"), **more}
+    return us.Survey(frame.select(list(columns)), codebook=us.Codebook(columns))
+
+
+@pytest.mark.parametrize("pair", AT_ODDS)
+def test_what_does_not_go_together_costs_nothing(pair: str, tmp_path: Path) -> None:
+    account = us.LedgerAccount(tmp_path / "ledger.db", "people", "99")
+    with pytest.raises(Refused, match=r"posterior|without predictors|records_per_unit"):
+        AT_ODDS[pair](account)
+    assert not (tmp_path / "ledger.db").exists()
+
+
 def test_what_states_nothing_beforehand_has_no_account(tmp_path: Path) -> None:
     account = us.LedgerAccount(tmp_path / "ledger.db", "people", "1")
     with pytest.raises(Refused, match="Unweighted states none beforehand"):

@@ -135,6 +135,8 @@ class Fitter(Protocol):
 
     def refuse_source(self, values: Matrix, purpose: str) -> None: ...  # if they are its own
 
+    def check_histogram(self, alone: bool = False) -> None: ...  # refused where there can be none
+
     def on_histogram(self, epsilon: float, bins: Bins) -> Fitter: ...  # on a private histogram
 
     def histogram(self, epsilon: float, bins: Bins) -> HistogramDraw: ...

@@ -43,6 +43,8 @@ from understudy.synthesis import (
 
 __public__ = ("Given", "synthesize_mixed")
 
+NO_POSTERIOR = "A regression needs a mechanism with a posterior, such as Censored(epsilon)."
+
 
 @dataclass(frozen=True)
 class Given:
@@ -104,9 +106,7 @@ def mixed_for(
             drawn, narrowed, step.model, step.mechanism, datasets, own, fit, coding
         )
         if result.posterior is None:
-            raise Refused(
-                "A regression needs a mechanism with a posterior, such as Censored(epsilon)."
-            )
+            raise Refused(NO_POSTERIOR)
         results.append(result)
         codings.append(coding or narrowed)
     claim = Claim.compose([first.claim, *(result.claim for result in results)])
@@ -137,6 +137,8 @@ def ready_steps(
     """What each regression sees, and what codes it; all that can be refused of them is refused."""
     ready = []
     for step in given:
+        if step.mechanism.fits == 0:
+            raise Refused(NO_POSTERIOR)
         narrowed = _narrowed(survey, categories, step.model)
         coding = _coding(narrowed, step)
         asked = (narrowed, step.model, step.mechanism, datasets, fit, coding)

@@ -62,7 +62,7 @@ class FileCounts:
 
     def check(self) -> None:
         """What can be refused before anything is paid."""
-        _ = self.cells, self._limited_to
+        _ = self.cells, self.per_unit, self._limited_to
 
     def rng(self, label: str) -> np.random.Generator:
         """Chance of its own for one use; all that is drawn with it is post-processing."""
