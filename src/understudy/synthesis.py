@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,10 @@ from understudy.dp.account import PayingAccount, said_of_account
 from understudy.dp.record_bounds import RecordBounds
 from understudy.envelope import Envelope
 from understudy.errors import Refused, UnknownName
-from understudy.fitting.continuation import MOST
 from understudy.fitting.diagnostics import Diagnostics
+from understudy.fitting.fit_settings import Failed, FitSettings
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.missing import Missing, settle_missing
-from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
 from understudy.mechanisms.contract import FixedWeights, HandsOut, Mechanism
 from understudy.mechanisms.outputs.cell_draws import OwnTables, RowsOutput, surveys_of
@@ -49,8 +48,6 @@ from understudy.tables.units import unit_of
 
 __public__ = ("Synthesis", "synthesize")
 
-
-Failed = Literal["refuse", "report"]
 
 OUTSIDE = "outside"  # the chance by which records are made, apart from that of fits and choices
 MADE_INSIDE = (
@@ -141,35 +138,6 @@ class Synthesis:
     def censored(self) -> int:
         """How many records were clipped at one draw or more."""
         return 0 if self.bounds is None else self.bounds.censored
-
-
-@dataclass(frozen=True)
-class FitSettings:
-    """How the posterior is sampled, and what becomes of missing values and failed chains."""
-
-    draws: int = 2000
-    chains: int = 4
-    warmup: int = 500
-    target_acceptance: float = 0.8
-    missing: Missing = "refuse"
-    diagnostics: Failed = "refuse"
-    progress: bool | None = None
-
-    def __post_init__(self) -> None:
-        for value, name, choices in (
-            (self.missing, "missing values", get_args(Missing)),
-            (self.diagnostics, "failed diagnostics", get_args(Failed)),
-        ):
-            if value not in choices:
-                raise UnknownName(f"way to treat {name}", str(value), choices)
-
-    @property
-    def sampler(self) -> Settings:
-        tolerant = self.diagnostics == "report"
-        return Settings(
-            self.draws, self.chains, self.warmup, self.target_acceptance,
-            most_thinning=2 if tolerant else MOST, tolerant=tolerant,
-        )  # fmt: skip
 
 
 def synthesize(

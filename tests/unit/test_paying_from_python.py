@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,8 @@ def test_records_without_an_id_are_no_unit_and_cost_nothing(spender: str, tmp_pa
 
 @pytest.mark.parametrize("model", [us.Multinomial(BOTH), us.WholeFile(BOTH)])
 def test_what_is_not_declared_is_refused_before_it_is_paid_for(model: Any, tmp_path: Path) -> None:
-    drafted = us.Survey(survey().frame(), codebook=us.Codebook({"sex": COLUMNS["sex"]}))
+    share = replace(COLUMNS["share"], drafted=frozenset({"bounds"}))
+    drafted = us.Survey(survey().frame(), codebook=us.Codebook({**COLUMNS, "share": share}))
     account = us.LedgerAccount(tmp_path / "ledger.db", "people", "99")
     with pytest.raises(Refused, match="declare"):
         us.synthesize(drafted, model, us.Marginals(0.3), account=account)

@@ -24,6 +24,7 @@ from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
 from understudy.dp.account import PayingAccount
 from understudy.errors import Refused
+from understudy.fitting.fit_settings import FitSettings
 from understudy.mechanisms.contract import Mechanism
 from understudy.mechanisms.outputs.mixed_draws import MixedDraws, predictors_of, step_codebook
 from understudy.mechanisms.outputs.output import Ground
@@ -34,7 +35,6 @@ from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.synthesis import (
     OUTSIDE,
-    FitSettings,
     Synthesis,
     ready_outcome,
     ready_rows,
