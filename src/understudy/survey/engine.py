@@ -14,12 +14,15 @@ import itertools
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import ibis
 import ibis.expr.types as ir
 from ibis.backends.duckdb import Backend
+from ibis.expr.operations import DatabaseTable
+from ibis.util import gen_name
 
 PREFIX = "understudy-scratch-"
 _numbers = itertools.count(1)
@@ -62,6 +65,27 @@ def private_copy(path: Path) -> Path:
 def parquet_table(path: Path) -> ir.Table:
     """An Ibis table over one Parquet file, which stays on disk."""
     return connection().read_parquet(literal_path(path), hive_partitioning=False)
+
+
+def is_own_file(table: ir.Table) -> bool:
+    """Whether it is a table of this process's DuckDB, as it was read."""
+    if connection.cache_info().currsize == 0 or not isinstance(table.op(), DatabaseTable):
+        return False
+    return table.get_backend() is connection()
+
+
+def view_without_nan(table: ir.Table, floats: Sequence[str]) -> ir.Table:
+    """The same table with null for NaN in these columns."""
+    name = gen_name("understudy")
+    cleared = ", ".join(
+        f"CASE WHEN isnan({column}) THEN NULL ELSE {column} END AS {column}"
+        for column in map(identifier, floats)
+    )
+    source = identifier(table.get_name())
+    connection().raw_sql(
+        f"CREATE TEMP VIEW {identifier(name)} AS SELECT * REPLACE ({cleared}) FROM {source}"
+    )
+    return DatabaseTable(name, table.schema(), connection()).to_expr()
 
 
 def literal_path(path: Path) -> str:
