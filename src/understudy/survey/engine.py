@@ -54,11 +54,16 @@ def new_scratch_file(suffix: str) -> Path:
     return scratch() / f"{next(_numbers)}{suffix}"
 
 
-def private_copy(path: Path) -> Path:
-    """The file under its own name in the scratch folder: opened once, and the same bytes for all
-    who read it."""
+def private_copy(path: Path, companions: Sequence[Path] = ()) -> Path:
+    """The file (or folder) under its own name in the scratch folder, with those that belong to it:
+    opened once, and the same bytes for all who read it."""
     folder = new_scratch_file("")
     folder.mkdir()
+    for file in companions:
+        if file.exists():
+            shutil.copyfile(file, folder / file.name)
+    if path.is_dir():
+        return Path(shutil.copytree(path, folder / path.name))
     return Path(shutil.copyfile(path, folder / path.name))
 
 
