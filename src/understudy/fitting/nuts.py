@@ -259,7 +259,8 @@ class _Program:
             step_start, step_update, step_final = dual_averaging_adaptation(target)
 
             def density_at(position: Array) -> Array:
-                return log_density_at(position, inputs)
+                value: Array = log_density_at(position, inputs)
+                return value
 
             def iterate(carry: Any, schedule: Any) -> Any:
                 chain, step, metric = carry

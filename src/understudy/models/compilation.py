@@ -19,7 +19,7 @@ import jax
 
 NEVER = 1e9  # seconds of compilation from which on JAX would keep a program
 # XLA's older emitters of fused loops: programs run as fast, and NUTS compiles in half the time.
-QUICKLY: dict[str, str | bool | int] = {"xla_cpu_use_fusion_emitters": False}
+QUICKLY: dict[str, str | bool] = {"xla_cpu_use_fusion_emitters": False}
 # Programs with gamma variates compile in half the time at level 1 of XLA's optimisation, and run as
 # fast as at level 3. Where one runs once for each data set, no optimisation at all is best
 # up to so many records (Beta draws of 300 records: 0.3 s instead of 1.7 to compile; of a million:
@@ -45,7 +45,7 @@ def compiled(function: Callable[..., Any], *like: Any, optimisation: int = 3) ->
     with _kept_on_disk():
         lowered = jax.jit(function).lower(*like)
         try:
-            options = QUICKLY | {"xla_backend_optimization_level": optimisation}
+            options = QUICKLY | {"xla_backend_optimization_level": str(optimisation)}
             program: Callable[..., Any] = lowered.compile(compiler_options=options)
         except jax.errors.JaxRuntimeError:  # an XLA that does not know the option
             program = lowered.compile()

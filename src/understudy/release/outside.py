@@ -32,11 +32,12 @@ from understudy.errors import Refused
 from understudy.mechanisms.outputs.output import Ground
 from understudy.mechanisms.outputs.outputs import output_from
 from understudy.publication import published_codebook
-from understudy.release.declared import design_to, open_declared
+from understudy.release.declared import open_declared
 from understudy.release.release_facts import FACTS, SCHEMA, CombiningRule, checksum
 from understudy.report.public import public_page
 from understudy.report.public_facts import PublicFacts
 from understudy.survey.codebook_text import write_codebook
+from understudy.survey.design_values import design_to
 from understudy.survey.engine import connection
 from understudy.survey.file_format import always_released
 from understudy.survey.survey import Survey
