@@ -17,6 +17,7 @@ import pyarrow as pa
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook, Column, Value
 from understudy.survey.design import Design
+from understudy.survey.engine import is_own_file, view_without_nan
 
 __public__ = ("Survey",)
 
@@ -78,6 +79,8 @@ class Survey:
     def table(self) -> ir.Table:
         """The records as analyses see them: user-missing codes are null."""
         coded = [c for c in self._codebook or () if c.missing]
+        if not coded:  # a projection of all columns would make every query slower to write
+            return self.raw
         return self.raw.mutate(**{c.name: _without_codes(self.raw, c) for c in coded})
 
     @cached_property
@@ -180,6 +183,8 @@ def as_ibis(data: Any, keep: Iterable[str] = ()) -> ir.Table:
 def _without_nan(table: ir.Table) -> ir.Table:
     """NaN is not a value in a survey: it must not count as large, nor make a cell of its own."""
     floats = [name for name, kind in table.schema().items() if kind.is_floating()]
+    if floats and is_own_file(table):  # queries of a view with many columns are written faster
+        return view_without_nan(table, floats)
     return table.mutate(
         **{
             name: ibis.ifelse(table[name].isnan(), ibis.null(table[name].type()), table[name])

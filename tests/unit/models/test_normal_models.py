@@ -213,6 +213,10 @@ def test_balanced_outcomes_have_the_models_cell_means(small: Survey) -> None:
         large = [c for c in np.unique(cell) if (cell == c).sum() >= 15]
         relative = [columns["salary"][cell == c].mean() / expected[cell == c][0] - 1 for c in large]
         errors[tables] = np.sqrt(np.mean(np.square(relative)))
+        if tables == "paper":  # independent draws
+            residual = np.log(columns["salary"]) - arrays["X"] @ b
+            law = scipy.stats.norm(0.0, np.sqrt(at["Sigma"][0, 0]))
+            assert scipy.stats.kstest(residual, law.cdf).pvalue > 1e-6
     assert errors["recommended"] < 0.4 * errors["paper"]
     assert errors["recommended"] < 0.04
 

@@ -52,6 +52,11 @@ class Labelled(Format, abstract=True):
     ) -> Opened:
         return Opened(*_table(self, path, naming))
 
+    def value_labels(self, path: Path, meta: Any) -> Mapping[str, Mapping[Any, str]]:  # noqa: ARG002
+        """{column: {value: label}}; `meta` is what pyreadstat says of the file."""
+        labels: Mapping[str, Mapping[Any, str]] = meta.variable_value_labels
+        return labels
+
     def layout(self, path: Path) -> XportLayout | None:  # noqa: ARG002
         """What pyreadstat does not tell about a file, if anything."""
         return None
