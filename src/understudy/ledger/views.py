@@ -165,10 +165,17 @@ def caps(ledger: Ledger) -> list[CapView]:
             population.name,
             *_shown(standings[key].budget),
             delta=show_delta(standings[key].cap.atto) if standings[key].cap.atto else "",
-            counted=str(population),
+            counted=_counted(population, standings[key]),
         )
         for key, population in known.items()
     ]
+
+
+def _counted(population: Population, standing: Standing) -> str:
+    """In which figures; deltas of releases are no part of `spent` and belong to the promise."""
+    if not standing.spent.atto:
+        return str(population)
+    return f"{population}; and delta {show_delta(standing.spent.atto)} that releases carried"
 
 
 def _shown(budget: Budget) -> tuple[str, str, str]:

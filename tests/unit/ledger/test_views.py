@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from ledger_samples import FIRST, SECOND, write_history
 from verification_samples import make_query
 
+from understudy.dp.accounting import Cost
 from understudy.errors import Refused, UnknownName
 from understudy.ledger import journal
 from understudy.ledger.accounts import list_users, set_active
@@ -86,6 +88,9 @@ def test_totals_accounts_and_caps_add_up(history: Ledger) -> None:
         CapView("survey", "5", "1.85", "3.15", "", counted),
         CapView("census", "2", "0", "2", "", counted),
     ]
+    carried = Cost(("replace",), Fraction(1), Fraction(1, 10**7))
+    history.record_spending(SECOND, [carried], "a release with a threshold")
+    assert caps(history)[1].counted == f"{counted}; and delta 1e-07 that releases carried"
     assert [(u.name, u.role, u.active) for u in list_users(history)] == [
         ("ann", "analyst", True),
         ("bob", "steward", False),
