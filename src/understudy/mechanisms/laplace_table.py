@@ -137,6 +137,8 @@ def laplace_table(
     if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 2:
         raise Refused("`replicates` must be a whole number of at least 2.")
     names = _by_names(survey, by)
+    if sensitivity == "declared":
+        _refuse_sensitive(survey, names)
     values = table_values(survey, statistics, sensitivity)
     stage = first_stage(survey.frame(), survey.design)
     rng = np.random.default_rng(seed)
@@ -233,6 +235,17 @@ def _by_names(survey: Survey, by: str | Sequence[str]) -> list[str]:
             "A by-variable has missing values; give these records a level of their own first."
         )
     return names
+
+
+def _refuse_sensitive(survey: Survey, names: list[str]) -> None:
+    """The rows and the noise of a formal table take its cells as public."""
+    for name in names:
+        if name in survey.codebook and survey.codebook[name].role == "sensitive":
+            raise Refused(
+                f"The by-variable `{name}` is sensitive in the codebook, and the cells of a "
+                "Laplace table are public; classify by public columns, or release a table of "
+                "counts by Marginals."
+            )
 
 
 def _tables(survey: Survey, names: list[str]) -> list[tuple[list[CellLevels], Ints]]:

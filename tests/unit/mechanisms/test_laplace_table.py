@@ -267,6 +267,22 @@ def test_values_show_no_record() -> None:
 
 
 @pytest.mark.any_noise
+def test_a_formal_table_does_not_show_who_has_which_sensitive_level() -> None:
+    """A level that one record alone has would be a row of its own, whatever the noise."""
+    book = Codebook(
+        {
+            "size": Column("size", "sensitive", "categorical", levels=(1, 2, 29)),
+            "w": Column("w", "weight", "continuous", bounds=(1.0, 3.0)),
+        }
+    )
+    frame = pl.DataFrame({"size": [1, 2] * 10 + [29], "w": [1.0 + k / 10 for k in range(21)]})
+    survey = us.Survey(frame, us.Design(weight="w"), book)
+    with pytest.raises(Refused, match=r"by-variable `size` is sensitive"):
+        us.laplace_table(survey, "count", "size", 1.0, "declared")
+    assert us.laplace_table(survey, "count", "size", 1.0).claim.kind == "local"
+
+
+@pytest.mark.any_noise
 def test_a_formal_table_is_paid_for_or_says_that_no_ledger_heard_of_it(tmp_path: Path) -> None:
     book = Codebook(
         {
