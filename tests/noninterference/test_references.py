@@ -37,7 +37,7 @@ def reference_beside(folder: Path, confidential: pl.DataFrame) -> pl.DataFrame:
     mechanism = prepare(read_recipe(folder / "release.toml")).mechanism
     assert isinstance(mechanism, ReferenceCensored)
     assert not isinstance(mechanism.reference, str)
-    return mechanism.reference.raw.to_polars()
+    return pl.DataFrame(mechanism.reference.raw.to_polars())
 
 
 def test_one_confidential_decimal_does_not_change_the_reference(tmp_path: Path) -> None:
