@@ -25,6 +25,7 @@ class ConstantWeight(Mechanism):
     fits = 1
     synthesizes = "outcome"
     epsilon = None
+    delta = 0.0
 
     value: Annotated[float, "The weight of every record, 0 to 1."]
 

@@ -64,6 +64,7 @@ class RiskWeights(Mechanism, abstract=True):
     fits = 1
     synthesizes = "outcome or file"
     epsilon = None
+    delta = 0.0
 
     known: Annotated[tuple[str, ...], "Columns that an intruder knows."]
     radius: Annotated[float | tuple[float, ...], "Relative radius of the ball around a value."] = (

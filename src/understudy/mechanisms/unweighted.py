@@ -49,6 +49,7 @@ class Unweighted(Mechanism):
     fits = 1
     synthesizes = "outcome, rows or file"
     epsilon = None
+    delta = 0.0
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:  # noqa: ARG002
         return Prepared(plain_terms(fitter))

@@ -44,6 +44,7 @@ class Weighted(Mechanism):
     seeded = True
     fits = 6
     synthesizes = "outcome"
+    delta = 0.0
 
     epsilon: Annotated[
         float | None, "Target over all data sets; the weights as they come if none."

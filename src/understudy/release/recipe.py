@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.errors import Refused
+from understudy.fitting.fit_settings import FitSettings
 from understudy.release.model_part import ModelPart
 from understudy.release.parts import GivenPart, MechanismPart
 from understudy.release.recipe_check import Checked, checked_recipe
@@ -36,7 +37,6 @@ from understudy.release.recipe_sections import (
 from understudy.report.verdict import Fitness
 from understudy.survey.design import Design
 from understudy.survey.design_values import design_from
-from understudy.synthesis import FitSettings
 from understudy.toml_mistakes import TomlRefused, lines_of, parse_toml, read_toml_text
 
 SEEDED = (

@@ -15,10 +15,10 @@ from annotated_types import Interval
 
 from understudy.report.verdict import Fitness
 from understudy.survey.design import Design
-from understudy.survey.file_format import ALWAYS, endings_read, formats, listed
+from understudy.survey.file_format import always_released, endings_read, formats, listed
 
 # Formats that a release may be written in, beside parquet.
-RELEASED = [known.written[0] for known in formats() if known.written and known.name != ALWAYS]
+RELEASED = [f.written[0] for f in formats() if f.written and f is not always_released()]
 
 
 @dataclass(frozen=True)

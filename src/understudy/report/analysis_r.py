@@ -47,7 +47,7 @@ def r_program(
         within=[s.text for s in facts.statistics if "beta" in s.intervals and files > 1],
         grouped=bool(facts.by),
         by=list(facts.by) or ["All"],
-        files=[f"synthetic/{number}{format.written[0]}" for number in range(1, files + 1)],
+        files=format.released_files(files),
         sizes=sizes,
         outcome=outcome,
         predictors=predictors,

@@ -173,7 +173,8 @@ def _printed(row: dict[str, Any]) -> tuple[str, ...]:
 def _files(facts: PublicFacts, count: int, draws: bool) -> tuple[str, ...]:
     others = [f"`{file_format.written[0]}`" for file_format in facts.formats[1:]]
     beside = f", also as {listed(others)}" if others else ""
-    span = "`synthetic/1.parquet`" + (f" to `synthetic/{count}.parquet`" if count > 1 else "")
+    names = facts.formats[0].released_files(count)
+    span = " to ".join(f"`{name}`" for name in dict.fromkeys((names[0], names[-1])))
     files = [f"{span}: the synthetic records{beside}."]
     files.append("`tables.csv`: the table above, in full precision.")
     files.append("`codebook.toml`: what is public about each column.")

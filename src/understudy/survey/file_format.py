@@ -71,6 +71,15 @@ class Format(Declared, abstract=True):
         """Write all records with what the format carries; never called if `written` is empty."""
 
     @property
+    def written_name(self) -> str:
+        """How a recipe and a release name it: its ending without the dot."""
+        return self.written[0].removeprefix(".")
+
+    def released_files(self, datasets: int) -> list[str]:
+        """The names of a release's data sets in this format."""
+        return [f"synthetic/{number}{self.written[0]}" for number in range(1, datasets + 1)]
+
+    @property
     def reference(self) -> str:
         """The name under which another process finds this class: module or file, and class."""
         module = type(self).__module__
@@ -92,10 +101,16 @@ def endings_written() -> list[str]:
     return [ending for file_format in formats() for ending in file_format.written]
 
 
-def released_formats(named: Sequence[str], folder: Path) -> tuple[Format, ...]:
-    """The formats of a release's files: Parquet, then the named ones."""
+def always_released() -> Format:
+    """The format that every release has."""
     (first,) = (file_format for file_format in formats() if file_format.name == ALWAYS)
-    return first, *(format_of(folder, name, writing=True, folder=folder) for name in named)
+    return first
+
+
+def released_formats(named: Sequence[str], folder: Path) -> tuple[Format, ...]:
+    """The formats of a release's files: that of every release, then the named ones."""
+    others = (format_of(folder, name, writing=True, folder=folder) for name in named)
+    return always_released(), *others
 
 
 def listed(endings: list[str]) -> str:

@@ -103,7 +103,7 @@ def test_unseeded_noise_is_never_free(recipe: Path, tmp_path: Path) -> None:
     assert spent(tmp_path) == [4_000_000, 4_000_000]
 
 
-@pytest.mark.parametrize("fact", ["claims", "relation", "seeded", "fits", "synthesizes"])
+@pytest.mark.parametrize("fact", ["claims", "relation", "seeded", "fits", "synthesizes", "delta"])
 def test_a_mechanism_that_leaves_out_a_fact_is_not_loaded(recipe: Path, fact: str) -> None:
     lines = [line for line in MECHANISM.splitlines() if not line.startswith(f"    {fact} = ")]
     (recipe.parent / "mine.py").write_text("\n".join(lines))
@@ -117,6 +117,17 @@ def test_a_mechanism_whose_claim_is_another_is_refused(recipe: Path) -> None:
         MECHANISM.replace('relation = "add-remove" ', 'relation = "replace" ')
     )
     with pytest.raises(Refused, match="declares claims of kind `formal` under `replace`"):
+        us.publish(recipe, say=quiet)
+
+
+@pytest.mark.any_noise
+def test_a_claim_with_more_delta_than_declared_is_refused(recipe: Path) -> None:
+    """Also without a ledger, which would refuse what it was not paid."""
+    (recipe.parent / "mine.py").write_text(
+        MECHANISM.replace('self.epsilon, relation="', 'self.epsilon, 1e-6, relation="')
+    )
+    recipe.write_text(RECIPE.partition("[ledger]")[0])
+    with pytest.raises(Refused, match="declares delta 0, and this claim has 1e-06"):
         us.publish(recipe, say=quiet)
 
 
