@@ -26,6 +26,7 @@ from understudy.dp.accounting import Cost
 from understudy.dp.additive import AdditiveNoise, noise_for
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
+from understudy.tables.families import LinkFamilyName
 from understudy.tables.influence.arithmetic import unit_weight
 from understudy.tables.influence.ask import questions_of
 from understudy.tables.influence.prepared import (
@@ -275,7 +276,7 @@ def plan_influence(
     delta: float = 0.0,
     by: str | Sequence[str] = (),
     where: Any = None,
-    family: str = "gaussian",
+    family: LinkFamilyName = "gaussian",
     unit: str | None = None,
     units: int | None = None,
 ) -> InfluencePlan:
@@ -297,7 +298,7 @@ def influence_errors(
     delta: float = 0.0,
     by: str | Sequence[str] = (),
     where: Any = None,
-    family: str = "gaussian",
+    family: LinkFamilyName = "gaussian",
     unit: str | None = None,
     units: int | None = None,
 ) -> pl.DataFrame:
@@ -315,7 +316,7 @@ def _measured(
     relation: UnitRelation,
     by: str | Sequence[str],
     where: Any,
-    family: str,
+    family: LinkFamilyName,
     unit: str | None,
     units: int | None,
 ) -> MeasuredInfluence:
@@ -382,7 +383,7 @@ def influence(
     delta: float = 0.0,
     by: str | Sequence[str] = (),
     where: Any = None,
-    family: str = "gaussian",
+    family: LinkFamilyName = "gaussian",
     account: PayingAccount | None = None,
 ) -> InfluenceAnswer:
     """The difference between confidential and released estimates, and the corrected estimates.
