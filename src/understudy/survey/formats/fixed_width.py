@@ -31,6 +31,7 @@ class FixedWidth(Format):
     endings = (".dat", ".asc")
     written = ()
     carries = "labels"
+    folders = False
     r_reads = ""
     r_package = ""
 
