@@ -48,6 +48,14 @@ def outside_here() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def outside_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of their own again, for tests of a module with `outside_here` that are about it."""
+    from understudy.release import outside, publish
+
+    monkeypatch.setattr(publish, "run_outside", outside.run_outside)
+
+
 def _program(name: str) -> str | None:
     """A PostgreSQL program on the path, or where Debian keeps it."""
     program = shutil.which(name)
