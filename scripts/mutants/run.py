@@ -50,6 +50,7 @@ SEED = 1
 SAMPLE = 150
 BUDGET = 40.0  # seconds of processor time: tests beyond it are not run
 SHARED = "fixture "  # begins the context of what tests share
+ASLEEP = 120.0  # seconds without any processor time after which a mutant is ended
 TURN = 4  # tests of a file before it is another file's turn
 RUNNING = int(os.environ.get("MUTANTS_AT_ONCE", "2"))
 
@@ -347,27 +348,40 @@ class Crew:
 
     def __init__(self, record: Callable[[Trial, str, float], None]) -> None:
         self.record = record
-        self.at_work: dict[int, tuple[Trial, float]] = {}
+        self.at_work: dict[int, Trial] = {}
+        self.looked_at: dict[int, tuple[float, int]] = {}  # when, and what it had used by then
 
     def start(self, trial: Trial) -> None:
         self.wait(until=RUNNING - 1)
-        self.at_work[_forked(trial.run, trial.cpu, wait=False)] = (trial, time.monotonic())
+        pid = _forked(trial.run, trial.cpu, wait=False)
+        self.at_work[pid], self.looked_at[pid] = trial, (time.monotonic(), -1)
 
     def wait(self, until: int) -> None:
-        """Until at most so many are at work. One that sleeps for ever is ended."""
+        """Until at most so many are at work. One that sleeps for ever is ended; one that waits for
+        a processor is not."""
         while len(self.at_work) > until:
             pid, status, usage = os.wait4(-1, os.WNOHANG)
             if pid:
-                trial, _ = self.at_work.pop(pid)
+                trial = self.at_work.pop(pid)
                 _end(pid)  # what the tests left running
                 shutil.rmtree(BUILD / "scratch" / f"mutant-{pid}", ignore_errors=True)
                 outcome = outcome_of(os.waitstatus_to_exitcode(status))
                 self.record(trial, outcome, usage.ru_utime + usage.ru_stime)
                 continue
-            for late, (trial, began) in self.at_work.items():
-                if time.monotonic() - began > 10 * trial.cpu:
-                    _end(late)
+            for pid in self.at_work:
+                when, used = self.looked_at[pid]
+                if time.monotonic() - when > ASLEEP:
+                    ticks = _ticks(pid)
+                    if ticks == used:
+                        _end(pid)
+                    self.looked_at[pid] = time.monotonic(), ticks
             time.sleep(0.02)
+
+
+def _ticks(pid: int) -> int:
+    """Processor time that a process has used, as Linux counts it."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
 
 
 def _end(group: int) -> None:

@@ -105,12 +105,12 @@ class SortedRecords:
         n = self.sums.frame["n"].to_numpy()
         rank = np.maximum(self.cell_of_row, 0)
         for j in range(count):
-            place = (np.arange(rows), ranks[rank, j])
-            u, v = first_order[place], first_order[:, -1]
+            at_rank = (np.arange(rows), ranks[rank, j])
+            u, v = first_order[at_rank], first_order[:, -1]
             columns |= {f"u{j}": u, f"v{j}": v, f"k{j}": known, f"used{j}": used}
             if second_order is None:
                 continue
-            wwu, wwv = second_order[place] / n, second_order[:, -1] / n
+            wwu, wwv = second_order[at_rank] / n, second_order[:, -1] / n
             mean_u, mean_v, mean_w = u / n, v / n, self.sums.frame["w"].to_numpy() / n
             columns |= {
                 f"uu{j}": np.maximum(wwu - mean_u**2, 0),
@@ -126,8 +126,8 @@ class SortedRecords:
     def _positions(self, cell: int, values: Floats) -> Ints:
         """How many records of a cell lie at or below each value; none below NaN."""
         first, last = self.starts[cell], self.starts[cell + 1]
-        found = np.searchsorted(self.y[first:last], values, side="right")
-        return np.where(np.isnan(values), 0, found)
+        upto = np.searchsorted(self.y[first:last], values, side="right")
+        return np.where(np.isnan(values), 0, upto)
 
     def _weight_upto(self, of_cell: Ints, values: Floats) -> Floats:
         """(domains, k): the weight of a domain at or below each value."""

@@ -6,7 +6,7 @@ import ctypes
 import os
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -159,8 +159,8 @@ def test_a_file_that_is_gone_after_it_was_opened_once(
     file = as_format(recipe, ending)
     original = read.private_copy
 
-    def copied(path: Path) -> Path:
-        copy = original(path)
+    def copied(path: Path, companions: Sequence[Path]) -> Path:
+        copy = original(path, companions)
         path.unlink()
         return copy
 
