@@ -26,6 +26,7 @@ from understudy.dp.accounting import Cost
 from understudy.dp.additive import AdditiveNoise, noise_for
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
+from understudy.tables.families import LinkFamilyName
 from understudy.tables.influence.arithmetic import unit_weight
 from understudy.tables.influence.ask import questions_of
 from understudy.tables.influence.prepared import (
@@ -276,7 +277,7 @@ def plan_influence(
     delta: float = 0.0,
     by: str | Sequence[str] = (),
     where: Any = None,
-    family: str = "gaussian",
+    family: LinkFamilyName = "gaussian",
     unit: str | None = None,
     units: int | None = None,
 ) -> InfluencePlan:
@@ -298,7 +299,7 @@ def influence_errors(
     delta: float = 0.0,
     by: str | Sequence[str] = (),
     where: Any = None,
-    family: str = "gaussian",
+    family: LinkFamilyName = "gaussian",
     unit: str | None = None,
     units: int | None = None,
 ) -> pl.DataFrame:
@@ -316,7 +317,7 @@ def _measured(
     relation: UnitRelation,
     by: str | Sequence[str],
     where: Any,
-    family: str,
+    family: LinkFamilyName,
     unit: str | None,
     units: int | None,
 ) -> MeasuredInfluence:
@@ -383,7 +384,7 @@ def influence(
     delta: float = 0.0,
     by: str | Sequence[str] = (),
     where: Any = None,
-    family: str = "gaussian",
+    family: LinkFamilyName = "gaussian",
     account: PayingAccount | None = None,
 ) -> InfluenceAnswer:
     """The difference between confidential and released estimates, and the corrected estimates.

@@ -404,7 +404,13 @@ def _said_of_rows(result: Synthesis) -> Synthesis:
 
 
 def _refuse_pair(model: Model, mechanism: Mechanism) -> None:
-    """Refused where the mechanism does not protect what the model synthesizes."""
+    """Refused where the mechanism does not protect what the model synthesizes, or would hand out
+    draws about which it claims nothing."""
+    if mechanism.claims == "risk" and mechanism.hands_out == "draws":
+        raise Refused(
+            f"{type(mechanism).__name__} claims nothing of its draws and hands them out; set "
+            '`hands_out = "rows"` in the class.'
+        )
     if model.synthesizes in mechanism.synthesizes:
         return
     fitting = declared_in("understudy.mechanisms", Mechanism)

@@ -248,6 +248,12 @@ class Mechanism(Declared, ABC, abstract=True):
 
     @property
     @abstractmethod
+    def hands_out(self) -> HandsOut:
+        """What its claim is about, and all that leaves the inside: the draws that its output holds,
+        or the rows that were made of them. Where nothing is claimed (`risk`) these are the rows."""
+
+    @property
+    @abstractmethod
     def epsilon(self) -> float | None:
         """Total over all data sets, as known before any fit; None where it is not."""
 
@@ -269,12 +275,6 @@ class Mechanism(Declared, ABC, abstract=True):
             raise TypeError(f"{cls.__name__} synthesizes rows; it needs `release_rows`")
         if "file" in does and cls.release_file is Mechanism.release_file:
             raise TypeError(f"{cls.__name__} synthesizes whole files; it needs `release_file`")
-
-    @property
-    def hands_out(self) -> HandsOut:
-        """What its claim is about, and all that leaves the inside: the draws that its output holds,
-        or, where nothing is claimed or the class says so, the rows that were made of them."""
-        return "rows" if self.claims == "risk" else "draws"
 
     def cost(self) -> Cost | None:
         """What a ledger counts before any fit, over all data sets, for one record.

@@ -64,6 +64,7 @@ class Marginals(Mechanism):
     seeded = False
     fits = 0
     synthesizes = "rows or file"
+    hands_out = "draws"
 
     epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]
     delta: Annotated[float, "0: pure epsilon, Laplace noise. Above 0: zCDP, Gaussian noise."] = 0.0

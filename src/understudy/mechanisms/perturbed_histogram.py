@@ -40,6 +40,7 @@ class PerturbedHistogram(Mechanism):
     seeded = False
     fits = 0
     synthesizes = "outcome"
+    hands_out = "draws"
     delta = 0.0
 
     epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]

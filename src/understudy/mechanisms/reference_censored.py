@@ -53,6 +53,7 @@ class ReferenceCensored(Mechanism):
     relation = "blank"
     fits = 3
     synthesizes = "outcome"
+    hands_out = "draws"
     delta = 0.0
 
     epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]

@@ -50,7 +50,7 @@ class Format(Declared, abstract=True):
     carries: ClassVar[Carries]
     r_reads: ClassVar[str]  # the R expression that reads `file` as a data frame; "" if none does
     r_package: ClassVar[str]  # the R package that it needs, "" for none
-    folders: ClassVar[bool] = False  # whether a survey is a folder of such files
+    folders: ClassVar[bool]  # whether a survey is a folder of such files
 
     def companions(self, path: Path) -> tuple[Path, ...]:  # noqa: ARG002
         """Files beside this one that belong to it, where they exist."""

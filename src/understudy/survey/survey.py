@@ -37,8 +37,8 @@ class Survey:
     def __init__(self, data: Any, design: Design | None = None, codebook: Codebook | None = None):
         self.design = design or Design()
         self._codebook = codebook
-        self.raw: ir.Table = as_ibis(data, [*self.design.named, *(c.name for c in codebook or ())])
-        self.design.columns(self.raw.columns)
+        named = [*self.design.named, *(c.name for c in codebook or ())]
+        self.raw: ir.Table = as_ibis(data, named, self.design)
         self.untyped_by: Callable[[], ir.Table] | None = None
         if codebook is not None:
             for column in codebook:
@@ -175,14 +175,18 @@ class Survey:
             )
 
 
-def as_ibis(data: Any, keep: Iterable[str] = ()) -> ir.Table:
+def as_ibis(data: Any, keep: Iterable[str] = (), design: Design | None = None) -> ir.Table:
     """An Ibis table over frames and Arrow tables (without a copy), NaN as null."""
-    return _without_nan(_as_table(data, keep))
+    return _without_nan(_as_table(data, keep), design or Design())
 
 
-def _without_nan(table: ir.Table) -> ir.Table:
-    """NaN is not a value in a survey: it must not count as large, nor make a cell of its own."""
-    floats = [name for name, kind in table.schema().items() if kind.is_floating()]
+def _without_nan(table: ir.Table, design: Design) -> ir.Table:
+    """NaN is not a value in a survey: it must not count as large, nor make a cell of its own.
+    Replicate weights are left as they are: with NaN among them they are refused when used."""
+    weights = set(design.columns(table.columns)) - set(design.named)
+    floats = [
+        name for name, kind in table.schema().items() if kind.is_floating() and name not in weights
+    ]
     if floats and is_own_file(table):  # queries of a view with many columns are written faster
         return view_without_nan(table, floats)
     return table.mutate(

@@ -23,6 +23,7 @@ from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.design_records import DesignRecords
 from understudy.tables.domain import as_condition
+from understudy.tables.families import FamilyName
 from understudy.tables.family import Family, FamilyFit, Outcome, family_named
 from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
 from understudy.tables.replicates import replicate_covariance, replicate_degrees
@@ -50,7 +51,7 @@ class RegressionFit:
 def regress(
     survey: Survey | Sequence[Survey],
     formula: str,
-    family: str = "gaussian",
+    family: FamilyName = "gaussian",
     combine: str | None = None,
     where: Any = None,
     level: float = 0.95,

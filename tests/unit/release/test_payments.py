@@ -21,6 +21,8 @@ from understudy.release.recipe import read_recipe
 from understudy.release.spending import paid_synthesis, price
 from understudy.release.stages import Leavings, workspace
 
+pytestmark = pytest.mark.usefixtures("outside_here")
+
 RECIPE = """\
 [data]
 path = "file.csv"

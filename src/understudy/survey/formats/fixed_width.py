@@ -31,18 +31,19 @@ class FixedWidth(Format):
     endings = (".dat", ".asc")
     written = ()
     carries = "labels"
+    folders = False
     r_reads = ""
     r_package = ""
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        return (layout_beside(path),)
+        return (layout_beside(path), path.with_suffix(".xml"))
 
     def open(
         self, path: Path, naming: Callable[[list[str]], list[str]], declared: Codebook | None
     ) -> Opened:
         from understudy.survey.codebook import Codebook, Column
 
-        fields = read_layout(layout_beside(path))
+        fields = fields_of(path)
         opened = Csv().open(_cut(path, fields), naming, declared)
         names = naming([field.name for field in fields])
         labels = {
@@ -65,6 +66,24 @@ class Field:
     width: int
     decimals: int = 0
     label: str = ""
+    numeric: bool = False  # zeros in front of a number mean nothing
+
+
+def fields_of(path: Path) -> list[Field]:
+    """The columns by the layout, or by an archive's codebook (`persons.xml`) if there is none."""
+    document = path.with_suffix(".xml")
+    if layout_beside(path).exists() or not document.exists():
+        return read_layout(layout_beside(path))
+    from understudy.survey.ddi import ddi_variables
+
+    fields = [
+        Field(v.name, v.start - 1, v.width, v.decimals, v.label, v.numeric)
+        for v in ddi_variables(document)
+        if v.start and v.width
+    ]
+    if not fields:
+        raise Refused(f"`{document.name}` does not say where columns stand; add a layout.")
+    return fields
 
 
 def layout_beside(path: Path) -> Path:
@@ -144,4 +163,6 @@ def _value(field: Field) -> pl.Expr:
         number = text.cast(pl.Int64, strict=False) / 10**field.decimals
         implied = text.str.contains(r"^[+-]?[0-9]+$")
         text = pl.when(implied).then(number.cast(pl.String)).otherwise(text)
+    elif field.numeric:
+        text = text.str.replace(r"^([+-]?)0+([0-9])", "$1$2")
     return text.alias(field.name)

@@ -24,6 +24,7 @@ class ZippedCsv(Format):
     endings = (".zip", ".gz")
     written = ()
     carries = "nothing"
+    folders = False
     r_reads = ""
     r_package = ""
 

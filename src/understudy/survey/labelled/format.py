@@ -36,6 +36,7 @@ class Labelled(Format, abstract=True):
     """A format that pyreadstat reads; dates are numbers of ticks since the software's day 0."""
 
     carries = "labels"
+    folders = False
     reader: ClassVar[str]  # of pyreadstat
     day_format: ClassVar[str]  # pattern of the formats of dates
     moment_format: ClassVar[str]  # of dates with a time; other clock formats stay numbers

@@ -15,6 +15,7 @@ import polars as pl
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
 from understudy.tables.domain import as_condition
+from understudy.tables.families import LinkFamilyName
 from understudy.tables.family import LinkFamily, family_named
 from understudy.tables.influence.equations.regression import RegressionEquation
 from understudy.tables.influence.question import ColumnsOf, InfluenceQuestion, InsideOf, everyone
@@ -29,7 +30,7 @@ def questions_of(
     surveys: Sequence[Survey],
     by: str | Sequence[str] = (),
     where: Any = None,
-    family: str = "gaussian",
+    family: LinkFamilyName = "gaussian",
 ) -> list[InfluenceQuestion]:
     """One question per statistic and cell; the columns must be in all surveys."""
     asked = [statistics] if isinstance(statistics, (str, Statistic)) else list(statistics)
@@ -51,7 +52,10 @@ def questions_of(
 
 
 def _single(
-    statistic: str | Statistic, surveys: Sequence[Survey], columns: Sequence[str], family: str
+    statistic: str | Statistic,
+    surveys: Sequence[Survey],
+    columns: Sequence[str],
+    family: LinkFamilyName,
 ) -> InfluenceQuestion:
     if isinstance(statistic, str) and "~" in statistic:
         return regression_question(statistic, surveys, columns, family)
@@ -63,7 +67,7 @@ def _single(
 
 
 def regression_question(
-    formula: str, surveys: Sequence[Survey], columns: Sequence[str], family: str
+    formula: str, surveys: Sequence[Survey], columns: Sequence[str], family: LinkFamilyName
 ) -> InfluenceQuestion:
     """All coefficients of a regression on plain columns; text columns by their public levels."""
     chosen = family_named(family, LinkFamily)

@@ -29,6 +29,9 @@ class Quantile(Statistic):
     form = "quantile(x, 0.5)"
     empty = nan
     interval = "own"
+    intervals = ("t",)
+    averages = False
+    of_counts = False
 
     x: Expression
     probability: float
