@@ -28,6 +28,4 @@ def outside_here() -> Iterator[None]:
 @pytest.fixture
 def outside_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process of their own again, for tests of a module with `outside_here` that are about it."""
-    from understudy.release import outside, publish
-
     monkeypatch.setattr(publish, "run_outside", outside.run_outside)
