@@ -1,5 +1,5 @@
-"""Write what derives from the code: docs/recipe.md, docs/commands.md and the public names with
-their types, src/understudy/__init__.pyi. Run `python scripts/write_reference.py`.
+"""Write what derives from the code: docs/recipe.md, docs/commands.md, and as stubs the public names
+with their types and the names of families of regressions. Run `python scripts/write_reference.py`.
 
 A test compares the files with what this script would write.
 """
@@ -7,6 +7,7 @@ A test compares the files with what this script would write.
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from understudy.release.model_part import all_models, model_settings
 from understudy.release.parts import all_mechanisms
 from understudy.release.recipe_sections import REQUIRED, SECTIONS
 from understudy.release.recipe_values import kind_of
+from understudy.tables.family import Family, LinkFamily, families
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "understudy"
+WRITTEN = "# Written from the code by scripts/write_reference.py."
 
 
 def recipe_page() -> str:
@@ -137,9 +140,16 @@ def public_names() -> str:
     for cls in (*all_models().values(), *all_mechanisms().values()):
         names[cls.__name__] = (cls.__module__, cls.__name__)
     lines = [f"from {home} import {own} as {name}" for name, (home, own) in names.items()]
-    heading = "# Written from the code by scripts/write_reference.py.\n# ruff: noqa: RUF022"
+    heading = f"{WRITTEN}\n# ruff: noqa: RUF022"
     listed = [f'    "{name}",' for name in sorted(names)]
     return "\n".join([heading, *sorted(lines), "", "__all__ = [", *listed, "]", ""])
+
+
+def family_names() -> str:
+    """The stub of the families of regressions: their names, as types."""
+    names = {"FamilyName": families(Family), "LinkFamilyName": families(LinkFamily)}
+    lines = [f"{name} = Literal[{json.dumps(list(known))[1:-1]}]" for name, known in names.items()]
+    return "\n".join([WRITTEN, "from typing import Literal", "", *lines, ""])
 
 
 def _public_names_of(path: Path) -> tuple[str, ...]:
@@ -154,6 +164,7 @@ PAGES = {
     "docs/recipe.md": recipe_page,
     "docs/commands.md": commands_page,
     "src/understudy/__init__.pyi": public_names,
+    "src/understudy/tables/families/__init__.pyi": family_names,
 }
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from understudy.dp.accounting import Cost
 from understudy.dp.additive import AdditiveNoise, noise_for
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
+from understudy.tables.families import LinkFamilyName
 from understudy.tables.influence.arithmetic import unit_weight
 from understudy.tables.influence.ask import questions_of
 from understudy.tables.influence.prepared import (
@@ -35,6 +36,7 @@ from understudy.tables.influence.prepared import (
 )
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile
 from understudy.tables.influence.unit_sums import Steps, sensitivity, steps_of, unit_sums
+from understudy.tables.units import unit_of
 
 __public__ = ("InfluenceAnswer", "influence", "influence_errors", "plan_influence")
 
@@ -275,7 +277,7 @@ def plan_influence(
     delta: float = 0.0,
     by: str | Sequence[str] = (),
     where: Any = None,
-    family: str = "gaussian",
+    family: LinkFamilyName = "gaussian",
     unit: str | None = None,
     units: int | None = None,
 ) -> InfluencePlan:
@@ -297,7 +299,7 @@ def influence_errors(
     delta: float = 0.0,
     by: str | Sequence[str] = (),
     where: Any = None,
-    family: str = "gaussian",
+    family: LinkFamilyName = "gaussian",
     unit: str | None = None,
     units: int | None = None,
 ) -> pl.DataFrame:
@@ -315,7 +317,7 @@ def _measured(
     relation: UnitRelation,
     by: str | Sequence[str],
     where: Any,
-    family: str,
+    family: LinkFamilyName,
     unit: str | None,
     units: int | None,
 ) -> MeasuredInfluence:
@@ -382,7 +384,7 @@ def influence(
     delta: float = 0.0,
     by: str | Sequence[str] = (),
     where: Any = None,
-    family: str = "gaussian",
+    family: LinkFamilyName = "gaussian",
     account: PayingAccount | None = None,
 ) -> InfluenceAnswer:
     """The difference between confidential and released estimates, and the corrected estimates.
@@ -394,7 +396,8 @@ def influence(
     charged to `account` (`LedgerAccount`) before the records are looked at; without one the claim
     says that it was not charged to any ledger.
     """
-    unit = confidential.codebook.unit_column
+    declared = unit_of(confidential)
+    unit = None if declared is None else declared.column
     units = _units(confidential, unit) if relation == "replace" else None
     plan = plan_influence(
         synthetic, statistics, epsilon, relation,

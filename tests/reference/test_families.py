@@ -10,8 +10,10 @@ import pytest
 
 import understudy as us
 from understudy.errors import Refused
-from understudy.tables.likelihoods import LIKELIHOODS
+from understudy.tables.family import families
+from understudy.tables.likelihood import LikelihoodFamily
 
+LIKELIHOODS: dict[str, LikelihoodFamily] = families(LikelihoodFamily)
 HERE = Path(__file__).parent
 NUMBERS = pl.read_csv(HERE / "families_r.csv")
 CASES = NUMBERS.select("design", "family", "formula").unique(maintain_order=True).rows()
@@ -76,7 +78,7 @@ def test_derivatives(family: str) -> None:
     rng = np.random.default_rng(5)
     levels = 2 if family == "probit" else 4
     X = rng.normal(size=(60, 2))
-    likelihood = LIKELIHOODS[family](rng.integers(0, levels, 60), X, levels)
+    likelihood = LIKELIHOODS[family].likelihood(rng.integers(0, levels, 60), X, levels)
     w = rng.uniform(0.5, 2, 60)
     theta = likelihood.start(w) + 0.1 * rng.normal(size=likelihood.start(w).shape)
     if family == "ordered":

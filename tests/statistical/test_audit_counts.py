@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from understudy.audit.audit import ALPHA
-from understudy.audit.counts import COUNT_MUTANTS, audit_counts, neighbours
+from understudy.audit.attack import ALPHA, attacks
+from understudy.audit.audit import audit
+from understudy.audit.counts import CountAttack, neighbours
 from understudy.errors import Refused
 from understudy.mechanisms.modips import Modips
 
@@ -21,12 +22,22 @@ TRIALS = {
     ("modips-public", "replace"): 40_000,
     ("modips-threshold", "replace"): 40_000,
 }
-PLANTED = [(name, mutant) for name, mutants in COUNT_MUTANTS.items() for mutant in mutants]
+PLANTED = [
+    (name, mutant)
+    for name, attack in attacks().items()
+    if isinstance(attack, CountAttack)
+    for mutant in attack.mutants
+]
 
 AUDITED = [
     *((name, relation) for name in SOUND for relation in RELATIONS[:2]),
     ("modips-public", "blank"),
 ]
+
+
+def audit_counts(name, relation, epsilon=1.0, trials=None, mutant=None):
+    (result,) = audit(name, epsilon, trials, mutant, relations=(relation,))
+    return result
 
 
 @pytest.mark.chance(ALPHA, "confidence limits, which the pairs of files share")

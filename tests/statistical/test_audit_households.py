@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.audit.audit import ALPHA
-from understudy.audit.household_counts import (
-    HOUSEHOLD_MUTANTS,
+from understudy.audit.attack import ALPHA, attacks
+from understudy.audit.attacks.households import (
     LIMIT,
     MEMBERS,
-    audit_households,
+    HouseholdAttack,
     neighbouring_files,
-    relations_of,
 )
+from understudy.audit.audit import audit
 from understudy.errors import Refused
 
-AUDITED = [(name, relation) for name in HOUSEHOLD_MUTANTS for relation in relations_of(name)]
-PLANTED = [(name, mutant) for name, mutants in HOUSEHOLD_MUTANTS.items() for mutant in mutants]
+HOUSEHOLDS = [attack for attack in attacks().values() if isinstance(attack, HouseholdAttack)]
+AUDITED = [(attack.name, relation) for attack in HOUSEHOLDS for relation in attack.relations]
+PLANTED = [(attack.name, mutant) for attack in HOUSEHOLDS for mutant in attack.mutants]
 TRIALS = 40_000  # at epsilon 3 the bound lies well above .9 of the claim
+
+
+def audit_households(name, relation, epsilon=1.0, trials=None, mutant=None):
+    (result,) = audit(name, epsilon, trials, mutant, relations=(relation,))
+    return result
 
 
 @pytest.mark.chance(ALPHA, "confidence limits, which the two files share")

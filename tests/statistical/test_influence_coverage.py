@@ -22,18 +22,18 @@ from influence_arrays import ArrayFile, answer
 
 from shared_files import SHARED_DATA
 from understudy.demo.doctorates import population as doctorate_population
+from understudy.tables.families.gaussian import Gaussian
 from understudy.tables.influence.equation import Equation
-from understudy.tables.influence.equations.linear import LinearEquation
 from understudy.tables.influence.equations.mean import MeanEquation
 from understudy.tables.influence.equations.quantile import QuantileEquation, quantiles_of
-from understudy.tables.regress import solve
+from understudy.tables.influence.equations.regression import RegressionEquation
 
 N = 200_000
 Columns = dict[str, np.ndarray]
 EQUATIONS: dict[str, Equation] = {
     "mean": MeanEquation(),
     "median": QuantileEquation(0.5),
-    "slope": LinearEquation(1, (1,)),
+    "slope": RegressionEquation(Gaussian(), 1, (1,)),
 }
 
 
@@ -43,7 +43,7 @@ def estimate(name: str, values: Columns, w: np.ndarray) -> float:
     if name == "median":
         return float(quantiles_of(values["y"], w, np.array([0.5]))[0])
     matrix = np.column_stack([np.ones(len(w)), values["x0"]])
-    return float(solve(values["y"], matrix, w, "gaussian")[1])
+    return float(Gaussian().solve(values["y"], matrix, w)[1])
 
 
 def vs_population(draw: np.random.Generator) -> tuple[np.ndarray, Columns]:

@@ -10,37 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from understudy.audit.epsilon_bound import (
-    Counts,
-    choose_event,
-    epsilon_lower_bound,
-    exact_epsilon,
-)
-from understudy.audit.problems import MECHANISMS, MUTANTS, AuditRelation, grid_neighbours
+from understudy.audit.attack import AuditRelation, Losses, Simulation, attack_named
 from understudy.claim import checked_epsilon
-from understudy.dp.histogram import SENSITIVITY, histogram_counts, histogram_edges
-from understudy.dp.noise import exact_scale, integer_laplace
 from understudy.errors import Refused, UnknownName
 
 Verdict = Literal["holds", "broken", "asleep"]
 
-ALPHA = 1e-6
 AWAKE = 0.9
-GRID_TRIALS = 3_000_000
-HISTOGRAM_TRIALS = 200_000  # OpenDP's exact sampler takes about 13 microseconds per count
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What was claimed and what was found, for one mechanism under one relation.
-
-    `exact` is the largest privacy loss on these databases, computed without simulation.
-    """
+    """What was claimed and what was found, for one mechanism under one relation."""
 
     mechanism: str
     relation: AuditRelation
@@ -53,47 +38,46 @@ class AuditResult:
 
 
 def audit(
-    mechanism: str,
+    name: str,
     epsilon: float = 1.0,
     trials: int | None = None,
     mutant: str | None = None,
     seed: int = 1,
+    relations: Sequence[AuditRelation] | None = None,
 ) -> list[AuditResult]:
-    """One result per relation for one of `MECHANISMS`, with a mutant planted or none.
+    """One result per relation for one attack, with a mutant planted or none.
 
     `epsilon` is what the mechanism is asked for: relation `blank` for the posterior mechanisms,
-    `replace` for the histogram. `seed` is for the draws on the grid; OpenDP's noise has none.
+    that of the claim for the others. `seed` is for the draws on the grid.
     """
-    if mechanism not in MUTANTS:
-        raise UnknownName("mechanism to audit", mechanism, MECHANISMS)
-    if mutant is not None and mutant not in MUTANTS[mechanism]:
-        raise UnknownName(f"mutant of {mechanism}", mutant, MUTANTS[mechanism])
+    attack = attack_named(name)
+    if mutant is not None and mutant not in attack.mutants:
+        raise UnknownName(f"mutant of {name}", mutant, attack.mutants)
+    for relation in relations or ():
+        if relation not in attack.relations:
+            raise UnknownName(f"relation of {name}", relation, attack.relations)
     if checked_epsilon(epsilon) > 4:
         raise Refused(
             "The audit runs up to epsilon 4; above it the deciding events are too rare to be met "
             "in simulations, and the mechanism is the same at every epsilon."
         )
-    trials = trials or (HISTOGRAM_TRIALS if mechanism == "perturbed-histogram" else GRID_TRIALS)
+    trials = trials or attack.trials
     if trials < 100:
         raise Refused("An audit needs at least 100 trials on each database.")
     rng = np.random.default_rng(seed)
     results = []
-    for relation in get_args(AuditRelation):
-        if mechanism == "perturbed-histogram":
-            figures = _audit_histogram(epsilon, relation, trials, mutant)
-        else:
-            figures = _audit_grid(mechanism, epsilon, relation, trials, mutant, rng)
-        verdict = judge(*figures)
-        results.append(AuditResult(mechanism, relation, *figures, trials, verdict, mutant))
+    for relation in relations or attack.relations:
+        losses = attack.losses(Simulation(relation, epsilon, trials, mutant, rng))
+        results.append(AuditResult(name, relation, *losses, trials, judge(losses), mutant))
     return results
 
 
-def judge(claimed: float, lower_bound: float, exact: float) -> Verdict:
+def judge(losses: Losses) -> Verdict:
     """broken: more privacy is lost than claimed; asleep: the bound is below 0.9 of the claim."""
     rounding = 1e-9  # of the grid's log-sum-exp; the simulations get no such slack
-    if lower_bound > claimed or exact > claimed * (1 + rounding):
+    if losses.lower_bound > losses.claimed or losses.exact > losses.claimed * (1 + rounding):
         return "broken"
-    return "holds" if lower_bound >= AWAKE * claimed else "asleep"
+    return "holds" if losses.lower_bound >= AWAKE * losses.claimed else "asleep"
 
 
 def audit_table(results: Sequence[AuditResult]) -> str:
@@ -120,66 +104,3 @@ def audit_table(results: Sequence[AuditResult]) -> str:
         ).rstrip()
         for row in rows
     )
-
-
-def _audit_grid(
-    mechanism: str,
-    epsilon: float,
-    relation: AuditRelation,
-    trials: int,
-    mutant: str | None,
-    rng: np.random.Generator,
-) -> tuple[float, float, float]:
-    """(claimed, lower bound, exact); the largest over the pairs of databases, which share alpha."""
-    pairs = grid_neighbours(mechanism, epsilon, relation, mutant)
-    claim = pairs[0].claim()
-    claimed = claim.epsilon if relation == "blank" else claim.epsilon_replace
-    shown, exact = 0.0, 0.0
-    for pair in pairs:
-        first, second = pair.log_posteriors()
-        drawn = [_draw(log_p, trials, rng) for log_p in (first, second)]
-        shown = max(shown, _shown(drawn[0], drawn[1], first.size, ALPHA / len(pairs)))
-        exact = max(exact, exact_epsilon(first, second))
-    return float(claimed or 0.0), shown, exact
-
-
-def _audit_histogram(
-    epsilon: float, relation: AuditRelation, trials: int, mutant: str | None
-) -> tuple[float, float, float]:
-    """The record moves from the first bin to the second, or is blanked; events on noisy counts."""
-    # blanking concerns one bin only, so one bin is enough there
-    bins = 2 if relation == "replace" else 1
-    edges = histogram_edges((0.0, 1.0), bins, 20)
-    values = np.repeat([0.25, 0.75], 10)
-    other = np.append(values[1:], 0.75) if relation == "replace" else values[1:]
-    first, second = histogram_counts(values, edges), histogram_counts(other, edges)
-    sensitivity = 1 if mutant == "scale-halved" else SENSITIVITY
-    repeats = 2 if mutant == "two-draws" else 1
-    drawn = []
-    for counts in (first, second):
-        noisy = integer_laplace(np.tile(counts, trials * repeats), sensitivity, epsilon)
-        # The ratio is constant outside the two counts, so outputs further out may be lumped.
-        steps = np.clip(noisy.reshape(trials, -1) - np.tile(first, repeats), -2, 2) + 2
-        drawn.append(steps @ 5 ** np.arange(bins * repeats))
-    cells = 5 ** (bins * repeats)
-    distance = int(np.abs(first - second).sum())
-    exact = repeats * distance / exact_scale(sensitivity, epsilon)
-    # scale 2/epsilon against a distance of 2 (replace) or 1 (blank): docs/proofs
-    claimed = epsilon if relation == "replace" else epsilon / 2
-    return claimed, _shown(drawn[0], drawn[1], cells, ALPHA), exact
-
-
-def _draw(log_probability: NDArray[np.float64], trials: int, rng: np.random.Generator) -> Counts:
-    """`trials` independent draws of a cell, by inversion of the distribution function."""
-    distribution = np.cumsum(np.exp(log_probability))
-    cells = np.searchsorted(distribution / distribution[-1], rng.random(trials), side="right")
-    return cells.astype(np.int64)
-
-
-def _shown(first: Counts, second: Counts, cells: int, alpha: float) -> float:
-    """The event is chosen on the first tenth of the trials and judged on the rest."""
-    cut = first.size // 10
-    early = [np.bincount(drawn[:cut], minlength=cells) for drawn in (first, second)]
-    late = [np.bincount(drawn[cut:], minlength=cells) for drawn in (first, second)]
-    event = choose_event(early[0], early[1], alpha)
-    return epsilon_lower_bound(late[0], late[1], event, alpha)

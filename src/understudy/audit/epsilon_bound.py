@@ -39,15 +39,34 @@ def clopper_pearson(successes: ArrayLike, trials: int, alpha: float) -> tuple[Ve
     return np.where(k > 0, lower, 0.0), np.where(k < trials, upper, 1.0)
 
 
-def epsilon_lower_bound(on_first: Counts, on_second: Counts, event: Event, alpha: float) -> float:
-    """log(P_a(S) / P_b(S)) with both probabilities at their limits, alpha/2 each.
+def shown_loss(
+    first: Counts, second: Counts, cells: int, alpha: float, delta: float = 0.0
+) -> float:
+    """The bound from the cells that came out on each database, trial by trial: the event is chosen
+    on the first tenth of the trials and judged on the rest."""
+    cut = first.size // 10
+    early = [np.bincount(drawn[:cut], minlength=cells) for drawn in (first, second)]
+    late = [np.bincount(drawn[cut:], minlength=cells) for drawn in (first, second)]
+    event = choose_event(early[0], early[1], alpha)
+    return epsilon_lower_bound(late[0], late[1], event, alpha, delta)
+
+
+def epsilon_lower_bound(
+    on_first: Counts, on_second: Counts, event: Event, alpha: float, delta: float = 0.0
+) -> float:
+    """log((P_a(S) - delta) / P_b(S)) with both probabilities at their limits, alpha/2 each.
 
     `on_first` and `on_second` are counts of outputs by cell on the two databases. The result
     exceeds the true epsilon with chance at most alpha. It is 0 when nothing is shown.
     """
     likely, unlikely = _ordered(on_first, on_second, event.likelier_on_first)
     shown = _log_ratio(
-        likely[event.cells].sum(), unlikely[event.cells].sum(), likely.sum(), unlikely.sum(), alpha
+        likely[event.cells].sum(),
+        unlikely[event.cells].sum(),
+        likely.sum(),
+        unlikely.sum(),
+        alpha,
+        delta,
     )
     return max(0.0, float(shown))
 
@@ -89,9 +108,14 @@ def _ordered(on_first: Counts, on_second: Counts, as_given: bool) -> tuple[Count
 
 
 def _log_ratio(
-    k_likely: ArrayLike, k_unlikely: ArrayLike, n_likely: int, n_unlikely: int, alpha: float
+    k_likely: ArrayLike,
+    k_unlikely: ArrayLike,
+    n_likely: int,
+    n_unlikely: int,
+    alpha: float,
+    delta: float = 0.0,
 ) -> Vector:
     low = clopper_pearson(k_likely, int(n_likely), alpha / 2)[0]
     high = clopper_pearson(k_unlikely, int(n_unlikely), alpha / 2)[1]
     with np.errstate(divide="ignore"):  # log 0 = -inf: an event that never happened shows nothing
-        return np.asarray(np.log(low) - np.log(high), dtype=np.float64)
+        return np.asarray(np.log(np.maximum(low - delta, 0)) - np.log(high), dtype=np.float64)

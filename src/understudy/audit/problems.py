@@ -11,46 +11,34 @@ databases for each mechanism and relation:
 - "moved setting": the record would move a reference or record weights that are computed from
   the file, and with them the contributions of many other records.
 
-"censored-units" is `Censored` where records belong to households: the worst record is a household
-of three, whose members say the same, and it is the household that is protected.
+Where records belong to households, the worst record is a whole household, whose members say the
+same, and it is the household that is protected.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, cast
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.audit.attack import ALPHA, AuditRelation, Losses, MechanismAttack, Simulation
+from understudy.audit.epsilon_bound import exact_epsilon, shown_loss
 from understudy.claim import Claim
 from understudy.dp.contributions import clip_bound, reference_censored
 from understudy.dp.record_bounds import RecordBounds
-from understudy.mechanisms.censored import Censored
-from understudy.mechanisms.contract import Fitter, FixedWeights, Mechanism, Terms
-from understudy.mechanisms.reference_censored import ReferenceCensored
+from understudy.mechanisms.contract import Fitter, Mechanism, Terms
 
 Vector = NDArray[np.float64]
-AuditRelation = Literal["blank", "replace"]
 
 GRID = np.arange(-10, 31) / 20.0
 COMMON, RARE = 0.0, 1.0  # the two values of theta between which the databases decide
 BLANK = math.nan
-HOUSEHOLD = 3  # records of each household in the problem with units
 FLAT = np.full(GRID.size, -math.log(GRID.size))
-# weight 1/2 for every record, fixed beforehand
-HALF = FixedWeights(GRID[:, None], low=0.0, high=1.0, c1=0.0, c2=0.5)
-
-MUTANTS = {
-    "censored": ("M-doubled", "clip-missing", "two-draws"),
-    "censored-weighted": ("M-doubled", "clip-missing", "two-draws", "weights-from-data"),
-    "reference-censored": ("M-doubled", "clip-missing", "two-draws", "reference-from-data"),
-    "censored-units": ("M-doubled", "clip-missing", "two-draws", "clipped-by-record"),
-    "perturbed-histogram": ("scale-halved", "two-draws"),
-}
-MECHANISMS = tuple(MUTANTS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +122,7 @@ class GridFitter:
 class Neighbours:
     """Two databases that differ in their last record, under one mechanism and public prior."""
 
-    mechanism: str
+    attack: GridAttack
     epsilon: float
     first: Vector
     second: Vector
@@ -177,23 +165,63 @@ class Neighbours:
     def _fitter(self, values: Vector) -> Fitter:
         # a grid generates no data sets: what is audited are the draws
         units = None
-        if self.mechanism == "censored-units" and self.mutant != "clipped-by-record":
-            units = np.arange(values.size) // HOUSEHOLD
+        if self.attack.per_unit > 1 and self.mutant != "clipped-by-record":
+            units = np.arange(values.size) // self.attack.per_unit
         return cast(Fitter, GridFitter(values, self.sigma, self.log_prior, units=units))
 
     def _chosen(self, values: Vector) -> Mechanism:
-        if self.mechanism in ("censored", "censored-units"):
-            return Censored(self.epsilon, weighted=False)
-        if self.mechanism == "censored-weighted":
-            leaked = self.mutant == "weights-from-data"
-            return Censored(self.epsilon, weights=None if leaked else HALF)
-        leaked = self.mutant == "reference-from-data"
-        reference = values[~np.isnan(values)] if leaked else self.reference
-        return ReferenceCensored(self.epsilon, cast(Any, reference), scale=0.5)
+        return self.attack.chosen(self, values)
+
+
+class GridAttack(MechanismAttack, abstract=True):
+    """A draw of a mechanism's exact posterior on the grid, on the pairs of `grid_neighbours`."""
+
+    relations = ("blank", "replace")
+    trials = 3_000_000
+    leaks = False
+    alpha: ClassVar[float]  # the weight of every record
+    per_unit: ClassVar[int]  # records of what is protected
+
+    @abstractmethod
+    def chosen(self, pair: Neighbours, values: Vector) -> Mechanism:
+        """The mechanism; `values` are the file's, which a mutant may take a setting from."""
+
+    def sigma(self, M: float) -> float:
+        """alpha f reaches 2M at its top and lies below -M one unit away."""
+        top = math.exp(-2 * M / self.alpha) / math.sqrt(2 * math.pi)
+        return min(top, math.sqrt(self.alpha / (8 * M)))
+
+    def moved(self, M: float) -> tuple[list[float], float, float]:  # noqa: ARG002
+        """The other records, the one that would move a setting, and the centre of the reference.
+
+        The linear map gives 0 to the sixteen at RARE, and nearly 1 once a far record stretches it.
+        """
+        return [COMMON] * 24 + [RARE] * 16, 50.0, 0.5
+
+    def losses(self, simulation: Simulation) -> Losses:
+        """The largest over the pairs of databases, which share alpha."""
+        relation, rng = simulation.relation, simulation.rng
+        pairs = grid_neighbours(self, simulation.epsilon, relation, simulation.mutant)
+        claim = pairs[0].claim()
+        claimed = claim.epsilon if relation == "blank" else claim.epsilon_replace
+        shown, exact = 0.0, 0.0
+        for pair in pairs:
+            first, second = pair.log_posteriors()
+            drawn = [_draw(log_p, simulation.trials, rng) for log_p in (first, second)]
+            shown = max(shown, shown_loss(drawn[0], drawn[1], first.size, ALPHA / len(pairs)))
+            exact = max(exact, exact_epsilon(first, second))
+        return Losses(float(claimed or 0.0), shown, exact)
+
+
+def _draw(log_probability: Vector, trials: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """`trials` independent draws of a cell, by inversion of the distribution function."""
+    distribution = np.cumsum(np.exp(log_probability))
+    cells = np.searchsorted(distribution / distribution[-1], rng.random(trials), side="right")
+    return cells.astype(np.int64)
 
 
 def grid_neighbours(
-    mechanism: str,
+    attack: GridAttack,
     epsilon: float,
     relation: AuditRelation,
     mutant: str | None = None,
@@ -201,40 +229,22 @@ def grid_neighbours(
 ) -> list[Neighbours]:
     """The pairs of databases for one posterior mechanism; epsilon is its own (`blank`)."""
     M = clip_bound(epsilon, datasets)
-    alpha = 1.0 if mechanism in ("censored", "censored-units") else 0.5
     claimed = 2 * M if relation == "blank" else 4 * M  # for one draw
     rare = 0.03 * claimed / math.expm1(claimed)  # costs 3 % of the claim and is still met often
     instead = BLANK if relation == "blank" else COMMON
-    if mechanism == "reference-censored":
-        sigma = math.sqrt(alpha / (16 * M))
-        others = [COMMON] * 16
-        # with this record the mean lies where each of the others loses exactly M against COMMON
-        mover = 17 * sigma * math.sqrt(2 * M / alpha)
-        centre = COMMON
-    else:
-        # alpha f reaches 2M at its top and lies below -M one unit away
-        sigma = min(math.exp(-2 * M / alpha) / math.sqrt(2 * math.pi), math.sqrt(alpha / (8 * M)))
-        # the linear map gives 0 to the sixteen at RARE, and nearly 1 once a far record stretches it
-        others = [COMMON] * 24 + [RARE] * 16
-        mover = 50.0
-        centre = 0.5
+    others, mover, centre = attack.moved(M)
     pairs = [
         ([COMMON, RARE], [COMMON, instead], 0.5, rare),
         ([*others, mover], [*others, instead], centre, 0.5),
     ]
-    if mechanism == "censored-units":
-        pairs = [
-            (list(np.repeat(first, HOUSEHOLD)), list(np.repeat(second, HOUSEHOLD)), centre, share)
-            for first, second, centre, share in pairs
-        ]
     built = []
     for first, second, reference, share in pairs:
         sound = Neighbours(
-            mechanism,
+            attack,
             epsilon,
-            np.array(first),
-            np.array(second),
-            sigma,
+            np.repeat(first, attack.per_unit),
+            np.repeat(second, attack.per_unit),
+            attack.sigma(M),
             FLAT,
             np.full(50, reference),
             datasets=datasets,

@@ -11,11 +11,8 @@ def audit(
     mechanism: Annotated[
         str,
         typer.Argument(
-            help="censored, censored-weighted, censored-units, reference-censored, "
-            "perturbed-histogram, "
-            "modips-public, modips-threshold, modips-observed, marginals, and for households "
-            "modips-public-units, modips-threshold-units, marginals-units, histogram-units, "
-            "laplace-table-units; or all."
+            help="The attack: censored, modips-public, marginals-units or another that --list "
+            "names; or all."
         ),
     ] = "all",
     epsilon: Annotated[float, typer.Option(help="The epsilon that is asked for.")] = 1.0,
@@ -26,6 +23,9 @@ def audit(
         str | None, typer.Option(help="Plant this error, or `every` error, and see it caught.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the draws; noise from OpenDP has none.")] = 1,
+    show: Annotated[
+        bool, typer.Option("--list", help="Name the attacks and the errors that can be planted.")
+    ] = False,
 ) -> None:
     """Lower bounds on epsilon from simulations on worst-case neighbouring databases.
 
@@ -37,39 +37,33 @@ def audit(
     """
     from rich.console import Console
 
+    from understudy.audit.attack import attack_named, attacks
     from understudy.audit.audit import audit as run_audit
     from understudy.audit.audit import audit_table
-    from understudy.audit.counts import COUNT_MUTANTS, LEAKING, audit_count_mechanism
-    from understudy.audit.household_counts import HOUSEHOLD_MUTANTS, audit_household_mechanism
-    from understudy.audit.problems import MUTANTS
-    from understudy.errors import Refused, UnknownName
+    from understudy.errors import Refused
 
-    mutants = MUTANTS | COUNT_MUTANTS | HOUSEHOLD_MUTANTS
-    names = tuple(mutants) if mechanism == "all" else (mechanism,)
+    if show:
+        for known in attacks().values():
+            typer.echo(f"{known.name}: {', '.join(known.mutants) or 'leaks as it is'}")
+        return
+    names = tuple(attacks()) if mechanism == "all" else (mechanism,)
     if mechanism == "all" and mutant not in (None, "every"):
-        names = tuple(name for name in mutants if mutant in mutants[name]) or names
+        names = tuple(name for name in names if mutant in attacks()[name].mutants) or names
     results = []
     try:
         with Console(stderr=True).status("Auditing") as status:
             for name in names:
-                if name not in mutants:
-                    raise UnknownName("mechanism to audit", name, tuple(mutants))
-                every = mutants[name] if mutant == "every" else (mutant,)
+                every = attack_named(name).mutants if mutant == "every" else (mutant,)
                 for planted in every:
                     status.update(f"Auditing {name}" + (f" with {planted}" if planted else ""))
-                    if name in COUNT_MUTANTS:
-                        results += audit_count_mechanism(name, epsilon, trials, planted)
-                    elif name in HOUSEHOLD_MUTANTS:
-                        results += audit_household_mechanism(name, epsilon, trials, planted)
-                    else:
-                        results += run_audit(name, epsilon, trials, planted, seed)
+                    results += run_audit(name, epsilon, trials, planted, seed)
     except Refused as refusal:
         typer.echo(str(refusal), err=True)
         raise typer.Exit(2) from None
     typer.echo(audit_table(results))
     failed = []
     for result in results:
-        leaks = mutant is not None or result.mechanism in LEAKING
+        leaks = mutant is not None or attacks()[result.mechanism].leaks
         if result.verdict != ("broken" if leaks else "holds"):
             failed.append(result)
     if failed:
@@ -77,7 +71,7 @@ def audit(
         what = "does not hold up"
         if mutant is not None:
             what = f"did not catch the mutant {first.mutant}"
-        elif first.mechanism in LEAKING:
+        elif attacks()[first.mechanism].leaks:
             what = "did not show its leak"
         typer.echo(
             f"The audit of {first.mechanism} under `{first.relation}` {what} (verdict: "

@@ -20,6 +20,7 @@ from understudy.demo.server import DESIGN, confidential
 from understudy.drawing import save_figure
 from understudy.errors import Refused
 from understudy.ledger.accounts import add_user
+from understudy.ledger.entry_kinds import SPENDING
 from understudy.ledger.ledger import Ledger
 from understudy.release.open import open_release
 from understudy.release.publish import publish
@@ -149,7 +150,7 @@ def demonstrate(folder: Path, epsilon: float, datasets: int, seed: int, say: Say
     (folder / "plan.svg").write_text(planned.figure(), encoding="utf-8")
     answer = _asked(folder, len(release), say)
     with Ledger(folder / "internal" / "ledger.db") as ledger:
-        micro = sum(e.micro for e in ledger.entries() if e.kind in ("spend", "reserve"))
+        micro = sum(e.micro for e in ledger.entries() if e.kind in SPENDING)
     return Demonstrated(
         release.claim,
         compared,

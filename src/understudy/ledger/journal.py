@@ -29,6 +29,7 @@ from understudy.ledger.chain import (
     entry_hash,
 )
 from understudy.ledger.database import Run, SqliteDatabase, open_database
+from understudy.ledger.entry_kinds import KINDS, SPENDING
 from understudy.ledger.ties import Ties
 
 Holder = Literal["user", "dataset"]
@@ -111,7 +112,8 @@ class Journal:
         number = head.number + 1
         text = json.dumps(body or {}, sort_keys=True, separators=(",", ":"), allow_nan=False)
         time = (at or self.clock()).isoformat()
-        fields = (number, time, kind, holder, dataset, micro, question, refers, text, head.hash)
+        name = KINDS[kind].name
+        fields = (number, time, name, holder, dataset, micro, question, refers, text, head.hash)
         digest = entry_hash(*fields)
         marks = ", ".join("?" * 11)
         run(f"INSERT INTO entries ({COLUMNS}) VALUES ({marks})", *fields, digest)
@@ -260,9 +262,6 @@ class Tally:
             return
         old = self.budgets.get(("user", name), Budget())
         self.budgets["user", name] = Budget(old.allowed + allowed, old.spent + spent)
-
-
-SPENDING = ("reserve", "spend")
 
 
 def cap_after(cap: Cap, entry: Entry) -> Cap:

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from understudy.ledger.database import Run
-
-KINDS = ("dataset", "same", "successor", "merge")
+from understudy.ledger.entry_kinds import TYING
 
 
 class Ties:
@@ -50,8 +49,8 @@ class Ties:
 
 def read_ties(run: Run) -> Ties:
     ties = Ties()
-    marks = ", ".join("?" * len(KINDS))
+    marks = ", ".join("?" * len(TYING))
     select = f"SELECT kind, dataset, body FROM entries WHERE kind IN ({marks}) ORDER BY number"
-    for kind, file, body in run(select, *KINDS):
+    for kind, file, body in run(select, *TYING):
         ties.follow(kind, file, json.loads(body))
     return ties

@@ -11,30 +11,11 @@ from dataclasses import dataclass
 
 from understudy.ledger.amounts import NANO, Budget, Standing, show_delta
 from understudy.ledger.chain import Entry
+from understudy.ledger.entry_kinds import KINDS, SPENDING
 from understudy.ledger.epsilon import show_epsilon
-from understudy.ledger.journal import SPENDING, amount_of, read_standing
+from understudy.ledger.journal import amount_of, read_standing
 from understudy.ledger.ledger import Ledger
 from understudy.ledger.populations import Population, populations, require
-
-KINDS = {
-    "open": "ledger opened",
-    "user": "user added",
-    "key": "new key",
-    "enable": "user let in again",
-    "disable": "user shut out",
-    "grant": "grant",
-    "dataset": "data set added",
-    "cap": "cap raised",
-    "same": "data set known by today's fingerprint",
-    "successor": "corrected file",
-    "merge": "populations merged",
-    "version": "ledger brought to this version",
-    "reserve": "question paid",
-    "release": "answered",
-    "fail": "no answer",
-    "spend": "spent outside",
-    "envelope": "released",
-}
 
 
 @dataclass(frozen=True)
@@ -55,7 +36,7 @@ class Line:
 
     @property
     def words(self) -> str:
-        return KINDS.get(self.kind, self.kind)
+        return KINDS[self.kind].words if self.kind in KINDS else self.kind
 
 
 @dataclass(frozen=True)

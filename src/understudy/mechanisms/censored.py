@@ -51,6 +51,8 @@ class Censored(Mechanism):
     seeded = True
     fits = 2
     synthesizes = "outcome"
+    hands_out = "draws"
+    delta = 0.0
 
     epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]
     weighted: Annotated[bool, "Whether records are weighted first."] = True

@@ -24,7 +24,9 @@ class ConstantWeight(Mechanism):
     seeded = True
     fits = 1
     synthesizes = "outcome"
+    hands_out = "rows"
     epsilon = None
+    delta = 0.0
 
     value: Annotated[float, "The weight of every record, 0 to 1."]
 

@@ -135,6 +135,8 @@ class Fitter(Protocol):
 
     def refuse_source(self, values: Matrix, purpose: str) -> None: ...  # if they are its own
 
+    def check_histogram(self, alone: bool = False) -> None: ...  # refused where there can be none
+
     def on_histogram(self, epsilon: float, bins: Bins) -> Fitter: ...  # on a private histogram
 
     def histogram(self, epsilon: float, bins: Bins) -> HistogramDraw: ...
@@ -246,8 +248,19 @@ class Mechanism(Declared, ABC, abstract=True):
 
     @property
     @abstractmethod
+    def hands_out(self) -> HandsOut:
+        """What its claim is about, and all that leaves the inside: the draws that its output holds,
+        or the rows that were made of them. Where nothing is claimed (`risk`) these are the rows."""
+
+    @property
+    @abstractmethod
     def epsilon(self) -> float | None:
         """Total over all data sets, as known before any fit; None where it is not."""
+
+    @property
+    @abstractmethod
+    def delta(self) -> float:
+        """Total over all data sets; 0 for a pure epsilon."""
 
     def __init_subclass__(cls, abstract: bool = False, **rest: Any) -> None:
         super().__init_subclass__(abstract=abstract, **rest)
@@ -262,17 +275,6 @@ class Mechanism(Declared, ABC, abstract=True):
             raise TypeError(f"{cls.__name__} synthesizes rows; it needs `release_rows`")
         if "file" in does and cls.release_file is Mechanism.release_file:
             raise TypeError(f"{cls.__name__} synthesizes whole files; it needs `release_file`")
-
-    @property
-    def hands_out(self) -> HandsOut:
-        """What its claim is about, and all that leaves the inside: the draws that its output holds,
-        or, where nothing is claimed or the class says so, the rows that were made of them."""
-        return "rows" if self.claims == "risk" else "draws"
-
-    @property
-    def delta(self) -> float:
-        """Total over all data sets; 0 for a pure epsilon."""
-        return 0.0
 
     def cost(self) -> Cost | None:
         """What a ledger counts before any fit, over all data sets, for one record.
@@ -298,6 +300,10 @@ class Mechanism(Declared, ABC, abstract=True):
                 fitter.refuse_source(value.source, purpose)
             elif isinstance(value, Survey):
                 fitter.on(value, purpose)
+
+    def check_counts(self, counts: RowCounts | FileCounts) -> None:
+        """Refused, before anything is paid, where counts would rest on something that is not
+        declared, or do not go with the settings; nothing by default."""
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         """Record weights, reference and limit for this database."""

@@ -40,6 +40,8 @@ class PerturbedHistogram(Mechanism):
     seeded = False
     fits = 0
     synthesizes = "outcome"
+    hands_out = "draws"
+    delta = 0.0
 
     epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]
     bins: Annotated[Bins, "sqrt, log, or a number of bins."] = "sqrt"
@@ -47,6 +49,9 @@ class PerturbedHistogram(Mechanism):
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
         bin_count(self.bins, 1)
+
+    def check_sources(self, fitter: Fitter) -> None:
+        fitter.check_histogram()
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         return Prepared(plain_terms(fitter, limit=clip_bound(self.epsilon, datasets)))

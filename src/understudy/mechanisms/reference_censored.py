@@ -53,6 +53,8 @@ class ReferenceCensored(Mechanism):
     relation = "blank"
     fits = 3
     synthesizes = "outcome"
+    hands_out = "draws"
+    delta = 0.0
 
     epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]
     reference: Annotated[
@@ -80,6 +82,11 @@ class ReferenceCensored(Mechanism):
     def seeded(self) -> bool:
         """The first of two stages draws its histogram's noise from OpenDP."""
         return self.reference != "two-stage"
+
+    def check_sources(self, fitter: Fitter) -> None:
+        super().check_sources(fitter)
+        if isinstance(self.reference, str):
+            fitter.check_histogram(alone=True)
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         if isinstance(self.reference, str):

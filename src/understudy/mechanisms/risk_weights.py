@@ -63,7 +63,9 @@ class RiskWeights(Mechanism, abstract=True):
     seeded = True
     fits = 1
     synthesizes = "outcome or file"
+    hands_out = "rows"
     epsilon = None
+    delta = 0.0
 
     known: Annotated[tuple[str, ...], "Columns that an intruder knows."]
     radius: Annotated[float | tuple[float, ...], "Relative radius of the ball around a value."] = (

@@ -48,7 +48,9 @@ class Unweighted(Mechanism):
     seeded = True
     fits = 1
     synthesizes = "outcome, rows or file"
+    hands_out = "rows"
     epsilon = None
+    delta = 0.0
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:  # noqa: ARG002
         return Prepared(plain_terms(fitter))

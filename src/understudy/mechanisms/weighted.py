@@ -44,6 +44,8 @@ class Weighted(Mechanism):
     seeded = True
     fits = 6
     synthesizes = "outcome"
+    hands_out = "draws"
+    delta = 0.0
 
     epsilon: Annotated[
         float | None, "Target over all data sets; the weights as they come if none."

@@ -29,6 +29,8 @@ class WeightedE(Mechanism):
     seeded = True
     fits = 3
     synthesizes = "outcome"
+    hands_out = "draws"
+    delta = 0.0
 
     epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]
     c1: Annotated[float, "Scale of the record weights."] = 1.0

@@ -36,6 +36,9 @@ def beta_log_density(y: Array, first: Array, second: Array, total: Array) -> Arr
 class Beta(BoundedOutcome, SummedModel):
     """`Beta("share")` with bounds from the codebook, or `Beta("share", bounds=(0, 100))`."""
 
+    generates_from_records = False
+    deepest_tree = 10
+
     outcome: Annotated[str, "The column that is synthesized."]
     bounds: Annotated[Bounds | None, "Public bounds, if the codebook has none."] = None
 

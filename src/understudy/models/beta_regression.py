@@ -26,6 +26,9 @@ from understudy.models.unit_interval import Bounds
 class BetaRegression(BoundedOutcome):
     """`BetaRegression("salary", "gender + age + weeks", bounds=(0, 400_000))`."""
 
+    generates_from_records = False
+    deepest_tree = 10
+
     outcome: Annotated[str, "The column that is synthesized."]
     predictors: Annotated[str, "A formula over public columns."]
     bounds: Annotated[Bounds | None, "Public bounds, if the codebook has none."] = None

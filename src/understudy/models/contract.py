@@ -154,6 +154,9 @@ class OutcomeModel(Model, abstract=True):
 
     synthesizes = "outcome"
 
+    def published_design(self, design: Design) -> Design:
+        return design.published(self.sensitive)
+
     def given_columns(self) -> tuple[str, ...]:
         predictors = getattr(self, "predictors", None)
         return () if predictors is None else tuple(formula_columns(predictors))
@@ -214,17 +217,17 @@ class OutcomeModel(Model, abstract=True):
         """The one sensitive array with its declared bounds, for a histogram; or refused."""
 
     @property
+    @abstractmethod
     def generates_from_records(self) -> bool:
         """Whether a synthetic record depends on its confidential values beyond the parameters.
 
         Then the parameters are not all that is released, and no claim with epsilon holds.
         """
-        return False
 
     @property
+    @abstractmethod
     def deepest_tree(self) -> int:
         """A trajectory of the sampler has at most 2 to this power steps, less one."""
-        return 10
 
     def start(
         self,

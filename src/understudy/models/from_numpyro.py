@@ -22,6 +22,9 @@ __public__ = ("from_numpyro",)
 class NumPyroModel(OutcomeModel):
     """A user's NumPyro function; made by `from_numpyro`."""
 
+    generates_from_records = False
+    deepest_tree = 10
+
     user_function: Callable[..., Any]
     columns: tuple[str, ...]
     synthesized: tuple[str, ...]

@@ -60,6 +60,9 @@ class CountDensity(dist.Distribution):  # type: ignore[misc]
 class NegativeBinomial(SingleOutcome):
     """`NegativeBinomial("employees")`, or with predictors: `("visits", "region + age")`."""
 
+    generates_from_records = False
+    deepest_tree = 10
+
     outcome: Annotated[str, "The column that is synthesized."]
     predictors: Annotated[str | None, "A formula over public columns."] = None
 

@@ -38,6 +38,9 @@ PRIOR_SCALE = 10.0
 class FBP(SurveyNormal):
     """`FBP("salary", "field + gender")`."""
 
+    generates_from_records = False
+    deepest_tree = 10
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.outcomes) > 1:

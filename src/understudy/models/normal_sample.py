@@ -39,6 +39,9 @@ _CORRELATION = biject_to(constraints.corr_cholesky)
 class FBS(SurveyNormal):
     """`FBS("salary", "field + gender")`, or several outcomes: `FBS(["salary", "bonus"], ...)`."""
 
+    generates_from_records = False
+    deepest_tree = 10
+
     def function(self, X: Any, cell: Any, w: Any = None, **outcomes: Any) -> None:
         n, K = X.shape
         d = len(self.targets)

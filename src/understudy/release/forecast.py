@@ -20,11 +20,13 @@ from understudy.fitting.missing import without_missing
 from understudy.models.contract import OutcomeModel
 from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel
+from understudy.publication import hides_unit
 from understudy.release.inside import Inside
 from understudy.release.internal_mark import with_mark
 from understudy.release.kept import check_kept
 from understudy.release.shape import shape_notes
 from understudy.release.spending import price
+from understudy.survey.file_format import always_released
 
 STEPS = (7, 127)  # gradients of one iteration of NUTS: an easy posterior, and a hard one
 LONGER = 4  # chains that do not agree are run on
@@ -35,9 +37,10 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
     """Sentences for the steward, in the order in which they matter."""
     recipe = inside.recipe
     survey = inside.narrowed
-    kept = [name for name in survey.columns if name not in inside.synthesized]
+    hidden = (*inside.synthesized, survey.codebook.unit_column if hides_unit(survey) else None)
+    kept = [name for name in survey.columns if name not in hidden]
     seconds, size = _cost(inside)
-    formats = ", ".join(("parquet", *recipe.output.formats))
+    formats = ", ".join((always_released().written_name, *recipe.output.formats))
     lines = [
         with_mark(f"{inside.title}: {survey.n:,} records of `{recipe.path.name}`."),
         f"Synthesized: {', '.join(inside.synthesized)}, by {recipe.model}.",

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from understudy.envelope import CLAIM, DRAWS
 from understudy.errors import Refused
-from understudy.release.declared import design_to
 from understudy.release.open import Release
 from understudy.release.outside import files_in, write_json
 from understudy.release.release_facts import FACTS, SCHEMA, checksum
 from understudy.survey.codebook_text import write_codebook
+from understudy.survey.design_values import design_to
+from understudy.survey.file_format import always_released
 from understudy.survey.write import write_survey
 from understudy.tables.noise_sets import stands_for
 from understudy.version import __version__
@@ -25,7 +26,7 @@ def write_further(release: Release, further: Release, out: Path, where: str) -> 
         raise Refused(f"`{out}` exists already; name a new folder.")
     if not out.parent.is_dir():
         raise Refused(f"There is no folder `{out.parent}` to write into; create it first.")
-    names = [f"synthetic/{number}.parquet" for number in range(1, len(further) + 1)]
+    names = always_released().released_files(len(further))
     part = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
         _write(release, further, part, names, where)
@@ -53,7 +54,7 @@ def _write(release: Release, further: Release, folder: Path, names: list[str], w
         "version": __version__,
         "kind": release.kind,
         "files": names,
-        "formats": ["parquet"],
+        "formats": [always_released().written_name],
         "design": design_to(release.design),
         "statistics": list(release.statistics),
         "by": list(release.by),

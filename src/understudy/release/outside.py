@@ -1,8 +1,9 @@
 """The outside of a release: every public file, made from the envelope and what was declared.
 
-It runs in a process of its own, which is started with two folders and never has the confidential
-file: `python -m understudy.release.outside HANDED OUT`. HANDED holds envelope/, declared/ and the
-seed by which records are made from the mechanism's output; OUT gets public/, the files that may be
+It runs in a process of its own, which is started with two folders, few variables of the
+environment and no open file, and never has the confidential file:
+`python -m understudy.release.outside HANDED OUT`. HANDED holds envelope/, declared/ and the seed by
+which records are made from the mechanism's output; OUT gets public/, the files that may be
 published, rows/, the same records in the order in which they were made, and released.parquet, their
 table, both for the report.
 """
@@ -10,8 +11,11 @@ table, both for the report.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,12 +32,14 @@ from understudy.errors import Refused
 from understudy.mechanisms.outputs.output import Ground
 from understudy.mechanisms.outputs.outputs import output_from
 from understudy.publication import published_codebook
-from understudy.release.declared import design_to, open_declared
+from understudy.release.declared import open_declared
 from understudy.release.release_facts import FACTS, SCHEMA, CombiningRule, checksum
 from understudy.report.public import public_page
 from understudy.report.public_facts import PublicFacts
 from understudy.survey.codebook_text import write_codebook
+from understudy.survey.design_values import design_to
 from understudy.survey.engine import connection
+from understudy.survey.file_format import always_released
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
 from understudy.tables.tabulate import tabulate
@@ -47,15 +53,31 @@ KIND: CombiningRule = (
 )
 ENVELOPE, DECLARED, SEED = "envelope", "declared", "seed"
 PUBLIC, ROWS, RELEASED = "public", "rows", "released.parquet"
+NEEDED = (
+    "PATH", "HOME", "USERPROFILE", "TMP", "TEMP", "LANG", "LC_", "TZ", "PYTHON", "VIRTUAL_ENV",
+    "LD_", "DYLD_", "SYSTEMROOT", "XDG_", "UNDERSTUDY_CACHE", "JAX_", "XLA_", "OMP_", "OPENBLAS_",
+    "MKL_", "POLARS_",
+)  # fmt: skip
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip file must tell some time
 
 
 def run_outside(handed: Path, out: Path) -> None:
-    """`make_public` in a process of its own, which never had the confidential file."""
-    command = [sys.executable, "-m", "understudy.release.outside", str(handed), str(out)]
-    done = subprocess.run(
-        command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+    """`make_public` in a process of its own, which never had the confidential file: it starts in a
+    folder with what was handed out and nothing else."""
+    with tempfile.TemporaryDirectory(dir=out) as alone:
+        for name in (ENVELOPE, DECLARED):
+            shutil.copytree(handed / name, Path(alone, name))
+        shutil.copy2(handed / SEED, alone)
+        module = "understudy.release.outside"
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", module, str(Path(alone).resolve()), str(out.resolve())],
+            check=False,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            cwd=alone,
+            env=_environment(),
+        )
     if done.returncode == 2:
         raise Refused(done.stderr.strip())
     if done.returncode != 0:
@@ -63,6 +85,14 @@ def run_outside(handed: Path, out: Path) -> None:
             "The public files could not be made from the envelope: "
             f"{(done.stderr.strip().splitlines() or ['the process was stopped'])[-1]}."
         )
+
+
+def _environment() -> dict[str, str]:
+    """What programs need to start and to compute the same numbers; passwords and places of files
+    that the inside was started with stay there."""
+    kept = {name: value for name, value in os.environ.items() if name.startswith(NEEDED)}
+    packages = [str(Path(folder).resolve()) for folder in sys.path if folder]
+    return {**kept, "PYTHONPATH": os.pathsep.join(packages)}
 
 
 def make_public(handed: Path, out: Path) -> None:
@@ -130,9 +160,9 @@ def _write_public(
 ) -> None:
     """The public files, release.json, which `open_release` reads, and public.zip."""
     (folder / "synthetic").mkdir(parents=True)
-    for number, dataset in enumerate(datasets, start=1):
-        for format in facts.formats:
-            write_survey(dataset, folder / f"synthetic/{number}{format.written[0]}", format)
+    for format in facts.formats:
+        for name, dataset in zip(format.released_files(len(datasets)), datasets, strict=True):
+            write_survey(dataset, folder / name, format)
     write_codebook(facts.codebook, folder / "codebook.toml")
     table.write_csv(folder / "tables.csv", line_terminator="\n")
     for name in (CLAIM, DRAWS) if envelope.draws else (CLAIM,):
@@ -151,8 +181,8 @@ def _list_and_pack(folder: Path, facts: PublicFacts, count: int) -> None:
             "title": facts.title,
             "version": __version__,
             "kind": KIND,
-            "files": [f"synthetic/{number}.parquet" for number in range(1, count + 1)],
-            "formats": [kind.written[0].removeprefix(".") for kind in facts.formats],
+            "files": always_released().released_files(count),
+            "formats": [kind.written_name for kind in facts.formats],
             "design": design_to(facts.design),
             "statistics": [statistic.text for statistic in facts.statistics],
             "by": list(facts.by),

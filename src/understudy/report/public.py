@@ -55,7 +55,7 @@ def public_page(
         quality=noise_quality(envelope.draws, facts),
         tables=[_table(rows, statistic) for statistic in facts.statistics],
         notes=list(dict.fromkeys(row["note"] for row in rows if row["note"])),
-        design=[f"`{name}` ({_role_of(facts, name)})" for name in facts.design.named],
+        design=[f"`{name}` ({role})" for name, role in facts.design.named.items()],
         python=python_example(facts),
         r=r_example(facts, count),
         r_package=read_in_r(facts).r_package,
@@ -170,20 +170,11 @@ def _printed(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _role_of(facts: PublicFacts, name: str) -> str:
-    roles = {
-        facts.design.weight: "design weight",
-        facts.design.strata: "strata",
-        facts.design.psu: "sampling units",
-        facts.design.fpc: "finite population correction",
-    }
-    return roles.get(name, "replicate weight")
-
-
 def _files(facts: PublicFacts, count: int, draws: bool) -> tuple[str, ...]:
     others = [f"`{file_format.written[0]}`" for file_format in facts.formats[1:]]
     beside = f", also as {listed(others)}" if others else ""
-    span = "`synthetic/1.parquet`" + (f" to `synthetic/{count}.parquet`" if count > 1 else "")
+    names = facts.formats[0].released_files(count)
+    span = " to ".join(f"`{name}`" for name in dict.fromkeys((names[0], names[-1])))
     files = [f"{span}: the synthetic records{beside}."]
     files.append("`tables.csv`: the table above, in full precision.")
     files.append("`codebook.toml`: what is public about each column.")

@@ -50,6 +50,11 @@ class Format(Declared, abstract=True):
     carries: ClassVar[Carries]
     r_reads: ClassVar[str]  # the R expression that reads `file` as a data frame; "" if none does
     r_package: ClassVar[str]  # the R package that it needs, "" for none
+    folders: ClassVar[bool]  # whether a survey is a folder of such files
+
+    def companions(self, path: Path) -> tuple[Path, ...]:  # noqa: ARG002
+        """Files beside this one that belong to it, where they exist."""
+        return ()
 
     @abstractmethod
     def open(
@@ -64,6 +69,15 @@ class Format(Declared, abstract=True):
     @abstractmethod
     def write(self, survey: Survey, codebook: Codebook, path: Path) -> None:
         """Write all records with what the format carries; never called if `written` is empty."""
+
+    @property
+    def written_name(self) -> str:
+        """How a recipe and a release name it: its ending without the dot."""
+        return self.written[0].removeprefix(".")
+
+    def released_files(self, datasets: int) -> list[str]:
+        """The names of a release's data sets in this format."""
+        return [f"synthetic/{number}{self.written[0]}" for number in range(1, datasets + 1)]
 
     @property
     def reference(self) -> str:
@@ -87,10 +101,16 @@ def endings_written() -> list[str]:
     return [ending for file_format in formats() for ending in file_format.written]
 
 
-def released_formats(named: Sequence[str], folder: Path) -> tuple[Format, ...]:
-    """The formats of a release's files: Parquet, then the named ones."""
+def always_released() -> Format:
+    """The format that every release has."""
     (first,) = (file_format for file_format in formats() if file_format.name == ALWAYS)
-    return first, *(format_of(folder, name, writing=True, folder=folder) for name in named)
+    return first
+
+
+def released_formats(named: Sequence[str], folder: Path) -> tuple[Format, ...]:
+    """The formats of a release's files: that of every release, then the named ones."""
+    others = (format_of(folder, name, writing=True, folder=folder) for name in named)
+    return always_released(), *others
 
 
 def listed(endings: list[str]) -> str:
@@ -113,6 +133,8 @@ def format_of(
         if writing and not chosen.written:
             raise Refused(f"{chosen.name} files are read, not written; choose another format.")
         return chosen
+    if named is None and not writing and path.is_dir():
+        return next(file_format for file_format in formats() if file_format.folders)
     ending = path.suffix.lower() if named is None else f".{named.lower().removeprefix('.')}"
     for file_format in formats():
         if ending in (file_format.written if writing else file_format.endings):

@@ -1,16 +1,15 @@
 """Regression coefficients with design-based standard errors (R survey's svyglm).
 
 The coefficients solve sum w x (y - mu) = 0. Their variance is A^-1 V(sum z) A^-1 with
-z = w x (y - mu) and A = X' W mu' X with mu' = 1 (gaussian), mu(1 - mu) (binomial, logit) or mu
-(poisson, log): Taylor by strata and PSU, or the spread of the refitted replicates. Probit,
-multinomial and ordered logit are in likelihoods.py. A text outcome of two levels counts its second.
+z = w x (y - mu) and A = X' W mu' X (mu and mu' are in families/*.py): Taylor by strata and PSU, or
+the spread of the refitted replicates. A text outcome of two levels counts its second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -24,7 +23,8 @@ from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.design_records import DesignRecords
 from understudy.tables.domain import as_condition
-from understudy.tables.likelihoods import LIKELIHOODS
+from understudy.tables.families import FamilyName
+from understudy.tables.family import Family, FamilyFit, Outcome, family_named
 from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
 from understudy.tables.replicates import replicate_covariance, replicate_degrees
 from understudy.tables.variance_factor import variance_factor
@@ -33,11 +33,9 @@ __public__ = ("regress",)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Family = Literal["gaussian", "binomial", "poisson"]
-FAMILIES: tuple[Family, ...] = get_args(Family)
-AnyFamily = Literal["gaussian", "binomial", "poisson", "probit", "multinomial", "ordered"]
-ANY_FAMILY: tuple[AnyFamily, ...] = get_args(AnyFamily)
 MOST_LEVELS = 30  # of an outcome
+TWO_LEVELS: tuple[Outcome, ...] = ("share", "binary")  # 0 and 1, or a text of two levels
+LEVELS: tuple[Outcome, ...] = ("levels", "ordered")  # numbered in their order
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class RegressionFit:
 def regress(
     survey: Survey | Sequence[Survey],
     formula: str,
-    family: AnyFamily = "gaussian",
+    family: FamilyName = "gaussian",
     combine: str | None = None,
     where: Any = None,
     level: float = 0.95,
@@ -67,18 +65,17 @@ def regress(
     implicates of one survey. Records with a missing variable are left out of the fit but stay in
     the design.
     """
-    if family not in ANY_FAMILY:
-        raise UnknownName("family", family, ANY_FAMILY)
+    chosen = family_named(family, Family)
     if isinstance(survey, Survey):
         if combine not in (None, "none"):
             raise Refused("`combine` is for a list of surveys; this is one survey.")
-        fit = fit_survey(survey, formula, family, where)
+        fit = fit_survey(survey, formula, chosen, where)
         variance = np.diag(fit.covariance)
         return _frame(fit.names, fit.coefficients, variance, np.full(len(variance), fit.df), level)
     if combine is None:
         combine = getattr(survey, "kind", None)  # an opened release knows its rule
     check_conditions(list(survey), ())
-    fits = [fit_survey(dataset, formula, family, where) for dataset in survey]
+    fits = [fit_survey(dataset, formula, chosen, where) for dataset in survey]
     if not fits:
         raise Refused("Give one Survey, or a list with at least one Survey.")
     if combine not in RULES:
@@ -99,7 +96,7 @@ def regress(
     return table.with_columns(pl.Series("note", combined.note))
 
 
-def fit_survey(survey: Survey, formula: str, family: AnyFamily, where: Any = None) -> RegressionFit:
+def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) -> RegressionFit:
     """The regression of one survey."""
     design = survey.design
     names = _variables(formula, survey.columns)
@@ -120,7 +117,7 @@ def fit_survey(survey: Survey, formula: str, family: AnyFamily, where: Any = Non
     if not used.any():
         raise Refused("No record has all variables of the formula inside the domain.")
     records = frame.filter(pl.Series(used)).select(names)
-    model = _model(survey, formula, family, records)
+    model = _fitted(survey, formula, family, records)
     weight = np.ones(frame.height) if design.weight is None else _floats(frame, design.weight)
     beta = model.solve(weight[used], None)
     if design.replicates is not None and design.weight is not None:
@@ -145,126 +142,54 @@ def fit_survey(survey: Survey, formula: str, family: AnyFamily, where: Any = Non
     return RegressionFit(model.names, beta, covariance / share, df * share + 1 - model.predictors)
 
 
-@dataclass(frozen=True)
-class _Model:
-    """What is fitted: coefficients under a weight, and each record's share in their error."""
-
-    names: tuple[str, ...]
-    predictors: int  # columns of the design matrix, the intercept among them
-    solve: Callable[[Floats, Floats | None], Floats]
-    influence: Callable[[Floats, Floats], Floats]
-
-
-def _model(survey: Survey, formula: str, family: AnyFamily, records: pl.DataFrame) -> _Model:
+def _fitted(survey: Survey, formula: str, family: Family, records: pl.DataFrame) -> FamilyFit:
     outcome = formula.partition("~")[0].strip().strip("`")
     listed = outcome in records.columns and not records[outcome].dtype.is_numeric()
     levels: Sequence[Any] = ()
-    if family in ("multinomial", "ordered") or (listed and family in ("binomial", "probit")):
+    if family.outcome in LEVELS or (listed and family.outcome in TWO_LEVELS):
         y, levels = _coded(survey, outcome, family, records)
         formula = "~" + formula.partition("~")[2]
         X, terms = _design_matrix(formula, records)
     else:
         y, X, terms = _matrices(formula, records)
-    if family in ("binomial", "probit") and (y.min() < 0 or y.max() > 1):
-        raise Refused(f'The outcome of family="{family}" must be 0 or 1; recode it.')
-    if family == "poisson" and y.min() < 0:
-        raise Refused('The outcome of family="poisson" must be a count, 0 or more; recode it.')
+    if family.outcome in TWO_LEVELS and (y.min() < 0 or y.max() > 1):
+        raise Refused(f'The outcome of family="{family.name}" must be 0 or 1; recode it.')
+    if family.outcome == "count" and y.min() < 0:
+        raise Refused(
+            f'The outcome of family="{family.name}" must be a count, 0 or more; recode it.'
+        )
     if np.linalg.matrix_rank(X) < X.shape[1]:
         raise Refused("The predictors are collinear; leave one of them out of the formula.")
-    if family not in LIKELIHOODS:
-        simple: Family = family  # type: ignore[assignment]
-        return _Model(
-            terms,
-            X.shape[1],
-            lambda w, start: solve(y, X, w, simple, start),
-            lambda w, beta: _influence(y, X, w, beta, simple),
-        )
-    kind, columns = LIKELIHOODS[family], X.shape[1]
-    if not kind.intercept and "Intercept" in terms:
-        keep = [k for k, term in enumerate(terms) if term != "Intercept"]
-        X, terms = X[:, keep], tuple(terms[k] for k in keep)
-    if family == "probit" and np.any((y != 0) & (y != 1)):
-        raise Refused('The outcome of family="probit" must be 0 or 1; recode it.')
-    likelihood = kind(y.astype(np.int64), X, max(len(levels), 2))
-
-    def influence(w: Floats, beta: Floats) -> Floats:
-        bread = likelihood.information(beta, w)
-        return np.asarray(np.linalg.solve(bread, (likelihood.scores(beta) * w[:, None]).T).T)
-
-    names = kind.names(terms, [str(level) for level in levels])
-    return _Model(names, columns, likelihood.solve, influence)
+    if family.outcome == "binary" and np.any((y != 0) & (y != 1)):
+        raise Refused(f'The outcome of family="{family.name}" must be 0 or 1; recode it.')
+    return family.fit(y, X, terms, [str(level) for level in levels])
 
 
 def _coded(
-    survey: Survey, outcome: str, family: str, records: pl.DataFrame
+    survey: Survey, outcome: str, family: Family, records: pl.DataFrame
 ) -> tuple[Floats, list[Any]]:
     """The number of each record's level, and the levels that occur, in their order."""
     if outcome not in records.columns:
-        raise Refused(f'The outcome of family="{family}" must be a column; compute it first.')
+        raise Refused(f'The outcome of family="{family.name}" must be a column; compute it first.')
     values = records[outcome]
     book = survey.declared
     declared = book[outcome].levels if outcome in book else None
     present = values.unique().to_list()
-    if declared is None and family == "ordered" and values.dtype == pl.String:
+    if declared is None and family.outcome == "ordered" and values.dtype == pl.String:
         raise Refused(
             f"The order of `{outcome}` is not known; list its levels in the codebook, from the "
             "lowest to the highest."
         )
     order = sorted(present) if declared is None else [v for v in declared if v in present]
-    most = 2 if family in ("binomial", "probit") else MOST_LEVELS
+    most = 2 if family.outcome in TWO_LEVELS else MOST_LEVELS
     if not 2 <= len(order) <= most:
+        fitting = "2" if most == 2 else f"2 to {most}"
         raise Refused(
-            f'The outcome of family="{family}" has 2{"" if most == 2 else f" to {most}"} levels, '
+            f'The outcome of family="{family.name}" has {fitting} levels, '
             f"and `{outcome}` has {len(order)} here."
         )
     number = {level: k for k, level in enumerate(order)}
     return np.array([number[value] for value in values], dtype=np.float64), order
-
-
-def solve(y: Floats, X: Floats, w: Floats, family: Family, start: Floats | None = None) -> Floats:
-    """Weighted least squares, or Newton's method for the weighted likelihood."""
-    if family == "gaussian":
-        root = np.sqrt(w)[:, None]
-        return np.asarray(np.linalg.lstsq(X * root, y * root[:, 0], rcond=None)[0])
-    w = w / w.mean()
-    beta = _start(y, X, w, family) if start is None else start.copy()
-    for _ in range(60):
-        mu, slope = mean_and_slope(X @ beta, family)
-        hessian = (X * (w * slope)[:, None]).T @ X
-        step = np.linalg.lstsq(hessian, X.T @ (w * (y - mu)), rcond=None)[0]
-        beta = beta + step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-300))
-        if np.abs(step).max() < 1e-10 * (1 + np.abs(beta).max()):
-            return np.asarray(beta)
-    kind = "logistic" if family == "binomial" else "Poisson"
-    raise Refused(
-        f"The {kind} regression does not converge (a predictor separates the outcome); "
-        "leave that predictor out or merge its levels."
-    )
-
-
-def mean_and_slope(linear: Floats, family: Family) -> tuple[Floats, Floats]:
-    """mu and its derivative at a linear predictor, with the canonical link."""
-    if family == "gaussian":
-        return linear, np.ones_like(linear)
-    if family == "binomial":
-        mu = special.expit(linear)
-        return mu, mu * (1 - mu)
-    mu = np.exp(np.clip(linear, -700.0, 700.0))
-    return mu, mu
-
-
-def _start(y: Floats, X: Floats, w: Floats, family: Family) -> Floats:
-    """Newton's method overshoots for counts: there it starts from a regression of log(y + 1/2)."""
-    if family == "poisson":
-        return solve(np.log(y + 0.5), X, w, "gaussian")
-    return np.zeros(X.shape[1])
-
-
-def _influence(y: Floats, X: Floats, w: Floats, beta: Floats, family: Family) -> Floats:
-    """Rows A^-1 x w (y - mu): each record's share in the coefficients' error."""
-    mu, slope = mean_and_slope(X @ beta, family)
-    bread = (X * (w * slope)[:, None]).T @ X
-    return np.asarray(np.linalg.solve(bread, (X * (w * (y - mu))[:, None]).T).T)
 
 
 def _matrices(formula: str, frame: pl.DataFrame) -> tuple[Floats, Floats, tuple[str, ...]]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from understudy.survey.survey import Survey
     from understudy.tables.collect import Linear, Sums
+    from understudy.tables.sorted_records import SortedRecords
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -68,6 +69,8 @@ class Cells:
     level: float  # of confidence
     # estimates that one statistic made for others of its kind, to share a pass
     done: dict[Statistic, DomainEstimates] = field(default_factory=dict)
+    # records that were put in order for one margin, for the others
+    in_order: dict[str, SortedRecords] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -83,7 +86,9 @@ class Statistic(Declared, abstract=True):
     form: ClassVar[str]  # how it is written
     empty: ClassVar[float]  # its value in a cell without records: 0 for sums, else NaN
     interval: ClassVar[Literal["t", "own"]]  # estimate ± t se, or limits that it brings itself
-    averages: ClassVar[bool] = False  # whether a margin is the average of its cells, by counts
+    intervals: ClassVar[tuple[str, ...]]  # kinds that `tabulate` may give it (intervals.py)
+    averages: ClassVar[bool]  # whether a margin is the average of its cells, by counts
+    of_counts: ClassVar[bool]  # about numbers of records, and not about a column of numbers
 
     text: str
 
@@ -128,16 +133,6 @@ class Statistic(Declared, abstract=True):
     def adds_up(self) -> bool:
         """Whether the cells of a table add up to its margins."""
         return self.empty == 0
-
-    @property
-    def of_counts(self) -> bool:
-        """Whether it is about numbers of records, and not about a column of numbers."""
-        return False
-
-    @property
-    def intervals(self) -> tuple[str, ...]:
-        """The kinds of interval that `tabulate` may give it (intervals.py), beside its own."""
-        return ("t",)
 
     @property
     def is_own(self) -> bool:

@@ -43,9 +43,9 @@ class Estimator(Declared, abstract=True):
     variable: str
 
     @property
+    @abstractmethod
     def several(self) -> bool:
         """Whether it is more than one number, such as all coefficients of a regression."""
-        return False
 
     @abstractmethod
     def in_words(self, where: str) -> str:

@@ -66,13 +66,12 @@ class PosteriorPicture:
 class Measure(Declared, abstract=True):
     """What an answer measures, with its settings."""
 
-    divides = True  # whether the file is divided into partitions; else it is one sum by influence
-
     name: ClassVar[str]  # in questions
     title: ClassVar[str]  # on the page
     rank: ClassVar[int]  # where it stands in lists; the first is the usual one
     tells: ClassVar[str]  # what an answer says, on pages and receipts
     cannot: ClassVar[str]  # and what it cannot say
+    divides: ClassVar[bool]  # the file into partitions; else the answer is one sum by influence
     partitions: ClassVar[int]  # M where the question does not say
     bounds: ClassVar[tuple[int, int]]  # of a partition's number
     noises: ClassVar[tuple[str, ...]]  # samplers of `understudy.verify.noise`, the usual one first

@@ -59,9 +59,8 @@ def estimate(task: Task) -> float:
 def fit_named(name: str) -> Callable[[Task], float]:
     """A function of this file, or one in a file of the server's own."""
     file, colon, function = name.rpartition(":")
-    if not colon:
-        return FITS[name]
-    fit: Callable[[Task], float] = getattr(own_module(file, "estimator"), function)
+    known = vars(own_module(file, "estimator")) if colon else globals()
+    fit: Callable[[Task], float] = known[function]
     return fit
 
 
@@ -89,11 +88,6 @@ def poisson(task: Task) -> float:
     design, wanted = design_matrix(predictors, task, len(outcome))
     coefficients = poisson_coefficients(outcome, design, weight)
     return float("nan") if coefficients is None else float(coefficients[wanted])
-
-
-FITS: dict[str, Callable[[Task], float]] = {
-    "quantile": quantile, "linear": linear, "logistic": logistic, "poisson": poisson
-}  # fmt: skip
 
 
 def weighted_quantile(values: Floats, weight: Floats, probability: float) -> float:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import ibis.expr.types as ir
 
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook
-from understudy.tables.influence.equation import Equation
+from understudy.tables.family import LinkFamily
+from understudy.tables.influence.equations.regression import RegressionEquation
 from understudy.tables.influence.question import InfluenceQuestion
 from understudy.verify.estimator import Estimator, restricted
 from understudy.verify.partition_pass import domain_of
@@ -29,6 +30,8 @@ from understudy.verify.released import ReleasedPass
 @dataclass(frozen=True)
 class Regression(Estimator, abstract=True):
     """A coefficient of a regression of the outcome on predictors, or all of them."""
+
+    family: ClassVar[LinkFamily]
 
     predictors: Annotated[Names, Predictors("Predictors")]
     coefficient: Annotated[
@@ -53,7 +56,12 @@ class Regression(Estimator, abstract=True):
             raise Refused("Name the coefficient.")
         return self.coefficient
 
-    def coefficient_in_words(self, kind: str, outcome: str, where: str) -> str:
+    @abstractmethod
+    def outcome(self, table: ir.Table) -> Any:
+        """The column that is explained."""
+
+    def coefficient_in_words(self, outcome: str, where: str) -> str:
+        kind = self.family.words[:1].upper() + self.family.words[1:]
         if self.coefficient is None:
             predictors = ", ".join(self.predictors)
             return restricted(f"{kind} regression of {outcome} on {predictors}", where)
@@ -62,12 +70,8 @@ class Regression(Estimator, abstract=True):
             name = f"{name} = {self.coefficient_level}"
         return restricted(f"{kind} coefficient of {name} on {outcome}", where)
 
-    def coefficient_question(
-        self,
-        equation: Callable[..., Equation],
-        codebook: Codebook,
-        domain: tuple[Condition, ...],
-        outcome: Callable[[ir.Table], Any],
+    def influence_question(
+        self, codebook: Codebook, domain: tuple[Condition, ...]
     ) -> InfluenceQuestion:
         """The coefficient by its equation, with a dummy for every public level but the first; or
         all of them, the intercept first."""
@@ -81,7 +85,7 @@ class Regression(Estimator, abstract=True):
                     wanted = len(columns)
 
         def made(table: ir.Table) -> dict[str, Any]:
-            values = {"y": outcome(table)}
+            values = {"y": self.outcome(table)}
             for number, (name, level) in enumerate(columns):
                 values[f"x{number}"] = table[name] if level is None else table[name] == level
             return values
@@ -89,18 +93,18 @@ class Regression(Estimator, abstract=True):
         every = ("Intercept", *(n if v is None else f"{n} = {v}" for n, v in columns))
         places = tuple(range(len(every))) if self.several else (wanted,)
         return InfluenceQuestion(
-            equation(predictors=len(columns), wanted=places),
+            RegressionEquation(self.family, len(columns), places),
             made,
             domain_of(domain, codebook),
             tuple(every[at] for at in places),
         )
 
-    def released_coefficient(self, release: ReleasedPass, family: str, y: Any) -> dict[str, Any]:
+    def released_estimate(self, release: ReleasedPass) -> dict[str, Any]:
         """By `regress` on plain columns: x_0, x_1_2, ... No name reaches a formula."""
         codebook = release.codebook
 
         def columns(table: Any, _inside: Any) -> dict[str, Any]:
-            made = {"y": y(table)}
+            made = {"y": self.outcome(table)}
             for number, name in enumerate(self.predictors):
                 levels = codebook[name].levels if codebook[name].type == "categorical" else None
                 if levels is None:
@@ -114,4 +118,4 @@ class Regression(Estimator, abstract=True):
         term = f"x_{self.predictors.index(self.named)}"
         if self.coefficient_level is not None and levels is not None:
             term += f"_{levels.index(self.coefficient_level)}"
-        return release.regression(term, columns, family)
+        return release.regression(term, columns, self.family.name)

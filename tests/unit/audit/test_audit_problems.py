@@ -11,28 +11,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from understudy.audit.attack import attacks
 from understudy.audit.epsilon_bound import exact_epsilon
 from understudy.audit.problems import (
     BLANK,
     FLAT,
     GRID,
-    HOUSEHOLD,
-    MECHANISMS,
     RARE,
+    GridAttack,
     GridFitter,
-    grid_neighbours,
 )
+from understudy.audit.problems import grid_neighbours as neighbours_of
 from understudy.mechanisms.contract import Terms
 
-POSTERIOR = [name for name in MECHANISMS if name != "perturbed-histogram"]
+POSTERIOR = [name for name, attack in attacks().items() if isinstance(attack, GridAttack)]
+HOUSEHOLD = 3
 value = st.floats(-1e6, 1e6)
+
+
+def grid_neighbours(name, *arguments, **options):
+    return neighbours_of(attacks()[name], *arguments, **options)
 
 
 def by_hand(pair, values, reference):
     """One draw's posterior in plain Python, with SciPy's normal density and M = epsilon/2."""
     M = pair.epsilon / 2
-    alpha = 1.0 if pair.mechanism in ("censored", "censored-units") else 0.5
-    size = HOUSEHOLD if pair.mechanism == "censored-units" else 1  # records of a unit
+    alpha = 1.0 if pair.attack.name in ("censored", "censored-units") else 0.5
+    size = HOUSEHOLD if pair.attack.name == "censored-units" else 1  # records of a unit
     weights = []
     for theta, prior in zip(GRID, pair.log_prior, strict=True):
         total = prior
@@ -42,7 +47,7 @@ def by_hand(pair, values, reference):
                 if math.isnan(y):
                     continue
                 f = stats.norm.logpdf(y, theta, pair.sigma)
-                if pair.mechanism == "reference-censored":
+                if pair.attack.name == "reference-censored":
                     f -= stats.norm.logpdf(y, reference, pair.sigma)
                 unit += alpha * f
             total += min(M, max(-M, unit))

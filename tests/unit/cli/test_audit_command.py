@@ -6,6 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from understudy.audit.attack import attacks
 from understudy.cli.audit import audit
 
 app = typer.Typer()
@@ -63,6 +64,13 @@ def test_an_unknown_mechanism_exits_2_and_names_the_nearest():
     result = run("censord")
     assert result.exit_code == 2
     assert "did you mean `censored`" in result.stderr
+
+
+def test_the_list_names_every_attack_with_its_errors():
+    lines = run("--list").stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == list(attacks())
+    assert "modips-observed: leaks as it is" in lines
+    assert "perturbed-histogram: scale-halved, two-draws" in lines
 
 
 def test_help_shows_an_example():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from understudy.audit.attack import attacks
 from understudy.audit.epsilon_bound import exact_epsilon
 from understudy.audit.problems import grid_neighbours
 
@@ -57,6 +58,7 @@ def test_cited_functions_exist(name):
 )
 def test_cited_losses_are_what_the_code_gives(name, text, arguments):
     assert text in PROOFS[name]
-    loss = max(exact_epsilon(*pair.log_posteriors()) for pair in grid_neighbours(*arguments))
+    pairs = grid_neighbours(attacks()[arguments[0]], *arguments[1:])
+    loss = max(exact_epsilon(*pair.log_posteriors()) for pair in pairs)
     first = re.search(r"\d*\.\d+", text)
     assert loss == pytest.approx(float(first.group()), rel=0.006)

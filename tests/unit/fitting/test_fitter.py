@@ -167,6 +167,9 @@ def test_a_factor_is_that_of_the_draws_covariance_matrix_where_they_are_many() -
 class Started(NumPyroModel):
     """Each chain has a start of its own, but for the third."""
 
+    generates_from_records = False
+    deepest_tree = 10
+
     def start(self, arrays: Any, alpha: Any, chain: int = 0) -> dict[str, Any] | None:  # noqa: ARG002
         return {"mean": 1.0 + chain} if chain < 2 else None
 

@@ -374,6 +374,17 @@ def test_a_perturbed_histogram_is_drawn_anew_for_each_data_set() -> None:
     assert result.record_weights.tolist() == [1, 1, 1, 1, 0]
 
 
+FACTS = {
+    "claims": "risk",
+    "relation": "blank",
+    "seeded": True,
+    "fits": 1,
+    "hands_out": "rows",
+    "epsilon": None,
+    "delta": 0.0,
+}
+
+
 @pytest.mark.parametrize(
     ("does", "has", "lacks"),
     [
@@ -385,15 +396,13 @@ def test_a_perturbed_histogram_is_drawn_anew_for_each_data_set() -> None:
 def test_a_mechanism_that_cannot_do_what_it_says_is_not_defined(
     does: str, has: str, lacks: str
 ) -> None:
-    facts = {"claims": "risk", "relation": "blank", "seeded": True, "fits": 1, "epsilon": None}
-    body = {**facts, "synthesizes": does, has: lambda *_: None}
+    body = {**FACTS, "synthesizes": does, has: lambda *_: None}
     with pytest.raises(TypeError, match=lacks):
         type("Mine", (Mechanism,), body)
 
 
 def test_a_mechanism_may_release_outcomes_in_its_own_way() -> None:
-    facts = {"claims": "risk", "relation": "blank", "seeded": True, "fits": 1, "epsilon": None}
-    mine = type("Mine", (Mechanism,), {**facts, "synthesizes": "outcome", "release": id})
+    mine = type("Mine", (Mechanism,), {**FACTS, "synthesizes": "outcome", "release": id})
     assert issubclass(mine, Mechanism)
 
 

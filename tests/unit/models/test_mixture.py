@@ -263,9 +263,9 @@ def test_chains_are_judged_on_what_generates_the_data() -> None:
     size = np.log(np.where(y > 0, y, 1.0) / 40_000)[:, None]
     joint = values["share"] * law.pdf(size)
     weight = np.where((y > 0)[:, None], joint / joint.sum(axis=1, keepdims=True), values["share"])
-    for place in (-2.0, -1.0, -0.4, 0.0, 0.4, 1.0, 1.6):  # of log(y / typical)
-        expected = (weight * law.cdf(place)).sum(axis=1).mean()
-        assert numbers[0, 0, names.index(f"F({place:g})")] == pytest.approx(expected, abs=1e-9)
+    for size_at in (-2.0, -1.0, -0.4, 0.0, 0.4, 1.0, 1.6):  # of log(y / typical)
+        expected = (weight * law.cdf(size_at)).sum(axis=1).mean()
+        assert numbers[0, 0, names.index(f"F({size_at:g})")] == pytest.approx(expected, abs=1e-9)
     slopes = np.linalg.lstsq(arrays["Q"], (weight * means).sum(axis=1), rcond=None)[0]
     coefficients = [numbers[0, 0, names.index(f"coefficient[{r}]")] for r in range(3)]
     np.testing.assert_allclose(coefficients, slopes, atol=1e-9)

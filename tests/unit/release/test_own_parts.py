@@ -21,6 +21,8 @@ from understudy.release.inside import prepare
 from understudy.release.recipe import read_recipe
 from understudy.toml_mistakes import TomlRefused
 
+pytestmark = pytest.mark.usefixtures("outside_here")
+
 MECHANISM = skeleton("NoisyCells")
 RECIPE = """\
 [data]
@@ -81,6 +83,7 @@ def spent(folder: Path) -> list[int]:
 
 
 @pytest.mark.any_noise
+@pytest.mark.usefixtures("outside_apart")
 def test_a_mechanism_of_ones_own(recipe: Path, tmp_path: Path) -> None:
     lines = "\n".join(forecast(prepare(read_recipe(recipe))))
     assert "kind `formal`, epsilon 2 over all data sets (mine.py:NoisyCells(epsilon=2))" in lines
@@ -103,7 +106,9 @@ def test_unseeded_noise_is_never_free(recipe: Path, tmp_path: Path) -> None:
     assert spent(tmp_path) == [4_000_000, 4_000_000]
 
 
-@pytest.mark.parametrize("fact", ["claims", "relation", "seeded", "fits", "synthesizes"])
+@pytest.mark.parametrize(
+    "fact", ["claims", "relation", "seeded", "fits", "synthesizes", "hands_out", "delta"]
+)
 def test_a_mechanism_that_leaves_out_a_fact_is_not_loaded(recipe: Path, fact: str) -> None:
     lines = [line for line in MECHANISM.splitlines() if not line.startswith(f"    {fact} = ")]
     (recipe.parent / "mine.py").write_text("\n".join(lines))
@@ -117,6 +122,24 @@ def test_a_mechanism_whose_claim_is_another_is_refused(recipe: Path) -> None:
         MECHANISM.replace('relation = "add-remove" ', 'relation = "replace" ')
     )
     with pytest.raises(Refused, match="declares claims of kind `formal` under `replace`"):
+        us.publish(recipe, say=quiet)
+
+
+def test_draws_of_which_nothing_is_claimed_are_not_handed_out(recipe: Path) -> None:
+    (recipe.parent / "mine.py").write_text(MECHANISM.replace('"formal"  ', '"risk"  '))
+    recipe.write_text(RECIPE.partition("[ledger]")[0])
+    with pytest.raises(Refused, match="NoisyCells claims nothing of its draws and hands them out"):
+        us.publish(recipe, say=quiet)
+
+
+@pytest.mark.any_noise
+def test_a_claim_with_more_delta_than_declared_is_refused(recipe: Path) -> None:
+    """Also without a ledger, which would refuse what it was not paid."""
+    (recipe.parent / "mine.py").write_text(
+        MECHANISM.replace('self.epsilon, relation="', 'self.epsilon, 1e-6, relation="')
+    )
+    recipe.write_text(RECIPE.partition("[ledger]")[0])
+    with pytest.raises(Refused, match="declares delta 0, and this claim has 1e-06"):
         us.publish(recipe, say=quiet)
 
 
@@ -136,6 +159,7 @@ def test_a_changed_file_is_another_release(recipe: Path) -> None:
 
 
 @pytest.mark.any_noise
+@pytest.mark.usefixtures("outside_apart")
 def test_a_model_of_ones_own(recipe: Path, tmp_path: Path) -> None:
     text = RECIPE.replace('"Multinomial"', '"even.py:Even"\nplus = 0.5')
     text = text.replace('"mine.py:NoisyCells"', '"modips"\nsupport = "public"')
@@ -192,6 +216,7 @@ def waiting(tmp_path: Path) -> Path:
     return tmp_path / "release.toml"
 
 
+@pytest.mark.usefixtures("outside_apart")
 def test_a_model_of_an_outcome(waiting: Path, tmp_path: Path) -> None:
     out = us.publish(waiting, tmp_path / "out", say=quiet, progress=False)
     assert "waiting.py:Waiting(minutes ~ area, spread=3)" in (out / "report.html").read_text()
@@ -202,6 +227,7 @@ def test_a_model_of_an_outcome(waiting: Path, tmp_path: Path) -> None:
     assert spent(tmp_path) == [12_000_000]  # blank counts twice
 
 
+@pytest.mark.usefixtures("outside_apart")
 def test_a_mechanism_for_outcomes(waiting: Path, tmp_path: Path) -> None:
     censored = '"Censored"\nweighted = false\nepsilon = 6'
     text = OUTCOME.replace(censored, '"halved.py:Halved"\nshare = 0.25')
@@ -212,3 +238,11 @@ def test_a_mechanism_for_outcomes(waiting: Path, tmp_path: Path) -> None:
     waiting.write_text(text)
     with pytest.raises(Refused, match="A ledger counts epsilon, and this mechanism states none"):
         us.publish(waiting, tmp_path / "again", say=quiet, progress=False)
+
+
+@pytest.mark.parametrize("fact", ["generates_from_records", "deepest_tree"])
+def test_a_model_that_leaves_out_a_fact_is_not_loaded(waiting: Path, fact: str) -> None:
+    lines = [line for line in skeleton("Waiting").splitlines() if f"    {fact} = " not in line]
+    (waiting.parent / "waiting.py").write_text("\n".join(lines))
+    with pytest.raises(match=f"Waiting does not declare {fact}"):
+        read_recipe(waiting)

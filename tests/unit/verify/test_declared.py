@@ -126,6 +126,7 @@ def test_names_and_fields_mean_one_thing() -> None:
     @dataclass(frozen=True)
     class Mine(quantile):  # type: ignore[misc, valid-type]
         name = "mine"
+        several = False
         probability: Annotated[int, NumberBox("Which", "In percent.", "50")]
 
     with pytest.raises(Refused, match="`mine` declares `probability` with a different type"):

@@ -48,6 +48,7 @@ class Largest(Estimator):
     title = "Largest value"
     rank = 21
     fitted = True
+    several = False
 
     variable: Annotated[Name, NumberColumn("Number")]
 

@@ -78,6 +78,8 @@ class Mixture(SingleOutcome, GibbsModel):
     and `"prior"` refuses, because a claim must not rest on the records.
     """
 
+    deepest_tree = DEEPEST_TREE
+
     outcome: Annotated[str, "The column that is synthesized."]
     predictors: Annotated[str, "A formula over public columns."]
     components: Annotated[int, "Largest number of components.", Interval(ge=1, le=1_000)] = 10
@@ -199,10 +201,6 @@ class Mixture(SingleOutcome, GibbsModel):
                 f"{size}; whether `{self.outcome}` is positive, zero or negative is public and kept"
             )
         return f"{size} and of whether `{self.outcome}` is positive, zero or negative"
-
-    @property
-    def deepest_tree(self) -> int:
-        return DEEPEST_TREE
 
     def start(self, arrays: Arrays, alpha: NDArray[np.float64], chain: int = 0) -> dict[str, Any]:
         """Parameters to start from: the components by EM, everything else at a middle value."""

@@ -6,7 +6,7 @@ confidential file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import ibis.expr.types as ir
@@ -15,20 +15,13 @@ import polars as pl
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
 from understudy.tables.domain import as_condition
-from understudy.tables.influence.equations.linear import LinearEquation
-from understudy.tables.influence.equations.logistic import LogisticEquation
-from understudy.tables.influence.equations.poisson import PoissonEquation
+from understudy.tables.families import LinkFamilyName
+from understudy.tables.family import LinkFamily, family_named
+from understudy.tables.influence.equations.regression import RegressionEquation
 from understudy.tables.influence.question import ColumnsOf, InfluenceQuestion, InsideOf, everyone
-from understudy.tables.influence.regression import RegressionEquation
 from understudy.tables.numbers import as_float
-from understudy.tables.regress import FAMILIES
 from understudy.tables.statistic import Statistic, parse_statistic
 
-EQUATIONS: dict[str, Callable[..., RegressionEquation]] = {
-    "gaussian": LinearEquation,
-    "binomial": LogisticEquation,
-    "poisson": PoissonEquation,
-}
 PLAIN = "write plain columns, as in income ~ age + region, and make transformed columns first"
 
 
@@ -37,7 +30,7 @@ def questions_of(
     surveys: Sequence[Survey],
     by: str | Sequence[str] = (),
     where: Any = None,
-    family: str = "gaussian",
+    family: LinkFamilyName = "gaussian",
 ) -> list[InfluenceQuestion]:
     """One question per statistic and cell; the columns must be in all surveys."""
     asked = [statistics] if isinstance(statistics, (str, Statistic)) else list(statistics)
@@ -59,7 +52,10 @@ def questions_of(
 
 
 def _single(
-    statistic: str | Statistic, surveys: Sequence[Survey], columns: Sequence[str], family: str
+    statistic: str | Statistic,
+    surveys: Sequence[Survey],
+    columns: Sequence[str],
+    family: LinkFamilyName,
 ) -> InfluenceQuestion:
     if isinstance(statistic, str) and "~" in statistic:
         return regression_question(statistic, surveys, columns, family)
@@ -71,11 +67,10 @@ def _single(
 
 
 def regression_question(
-    formula: str, surveys: Sequence[Survey], columns: Sequence[str], family: str
+    formula: str, surveys: Sequence[Survey], columns: Sequence[str], family: LinkFamilyName
 ) -> InfluenceQuestion:
     """All coefficients of a regression on plain columns; text columns by their public levels."""
-    if family not in FAMILIES:
-        raise UnknownName("family", family, FAMILIES)
+    chosen = family_named(family, LinkFamily)
     left, _, right = formula.partition("~")
     outcome, *predictors = (part.strip().strip("`") for part in (left, *right.split("+")))
     for name in (outcome, *predictors):
@@ -100,7 +95,7 @@ def regression_question(
             every[f"x{number}"] = as_float(value)
         return every
 
-    equation = EQUATIONS[family](predictors=len(makers), wanted=tuple(range(len(names))))
+    equation = RegressionEquation(chosen, len(makers), tuple(range(len(names))))
     return InfluenceQuestion(equation, made, names=tuple(names))
 
 

@@ -17,6 +17,9 @@ class Count(LinearStatistic):
     name = "count"
     form = "count"
     empty = 0.0
+    intervals = ("t", "log")
+    averages = False
+    of_counts = True
 
     @classmethod
     def arguments(cls, reader: Reader) -> dict[str, Any]:  # noqa: ARG003
@@ -25,14 +28,6 @@ class Count(LinearStatistic):
     @property
     def columns(self) -> tuple[str, ...]:
         return ()
-
-    @property
-    def of_counts(self) -> bool:
-        return True
-
-    @property
-    def intervals(self) -> tuple[str, ...]:
-        return ("t", "log")
 
     def linear(self, table: ir.Table) -> Linear:  # noqa: ARG002
         return Linear(ibis.literal(1.0))

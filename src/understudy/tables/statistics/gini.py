@@ -16,6 +16,9 @@ class Gini(RecordStatistic):
     name = "gini"
     form = "gini(x)"
     empty = nan
+    intervals = ("t",)
+    averages = False
+    of_counts = False
 
     def check(self, x: Floats) -> None:
         if (x < 0).any():

@@ -16,7 +16,9 @@ class Mean(ColumnStatistic):
     name = "mean"
     form = "mean(x)"
     empty = nan
+    intervals = ("t",)
     averages = True
+    of_counts = False
 
     def linear(self, table: ir.Table) -> Linear:
         return Linear(self.x.numbers(self.text, table), 1.0)

@@ -16,6 +16,9 @@ class Median(Quantile):
     form = "median(x)"
     empty = nan
     interval = "own"
+    intervals = ("t",)
+    averages = False
+    of_counts = False
 
     @classmethod
     def arguments(cls, reader: Reader) -> dict[str, Any]:

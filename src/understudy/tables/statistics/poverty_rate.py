@@ -32,6 +32,9 @@ class PovertyRate(RecordStatistic):
     name = "poverty_rate"
     form = "poverty_rate(x)"
     empty = nan
+    intervals = ("t",)
+    averages = False
+    of_counts = False
 
     def value(self, x: Floats, w: Floats, cell: Mask) -> float:
         threshold = SHARE * weighted_quantile(x, w, 0.5)

@@ -32,6 +32,9 @@ class Proportion(LinearStatistic):
     name = "proportion"
     form = 'proportion(x == "level")'
     empty = nan
+    intervals = ("t", "logit", "beta")
+    averages = False
+    of_counts = True
 
     x: Expression
     level: str | float | bool | None = None  # None: each of them, or those of a condition
@@ -74,14 +77,6 @@ class Proportion(LinearStatistic):
     @property
     def columns(self) -> tuple[str, ...]:
         return self.x.columns
-
-    @property
-    def of_counts(self) -> bool:
-        return True
-
-    @property
-    def intervals(self) -> tuple[str, ...]:
-        return ("t", "logit", "beta")
 
     def linear(self, table: ir.Table) -> Linear:
         if self.x.computed:

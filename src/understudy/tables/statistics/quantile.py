@@ -29,6 +29,9 @@ class Quantile(Statistic):
     form = "quantile(x, 0.5)"
     empty = nan
     interval = "own"
+    intervals = ("t",)
+    averages = False
+    of_counts = False
 
     x: Expression
     probability: float
@@ -64,7 +67,9 @@ class Quantile(Statistic):
             alike = [
                 other for other in cells.asked if isinstance(other, Quantile) and other.x == self.x
             ]
-            together = quantile_estimates(cells, x, [other.probability for other in alike])
+            together = quantile_estimates(
+                cells, x, self.x.written, [other.probability for other in alike]
+            )
             cells.done.update(zip(alike, together, strict=True))
         return cells.done[self]
 

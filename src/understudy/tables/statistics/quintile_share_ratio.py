@@ -21,6 +21,9 @@ class QuintileShareRatio(RecordStatistic):
     name = "quintile_share_ratio"
     form = "quintile_share_ratio(x)"
     empty = nan
+    intervals = ("t",)
+    averages = False
+    of_counts = False
 
     def value(self, x: Floats, w: Floats, cell: Mask) -> float:
         (low, below), (high, above) = _fifths(x[cell], w[cell])

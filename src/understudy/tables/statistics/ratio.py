@@ -19,6 +19,9 @@ class Ratio(LinearStatistic):
     name = "ratio"
     form = "ratio(x / y)"
     empty = nan
+    intervals = ("t",)
+    averages = False
+    of_counts = False
 
     x: str
     y: str

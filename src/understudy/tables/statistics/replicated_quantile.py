@@ -20,6 +20,9 @@ class ReplicatedQuantile(RecordStatistic):
     name = "replicated_quantile"
     form = "replicated_quantile(x, 0.5)"
     empty = nan
+    intervals = ("t",)
+    averages = False
+    of_counts = False
 
     probability: float = 0.5
 

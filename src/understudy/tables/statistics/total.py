@@ -15,10 +15,9 @@ class Total(ColumnStatistic):
     name = "total"
     form = "total(x)"
     empty = 0.0
-
-    @property
-    def intervals(self) -> tuple[str, ...]:
-        return ("t", "log")
+    intervals = ("t", "log")
+    averages = False
+    of_counts = False
 
     def linear(self, table: ir.Table) -> Linear:
         return Linear(self.x.numbers(self.text, table))

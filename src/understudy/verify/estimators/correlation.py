@@ -24,6 +24,7 @@ class CorrelationEstimator(Estimator):
     title = "Correlation of two numbers"
     rank = 10
     fitted = False
+    several = False
 
     variable: Annotated[Name, NumberColumn("Variable")]
     other: Annotated[Name, NumberColumn("Correlated with")]

@@ -34,6 +34,7 @@ class DifferenceEstimator(Estimator):
     title = "Difference between two groups"
     rank = 4
     fitted = False
+    several = False
 
     variable: Annotated[Name, NumberColumn("Variable", or_level="level")]
     versus: Annotated[

@@ -22,6 +22,7 @@ class MeanEstimator(Estimator):
     title = "Mean of a number"
     rank = 1
     fitted = False
+    several = False
 
     variable: Annotated[Name, NumberColumn("Variable")]
 

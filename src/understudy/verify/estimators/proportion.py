@@ -22,6 +22,7 @@ class ProportionEstimator(Estimator):
     title = "Proportion with a property"
     rank = 3
     fitted = False
+    several = False
 
     variable: Annotated[Name, LevelColumn("Property", level="level")]
     level: Annotated[Level, LevelOf("variable")]

@@ -24,6 +24,7 @@ class QuantileEstimator(Estimator):
     title = "Quantile (such as the median)"
     rank = 6
     fitted = True
+    several = False
 
     variable: Annotated[Name, NumberColumn("Variable")]
     probability: Annotated[

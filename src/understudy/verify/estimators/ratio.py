@@ -22,6 +22,7 @@ class RatioEstimator(Estimator):
     title = "Ratio of two numbers"
     rank = 5
     fitted = False
+    several = False
 
     variable: Annotated[Name, NumberColumn("Variable")]
     denominator: Annotated[Name, NumberColumn("Divided by")]

@@ -25,6 +25,7 @@ class TotalEstimator(Estimator):
     title = "Total of a number"
     rank = 2
     fitted = False
+    several = False
 
     variable: Annotated[Name, NumberColumn("Variable")]
 

@@ -58,6 +58,7 @@ class Agreement(Measure):
         "outside little better than a coin. Choose discrepancy unless you need the published "
         "measure."
     )
+    divides = True
     partitions = 25  # V §3.4
     bounds = (0, 1)
     noises = ("geometric", "laplace")

@@ -24,17 +24,16 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from understudy.errors import Refused
+from understudy.verify.difference_measure import DifferenceMeasure
 from understudy.verify.discrepancy_law import noisy_steps
 from understudy.verify.intervals import check_noise_level, tail_of
 from understudy.verify.measure import (
     Floats,
-    Measure,
-    PosteriorPicture,
     QuestionTerms,
     Steps,
     zero_width,
 )
-from understudy.verify.numbers import chance, percent, short
+from understudy.verify.numbers import percent
 from understudy.verify.question_fields import NumberBox
 
 __public__ = ("GRID as DISCREPANCY_GRID", "discrepancy_posterior", "discrepancy_steps")
@@ -44,7 +43,7 @@ NEAR_CLIP = 0.75  # of the range; beyond it clipping hides how large the discrep
 
 
 @dataclass(frozen=True)
-class Discrepancy(Measure):
+class Discrepancy(DifferenceMeasure):
     """D_k = clip((tau_k - tau_0)/(c sqrt(M) se_0), -1, 1) on a grid."""
 
     name = "discrepancy"
@@ -63,15 +62,10 @@ class Discrepancy(Measure):
         "not equal to it. Where a few records have very large weights, the range cuts off what "
         "they do, and a difference that they make can go unseen."
     )
+    divides = True
     partitions = 50  # methods §7
     bounds = (-GRID, GRID)
-    noises = ("geometric",)
-    held = False
-    needs_se = True
-    uses_interval = False
-    reports = "reported difference"
-    report_reach = None
-    reports_difference = True
+    against = "synthetic"
 
     clip: Annotated[
         float,
@@ -111,35 +105,13 @@ class Discrepancy(Measure):
         }
 
     def sentence(self, terms: QuestionTerms, posterior: DiscrepancyPosterior) -> str:
-        low, high = posterior.interval(0.9)
-        text = (
-            f"The confidential estimate differs from the synthetic one by about "
-            f"{short(posterior.estimate)} (90 % from {short(low)} to {short(high)}); the "
-            f"probability that it is within your tolerance of {short(terms.tolerance)} is "
-            f"{chance(posterior.probability_within())}."
-        )
+        text = self.difference_in_words(terms, posterior)
         if posterior.near_clip:
             text += " The answer is near the end of its range: the difference may be larger."
         return text
 
     def headline(self, posterior: DiscrepancyPosterior) -> str:
         return f"{percent(posterior.probability_within())} likely within your tolerance"
-
-    def picture(self, terms: QuestionTerms, posterior: DiscrepancyPosterior) -> PosteriorPicture:
-        low, high = posterior.interval(0.9)
-        x, _ = posterior.density(241)
-        width = terms.tolerance
-        return PosteriorPicture(
-            across="confidential minus synthetic estimate",
-            reach=(min(float(x[0]), -1.25 * width), max(float(x[-1]), 1.25 * width)),
-            tolerance=width,
-            seen=(
-                f"The difference is most likely near {short(posterior.estimate)}; nine times in "
-                f"ten between {short(low)} and {short(high)}. The tolerance reaches from "
-                f"{short(-width)} to {short(width)}."
-            ),
-            caption="Where the difference plausibly is, given the noisy answer.",
-        )
 
     def law(self, terms: QuestionTerms, offset: Floats, sigma: Floats) -> dict[str, Floats]:
         return noisy_steps(terms, self.step_range(terms), offset, sigma)

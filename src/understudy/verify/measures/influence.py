@@ -19,22 +19,21 @@ from understudy.dp.additive import AdditiveNoise
 from understudy.errors import Refused
 from understudy.influence import half_width
 from understudy.tables.influence.unit_sums import GRID
+from understudy.verify.difference_measure import DifferenceMeasure
 from understudy.verify.influence_figures import InfluenceFigures
 from understudy.verify.intervals import tail_of
 from understudy.verify.measure import (
     QUANTILES,
     Floats,
-    Measure,
-    PosteriorPicture,
     QuestionTerms,
     Steps,
     zero_width,
 )
-from understudy.verify.numbers import chance, percent, short
+from understudy.verify.numbers import percent, short
 
 
 @dataclass(frozen=True)
-class Influence(Measure):
+class Influence(DifferenceMeasure):
     """The sum of clipped influences at the released estimate."""
 
     name = "influence"
@@ -56,13 +55,7 @@ class Influence(Measure):
     divides = False
     partitions = 1  # the file is not divided
     bounds = (-GRID, GRID)
-    noises = ("geometric",)
-    held = False
-    needs_se = True
-    uses_interval = False
-    reports = "reported difference"
-    report_reach = None
-    reports_difference = True
+    against = "released"
 
     def refusal(self, terms: QuestionTerms) -> str:
         if terms.influence is None:
@@ -96,15 +89,11 @@ class Influence(Measure):
         }
 
     def sentence(self, terms: QuestionTerms, posterior: InfluencePosterior) -> str:
-        low, high = posterior.interval(0.9)
         first, last = posterior.corrected_interval(0.95)
         text = (
-            f"The confidential estimate differs from the released one by about "
-            f"{short(posterior.estimate)} (90 % from {short(low)} to {short(high)}); the "
-            f"probability that it is within your tolerance of {short(terms.tolerance)} is "
-            f"{chance(posterior.probability_within())}. The estimate to publish is the corrected "
-            f"one, {short(posterior.corrected)} (95 % from {short(first)} to {short(last)}, "
-            "sampling, clipping and noise)."
+            f"{self.difference_in_words(terms, posterior)} The estimate to publish is the "
+            f"corrected one, {short(posterior.corrected)} (95 % from {short(first)} to "
+            f"{short(last)}, sampling, clipping and noise)."
         )
         if posterior.figures.note:
             text += f" Note: {posterior.figures.note}."
@@ -113,22 +102,6 @@ class Influence(Measure):
     def headline(self, posterior: InfluencePosterior) -> str:
         within = percent(posterior.probability_within())
         return f"{within} likely within your tolerance; corrected: {short(posterior.corrected)}"
-
-    def picture(self, terms: QuestionTerms, posterior: InfluencePosterior) -> PosteriorPicture:
-        low, high = posterior.interval(0.9)
-        x, _ = posterior.density(241)
-        width = terms.tolerance
-        return PosteriorPicture(
-            across="confidential minus released estimate",
-            reach=(min(float(x[0]), -1.25 * width), max(float(x[-1]), 1.25 * width)),
-            tolerance=width,
-            seen=(
-                f"The difference is most likely near {short(posterior.estimate)}; nine times in "
-                f"ten between {short(low)} and {short(high)}. The tolerance reaches from "
-                f"{short(-width)} to {short(width)}."
-            ),
-            caption="Where the difference plausibly is, given the noisy answer.",
-        )
 
     def law(self, terms: QuestionTerms, offset: Floats, sigma: Floats) -> dict[str, Floats]:
         """The answer is the offset plus noise and what clipping leaves, whatever sigma is."""

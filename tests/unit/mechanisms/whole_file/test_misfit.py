@@ -68,7 +68,7 @@ def test_the_misfit_gives_its_distance_back():
 def test_a_coarse_cell_stands_for_the_mean_of_its_fine_ones(monkeypatch):
     """Of the shares of two sets together; a cell that nobody is in, for the plain mean."""
     shares = np.array([[0.1, 0.2, 0.0, 0.0, 0.7], [0.1, 0.4, 0.0, 0.0, 0.5]])
-    monkeypatch.setattr(misfit, "fine_shares", lambda *_: [[one] for one in shares])
+    monkeypatch.setattr(misfit, "fine_shares", lambda *_: [[of_set] for of_set in shares])
     noisy = SimpleNamespace(coarse=[np.array([0, 0, 1, 1, 2])], sizes=[3], sets=())
     values = np.array([1.0, 4.0, 5.0, 7.0, np.nan])
     column = SimpleNamespace(expected=values, levels=None, size=5, grid_size=5)

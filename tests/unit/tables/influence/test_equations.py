@@ -19,20 +19,22 @@ from scipy import optimize, stats
 from understudy.declarations import declared_in
 from understudy.errors import Refused
 from understudy.survey.design import Design
+from understudy.tables.families.binomial import Binomial
+from understudy.tables.families.gaussian import Gaussian
+from understudy.tables.families.poisson import Poisson
+from understudy.tables.family import LinkFamily, families
 from understudy.tables.influence.arithmetic import share_at_most
 from understudy.tables.influence.equation import Equation, FileColumns
 from understudy.tables.influence.equations.correlation import CorrelationEquation
 from understudy.tables.influence.equations.difference import DifferenceEquation
-from understudy.tables.influence.equations.linear import LinearEquation
-from understudy.tables.influence.equations.logistic import LogisticEquation
 from understudy.tables.influence.equations.mean import MeanEquation
-from understudy.tables.influence.equations.poisson import PoissonEquation
 from understudy.tables.influence.equations.quantile import (
     QuantileEquation,
     bandwidth,
     quantiles_of,
 )
 from understudy.tables.influence.equations.ratio import RatioEquation
+from understudy.tables.influence.equations.regression import RegressionEquation
 from understudy.tables.influence.equations.total import TotalEquation
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile, released_at
 from understudy.tables.regress import regress
@@ -92,14 +94,14 @@ CASES: dict[str, tuple[Equation, Arrays, Estimate]] = {
         _difference,
     ),
     "correlation": (CorrelationEquation(), {"y": Y, "z": X}, _correlation),
-    "linear": (LinearEquation(1, (0, 1)), {"y": Y, "x0": X}, _linear),
+    "linear": (RegressionEquation(Gaussian(), 1, (0, 1)), {"y": Y, "x0": X}, _linear),
     "logistic": (
-        LogisticEquation(1, (0, 1)),
+        RegressionEquation(Binomial(), 1, (0, 1)),
         {"y": FRAME["b"].cast(float).to_numpy(), "x0": X - 10},
         _likelihood(lambda eta, y: np.logaddexp(0, eta) - y * eta),
     ),
     "poisson": (
-        PoissonEquation(1, (0, 1)),
+        RegressionEquation(Poisson(), 1, (0, 1)),
         {"y": FRAME["k"].cast(float).to_numpy(), "x0": X - 10},
         _likelihood(lambda eta, y: np.exp(eta) - y * eta),
     ),
@@ -120,6 +122,8 @@ def test_every_equation_is_tried() -> None:
         for kind in declared_in("understudy.tables.influence.equations", Equation).values()
     }
     assert named == {equation.name for equation, _, _ in CASES.values()} | {"quantile"}
+    tried = {e.family.name for e, _, _ in CASES.values() if isinstance(e, RegressionEquation)}
+    assert tried == set(families(LinkFamily))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -260,11 +264,11 @@ def test_the_influences_variance_is_that_of_tabulate_and_regress(design: str) ->
         table = tabulate(whole, statistic)
         np.testing.assert_allclose(se(equation, **columns), table["se"].to_numpy(), rtol=1e-9)
     for family, outcome, equation in (
-        ("gaussian", "y", LinearEquation(1, (0, 1))),
-        ("binomial", "b", LogisticEquation(1, (0, 1))),
-        ("poisson", "k", PoissonEquation(1, (0, 1))),
+        ("gaussian", "y", RegressionEquation(Gaussian(), 1, (0, 1))),
+        ("binomial", "b", RegressionEquation(Binomial(), 1, (0, 1))),
+        ("poisson", "k", RegressionEquation(Poisson(), 1, (0, 1))),
     ):
-        table = regress(whole, f"{outcome} ~ x", family=family)  # type: ignore[arg-type]
+        table = regress(whole, f"{outcome} ~ x", family=family)
         made = se(equation, y=outcome, x0="x")
         np.testing.assert_allclose(made, table["se"].to_numpy(), rtol=1e-7)
 
@@ -278,7 +282,8 @@ def test_what_the_files_do_not_have_is_refused() -> None:
     with pytest.raises(Refused, match="does not exist"):
         released_at(zero, [file])
     twice = InfluenceQuestion(
-        LinearEquation(2, (1,)), lambda t: {"y": t["y"], "x0": t["x"], "x1": t["x"] * 2}
+        RegressionEquation(Gaussian(), 2, (1,)),
+        lambda t: {"y": t["y"], "x0": t["x"], "x1": t["x"] * 2},
     )
     with pytest.raises(Refused, match="collinear"):
         released_at(twice, [file])

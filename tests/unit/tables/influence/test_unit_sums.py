@@ -15,8 +15,9 @@ from influence_samples import people, survey
 from scipy import stats
 
 from understudy.survey.survey import as_ibis
+from understudy.tables.families.gaussian import Gaussian
 from understudy.tables.influence.clip import LONGER, TOP, Norm, choose_clip, clipped, norms
-from understudy.tables.influence.equations.linear import LinearEquation
+from understudy.tables.influence.equations.regression import RegressionEquation
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile, released_at
 from understudy.tables.influence.unit_sums import (
     GRID,
@@ -112,7 +113,9 @@ def test_a_record_of_any_content_passes_through_the_equation(
 
 SYNTHETIC = people(300, 1)
 CONFIDENTIAL = people(20, 2).select("x", "y", "w")
-QUESTION = InfluenceQuestion(LinearEquation(1, (0, 1)), lambda t: {"y": t["y"], "x0": t["x"]})
+QUESTION = InfluenceQuestion(
+    RegressionEquation(Gaussian(), 1, (0, 1)), lambda t: {"y": t["y"], "x0": t["x"]}
+)
 RELEASED, _ = released_at(QUESTION, [SyntheticFile(survey(SYNTHETIC))])
 
 

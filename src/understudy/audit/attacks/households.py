@@ -9,15 +9,16 @@ counts all four, or adds the noise of one record, must be caught.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import polars as pl
 
-from understudy.audit.audit import ALPHA, AuditResult, judge
-from understudy.audit.counts import DELTA, CountAudit, check_count_audit, shown_loss
+from understudy.audit.attack import ALPHA, AuditRelation, Losses, MechanismAttack, Simulation
+from understudy.audit.counts import DELTA
+from understudy.audit.epsilon_bound import shown_loss
 from understudy.dp.histogram import SENSITIVITY, histogram_counts, histogram_edges
 from understudy.dp.noise import Counts, exact_scale, integer_laplace
 from understudy.mechanisms.laplace_table import GRID, on_grid, table_values
@@ -34,15 +35,6 @@ MEMBERS, LIMIT = 4, 3  # of the planted household; as many of a household count
 MANY = 20  # other households of one person for each cell
 BOUNDS, WEIGHTS = (0.0, 10.0), (1.0, 3.0)
 ERRORS = ("limit-missing", "noise-for-one")
-HOUSEHOLD_MUTANTS: dict[str, tuple[str, ...]] = {
-    "modips-public-units": ERRORS,
-    "modips-threshold-units": (*ERRORS, "threshold-for-one"),
-    "marginals-units": ERRORS,
-    "histogram-units": ERRORS,
-    "laplace-table-units": ("noise-for-one",),  # all records of a household are in the table
-}
-RELATIONS: tuple[CountAudit, ...] = ("add-remove", "replace")
-TRIALS = 200_000
 
 
 @dataclass(frozen=True)
@@ -53,47 +45,97 @@ class _Counted:
     sensitivity: int
 
 
-def audit_household_mechanism(
-    mechanism: str, epsilon: float = 1.0, trials: int | None = None, mutant: str | None = None
-) -> list[AuditResult]:
-    """One result per relation that the mechanism's claim can have."""
-    return [
-        audit_households(mechanism, relation, epsilon, trials, mutant)
-        for relation in relations_of(mechanism)
-    ]
+class HouseholdAttack(MechanismAttack, abstract=True):
+    trials = 200_000
+    leaks = False
+
+    @abstractmethod
+    def counted(self, file: Survey, relation: Any, epsilon: float, mutant: str | None) -> _Counted:
+        """What noise is added to, by the mechanism's own code."""
+
+    def files(self, relation: AuditRelation) -> list[Survey]:
+        return neighbouring_files(relation)
+
+    def losses(self, simulation: Simulation) -> Losses:
+        relation, epsilon, mutant = simulation.relation, simulation.epsilon, simulation.mutant
+        counted = [self.counted(file, relation, epsilon, mutant) for file in self.files(relation)]
+        return Losses(epsilon, *_loss(counted, epsilon, simulation.trials))
 
 
-def relations_of(mechanism: str) -> tuple[CountAudit, ...]:
-    """Histograms and Laplace tables are for `replace`; the number of their records is public."""
-    both = mechanism.startswith(("modips", "marginals"))
-    return RELATIONS if both else RELATIONS[1:]
+class ModipsUnitsAttack(HouseholdAttack):
+    name = "modips-public-units"
+    relations = ("add-remove", "replace")
+    mutants: ClassVar[tuple[str, ...]] = ERRORS
+
+    def counted(self, file: Survey, relation: Any, epsilon: float, mutant: str | None) -> _Counted:
+        mechanism = Modips(epsilon, "public", relation)
+        counts, per_unit = _row_counts(file, mutant)
+        return _Counted(mechanism.cells(counts).counts, mechanism.sensitivity * per_unit)
 
 
-def audit_households(
-    mechanism: str,
-    relation: CountAudit,
-    epsilon: float = 1.0,
-    trials: int | None = None,
-    mutant: str | None = None,
-) -> AuditResult:
-    """The lower bound on epsilon for a household."""
-    known = relations_of(mechanism)
-    check_count_audit(HOUSEHOLD_MUTANTS, mechanism, mutant, known, relation, epsilon, trials)
-    trials = trials or TRIALS
-    files = neighbouring_files(relation, mechanism == "laplace-table-units")
-    count = _COUNTED[mechanism.removesuffix("-units")]
-    counted = [count(file, relation, epsilon, mutant) for file in files]
-    shown, exact = _loss(counted, epsilon, trials)
-    if mechanism == "modips-threshold-units":
-        seen, hidden = _alone(relation, epsilon, trials, mutant)
-        shown, exact = max(shown, seen), max(exact, hidden)
-    verdict = judge(epsilon, shown, exact)
-    return AuditResult(
-        mechanism, cast(Any, relation), epsilon, shown, exact, trials, verdict, mutant
-    )
+class ThresholdUnitsAttack(ModipsUnitsAttack):
+    """Among others the threshold is far below; a household alone in its cell is hidden by it."""
+
+    name = "modips-threshold-units"
+    relations = ("add-remove", "replace")
+    mutants = (*ERRORS, "threshold-for-one")
+
+    def losses(self, simulation: Simulation) -> Losses:
+        claimed, shown, exact = super().losses(simulation)
+        seen, hidden = _alone(simulation)
+        return Losses(claimed, max(shown, seen), max(exact, hidden))
 
 
-def neighbouring_files(relation: CountAudit, weighed: bool = False) -> list[Survey]:
+class MarginalsUnitsAttack(HouseholdAttack):
+    name = "marginals-units"
+    relations = ("add-remove", "replace")
+    mutants = ERRORS
+
+    def counted(self, file: Survey, relation: Any, epsilon: float, mutant: str | None) -> _Counted:
+        mechanism = Marginals(epsilon, order=1, relation=relation)
+        counts, per_unit = _row_counts(file, mutant)
+        columns = mechanism.columns(1)
+        tables = marginal_counts(mechanism.cells(counts), columns)
+        return _Counted(np.concatenate(tables), mechanism.sensitivity(len(columns), 1, per_unit))
+
+
+class HistogramUnitsAttack(HouseholdAttack):
+    name = "histogram-units"
+    relations = ("replace",)  # the number of records is public
+    mutants = ERRORS
+
+    def counted(self, file: Survey, relation: Any, epsilon: float, mutant: str | None) -> _Counted:  # noqa: ARG002
+        codes, values = unit_codes(file), file.frame(["y"])["y"].to_numpy()
+        assert codes is not None
+        limit = MEMBERS if mutant == "limit-missing" else LIMIT
+        edges = histogram_edges(BOUNDS, 5, file.n)
+        counts = histogram_counts(values_within_limit(codes, values, limit), edges)
+        return _Counted(counts, SENSITIVITY * (1 if mutant == "noise-for-one" else LIMIT))
+
+
+class LaplaceUnitsAttack(HouseholdAttack):
+    """The weighted count of one cell, on the grid on which its noise is drawn."""
+
+    name = "laplace-table-units"
+    relations = ("replace",)  # the number of records is public
+    mutants = ("noise-for-one",)  # all records of a household are in the table
+
+    def files(self, relation: AuditRelation) -> list[Survey]:
+        return neighbouring_files(relation, weighed=True)
+
+    def counted(self, file: Survey, relation: Any, epsilon: float, mutant: str | None) -> _Counted:  # noqa: ARG002
+        (values,) = table_values(file, "count", "declared")
+        cell = (file.frame(["g"])["g"] == "b").to_numpy().astype(np.int64)
+        ones = np.ones(file.n)
+        sensitivity = values.sensitivity(ones, cell, 2)
+        if mutant == "noise-for-one":
+            sensitivity /= values.per_unit
+        steps, whole = on_grid(values.estimate(values.w, cell, 2), sensitivity)
+        assert whole in (GRID, GRID + 1)
+        return _Counted(steps, whole)
+
+
+def neighbouring_files(relation: AuditRelation, weighed: bool = False) -> list[Survey]:
     """A file with the planted household, and its neighbour. `weighed`: the household has other
     weights in the same cell, because cells of a Laplace table are public."""
     rows = [(f"{g}{k}", g, v, 2.0) for g, v in (("a", 1.0), ("b", 9.0)) for k in range(MANY)]
@@ -125,53 +167,6 @@ def _row_counts(file: Survey, mutant: str | None) -> tuple[RowCounts, int]:
     return counts, 1 if mutant == "noise-for-one" else LIMIT
 
 
-def _modips(file: Survey, relation: CountAudit, epsilon: float, mutant: str | None) -> _Counted:
-    mechanism = Modips(epsilon, "public", cast(Any, relation))
-    counts, per_unit = _row_counts(file, mutant)
-    return _Counted(mechanism.cells(counts).counts, mechanism.sensitivity * per_unit)
-
-
-def _marginals(file: Survey, relation: CountAudit, epsilon: float, mutant: str | None) -> _Counted:
-    mechanism = Marginals(epsilon, order=1, relation=cast(Any, relation))
-    counts, per_unit = _row_counts(file, mutant)
-    columns = mechanism.columns(1)
-    tables = marginal_counts(mechanism.cells(counts), columns)
-    return _Counted(np.concatenate(tables), mechanism.sensitivity(len(columns), 1, per_unit))
-
-
-def _histogram(
-    file: Survey, _relation: CountAudit, _epsilon: float, mutant: str | None
-) -> _Counted:
-    codes, values = unit_codes(file), file.frame(["y"])["y"].to_numpy()
-    assert codes is not None
-    limit = MEMBERS if mutant == "limit-missing" else LIMIT
-    edges = histogram_edges(BOUNDS, 5, file.n)
-    counts = histogram_counts(values_within_limit(codes, values, limit), edges)
-    return _Counted(counts, SENSITIVITY * (1 if mutant == "noise-for-one" else LIMIT))
-
-
-def _laplace(file: Survey, _relation: Any, _epsilon: float, mutant: str | None) -> _Counted:
-    """The weighted count of one cell, on the grid on which its noise is drawn."""
-    (values,) = table_values(file, "count", "declared")
-    cell = (file.frame(["g"])["g"] == "b").to_numpy().astype(np.int64)
-    ones = np.ones(file.n)
-    sensitivity = values.sensitivity(ones, cell, 2)
-    if mutant == "noise-for-one":
-        sensitivity /= values.per_unit
-    steps, whole = on_grid(values.estimate(values.w, cell, 2), sensitivity)
-    assert whole in (GRID, GRID + 1)
-    return _Counted(steps, whole)
-
-
-_COUNTED: dict[str, Callable[[Survey, CountAudit, float, str | None], _Counted]] = {
-    "modips-public": _modips,
-    "modips-threshold": _modips,  # among others the threshold is far below
-    "marginals": _marginals,
-    "histogram": _histogram,
-    "laplace-table": _laplace,
-}
-
-
 def _loss(counted: list[_Counted], epsilon: float, trials: int) -> tuple[float, float]:
     """What simulations show, and the largest loss by the noise's own law."""
     first, second = (each.counts for each in counted)
@@ -187,23 +182,22 @@ def _loss(counted: list[_Counted], epsilon: float, trials: int) -> tuple[float, 
         # beyond both counts the ratio is constant; every cell there speaks for one of the files
         votes = sign * ((noisy >= high).astype(np.int64) - (noisy <= low))
         symbols.append(votes.sum(axis=1) + differing.size)
-    shown = shown_loss(symbols[0], symbols[1], 2 * differing.size + 1, 0.0, ALPHA / 2)
+    shown = shown_loss(symbols[0], symbols[1], 2 * differing.size + 1, ALPHA / 2)
     return shown, int(np.abs(first - second).sum()) / exact_scale(sensitivity, epsilon)
 
 
-def _alone(
-    relation: CountAudit, epsilon: float, trials: int, mutant: str | None
-) -> tuple[float, float]:
+def _alone(simulation: Simulation) -> tuple[float, float]:
     """The household alone in its cell, which the other file does not have: it may be seen with
     chance delta. `threshold-for-one` is a threshold for one record."""
-    mechanism = Modips(epsilon, "threshold", cast(Any, relation), DELTA)
+    epsilon, trials, mutant = simulation.epsilon, simulation.trials, simulation.mutant
+    mechanism = Modips(epsilon, "threshold", cast(Any, simulation.relation), DELTA)
     per_unit = 1 if mutant in ("noise-for-one", "threshold-for-one") else LIMIT
     counted = MEMBERS if mutant == "limit-missing" else LIMIT
     noise_for = 1 if mutant == "noise-for-one" else LIMIT
     tiled = np.full(trials, counted)
     noisy = integer_laplace(tiled, mechanism.sensitivity * noise_for, epsilon)
     seen = (noisy >= mechanism.threshold(1, per_unit)).astype(np.int64)
-    shown = shown_loss(seen, np.zeros(trials, dtype=np.int64), 2, DELTA, ALPHA / 2)
+    shown = shown_loss(seen, np.zeros(trials, dtype=np.int64), 2, ALPHA / 2, DELTA)
     scale = exact_scale(mechanism.sensitivity * noise_for, epsilon)
     steps = mechanism.threshold(1, per_unit) - counted
     chance = math.exp(-max(steps, 0) / scale) / (1 + math.exp(-1 / scale))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from understudy.errors import Refused
+from understudy.tables.family import LinkFamily
 from understudy.tables.influence.arithmetic import RecordNumber
 from understudy.tables.influence.equation import (
     Equation,
@@ -20,37 +20,33 @@ from understudy.tables.influence.equation import (
     ReleasedEquation,
     averaged,
 )
-from understudy.tables.regress import Family, mean_and_slope, solve
 
 
 @dataclass(frozen=True)
-class RegressionEquation(Equation, abstract=True):
+class RegressionEquation(Equation):
     """y on x0, x1, ..., which hold all columns of the design matrix but the intercept.
 
     `wanted` are the places of the coefficients that are asked for, the intercept being 0.
     """
 
+    name = "regression"
     everyone = False
 
+    family: LinkFamily
     predictors: int
     wanted: tuple[int, ...]
-    family: Family
-
-    @abstractmethod
-    def mean(self, linear: RecordNumber) -> RecordNumber:
-        """mu of the linear predictor."""
 
     def released(self, files: Sequence[FileColumns]) -> ReleasedEquation:
         used = [file.used() for file in files]
         matrices = [self._matrix(file) for file in used]
         fits = [
-            solve(file.columns["y"], matrix, file.weight, self.family)
+            self.family.solve(file.columns["y"], matrix, file.weight)
             for file, matrix in zip(used, matrices, strict=True)
         ]
         beta = averaged(fits)
         breads = []
         for file, matrix in zip(used, matrices, strict=True):
-            _, slope = mean_and_slope(matrix @ beta, self.family)
+            _, slope = self.family.mean_and_slope(matrix @ beta)
             breads.append((matrix * (file.weight * slope)[:, None]).T @ matrix)
         rows = list(self.wanted)
         bread = _inverse(averaged(breads))[rows]
@@ -61,7 +57,7 @@ class RegressionEquation(Equation, abstract=True):
         linear: RecordNumber = float(public["c"][0])
         for coefficient, values in zip(public["c"][1:], predictors, strict=True):
             linear = linear + float(coefficient) * values
-        return Psi(columns["y"] - self.mean(linear), [1.0, *predictors])
+        return Psi(columns["y"] - self.family.mean(linear), [1.0, *predictors])
 
     def _matrix(self, file: FileColumns) -> Floats:
         predictors = [file.columns[f"x{number}"] for number in range(self.predictors)]
