@@ -20,7 +20,6 @@ from understudy_studies.censoring.tables import (
     VIOLINS,
     Key,
     keys,
-    privacy,
     true_statistics,
     values,
 )
@@ -88,7 +87,7 @@ def draw_figures(
 
 def _promise(row: Row) -> str:
     if row["mechanism"] in ("Weighted", "Weighted-e") and row["bound"] is not None:
-        return f"ε {privacy(row):.1f}, asymptotic"
+        return f"ε {row['privacy']:.1f}, asymptotic"
     return "no promise" if row["epsilon"] is None else f"ε {row['epsilon']:g}"
 
 

@@ -62,7 +62,7 @@ QUICK = Plan(
     datasets=(1, 3),
     reference_epsilons=(3.0,),
     draws=800,
-    application_records=800,
+    application_records=300,
 )
 
 
