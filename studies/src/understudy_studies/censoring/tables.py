@@ -13,7 +13,7 @@ import polars as pl
 from scipy import stats
 
 import understudy as us
-from understudy_studies.censoring.replicate import DOWNSCALED, SHAPES, label
+from understudy_studies.censoring.replicate import DOWNSCALED, QUANTILES, SHAPES, label
 from understudy_studies.framework import (
     Row,
     Tables,
@@ -26,7 +26,7 @@ from understudy_studies.framework import (
 Key = tuple[str, float | None, float]  # mechanism, epsilon, c1
 
 KEYS = ["mechanism", "epsilon", "c1"]
-STATISTICS = ("mean", "median", "q15", "q90")
+STATISTICS = ("mean", *QUANTILES)
 COUNT = pl.col("count").cast(pl.Float64)
 COUNT_SUMMARY = {
     "min": COUNT.min(),
@@ -130,12 +130,8 @@ def values(rows: pl.DataFrame, key: Key, column: str) -> Vector:
 def true_statistics() -> dict[str, float]:
     """Mean, median and quantiles of Beta(0.5, 3): the dashed lines of C's figures."""
     beta = stats.beta(*SHAPES)
-    return {
-        "mean": float(beta.mean()),
-        "median": float(beta.ppf(0.5)),
-        "q15": float(beta.ppf(0.15)),
-        "q90": float(beta.ppf(0.9)),
-    }
+    shares = {name: float(beta.ppf(share)) for name, share in QUANTILES.items()}
+    return {"mean": float(beta.mean()), **shares}
 
 
 def table_1(rows: pl.DataFrame) -> pl.DataFrame:
