@@ -31,9 +31,12 @@ components:
 check test test-slow: export JAX_COMPILATION_CACHE_DIR := $(CURDIR)/.cache/programs
 check test test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.2
 check test test-slow: export OMP_NUM_THREADS := 1
+# Asserts are rewritten once and not in every process of every run, also where Python is told otherwise.
+check test test-slow: export PYTHONDONTWRITEBYTECODE :=
 check test test-slow: export OPENBLAS_NUM_THREADS := 1
-# What fitting/compilation asks of XLA for the sampler, the tests ask for all their programs.
-check test test-slow: export XLA_FLAGS := --xla_cpu_use_fusion_emitters=false
+# Sampler programs say themselves how they are compiled (models/compilation); the many small ones
+# that a test asks for once are not worth optimising.
+check test test-slow test-portable: export XLA_FLAGS := --xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0
 
 check: $(STAMP) style  # then types beside the architecture, then the tests of what changed
 	$(MAKE) --no-print-directory -j 2 types architecture

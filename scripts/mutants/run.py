@@ -49,6 +49,8 @@ from mutants import Mutant, mutants, mutated, sample  # noqa: E402
 SEED = 1
 SAMPLE = 150
 BUDGET = 40.0  # seconds of processor time: tests beyond it are not run
+SHARED = "fixture "  # begins the context of what tests share
+ASLEEP = 120.0  # seconds without any processor time after which a mutant is ended
 TURN = 4  # tests of a file before it is another file's turn
 RUNNING = int(os.environ.get("MUTANTS_AT_ONCE", "2"))
 
@@ -57,7 +59,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tables": ("tests/unit/tables", "tests/unit/test_influence.py", "tests/reference"),
     "dp": ("tests/unit/dp", "tests/statistical/test_audit_counts.py"),
     "mechanisms": ("tests/unit/mechanisms",),
-    "models": ("tests/unit/models",),
+    "models": ("tests/unit/models", "tests/statistical/test_mixture_sampler.py"),
     "fitting": ("tests/unit/fitting",),
     "risk": ("tests/unit/risk",),
     "utility": ("tests/unit/utility",),
@@ -154,17 +156,30 @@ def _cover(room: str, file: Path, out: Path) -> int:
         data_file=None, include=[str(p) for p in files_of(room)], config_file=False
     )
     seconds: dict[str, float] = {}  # of processor time: the machine may be busy
+    fixtures: dict[str, list[str]] = {}  # of each test
     red: set[str] = set()
 
     class Contexts:
         @pytest.hookimpl(wrapper=True)
-        def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        def pytest_runtest_protocol(self, item: pytest.Function) -> Any:
+            fixtures[item.nodeid] = item.fixturenames
             cover.switch_context(item.nodeid)
             began = time.process_time()
             result = yield
             seconds[item.nodeid] = time.process_time() - began
             cover.switch_context("")
             return result
+
+        @pytest.hookimpl(wrapper=True)
+        def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Any:
+            """What tests share is run under the first of them and seen by all."""
+            if fixturedef.scope == "function":
+                return (yield)
+            cover.switch_context(SHARED + fixturedef.argname)
+            try:
+                return (yield)
+            finally:
+                cover.switch_context(request._pyfuncitem.nodeid)
 
         def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
             if not report.passed:
@@ -179,11 +194,12 @@ def _cover(room: str, file: Path, out: Path) -> int:
         for test, s in seconds.items()
         if test not in red
     }
+    part_of = {test: {test, *(SHARED + name for name in fixtures[test])} for test in tests}
     for measured in data.measured_files():
         name = _below_source(Path(measured))
         for line, contexts in data.contexts_by_lineno(measured).items():
-            for test in contexts:
-                if test in tests:
+            for test in tests:
+                if not part_of[test].isdisjoint(contexts):
                     tests[test]["lines"].setdefault(name, []).append(line)
     for test in sorted(red):
         print(f"left out, for it is red or skipped without any mutant: {test}")
@@ -194,16 +210,14 @@ def _cover(room: str, file: Path, out: Path) -> int:
 def tests_for(mutant: Mutant, reach: dict[str, Any]) -> list[str]:
     """The tests that run the changed statement, cheapest first, as far as the budget goes.
 
-    A statement that runs at import is seen by every test that runs something of its file.
+    A statement that runs at import is seen by the test files that run something of its module.
     """
     first, last = mutant.reach
-    hit = []
-    for test, facts in reach.items():
-        lines = facts["lines"].get(mutant.file, [])
-        if (lines and not mutant.function) or any(first <= line <= last for line in lines):
-            hit.append(test)
-    if not hit and mutant.function == "":
-        hit = list(reach)
+    lines = {test: facts["lines"].get(mutant.file, []) for test, facts in reach.items()}
+    hit = [test for test in reach if any(first <= line <= last for line in lines[test])]
+    if not mutant.function:
+        test_files = {test.split("::")[0] for test in reach if lines[test]}
+        hit = [test for test in reach if not test_files or test.split("::")[0] in test_files]
 
     chosen, spent = [], 0.0
     for test in sorted(hit, key=_order(hit, reach)):
@@ -334,27 +348,40 @@ class Crew:
 
     def __init__(self, record: Callable[[Trial, str, float], None]) -> None:
         self.record = record
-        self.at_work: dict[int, tuple[Trial, float]] = {}
+        self.at_work: dict[int, Trial] = {}
+        self.looked_at: dict[int, tuple[float, int]] = {}  # when, and what it had used by then
 
     def start(self, trial: Trial) -> None:
         self.wait(until=RUNNING - 1)
-        self.at_work[_forked(trial.run, trial.cpu, wait=False)] = (trial, time.monotonic())
+        pid = _forked(trial.run, trial.cpu, wait=False)
+        self.at_work[pid], self.looked_at[pid] = trial, (time.monotonic(), -1)
 
     def wait(self, until: int) -> None:
-        """Until at most so many are at work. One that sleeps for ever is ended."""
+        """Until at most so many are at work. One that sleeps for ever is ended; one that waits for
+        a processor is not."""
         while len(self.at_work) > until:
             pid, status, usage = os.wait4(-1, os.WNOHANG)
             if pid:
-                trial, _ = self.at_work.pop(pid)
+                trial = self.at_work.pop(pid)
                 _end(pid)  # what the tests left running
                 shutil.rmtree(BUILD / "scratch" / f"mutant-{pid}", ignore_errors=True)
                 outcome = outcome_of(os.waitstatus_to_exitcode(status))
                 self.record(trial, outcome, usage.ru_utime + usage.ru_stime)
                 continue
-            for late, (trial, began) in self.at_work.items():
-                if time.monotonic() - began > 10 * trial.cpu:
-                    _end(late)
+            for pid in self.at_work:
+                when, used = self.looked_at[pid]
+                if time.monotonic() - when > ASLEEP:
+                    ticks = _ticks(pid)
+                    if ticks == used:
+                        _end(pid)
+                    self.looked_at[pid] = time.monotonic(), ticks
             time.sleep(0.02)
+
+
+def _ticks(pid: int) -> int:
+    """Processor time that a process has used, as Linux counts it."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
 
 
 def _end(group: int) -> None:
@@ -489,6 +516,7 @@ def main() -> None:
         # programs that a mutant leaves as they are need not be compiled again by each fork
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(BUILD / "programs"))
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+        os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")  # as the Makefile
         os.environ["PYTHONPATH"] = str(SOURCE.parent)
         sys.path.insert(0, str(SOURCE.parent))
         os.chdir(ROOT)

@@ -45,6 +45,7 @@ from understudy.tables.influence.question import InfluenceQuestion, SyntheticFil
 from understudy.tables.influence.unit_sums import steps_of
 from understudy.tables.statistic import Statistic, parse_statistics
 from understudy.tables.tabulate import ALL, tabulate
+from understudy.tables.units import unit_of
 
 __public__ = ("CorrectedTable", "corrected_table")
 
@@ -90,7 +91,8 @@ def corrected_table(
     parsed = parse_statistics(statistics, synthetic[0].columns)
     check_corrected(parsed, names, epsilon, delta)
     noise = noise_for(epsilon, delta)
-    unit = confidential.codebook.unit_column
+    declared = unit_of(confidential)
+    unit = None if declared is None else declared.column
     files = [SyntheticFile(survey, unit) for survey in synthetic]
     questions, keys = _cell_questions(parsed, synthetic, names)
     # sums without a number per unit: a record then counts in its own cell alone

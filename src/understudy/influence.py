@@ -36,6 +36,7 @@ from understudy.tables.influence.prepared import (
 )
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile
 from understudy.tables.influence.unit_sums import Steps, sensitivity, steps_of, unit_sums
+from understudy.tables.units import unit_of
 
 __public__ = ("InfluenceAnswer", "influence", "influence_errors", "plan_influence")
 
@@ -395,7 +396,8 @@ def influence(
     charged to `account` (`LedgerAccount`) before the records are looked at; without one the claim
     says that it was not charged to any ledger.
     """
-    unit = confidential.codebook.unit_column
+    declared = unit_of(confidential)
+    unit = None if declared is None else declared.column
     units = _units(confidential, unit) if relation == "replace" else None
     plan = plan_influence(
         synthetic, statistics, epsilon, relation,

@@ -169,7 +169,7 @@ def outcome_ground(kept: Survey, filled: Survey, model: OutcomeModel, look_insid
         (model,),
         columns,
         codebook,
-        kept.design,
+        model.published_design(kept.design),
         kept.n,
         public,
         pl.DataFrame(list(known.values())),

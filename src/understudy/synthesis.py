@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,10 @@ from understudy.dp.account import PayingAccount, said_of_account
 from understudy.dp.record_bounds import RecordBounds
 from understudy.envelope import Envelope
 from understudy.errors import Refused, UnknownName
-from understudy.fitting.continuation import MOST
 from understudy.fitting.diagnostics import Diagnostics
+from understudy.fitting.fit_settings import Failed, FitSettings
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.missing import Missing, settle_missing
-from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
 from understudy.mechanisms.contract import FixedWeights, HandsOut, Mechanism
 from understudy.mechanisms.outputs.cell_draws import OwnTables, RowsOutput, surveys_of
@@ -49,8 +48,6 @@ from understudy.tables.units import unit_of
 
 __public__ = ("Synthesis", "synthesize")
 
-
-Failed = Literal["refuse", "report"]
 
 OUTSIDE = "outside"  # the chance by which records are made, apart from that of fits and choices
 MADE_INSIDE = (
@@ -141,35 +138,6 @@ class Synthesis:
     def censored(self) -> int:
         """How many records were clipped at one draw or more."""
         return 0 if self.bounds is None else self.bounds.censored
-
-
-@dataclass(frozen=True)
-class FitSettings:
-    """How the posterior is sampled, and what becomes of missing values and failed chains."""
-
-    draws: int = 2000
-    chains: int = 4
-    warmup: int = 500
-    target_acceptance: float = 0.8
-    missing: Missing = "refuse"
-    diagnostics: Failed = "refuse"
-    progress: bool | None = None
-
-    def __post_init__(self) -> None:
-        for value, name, choices in (
-            (self.missing, "missing values", get_args(Missing)),
-            (self.diagnostics, "failed diagnostics", get_args(Failed)),
-        ):
-            if value not in choices:
-                raise UnknownName(f"way to treat {name}", str(value), choices)
-
-    @property
-    def sampler(self) -> Settings:
-        tolerant = self.diagnostics == "report"
-        return Settings(
-            self.draws, self.chains, self.warmup, self.target_acceptance,
-            most_thinning=2 if tolerant else MOST, tolerant=tolerant,
-        )  # fmt: skip
 
 
 def synthesize(
@@ -339,6 +307,21 @@ def _synthesize_outcome(
     )
 
 
+def ready_rows(
+    publication: Publication,
+    survey: Survey,
+    model: RowsModel,
+    mechanism: Mechanism,
+    chance: Chance | None = None,
+) -> RowCounts:
+    """All that can be refused of whole rows before they are paid for."""
+    unit = None if mechanism.claims == "risk" else unit_of(survey)
+    counts = RowCounts(model, survey, chance, rows_conditions(survey, model, publication), unit)
+    _ = counts.occupied
+    mechanism.check_counts(counts)
+    return counts
+
+
 def _synthesize_rows(
     publication: Publication,
     survey: Survey,
@@ -348,9 +331,7 @@ def _synthesize_rows(
     chance: Chance,
 ) -> Synthesis:
     """Whole records from counts; rows come in the order of their cells."""
-    unit = None if mechanism.claims == "risk" else unit_of(survey)
-    counts = RowCounts(model, survey, chance, rows_conditions(survey, model, publication), unit)
-    _ = counts.occupied  # what can be refused is refused unpaid
+    counts = ready_rows(publication, survey, model, mechanism, chance)
     paid = publication.paid(survey, [mechanism])
     released = mechanism.release_rows(counts, datasets)
     return Synthesis(
@@ -364,6 +345,22 @@ def _synthesize_rows(
     )
 
 
+def ready_file(
+    publication: Publication,
+    survey: Survey,
+    model: FileModel,
+    mechanism: Mechanism,
+    chance: Chance | None = None,
+) -> FileCounts:
+    """All that can be refused of a whole file before it is paid for."""
+    unit = None if mechanism.claims == "risk" else unit_of(survey)
+    conditions = file_conditions(publication)
+    counts = FileCounts(model.for_survey(survey), survey, chance, conditions, unit)
+    counts.check()
+    mechanism.check_counts(counts)
+    return counts
+
+
 def _synthesize_file(
     publication: Publication,
     survey: Survey,
@@ -374,15 +371,13 @@ def _synthesize_file(
 ) -> Synthesis:
     """A whole file from noisy tables: what is made from them sees no record, but for public columns
     that are kept."""
-    model = model.for_survey(survey)
-    unit = None if mechanism.claims == "risk" else unit_of(survey)
-    counts = FileCounts(model, survey, chance, file_conditions(publication), unit)
+    counts = ready_file(publication, survey, model, mechanism, chance)
     paid = publication.paid(survey, [mechanism])
     released = mechanism.release_file(counts, datasets)
     return Synthesis(
         said_of_account(released.claim, paid),
         released.output,
-        file_ground(survey, model, look_inside=mechanism.claims == "risk"),
+        file_ground(survey, counts.model, look_inside=mechanism.claims == "risk"),
         chance.of(OUTSIDE),
         mechanism.hands_out,
         np.ones(survey.n) if released.record_weights is None else released.record_weights,
@@ -431,8 +426,8 @@ def _refuse_pair(model: Model, mechanism: Mechanism) -> None:
 def _check_claim(mechanism: Mechanism, claim: Claim, survey: Survey) -> None:
     """What a mechanism declares decides prices and nonces: its claim must say the same. And a
     declared unit is protected as a whole, or nothing is said to be."""
-    unit = unit_of(survey)
-    if unit is not None and claim.kind != "risk" and claim.unit != unit.column:
+    unit = None if claim.kind == "risk" else unit_of(survey)
+    if unit is not None and claim.unit != unit.column:
         raise Refused(
             f"Claims are for each `{unit.column}`, and this one of {type(mechanism).__name__} is "
             f"for each {claim.unit}; correct the class: noise is scaled by `counts.per_unit`, and "

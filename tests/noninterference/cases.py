@@ -101,4 +101,20 @@ def by_counts() -> list[Case]:
     return cases
 
 
-CASES = [*by_mechanism(), *by_model(), *by_counts()]
+def by_unit() -> list[Case]:
+    """Claims for homes: summed contributions, limited counts, and rows of which some columns are
+    kept."""
+    drawn, synthesis = MODELS["BetaRegression"]
+    censored = MECHANISMS["Censored"]
+    more_epsilon = ROWS["Modips"].replace("4", "12")  # for three records
+    cases = [Case("BetaRegression", "Censored", drawn, synthesis, censored, unit=True)]
+    cases.append(Case("Beta", "PerturbedHistogram", *MODELS["Beta"], "epsilon = 4", unit=True))
+    cases.append(Case("Multinomial", "Modips", ("group", "rank"), "", more_epsilon, unit=True))
+    private, kept = 'epsilon = 40\nrelation = "blank"\norder = 2', 'keep = ["area"]'
+    rows = ("group", "rank", "share")
+    for unit in (False, True):
+        cases.append(Case("WholeFile", "Marginals", rows, kept, private, unit=unit))
+    return cases
+
+
+CASES = [*by_mechanism(), *by_model(), *by_unit(), *by_counts()]

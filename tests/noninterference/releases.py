@@ -84,6 +84,8 @@ bounds = [1, 1e9]
 role = "weight"
 type = "continuous"
 """
+UNIT = 'unit = "home"\nrecords_per_unit = 3\n'
+HOME = '\n[columns.home]\nrole = "unit"\ntype = "integer"\n'
 OWN = """
 import jax.numpy as jnp
 import numpyro
@@ -113,6 +115,7 @@ def base() -> pl.DataFrame:
             "share": np.array([20, 35, 50, 80])[four],  # whole, as it happens
             "income": np.array([1000, 20_000, 35_000, 90_000])[four],
             "w": np.array([50.5, 100.25, 120.5, 150.0])[number % 4],
+            "home": number // 3,
         }
     )
 
@@ -128,10 +131,17 @@ class Case:
     privacy: str
     more: str = ""
     weight: bool = False
+    unit: bool = False  # claims are for homes of three
     figures: bool = False  # the claim's figure is computed on the database, and says so
 
     def __str__(self) -> str:
-        return f"{self.model}-{self.mechanism}" + ("-mixed" if "[[given]]" in self.more else "")
+        parts = {"mixed": "[[given]]" in self.more, "keep": "keep =" in self.synthesis}
+        more = [name for name, there in {**parts, "unit": self.unit}.items() if there]
+        return "-".join([self.model, self.mechanism, *more])
+
+    @property
+    def codebook(self) -> str:
+        return UNIT + CODEBOOK + HOME if self.unit else CODEBOOK
 
     @property
     def missing(self) -> str:
@@ -194,7 +204,7 @@ def inside_of(case: Case, frame: pl.DataFrame, suffix: str) -> Iterator[tuple[Pa
     """The inside of a release of this file, with the mechanism's output held fixed."""
     folder = Path(tempfile.mkdtemp())
     try:
-        (folder / "codebook.toml").write_text(CODEBOOK, encoding="utf-8")
+        (folder / "codebook.toml").write_text(case.codebook, encoding="utf-8")
         (folder / "mine.py").write_text(OWN, encoding="utf-8")
         recipe = folder / "release.toml"
         recipe.write_text(case.recipe(suffix), encoding="utf-8")

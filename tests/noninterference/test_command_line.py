@@ -13,7 +13,7 @@ import pytest
 from cases import CASES
 from command_line import Ran, understudy
 from neighbours import changed, extreme
-from releases import CODEBOOK, Case, base, fixed_output
+from releases import Case, base, fixed_output
 from served import BASE, NEIGHBOURS, served
 from web_samples import question
 
@@ -37,7 +37,7 @@ def said(ran: Ran, folder: Path) -> list[str]:
 
 def written(folder: Path, frame: pl.DataFrame, case: Case = CASE) -> Path:
     """The recipe of a release of this file."""
-    (folder / "codebook.toml").write_text(CODEBOOK, encoding="utf-8")
+    (folder / "codebook.toml").write_text(case.codebook, encoding="utf-8")
     (folder / "release.toml").write_text(case.recipe(".parquet") + LEDGER, encoding="utf-8")
     write_survey(Survey(frame), folder / "file.parquet")
     return folder / "release.toml"
@@ -94,6 +94,12 @@ def test_refusals_about_records_are_marked_and_say_nothing_else(tmp_path: Path) 
             assert INTERNAL in ran.stderr
             assert said(ran, folder) == ["2"]
         assert not (folder / "ledger.db").exists()
+
+
+def test_a_dry_run_does_not_say_that_the_unit_is_published(tmp_path: Path) -> None:
+    case = next(case for case in CASES if str(case) == "WholeFile-Marginals-keep-unit")
+    ran = understudy("release", str(written(tmp_path, base(), case)), "--dry-run")
+    assert "Published as they are: area." in ran.stdout
 
 
 def test_a_line_without_the_mark_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

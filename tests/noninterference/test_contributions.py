@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
@@ -13,6 +15,7 @@ from releases import CODEBOOK, base
 from understudy.errors import Refused
 from understudy.mechanisms.censored import Censored
 from understudy.models.beta_regression import BetaRegression
+from understudy.models.density import density_at
 from understudy.models.from_numpyro import from_numpyro
 from understudy.models.mixture.mixture import Mixture
 from understudy.models.multinomial import Multinomial
@@ -78,3 +81,31 @@ def test_mutant_coding_by_the_records_is_caught(monkeypatch: pytest.MonkeyPatch)
         except (AssertionError, Refused):  # a shape or a scale has changed for everyone
             caught += 1
     assert caught == 4
+
+
+def farthest(model: Any) -> float:
+    """The most that one record's categories move the clipped log density, in limits, over 400
+    places of the parameters: an attacker who knows all other records sees so much."""
+    limit, moves = 0.5, []
+    frame = base().drop("area", "sex", "place", "w")
+    rng = np.random.default_rng(3)
+    for group, rank in (("never seen", 40), ("low", 30), ("high", 40)):
+        other = changed(changed(frame, RECORD, "group", group), RECORD, "rank", rank)
+        ours, theirs = arrays_of(model, frame), arrays_of(model, other)
+        density = density_at(model, ours)
+        loglik = jax.jit(jax.vmap(density.record_loglik, (0, None)))
+        places = jnp.asarray(3 * rng.standard_normal((400, density.dimension)))
+        sums = [
+            np.clip(np.asarray(loglik(places, a)), -limit, limit).sum(1) for a in (ours, theirs)
+        ]
+        moves.append(np.nanmax(np.abs(sums[0] - sums[1])) / limit)
+    return float(max(moves))
+
+
+def test_an_attack_on_the_density_gains_two_limits_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A draw at theta is more likely under one file than under the other by exp(2 limits) times the
+    constants' ratio, which has the same bound. With mistake 1 it is more."""
+    model = MODELS[0]
+    assert 1 < farthest(model) <= 2 + 1e-6
+    monkeypatch.setattr(mixed, "_coding", lambda *_: None)
+    assert farthest(model) > 4

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,7 +16,7 @@ from cases import CASES
 from releases import OWN, base, handed, result_of
 
 from understudy.errors import Refused
-from understudy.release.outside import PUBLIC, files_in, make_public, run_outside
+from understudy.release.outside import PUBLIC, RELEASED, files_in, make_public, run_outside
 from understudy.survey.file_format import formats
 
 CASE = next(case for case in CASES if str(case) == "BetaRegression-Censored")
@@ -117,9 +119,45 @@ def test_the_outside_starts_without_what_it_seldom_needs() -> None:
 
 
 def test_what_the_outside_refuses_is_one_sentence(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "envelope").mkdir()
-    for name in ("claim.json", "draws.json"):
-        (tmp_path / "envelope" / name).write_bytes((folder / "envelope" / name).read_bytes())
-    (tmp_path / "envelope" / "records.csv").write_text("1,2,3")
+    handed_out = shutil.copytree(folder, tmp_path / "handed")
+    (handed_out / "envelope" / "records.csv").write_text("1,2,3")
     with pytest.raises(Refused, match="something that no claim covers; nothing is published"):
-        run_outside(tmp_path, tmp_path)
+        run_outside(handed_out, tmp_path)
+
+
+LOOKING = (
+    OWN
+    + """
+import json
+import os
+from pathlib import Path
+
+seen = {
+    "variables": dict(os.environ),
+    "folder": sorted(os.listdir()),
+    "open": [str(file.resolve()) for file in Path("/proc/self/fd").iterdir()],
+}
+Path(__file__).with_name("seen.json").write_text(json.dumps(seen))
+"""
+)
+
+
+def test_the_outside_starts_with_what_was_handed_out_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model file of the steward's own looks about: what is kept inside is not there, nor are
+    passwords in the environment and files that the inside has open."""
+    case = next(case for case in CASES if str(case) == "mine.py:shares-Censored")
+    write(handed(case, base()), tmp_path)
+    (tmp_path / "mine.py").write_text(LOOKING, encoding="utf-8")
+    (tmp_path / "kept").mkdir()
+    monkeypatch.setenv("CONFIDENTIAL_DATABASE", "postgresql://steward:secret@inside")
+    (tmp_path / "out").mkdir()
+    with (tmp_path / "confidential.csv").open("w") as confidential:
+        os.set_inheritable(confidential.fileno(), True)
+        run_outside(tmp_path, tmp_path / "out")
+    seen = json.loads((tmp_path / "seen.json").read_text())
+    assert "CONFIDENTIAL_DATABASE" not in seen["variables"]
+    assert seen["folder"] == ["declared", "envelope", "seed"]
+    assert not [name for name in seen["open"] if "confidential" in name]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"public", "rows", RELEASED}

@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import scipy.stats
 
 import understudy as us
 from understudy.errors import Refused
 from understudy.tables.expression import Expression
+from understudy.tables.record_statistic import density
 from understudy.tables.statistics.gini import Gini
 from understudy.tables.statistics.poverty_rate import PovertyRate
 from understudy.tables.statistics.quintile_share_ratio import QuintileShareRatio
@@ -80,6 +82,31 @@ def test_the_derivatives_of_the_shares_are_exact() -> None:
     expected = (moved[:, 1] - ratio * moved[:, 0]) / below
     ours = statistic.derivative(x, w, everyone)
     np.testing.assert_allclose(ours, expected, atol=1e-6 * np.abs(ours).max())
+
+
+def kernel_density(x: np.ndarray, w: np.ndarray, at: float) -> float:
+    """SciPy's, which counts its width in standard deviations; quantiles are NumPy's."""
+    low, high = np.quantile(x, (0.25, 0.75), weights=w, method="inverted_cdf")
+    width = 0.79 * (high - low) * len(x) ** -0.2
+    deviation = np.sqrt(np.cov(x, aweights=w))
+    return float(scipy.stats.gaussian_kde(x, width / deviation, weights=w)(at)[0])
+
+
+def test_the_derivative_of_a_poverty_rate_is_devilles() -> None:
+    """In a cell whose weights and densities are not those of the whole table. Weights are equal
+    where their common scale is changed: half of them are then below the median."""
+    x, w = sample()
+    cell = (np.arange(len(x)) % 3 > 0) & (x < 40)
+    statistic = PovertyRate("poverty_rate(x)", Expression("x"))
+    median = np.quantile(x, 0.5, weights=w, method="inverted_cdf")
+    line = 0.6 * median
+    assert density(x, w, median) == pytest.approx(kernel_density(x, w, median), rel=1e-9)
+    slope = 0.6 * kernel_density(x[cell], w[cell], line) / kernel_density(x, w, median)
+    rate = np.average(x[cell] < line, weights=w[cell])
+    expected = np.where(cell, (x < line) - rate, 0.0) / w[cell].sum()
+    expected -= slope * ((x <= median) - 0.5) / w.sum()
+    np.testing.assert_allclose(statistic.derivative(x, w, cell), expected, rtol=1e-9)
+    assert statistic.derivative(x, np.ones(len(x)), cell).sum() == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", [PovertyRate, QuintileShareRatio, Gini])

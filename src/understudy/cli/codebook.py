@@ -21,7 +21,19 @@ SHOWN_COLUMNS = 200
 def codebook(
     file: Annotated[Path, typer.Argument(help=f"Survey file ({listed(endings_read())}).")],
     out: Annotated[
-        Path | None, typer.Option(help="Where to write it; FILE.codebook.toml beside the file.")
+        Path | None,
+        typer.Option(
+            help="Where to write it; FILE.codebook.toml beside the file. As a spreadsheet if it "
+            "ends in .xlsx or .csv."
+        ),
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="Facts to take over: a spreadsheet that was written so, a DDI document (.xml), or "
+            "a Stata, SPSS or SAS file with labels.",
+        ),
     ] = None,
     design: Annotated[
         str, typer.Option(help="weight=w,strata=h,psu=p,fpc=f,nest=true,replicates=PREFIX:kind")
@@ -41,12 +53,17 @@ def codebook(
     from understudy.cli.options import parse_design
     from understudy.errors import Refused
     from understudy.survey.codebook import Codebook, read_codebook
+    from understudy.survey.codebook_import import described
+    from understudy.survey.codebook_sheet import ENDINGS, write_sheet
     from understudy.survey.codebook_text import codebook_beside, codebook_to_toml, updated_toml
     from understudy.survey.draft import draft_codebook
     from understudy.survey.read import read_survey
     from understudy.survey.write import with_rename
 
     target = out or codebook_beside(file)
+    as_sheet = target.suffix.lower() in ENDINGS
+    if as_sheet and merge:
+        raise Refused("A spreadsheet is not merged into; use --from to take its facts over.")
     if target.exists() and not (force or merge):
         raise Refused(
             f"`{target}` exists already; --merge keeps it and adds what it lacks, --force replaces "
@@ -58,6 +75,8 @@ def codebook(
     kept = read_codebook(target) if merge and target.exists() else Codebook()
     survey = read_survey(file, parse_design(design), kept)
     declared = survey.codebook
+    if source is not None:
+        declared = described(survey, declared, source)
     rest = [name for name in survey.columns if name not in declared]
     drafted = draft_codebook(survey.raw.select(rest), survey.design) if rest else Codebook()
     columns = {**declared.columns, **drafted.columns}
@@ -65,7 +84,10 @@ def codebook(
     text = codebook_to_toml(whole)
     if merge and target.exists():
         text = updated_toml(target.read_text(encoding="utf-8-sig"), whole)
-    with_rename(target, lambda part: _write(part, text))
+    if as_sheet:
+        write_sheet(whole, target)
+    else:
+        with_rename(target, lambda part: _write(part, text))
     _show(whole, title=f"{file.name}: {survey.n:,} records, {len(survey.columns)} columns")
     to_check = sum(len(column.drafted) for column in whole)
     typer.echo(f"Written to {target}")

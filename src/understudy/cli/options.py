@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING
 from understudy.errors import Refused, UnknownName
 
 if TYPE_CHECKING:
-    from understudy.survey.design import Design, Replicates
+    from understudy.survey.design import Design, Replicates, Stage
 
-KEYS = ("weight", "strata", "psu", "fpc", "nest", "lonely_psu", "replicates")
 _YES_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def parse_design(text: str) -> Design:
     """A design from `weight=w,strata=h,psu=p,fpc=f,nest=true,replicates=PREFIX:kind`.
 
-    Fay's factor follows its kind (`replicates=brr_:fay:0.5`), and a column name that contains
-    a comma stands in double quotes.
+    Fay's factor follows its kind (`replicates=brr_:fay:0.5`), a later stage is its unit, fpc and
+    strata (`stages=ssu:fpc2`, once for each stage), and a column name that contains a comma stands
+    in double quotes.
     """
+    from understudy.declarations import settings_of
     from understudy.survey.design import Design
 
+    known = settings_of(Design)
     settings: dict[str, str] = {}
+    stages = []
     for part in _split(text, ","):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not value.strip('"'):
@@ -29,8 +32,11 @@ def parse_design(text: str) -> Design:
                 f"In the design `{part.strip()}` is not of the form key=value; write for "
                 "example weight=w,strata=h."
             )
-        if key not in KEYS:
-            raise UnknownName("key of the design", key, KEYS)
+        if key not in known:
+            raise UnknownName("key of the design", key, known)
+        if key == "stages":
+            stages.append(_stage(value))
+            continue
         if key in settings:
             raise Refused(f"The design names `{key}` twice; keep one of them.")
         settings[key] = value
@@ -41,6 +47,7 @@ def parse_design(text: str) -> Design:
     return Design(
         **{key: _unquoted(value) for key, value in settings.items()},  # type: ignore[arg-type]
         nest=_YES_NO[nest],
+        stages=stages,
         replicates=None if replicates is None else _replicates(replicates),
     )
 
@@ -67,6 +74,15 @@ def parse_precision(text: str) -> str | dict[str, float] | None:
         except ValueError:
             raise Refused(f"In --precision `{key}` must be a number, not `{value}`.") from None
     return limits
+
+
+def _stage(text: str) -> Stage:
+    from understudy.survey.design import Stage
+
+    names = [_unquoted(part) for part in _split(text, ":")]
+    if not 2 <= len(names) <= 3:
+        raise Refused(f"A later stage is written UNIT:FPC or UNIT:FPC:STRATA, not `{text}`.")
+    return Stage(*names)
 
 
 def _replicates(text: str) -> Replicates:

@@ -88,7 +88,8 @@ def record_bounds(
     return RecordBounds(loglik, before, after, limit, points.shape[0])
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+# All draws of all records: worth full optimisation, whatever the environment asks for.
+@partial(jax.jit, static_argnums=(0, 1), compiler_options={"xla_backend_optimization_level": 3})
 def _maxima(
     record_loglik: RecordLoglik,
     block: int,

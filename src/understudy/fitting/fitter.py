@@ -228,6 +228,18 @@ class ModelFitter:
         """Refused where these values, from which something is taken, are this database's own."""
         refuse_overlap(self.sensitive_values, values, purpose)
 
+    def check_histogram(self, alone: bool = False) -> None:
+        """Refused where there is no one bounded variable, no limit of a unit's records, or, for the
+        first of two stages, where it is not alone."""
+        if alone and set(self.arrays) != set(self.model.targets):
+            raise Refused(
+                "`reference='two-stage'` is for a model of one bounded variable without "
+                "predictors; give a historical survey as the reference."
+            )
+        self.model.bounded_target(self.survey.codebook)
+        unit = unit_of(self.survey)
+        _ = None if unit is None else unit.limit
+
     def histogram(self, epsilon: float, bins: Bins) -> HistogramDraw:
         """A private histogram of the one bounded variable; a missing value is in no bin."""
         name, bounds = self.model.bounded_target(self.survey.codebook)
@@ -241,11 +253,6 @@ class ModelFitter:
 
     def on_histogram(self, epsilon: float, bins: Bins) -> ModelFitter:
         """The same model on values drawn from a private histogram: the first of two stages."""
-        if set(self.arrays) != set(self.model.targets):
-            raise Refused(
-                "`reference='two-stage'` is for a model of one bounded variable without "
-                "predictors; give a historical survey as the reference."
-            )
         name, _ = self.model.bounded_target(self.survey.codebook)
         rng = chance_of(self.seed).generator("histogram")
         values = self.histogram(epsilon, bins).sample(self.n, rng)

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -244,10 +244,13 @@ class _Program:
         dense = density.dimension <= DENSE_UP_TO
         metric_start, metric_update, metric_close = mass_matrix_adaptation(not dense)
         kernel = blackjax.nuts.build_kernel()
+        # jit is for its cache here: the kernel asks for the density and its gradient in several
+        # places, and tracing a NumPyro model takes longer than compiling it
+        log_density_at = jax.jit(partial(log_density, density))
 
         def start(position: Array, inputs: Inputs) -> Any:
             step_start = dual_averaging_adaptation(0.8)[0]
-            state = blackjax.nuts.init(position, lambda q: log_density(density, q, inputs))
+            state = blackjax.nuts.init(position, lambda q: log_density_at(q, inputs))
             return state, step_start(1.0), metric_start(density.dimension)
 
         def advance(
@@ -256,7 +259,8 @@ class _Program:
             step_start, step_update, step_final = dual_averaging_adaptation(target)
 
             def density_at(position: Array) -> Array:
-                return log_density(density, position, inputs)
+                value: Array = log_density_at(position, inputs)
+                return value
 
             def iterate(carry: Any, schedule: Any) -> Any:
                 chain, step, metric = carry
@@ -291,7 +295,7 @@ class _Program:
             return jax.lax.scan(iterate, state, (keys, stages, ends))
 
         def score(candidates: Array, inputs: Inputs) -> Array:
-            scores: Array = jax.lax.map(lambda q: log_density(density, q, inputs), candidates)
+            scores: Array = jax.lax.map(lambda q: log_density_at(q, inputs), candidates)
             return scores
 
         self.dimension = density.dimension

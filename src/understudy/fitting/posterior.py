@@ -102,7 +102,7 @@ class Posterior:
         return self.positions[ends]
 
 
-@kept(constants=1)
+@kept(constants=1, few_runs=True)
 def _constrained(density: Density, positions: Array, arrays: Any) -> dict[str, Array]:
     parameters: dict[str, Array] = jax.lax.map(lambda q: density.constrain(q, arrays), positions)
     return parameters

@@ -135,6 +135,8 @@ class Fitter(Protocol):
 
     def refuse_source(self, values: Matrix, purpose: str) -> None: ...  # if they are its own
 
+    def check_histogram(self, alone: bool = False) -> None: ...  # refused where there can be none
+
     def on_histogram(self, epsilon: float, bins: Bins) -> Fitter: ...  # on a private histogram
 
     def histogram(self, epsilon: float, bins: Bins) -> HistogramDraw: ...
@@ -298,6 +300,10 @@ class Mechanism(Declared, ABC, abstract=True):
                 fitter.refuse_source(value.source, purpose)
             elif isinstance(value, Survey):
                 fitter.on(value, purpose)
+
+    def check_counts(self, counts: RowCounts | FileCounts) -> None:
+        """Refused, before anything is paid, where counts would rest on something that is not
+        declared, or do not go with the settings; nothing by default."""
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         """Record weights, reference and limit for this database."""

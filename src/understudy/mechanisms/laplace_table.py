@@ -37,7 +37,7 @@ from understudy.tables.consistency import consistent_counts, consistent_means, m
 from understudy.tables.statistic import Statistic, parse_statistics
 from understudy.tables.statistics.count import Count
 from understudy.tables.statistics.mean import Mean
-from understudy.tables.units import unit_codes, unit_of
+from understudy.tables.units import held_limit, unit_of
 
 __public__ = ("laplace_table",)
 
@@ -260,22 +260,9 @@ def table_values(
     if weight is None:
         raise Refused("A Laplace table needs the design weight; name it in the Design.")
     parsed = parse_statistics(statistics, survey.columns)
-    declared, per_unit = sensitivity == "declared", _per_unit(survey)
+    declared, per_unit = sensitivity == "declared", held_limit(survey)
     values = [_value(survey, weight, statistic, declared) for statistic in parsed]
     return [replace(value, per_unit=per_unit) for value in values]
-
-
-def _per_unit(survey: Survey) -> int:
-    """The declared limit of a unit's records, which all are in the table; refused above it."""
-    unit, codes = unit_of(survey), unit_codes(survey)
-    if unit is None or codes is None:
-        return 1
-    if int(np.bincount(codes).max()) > unit.limit:
-        raise Refused(
-            f"Some `{unit.column}` has more than {unit.limit} records; raise `records_per_unit` in "
-            "the codebook."
-        )
-    return unit.limit
 
 
 def _value(survey: Survey, weight: str, statistic: Statistic, declared: bool) -> _Values:
@@ -385,10 +372,7 @@ def _claim(epsilon: float, sensitivity: Sensitivity, survey: Survey, replicates:
     conditions = [public, scaled, halves]
     unit = unit_of(survey)
     if unit is not None:
-        conditions.append(
-            f"No `{unit.column}` has more than {unit.limit} records; which records belong to one "
-            "is public"
-        )
+        conditions.append(unit.held)
     return Claim(
         kind, epsilon, 0.0, "replace", tuple(conditions), "Laplace table",
         unit=RECORD if unit is None else unit.column,

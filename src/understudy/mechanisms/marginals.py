@@ -100,6 +100,18 @@ class Marginals(Mechanism):
         """What may be spent over all data sets, for units of so many records."""
         return budget_of(self.epsilon, self.delta, per_unit, self.relation == "replace")
 
+    def check_counts(self, counts: RowCounts | FileCounts) -> None:
+        if isinstance(counts, RowCounts):
+            table = self.cells(counts)
+            _refuse_cells(table, self.columns(len(table.categories.columns)))
+            return
+        counts.model.check_declared(counts.survey)
+        if counts.model.keep and self.relation == "add-remove":
+            raise Refused(
+                "Kept columns show row by row who is in the file, so that no claim under "
+                '`add-remove` holds; give the mechanism relation="blank" or "replace".'
+            )
+
     def cells(self, counts: RowCounts) -> CrossTable:
         """The occupied cells; what is counted are tables of all declared levels."""
         counts.check_declared()
@@ -112,12 +124,6 @@ class Marginals(Mechanism):
 
     def release_file(self, counts: FileCounts, datasets: int) -> ReleasedFile:
         """The noisy tables of a whole file (docs/proofs/whole-file.md)."""
-        counts.model.check_declared(counts.survey)
-        if counts.model.keep and self.relation == "add-remove":
-            raise Refused(
-                "Kept columns show row by row who is in the file, so that no claim under "
-                '`add-remove` holds; give the mechanism relation="blank" or "replace".'
-            )
         order = checked_order(self.order) or "chosen"
         noisy = counts.measured(order, datasets, self.budget(counts.per_unit))
         chosen = "chosen" if order == "chosen" else f"of order {order}"

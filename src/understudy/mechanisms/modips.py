@@ -29,6 +29,7 @@ from understudy.errors import Refused, UnknownName
 from understudy.mechanisms.contract import HandsOut, Mechanism, ReleasedRows
 from understudy.mechanisms.outputs.cell_draws import CellCounts, noted
 from understudy.mechanisms.row_counts import RowCounts
+from understudy.mechanisms.whole_file.file_counts import FileCounts
 from understudy.tables.cross_table import Categories, CrossTable
 
 __public__ = ("expected_bias as modips_bias",)
@@ -119,6 +120,10 @@ class Modips(Mechanism):
         together = per_unit + max(1, math.ceil(steps * (1 + 1e-12)))
         apart = (steps + scale * math.log(per_unit)) * (1 + 1e-12)
         return max(together, 1 + math.ceil(apart))
+
+    def check_counts(self, counts: RowCounts | FileCounts) -> None:
+        if isinstance(counts, RowCounts):
+            self.cells(counts)
 
     def cells(self, counts: RowCounts) -> CrossTable:
         """The confidential table over the cells of the support."""

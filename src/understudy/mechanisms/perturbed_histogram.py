@@ -50,6 +50,9 @@ class PerturbedHistogram(Mechanism):
         checked_epsilon(self.epsilon)
         bin_count(self.bins, 1)
 
+    def check_sources(self, fitter: Fitter) -> None:
+        fitter.check_histogram()
+
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         return Prepared(plain_terms(fitter, limit=clip_bound(self.epsilon, datasets)))
 

@@ -83,6 +83,11 @@ class ReferenceCensored(Mechanism):
         """The first of two stages draws its histogram's noise from OpenDP."""
         return self.reference != "two-stage"
 
+    def check_sources(self, fitter: Fitter) -> None:
+        super().check_sources(fitter)
+        if isinstance(self.reference, str):
+            fitter.check_histogram(alone=True)
+
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         if isinstance(self.reference, str):
             spent = self.first_stage * self.epsilon

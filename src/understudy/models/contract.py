@@ -154,6 +154,9 @@ class OutcomeModel(Model, abstract=True):
 
     synthesizes = "outcome"
 
+    def published_design(self, design: Design) -> Design:
+        return design.published(self.sensitive)
+
     def given_columns(self) -> tuple[str, ...]:
         predictors = getattr(self, "predictors", None)
         return () if predictors is None else tuple(formula_columns(predictors))

@@ -29,7 +29,7 @@ def is_proved(model: OutcomeModel) -> bool:
     return own and not isinstance(model, NumPyroModel)
 
 
-def refuse_mixing(density: Density, arrays: Arrays, thoroughly: bool = True) -> None:
+def refuse_mixing(density: Density, arrays: Arrays, thoroughly: bool) -> None:
     """Refused where one record's sensitive values change another's log-likelihood, or the prior."""
     names = density.model.targets
     first = np.asarray(arrays[names[0]]).reshape(density.n, -1)[:, 0]

@@ -43,7 +43,7 @@ def generated_from(
     return kept_inside_bounds(model, first, lambda attempt: drawn(jax.random.fold_in(key, attempt)))
 
 
-@kept(constants=1)
+@kept(constants=1, few_runs=True)
 def _generated(density: Density, key: Array, parameters: Any, arrays: Any) -> dict[str, Array]:
     return density.generate_from(key, parameters, arrays)
 

@@ -79,8 +79,19 @@ class SurveyNormal(GaussianModel, abstract=True):
         return named if self.weight is None else (*named, "w")
 
     def published_design(self, design: Design) -> Design:
-        """The weight is synthesized, and replicate weights would give the old one away."""
-        return replace(design, replicates=None)
+        """The weight is synthesized: what would give the old one away stays inside, which is
+        replicate weights, the PSUs' probabilities and the sizes of later stages. Without these the
+        variance is that of PSUs drawn with replacement, and of weights that are not calibrated."""
+        tells = bool(design.pps or design.stages)
+        return Design(
+            design.weight,
+            design.strata,
+            design.psu,
+            None if tells else design.fpc,
+            lonely_psu=design.lonely_psu,
+            nest=design.nest,
+            variance_weight=design.variance_weight,
+        )
 
     def for_survey(self, survey: Survey) -> Self:
         name = survey.design.weight
@@ -89,10 +100,11 @@ class SurveyNormal(GaussianModel, abstract=True):
                 f"{type(self).__name__} synthesizes the design weight too; name it, as in "
                 'Design(weight="w").'
             )
-        if survey.design.replicates is not None:
+        if self.published_design(survey.design) != survey.design:
             raise Refused(
-                "Replicate weights give the confidential weights away; leave these columns and "
-                "`replicates` out of the survey that is synthesized."
+                "Replicate weights, probabilities of PSUs, later stages and weights before "
+                "calibration give the confidential weights away; leave these columns and their "
+                "keys out of the design of the survey that is synthesized."
             )
         if not survey.raw[name].type().is_floating():
             raise Refused(

@@ -7,14 +7,12 @@ holder alone, and carry the mark.
 
 from __future__ import annotations
 
-from understudy.mechanisms.row_counts import RowCounts
-from understudy.models.contract import OutcomeModel, RowsModel
+from understudy.models.contract import FileModel, OutcomeModel, RowsModel
 from understudy.publication import Publication
 from understudy.release.inside import Inside
 from understudy.release.internal_mark import marked
 from understudy.release.mixed import ready_steps
-from understudy.synthesis import ready_outcome
-from understudy.tables.units import unit_of
+from understudy.synthesis import ready_file, ready_outcome, ready_rows
 
 
 def check_records(inside: Inside) -> None:
@@ -27,15 +25,17 @@ def check_records(inside: Inside) -> None:
 
 def _check_model(inside: Inside) -> None:
     """Missing and constant columns, values that the model cannot hold, predictors of one level,
-    cells that the codebook rules out, units without a number, references that are this file."""
+    cells that the codebook rules out or does not declare, units without an id or with too many
+    records, references that are this file."""
     recipe, survey = inside.recipe, inside.narrowed
     fit = recipe.fit_settings(None)
     datasets = recipe.synthesis.datasets
+    publication = Publication(in_order=False, where=recipe.data.where)
     if isinstance(inside.model, RowsModel):
-        unit = None if inside.mechanism.claims == "risk" else unit_of(survey)
-        _ = RowCounts(inside.model, survey, b"\0" * 16, unit=unit).occupied
+        ready_rows(publication, survey, inside.model, inside.mechanism)
         ready_steps(survey, inside.model, inside.given, datasets, fit)
+    if isinstance(inside.model, FileModel):
+        ready_file(publication, survey, inside.model, inside.mechanism)
     if isinstance(inside.model, OutcomeModel):
-        publication = Publication(in_order=False, where=recipe.data.where)
         ready = ready_outcome(publication, survey, inside.model, inside.mechanism, datasets, fit)
         _ = ready.fitter.present, ready.fitter.units

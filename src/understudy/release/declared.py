@@ -12,7 +12,6 @@ Nothing here is computed from a confidential value.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import polars as pl
 from understudy.report.public_facts import PublicFacts
 from understudy.survey.codebook import read_codebook
 from understudy.survey.codebook_text import write_codebook
-from understudy.survey.design import Design, Replicates
+from understudy.survey.design_values import design_from, design_to
 
 FACTS, CODEBOOK, PUBLIC = "facts.json", "codebook.toml", "public.parquet"
 TYPES, KNOWN = "types.parquet", "known.parquet"
@@ -58,15 +57,3 @@ def open_declared(folder: Path) -> PublicFacts:
     return PublicFacts(
         **plain, design=design, codebook=codebook, types=types, public=public, known=known
     )
-
-
-def design_to(design: Design) -> dict[str, Any]:
-    """A design as JSON values."""
-    return {name: value for name, value in asdict(design).items() if value is not None}
-
-
-def design_from(values: dict[str, Any]) -> Design:
-    """The design that `design_to` wrote."""
-    values = dict(values)
-    replicates = values.pop("replicates", None)
-    return Design(**values, replicates=None if replicates is None else Replicates(**replicates))

@@ -20,6 +20,7 @@ from understudy.fitting.missing import without_missing
 from understudy.models.contract import OutcomeModel
 from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel
+from understudy.publication import hides_unit
 from understudy.release.inside import Inside
 from understudy.release.internal_mark import with_mark
 from understudy.release.kept import check_kept
@@ -36,7 +37,8 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
     """Sentences for the steward, in the order in which they matter."""
     recipe = inside.recipe
     survey = inside.narrowed
-    kept = [name for name in survey.columns if name not in inside.synthesized]
+    hidden = (*inside.synthesized, survey.codebook.unit_column if hides_unit(survey) else None)
+    kept = [name for name in survey.columns if name not in hidden]
     seconds, size = _cost(inside)
     formats = ", ".join((always_released().written_name, *recipe.output.formats))
     lines = [

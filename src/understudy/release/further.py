@@ -8,11 +8,11 @@ from pathlib import Path
 
 from understudy.envelope import CLAIM, DRAWS
 from understudy.errors import Refused
-from understudy.release.declared import design_to
 from understudy.release.open import Release
 from understudy.release.outside import files_in, write_json
 from understudy.release.release_facts import FACTS, SCHEMA, checksum
 from understudy.survey.codebook_text import write_codebook
+from understudy.survey.design_values import design_to
 from understudy.survey.file_format import always_released
 from understudy.survey.write import write_survey
 from understudy.tables.noise_sets import stands_for

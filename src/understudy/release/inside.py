@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+import ibis
 import polars as pl
 import pyarrow as pa
 from duckdb import Error as DuckDBError
@@ -299,8 +300,10 @@ def _reference(recipe: Recipe, path: Path, like: Survey) -> tuple[Survey, str]:
     for name in names:
         if name not in past.columns:
             raise UnknownName(f"column of `{path.name}`", name, past.columns)
-    kinds = {name: kind for name, kind in like.raw.schema().items() if name in names}
-    return Survey(past.raw.select(list(names)).cast(kinds), like.design, codebook), digest
+    # never the file's own types: one confidential decimal would undo the reference's rounding
+    kinds = pl.Schema({name: published_dtype(like, name) for name in names})
+    typed = past.raw.select(list(names)).cast(ibis.Schema.from_polars(kinds))
+    return Survey(typed, like.design, codebook), digest
 
 
 def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:

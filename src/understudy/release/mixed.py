@@ -24,6 +24,7 @@ from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
 from understudy.dp.account import PayingAccount
 from understudy.errors import Refused
+from understudy.fitting.fit_settings import FitSettings
 from understudy.mechanisms.contract import Mechanism
 from understudy.mechanisms.outputs.mixed_draws import MixedDraws, predictors_of, step_codebook
 from understudy.mechanisms.outputs.output import Ground
@@ -34,13 +35,15 @@ from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.synthesis import (
     OUTSIDE,
-    FitSettings,
     Synthesis,
     ready_outcome,
+    ready_rows,
     synthesize_for,
 )
 
 __public__ = ("Given", "synthesize_mixed")
+
+NO_POSTERIOR = "A regression needs a mechanism with a posterior, such as Censored(epsilon)."
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ def mixed_for(
 ) -> Synthesis:
     """`synthesize_mixed`, with a claim that speaks of this publication."""
     _refuse(survey, categories, given)
+    ready_rows(publication, survey, categories, mechanism)
     steps = ready_steps(survey, categories, given, datasets, fit)
     paid = publication.paid(survey, [mechanism, *(step.mechanism for step in given)])
     publication = replace(publication, account=None, counted=paid)
@@ -102,9 +106,7 @@ def mixed_for(
             drawn, narrowed, step.model, step.mechanism, datasets, own, fit, coding
         )
         if result.posterior is None:
-            raise Refused(
-                "A regression needs a mechanism with a posterior, such as Censored(epsilon)."
-            )
+            raise Refused(NO_POSTERIOR)
         results.append(result)
         codings.append(coding or narrowed)
     claim = Claim.compose([first.claim, *(result.claim for result in results)])
@@ -135,6 +137,8 @@ def ready_steps(
     """What each regression sees, and what codes it; all that can be refused of them is refused."""
     ready = []
     for step in given:
+        if step.mechanism.fits == 0:
+            raise Refused(NO_POSTERIOR)
         narrowed = _narrowed(survey, categories, step.model)
         coding = _coding(narrowed, step)
         asked = (narrowed, step.model, step.mechanism, datasets, fit, coding)

@@ -16,10 +16,10 @@ from understudy.chance import chance_of
 from understudy.claim import Claim
 from understudy.envelope import DRAWS
 from understudy.errors import Refused
-from understudy.release.declared import design_from
 from understudy.release.release_facts import FACTS, SCHEMA, CombiningRule, checksum
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
+from understudy.survey.design_values import design_from
 from understudy.survey.drawn_file import DrawnFile
 from understudy.survey.engine import new_scratch_file
 from understudy.survey.read import read_survey

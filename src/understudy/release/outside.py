@@ -1,8 +1,9 @@
 """The outside of a release: every public file, made from the envelope and what was declared.
 
-It runs in a process of its own, which is started with two folders and never has the confidential
-file: `python -m understudy.release.outside HANDED OUT`. HANDED holds envelope/, declared/ and the
-seed by which records are made from the mechanism's output; OUT gets public/, the files that may be
+It runs in a process of its own, which is started with two folders, few variables of the
+environment and no open file, and never has the confidential file:
+`python -m understudy.release.outside HANDED OUT`. HANDED holds envelope/, declared/ and the seed by
+which records are made from the mechanism's output; OUT gets public/, the files that may be
 published, rows/, the same records in the order in which they were made, and released.parquet, their
 table, both for the report.
 """
@@ -10,8 +11,11 @@ table, both for the report.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,11 +32,12 @@ from understudy.errors import Refused
 from understudy.mechanisms.outputs.output import Ground
 from understudy.mechanisms.outputs.outputs import output_from
 from understudy.publication import published_codebook
-from understudy.release.declared import design_to, open_declared
+from understudy.release.declared import open_declared
 from understudy.release.release_facts import FACTS, SCHEMA, CombiningRule, checksum
 from understudy.report.public import public_page
 from understudy.report.public_facts import PublicFacts
 from understudy.survey.codebook_text import write_codebook
+from understudy.survey.design_values import design_to
 from understudy.survey.engine import connection
 from understudy.survey.file_format import always_released
 from understudy.survey.survey import Survey
@@ -48,15 +53,31 @@ KIND: CombiningRule = (
 )
 ENVELOPE, DECLARED, SEED = "envelope", "declared", "seed"
 PUBLIC, ROWS, RELEASED = "public", "rows", "released.parquet"
+NEEDED = (
+    "PATH", "HOME", "USERPROFILE", "TMP", "TEMP", "LANG", "LC_", "TZ", "PYTHON", "VIRTUAL_ENV",
+    "LD_", "DYLD_", "SYSTEMROOT", "XDG_", "UNDERSTUDY_CACHE", "JAX_", "XLA_", "OMP_", "OPENBLAS_",
+    "MKL_", "POLARS_",
+)  # fmt: skip
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip file must tell some time
 
 
 def run_outside(handed: Path, out: Path) -> None:
-    """`make_public` in a process of its own, which never had the confidential file."""
-    command = [sys.executable, "-m", "understudy.release.outside", str(handed), str(out)]
-    done = subprocess.run(
-        command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+    """`make_public` in a process of its own, which never had the confidential file: it starts in a
+    folder with what was handed out and nothing else."""
+    with tempfile.TemporaryDirectory(dir=out) as alone:
+        for name in (ENVELOPE, DECLARED):
+            shutil.copytree(handed / name, Path(alone, name))
+        shutil.copy2(handed / SEED, alone)
+        module = "understudy.release.outside"
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", module, str(Path(alone).resolve()), str(out.resolve())],
+            check=False,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            cwd=alone,
+            env=_environment(),
+        )
     if done.returncode == 2:
         raise Refused(done.stderr.strip())
     if done.returncode != 0:
@@ -64,6 +85,14 @@ def run_outside(handed: Path, out: Path) -> None:
             "The public files could not be made from the envelope: "
             f"{(done.stderr.strip().splitlines() or ['the process was stopped'])[-1]}."
         )
+
+
+def _environment() -> dict[str, str]:
+    """What programs need to start and to compute the same numbers; passwords and places of files
+    that the inside was started with stay there."""
+    kept = {name: value for name, value in os.environ.items() if name.startswith(NEEDED)}
+    packages = [str(Path(folder).resolve()) for folder in sys.path if folder]
+    return {**kept, "PYTHONPATH": os.pathsep.join(packages)}
 
 
 def make_public(handed: Path, out: Path) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.errors import Refused
+from understudy.fitting.fit_settings import FitSettings
 from understudy.release.model_part import ModelPart
 from understudy.release.parts import GivenPart, MechanismPart
 from understudy.release.recipe_check import Checked, checked_recipe
@@ -34,8 +35,8 @@ from understudy.release.recipe_sections import (
     Utility,
 )
 from understudy.report.verdict import Fitness
-from understudy.survey.design import Design, Replicates
-from understudy.synthesis import FitSettings
+from understudy.survey.design import Design
+from understudy.survey.design_values import design_from
 from understudy.toml_mistakes import TomlRefused, lines_of, parse_toml, read_toml_text
 
 SEEDED = (
@@ -137,20 +138,10 @@ def parse_recipe(text: str, folder: Path, name: str = "release.toml") -> Recipe:
 
 def _design(checked: Checked) -> Design | None:
     """The design; what Design itself refuses is a mistake of the section."""
-    keys = dict(checked.sections.get("design", {}))
-    replicates = keys.pop("replicates", None)
     try:
-        if replicates is not None:
-            keys["replicates"] = Replicates(**replicates)
-        return Design(**keys)
+        return design_from(checked.sections.get("design", {}))
     except Refused as refusal:
         checked.add("design", None, str(refusal))
-    except TypeError:
-        checked.add(
-            "design",
-            "replicates",
-            "`replicates` takes prefix or columns, kind, fay, coefficients and centre.",
-        )
     return None
 
 

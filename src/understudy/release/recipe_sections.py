@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Interval
 
 from understudy.report.verdict import Fitness
+from understudy.survey.design import Design
 from understudy.survey.file_format import always_released, endings_read, formats, listed
 
 # Formats that a release may be written in, beside parquet.
@@ -37,25 +38,6 @@ class Data:
     floats: Annotated[
         tuple[str, ...], "Whole-number columns to store as decimals, such as a weight."
     ] = ()
-
-
-@dataclass(frozen=True)
-class DesignKeys:
-    """[design]"""
-
-    weight: Annotated[str | None, "Column of the design weight."] = None
-    strata: Annotated[str | None, "Column of the strata."] = None
-    psu: Annotated[str | None, "Column of the primary sampling units."] = None
-    fpc: Annotated[
-        str | None, "Column with the stratum's number of PSUs, or the sampled fraction."
-    ] = None
-    lonely_psu: Annotated[
-        Literal["fail", "certainty", "adjust", "average"], "fail, certainty, adjust or average."
-    ] = "fail"
-    nest: Annotated[bool, "Whether PSU numbers start again in every stratum."] = False
-    replicates: Annotated[
-        Mapping[str, Any] | None, "prefix or columns, kind, fay, coefficients, centre."
-    ] = None
 
 
 @dataclass(frozen=True)
@@ -190,7 +172,7 @@ class LedgerKeys:
 
 SECTIONS: dict[str, type] = {
     "data": Data,
-    "design": DesignKeys,
+    "design": Design,
     "synthesis": SynthesisKeys,
     "privacy": PrivacyKeys,
     "tables": Tables,

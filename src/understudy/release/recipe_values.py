@@ -6,6 +6,7 @@ What is wrong is said in our words, by the setting's type: `a finite number`, `t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -133,6 +134,8 @@ def _written(kind: Any, limits: Sequence[Any]) -> Any:
         if inner[-1] is ...:
             return list[number]
         return Annotated[list[number], Len(len(inner), len(inner))]
+    if _are_tables(kind):
+        return list[dict[str, Any]]
     if _is_table(base):
         return dict[str, Any]
     return Annotated[Any, AfterValidator(_nothing)]  # made in Python alone
@@ -163,6 +166,8 @@ def _words(kind: Any, limits: Sequence[Any]) -> str:
     }
     if base in words:
         return words[base]
+    if _are_tables(kind):
+        return "a list of tables, such as [{ key = 1 }]"
     return "a table, such as { key = 1 }" if _is_table(base) else ""
 
 
@@ -181,13 +186,19 @@ def _kind(kind: Any) -> str:
     }  # fmt: skip
     if choices_of(kind):
         return "text"
+    if _are_tables(kind):
+        return "list of tables"
     return "table" if _is_table(base) else plain_kinds.get(base, "")
 
 
 def _is_table(base: Any) -> bool:
     if base is dict or base is Mapping:
         return True
-    return isinstance(base, type) and issubclass(base, Declared)
+    return isinstance(base, type) and (issubclass(base, Declared) or is_dataclass(base))
+
+
+def _are_tables(kind: Any) -> bool:
+    return _base(kind) is Sequence and is_dataclass(get_args(kind)[0])
 
 
 def _base(kind: Any) -> Any:

@@ -23,6 +23,8 @@ def shape_notes(survey: Survey, model: Model) -> list[str]:
     notes = []
     for name, shape in shapes(table, numbers).items() if numbers else ():
         known = shape["known"]
+        if not known:
+            continue
         parts = []
         piles = special_values(shape)
         if shape["zeros"] > MANY_ZEROS * known:

@@ -8,10 +8,12 @@ does (svytotal, svymean, svyratio, svyquantile within svyby). The text is that o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from understudy.report.public_facts import PublicFacts
 from understudy.report.templates import rendered
 from understudy.survey.codebook import Column
+from understudy.survey.design import Design
 from understudy.survey.file_format import Format
 from understudy.tables.statistic import Statistic
 from understudy.tables.variance_factor import variance_factor
@@ -29,6 +31,8 @@ def r_program(
     return rendered(
         "analysis.R.j2",
         design=design,
+        stages=_stages(design),
+        calibrated=(design.calibrated or "").replace("C(", "factor("),
         replicates=replicates,
         format=format,
         codebook=list(facts.codebook),
@@ -48,6 +52,24 @@ def r_program(
         outcome=outcome,
         predictors=predictors,
     )
+
+
+def _stages(design: Design) -> dict[str, Sequence[Any]]:
+    """What R survey reads stage by stage, and the columns that a unit of a later one lies in."""
+    strata = [design.strata, *(stage.strata for stage in design.stages)]
+    upper = [name for name in (design.strata, design.psu) if name is not None]
+    above = []
+    for stage in design.stages:
+        above.append([*upper, *([stage.strata] if stage.strata else [])])
+        upper = [*above[-1], stage.unit]
+    return {
+        "units": [design.psu, *(stage.unit for stage in design.stages)],
+        "strata": [name or "one" for name in strata]
+        if any(strata[1:])
+        else [*filter(None, strata)],
+        "fpc": [design.fpc, *(stage.fpc for stage in design.stages)],
+        "above": above,
+    }
 
 
 def _factor(

@@ -55,7 +55,7 @@ def public_page(
         quality=noise_quality(envelope.draws, facts),
         tables=[_table(rows, statistic) for statistic in facts.statistics],
         notes=list(dict.fromkeys(row["note"] for row in rows if row["note"])),
-        design=[f"`{name}` ({_role_of(facts, name)})" for name in facts.design.named],
+        design=[f"`{name}` ({role})" for name, role in facts.design.named.items()],
         python=python_example(facts),
         r=r_example(facts, count),
         r_package=read_in_r(facts).r_package,
@@ -168,16 +168,6 @@ def _printed(row: dict[str, Any]) -> tuple[str, ...]:
         limits(numbers),
         degrees,
     )
-
-
-def _role_of(facts: PublicFacts, name: str) -> str:
-    roles = {
-        facts.design.weight: "design weight",
-        facts.design.strata: "strata",
-        facts.design.psu: "sampling units",
-        facts.design.fpc: "finite population correction",
-    }
-    return roles.get(name, "replicate weight")
 
 
 def _files(facts: PublicFacts, count: int, draws: bool) -> tuple[str, ...]:

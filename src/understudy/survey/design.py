@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, get_args
 
 from understudy.errors import Refused, UnknownName
 
@@ -27,12 +27,12 @@ class Replicates:
     the replicates (R's and Stata's default).
     """
 
-    columns: Sequence[str] | None = None
-    prefix: str | None = None
-    kind: ReplicateKind = "bootstrap"
-    fay: float | None = None
-    coefficients: Sequence[float] | None = None
-    centre: Literal["estimate", "mean"] = "estimate"
+    columns: Annotated[Sequence[str] | None, "Their columns."] = None
+    prefix: Annotated[str | None, "Or what their names begin with, digits after it."] = None
+    kind: Annotated[ReplicateKind, "How they were made."] = "bootstrap"
+    fay: Annotated[float | None, "Fay's factor."] = None
+    coefficients: Annotated[Sequence[float] | None, "The factors of JKn."] = None
+    centre: Annotated[Literal["estimate", "mean"], "What deviations are from."] = "estimate"
 
     def __post_init__(self) -> None:
         if (self.columns is None) == (self.prefix is None):
@@ -46,8 +46,9 @@ class Replicates:
                 "`coefficients`, one per replicate ((n_h - 1)/n_h of the stratum where a PSU was "
                 "dropped), go with kind='jkn' and only with it."
             )
-        if self.columns is not None:
-            object.__setattr__(self, "columns", tuple(self.columns))
+        for name in ("columns", "coefficients"):
+            if (listed := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(listed))
 
     def matching(self, columns: Iterable[str], full_weight: str) -> tuple[str, ...]:
         """The replicate columns of a file, in the order of their numbers."""
@@ -86,9 +87,9 @@ class Stage:
     """A later stage of sampling: its units, their strata within the unit above, and its fpc (the
     number of units there, or the sampled fraction)."""
 
-    unit: str
-    fpc: str
-    strata: str | None = None
+    unit: Annotated[str, "Column of the units."]
+    fpc: Annotated[str, "Column with their number in the unit above, or the sampled fraction."]
+    strata: Annotated[str | None, "Column of the strata within the unit above."] = None
 
 
 @dataclass(frozen=True)
@@ -110,18 +111,31 @@ class Design:
     calibrated on ("sex + C(region) + income"), and `base_weight` the weight before, if it is known.
     """
 
-    weight: str | None = None
-    strata: str | None = None
-    psu: str | None = None
-    fpc: str | None = None
-    replicates: Replicates | None = None
-    lonely_psu: LonelyPsu = "fail"
-    nest: bool = False
-    stages: Sequence[Stage] = ()
-    pps: Unequal | None = None
-    square_sum: str | None = None
-    calibrated: str | None = None
-    base_weight: str | None = None
+    weight: Annotated[str | None, "Column of the design weight."] = None
+    strata: Annotated[str | None, "Column of the strata."] = None
+    psu: Annotated[str | None, "Column of the primary sampling units."] = None
+    fpc: Annotated[
+        str | None, "Column with the stratum's number of PSUs, or the sampled fraction."
+    ] = None
+    replicates: Annotated[
+        Replicates | None, "prefix or columns, kind, fay, coefficients, centre."
+    ] = None
+    lonely_psu: Annotated[LonelyPsu, "fail, certainty, adjust or average."] = "fail"
+    nest: Annotated[bool, "Whether PSU numbers start again in every stratum."] = False
+    stages: Annotated[
+        Sequence[Stage], "Later stages, each with unit, fpc and strata: [[design.stages]]."
+    ] = ()
+    pps: Annotated[
+        Unequal | None,
+        "brewer or hartley-rao: unequal probabilities, in `fpc`, without replacement.",
+    ] = None
+    square_sum: Annotated[
+        str | None, "For hartley-rao: the stratum's sum of squared probabilities."
+    ] = None
+    calibrated: Annotated[
+        str | None, "Formula of the columns that the weights were calibrated on."
+    ] = None
+    base_weight: Annotated[str | None, "The weight before calibration, if it is known."] = None
     variance_weight: str | None = None
 
     def __post_init__(self) -> None:
@@ -164,26 +178,60 @@ class Design:
         return self.replicates is None and bool(self.stages or self.pps or self.calibrated)
 
     @property
-    def named(self) -> tuple[str, ...]:
-        """The columns that the design names one by one."""
+    def named(self) -> dict[str, str]:
+        """The columns that the design names one by one, with what they are in words."""
         listed = self.replicates.columns if self.replicates is not None else None
-        names = (
-            self.weight, self.variance_weight, self.strata, self.psu, self.fpc, *(listed or ())
-        )  # fmt: skip
-        stages = [stage.fpc for stage in self.stages]
-        every = (*names, self.square_sum, self.base_weight, *stages, *self.classifying)
-        return tuple(dict.fromkeys(name for name in every if name is not None))
+        every = [
+            (self.weight, "design weight"),
+            (self.variance_weight, "design weight for variances"),
+            (self.strata, "strata"),
+            (self.psu, "sampling units"),
+            (self.fpc, "finite population correction"),
+            *((name, "replicate weight") for name in listed or ()),
+            (self.square_sum, "sum of squared probabilities"),
+            (self.base_weight, "weight before calibration"),
+            *((stage.fpc, "finite population correction") for stage in self.stages),
+            *((stage.unit, "sampling units") for stage in self.stages),
+            *((stage.strata, "strata") for stage in self.stages),
+            *((name, "calibration") for name in self.calibrated_on),
+        ]
+        words: dict[str, str] = {}
+        for name, role in every:
+            if name is not None:
+                words.setdefault(name, role)
+        return words
+
+    @property
+    def calibrated_on(self) -> tuple[str, ...]:
+        """The columns that the weights were calibrated on."""
+        if self.calibrated is None:
+            return ()
+        from understudy.survey.formula import formula_columns  # loads a library that is large
+
+        return tuple(formula_columns(self.calibrated))
+
+    def published(self, synthesized: Collection[str]) -> Design:
+        """The design of files in which these columns are synthetic.
+
+        Weights that were calibrated on one of them do not meet its total any more. The weight
+        before calibration stays inside, and so does the population's sum of squares: variances
+        are computed from the calibrated weight, and by Brewer's estimate of that sum.
+        """
+        meets = not set(self.calibrated_on) & set(synthesized)
+        return replace(
+            self,
+            calibrated=self.calibrated if meets else None,
+            base_weight=None,
+            square_sum=None,
+            pps=None if self.pps is None else "brewer",
+        )
 
     @property
     def classifying(self) -> tuple[str, ...]:
         """Those of them that need not be numbers: strata, units, and what weights rest on."""
         names = [self.strata, self.psu]
         names += [name for stage in self.stages for name in (stage.unit, stage.strata)]
-        if self.calibrated is not None:
-            from understudy.survey.formula import formula_columns  # loads a library that is large
-
-            names += formula_columns(self.calibrated)
-        return tuple(name for name in names if name is not None)
+        return tuple(name for name in (*names, *self.calibrated_on) if name is not None)
 
     def columns(self, available: Iterable[str]) -> tuple[str, ...]:
         """All design columns, checked against the columns of a file."""

@@ -6,7 +6,7 @@ Every guess is read off the records, so it is marked as drafted until the stewar
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -70,47 +70,60 @@ def drafted_codes(summary: Mapping[str, Any]) -> tuple[Value, ...]:
 
 
 def shapes(table: ir.Table, columns: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Counts that tell the shape of each column of numbers, in one pass; `columns` are its values
+    """Counts that tell the shape of each column of numbers, in two passes; `columns` are its values
     without missing codes."""
-    wanted: dict[str, Any] = {}
-    for number, values in enumerate(columns.values()):
-        low, high = values.min(), values.max()
-        whole = values.cast("float64")
-        wanted |= {
-            f"known_{number}": values.count(),
-            f"low_{number}": low,
-            f"high_{number}": high,
-            f"zeros_{number}": (values == 0).sum(),
-            f"median_{number}": whole.abs().nullif(0).approx_median(),
-            f"different_{number}": values.approx_nunique(),
-        }
-        for rank, step in enumerate(STEPS):
-            ratio = (whole / step).clip(-(2.0**53), 2.0**53)  # huge numbers do not fit integers
-            # a multiple of 0.1 is one up to the rounding of binary numbers
-            near = (ratio - ratio.round()).abs() < 1e-6
-            wanted[f"step{rank}_{number}"] = near.sum()
-    row = table.aggregate(**wanted).to_polars().row(0, named=True)
-    shapes = {
-        name: {key.rsplit("_", 1)[0]: v for key, v in row.items() if key.endswith(f"_{number}")}
-        for number, name in enumerate(columns)
-    }
-    return _with_mass(table, columns, shapes)
+    table = table.select([values.name(name) for name, values in columns.items()])  # written once
+    shapes = _answers(table, {name: {} for name in columns}, _summary)
+    return _answers(table, shapes, _multiples)
 
 
-def _with_mass(
-    table: ir.Table, columns: Mapping[str, Any], shapes: dict[str, dict[str, Any]]
+def _answers(
+    table: ir.Table,
+    shapes: dict[str, dict[str, Any]],
+    questions: Callable[[Any, Mapping[str, Any]], dict[str, Any]],
 ) -> dict[str, dict[str, Any]]:
-    """How many records are on the least and the largest value."""
-    wanted = {}
-    for number, (name, values) in enumerate(columns.items()):
-        if shapes[name]["known"]:
-            wanted[f"at_low_{number}"] = (values == shapes[name]["low"]).sum()
-            wanted[f"at_high_{number}"] = (values == shapes[name]["high"]).sum()
+    """The shapes with the answers to further questions, in one pass."""
+    wanted = {
+        f"{fact}_{number}": aggregate
+        for number, name in enumerate(shapes)
+        for fact, aggregate in questions(table[name], shapes[name]).items()
+    }
     row = table.aggregate(**wanted).to_polars().row(0, named=True) if wanted else {}
-    for number, name in enumerate(columns):
-        shapes[name]["at_low"] = row.get(f"at_low_{number}") or 0
-        shapes[name]["at_high"] = row.get(f"at_high_{number}") or 0
-    return shapes
+    return {
+        name: shape
+        | {key.rsplit("_", 1)[0]: v for key, v in row.items() if key.endswith(f"_{number}")}
+        for number, (name, shape) in enumerate(shapes.items())
+    }
+
+
+def _summary(values: Any, _: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "known": values.count(),
+        "low": values.min(),
+        "high": values.max(),
+        "zeros": (values == 0).sum(),
+        "median": values.cast("float64").abs().nullif(0).approx_median(),
+        "different": values.approx_nunique(),
+    }
+
+
+def _multiples(values: Any, shape: Mapping[str, Any]) -> dict[str, Any]:
+    """How many records are on the least and the largest value, and how many are multiples of a step
+    that may be the column's rounding or tells whether they are whole."""
+    if not shape["known"]:
+        return {}
+    counts = {"at_low": values == shape["low"], "at_high": values == shape["high"]}
+    least = 1 if values.type().is_integer() else 0
+    for step in STEPS:
+        if step == 1 or (least <= step and _is_fine(step, shape)):
+            # a multiple of 0.1 is one up to the rounding of binary numbers
+            rest = (values.cast("float64") / step % 1).abs()
+            counts[f"step{step}"] = (rest - 0.5).abs() > 0.5 - 1e-6
+    return {fact: records.sum() for fact, records in counts.items()}
+
+
+def _is_fine(step: float, shape: Mapping[str, Any]) -> bool:
+    return bool(step <= (shape["high"] - shape["low"]) / FEWEST_STEPS)
 
 
 def is_count(values: Sequence[float]) -> bool:
@@ -138,20 +151,20 @@ def rounding_step(shape: Mapping[str, Any]) -> float | None:
     known = shape["known"] - shape["zeros"]  # 0 is a multiple of everything
     if known <= 0:
         return None
-    reach = shape["high"] - shape["low"]
     least = 1 if is_whole(shape) else 0
     met = [
         step
-        for rank, step in enumerate(STEPS)
-        if shape[f"step{rank}"] - shape["zeros"] >= HEAPED * known
-        and least <= step <= reach / FEWEST_STEPS
+        for step in STEPS
+        if least <= step
+        and _is_fine(step, shape)
+        and shape[f"step{step}"] - shape["zeros"] >= HEAPED * known
     ]
     return float(met[-1]) if met else None
 
 
 def is_whole(shape: Mapping[str, Any]) -> bool:
     """Whether all values are whole numbers."""
-    return bool(shape["known"] and shape[f"step{STEPS.index(1)}"] == shape["known"])
+    return bool(shape["known"] and shape["step1"] == shape["known"])
 
 
 def drafted_number(column: Column, shape: Mapping[str, Any]) -> Column:

@@ -14,12 +14,15 @@ import itertools
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import ibis
 import ibis.expr.types as ir
 from ibis.backends.duckdb import Backend
+from ibis.expr.operations import DatabaseTable
+from ibis.util import gen_name
 
 PREFIX = "understudy-scratch-"
 _numbers = itertools.count(1)
@@ -51,17 +54,43 @@ def new_scratch_file(suffix: str) -> Path:
     return scratch() / f"{next(_numbers)}{suffix}"
 
 
-def private_copy(path: Path) -> Path:
-    """The file under its own name in the scratch folder: opened once, and the same bytes for all
-    who read it."""
+def private_copy(path: Path, companions: Sequence[Path] = ()) -> Path:
+    """The file (or folder) under its own name in the scratch folder, with those that belong to it:
+    opened once, and the same bytes for all who read it."""
     folder = new_scratch_file("")
     folder.mkdir()
+    for file in companions:
+        if file.exists():
+            shutil.copyfile(file, folder / file.name)
+    if path.is_dir():
+        return Path(shutil.copytree(path, folder / path.name))
     return Path(shutil.copyfile(path, folder / path.name))
 
 
 def parquet_table(path: Path) -> ir.Table:
     """An Ibis table over one Parquet file, which stays on disk."""
     return connection().read_parquet(literal_path(path), hive_partitioning=False)
+
+
+def is_own_file(table: ir.Table) -> bool:
+    """Whether it is a table of this process's DuckDB, as it was read."""
+    if connection.cache_info().currsize == 0 or not isinstance(table.op(), DatabaseTable):
+        return False
+    return table.get_backend() is connection()
+
+
+def view_without_nan(table: ir.Table, floats: Sequence[str]) -> ir.Table:
+    """The same table with null for NaN in these columns."""
+    name = gen_name("understudy")
+    cleared = ", ".join(
+        f"CASE WHEN isnan({column}) THEN NULL ELSE {column} END AS {column}"
+        for column in map(identifier, floats)
+    )
+    source = identifier(table.get_name())
+    connection().raw_sql(
+        f"CREATE TEMP VIEW {identifier(name)} AS SELECT * REPLACE ({cleared}) FROM {source}"
+    )
+    return DatabaseTable(name, table.schema(), connection()).to_expr()
 
 
 def literal_path(path: Path) -> str:

@@ -50,6 +50,11 @@ class Format(Declared, abstract=True):
     carries: ClassVar[Carries]
     r_reads: ClassVar[str]  # the R expression that reads `file` as a data frame; "" if none does
     r_package: ClassVar[str]  # the R package that it needs, "" for none
+    folders: ClassVar[bool]  # whether a survey is a folder of such files
+
+    def companions(self, path: Path) -> tuple[Path, ...]:  # noqa: ARG002
+        """Files beside this one that belong to it, where they exist."""
+        return ()
 
     @abstractmethod
     def open(
@@ -128,6 +133,8 @@ def format_of(
         if writing and not chosen.written:
             raise Refused(f"{chosen.name} files are read, not written; choose another format.")
         return chosen
+    if named is None and not writing and path.is_dir():
+        return next(file_format for file_format in formats() if file_format.folders)
     ending = path.suffix.lower() if named is None else f".{named.lower().removeprefix('.')}"
     for file_format in formats():
         if ending in (file_format.written if writing else file_format.endings):

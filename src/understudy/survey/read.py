@@ -53,7 +53,7 @@ def read_survey(
     design = design or Design()
     declared = _declared(codebook, path, chosen)
     keep = {*design.named, *(declared.columns if declared is not None else ())}
-    records = _opened_once(path) if in_memory else path
+    records = _opened_once(path, chosen) if in_memory else path
     try:
         opened = chosen.open(records, lambda names: distinct_names(names, keep), declared)
         table = opened.table
@@ -75,10 +75,10 @@ def read_survey(
     return survey
 
 
-def _opened_once(path: Path) -> Path:
+def _opened_once(path: Path, chosen: Format) -> Path:
     """A copy in the scratch folder, which may be read as often as its format likes."""
     try:
-        return private_copy(path)
+        return private_copy(path, chosen.companions(path))
     except OSError as error:
         raise _closed(path, error) from None
 
@@ -95,9 +95,9 @@ def _existing(path: str | Path, named: str | Format | None) -> tuple[Path, Forma
     try:
         if not path.exists():
             raise Refused(f"There is no file `{path}`; check the path.")
-        if path.is_dir():
-            raise Refused(f"`{path}` is a folder; name one file in it.")
         chosen = format_of(path, named)
+        if path.is_dir() != chosen.folders:
+            raise Refused(f"`{path}` is a folder; name one file in it.")
         size = path.stat().st_size
         if not os.access(path, os.R_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

@@ -17,6 +17,7 @@ import pyarrow as pa
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook, Column, Value
 from understudy.survey.design import Design
+from understudy.survey.engine import is_own_file, view_without_nan
 
 __public__ = ("Survey",)
 
@@ -36,8 +37,8 @@ class Survey:
     def __init__(self, data: Any, design: Design | None = None, codebook: Codebook | None = None):
         self.design = design or Design()
         self._codebook = codebook
-        self.raw: ir.Table = as_ibis(data, [*self.design.named, *(c.name for c in codebook or ())])
-        self.design.columns(self.raw.columns)
+        named = [*self.design.named, *(c.name for c in codebook or ())]
+        self.raw: ir.Table = as_ibis(data, named, self.design)
         self.untyped_by: Callable[[], ir.Table] | None = None
         if codebook is not None:
             for column in codebook:
@@ -78,6 +79,8 @@ class Survey:
     def table(self) -> ir.Table:
         """The records as analyses see them: user-missing codes are null."""
         coded = [c for c in self._codebook or () if c.missing]
+        if not coded:  # a projection of all columns would make every query slower to write
+            return self.raw
         return self.raw.mutate(**{c.name: _without_codes(self.raw, c) for c in coded})
 
     @cached_property
@@ -172,14 +175,20 @@ class Survey:
             )
 
 
-def as_ibis(data: Any, keep: Iterable[str] = ()) -> ir.Table:
+def as_ibis(data: Any, keep: Iterable[str] = (), design: Design | None = None) -> ir.Table:
     """An Ibis table over frames and Arrow tables (without a copy), NaN as null."""
-    return _without_nan(_as_table(data, keep))
+    return _without_nan(_as_table(data, keep), design or Design())
 
 
-def _without_nan(table: ir.Table) -> ir.Table:
-    """NaN is not a value in a survey: it must not count as large, nor make a cell of its own."""
-    floats = [name for name, kind in table.schema().items() if kind.is_floating()]
+def _without_nan(table: ir.Table, design: Design) -> ir.Table:
+    """NaN is not a value in a survey: it must not count as large, nor make a cell of its own.
+    Replicate weights are left as they are: with NaN among them they are refused when used."""
+    weights = set(design.columns(table.columns)) - set(design.named)
+    floats = [
+        name for name, kind in table.schema().items() if kind.is_floating() and name not in weights
+    ]
+    if floats and is_own_file(table):  # queries of a view with many columns are written faster
+        return view_without_nan(table, floats)
     return table.mutate(
         **{
             name: ibis.ifelse(table[name].isnan(), ibis.null(table[name].type()), table[name])

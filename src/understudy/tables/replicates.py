@@ -65,21 +65,28 @@ def replicate_covariance(estimate: Floats, replicated: Floats, spec: Replicates)
 
 
 def replicate_df(batches: Iterable[Floats]) -> float:
-    """Rank of the (n, R) replicate weights minus 1, as R survey counts it, in one pass.
+    """Rank of the (n, R) replicate weights minus 1, as R survey counts it, in at most one pass.
 
     The R x R matrix of products is enough: a relative singular value below 1e-5 shows in it as
-    an eigenvalue below 1e-10, far above rounding.
+    an eigenvalue below 1e-10, far above rounding. More records cannot lower a rank, so the pass
+    ends where it is R.
     """
     products: Floats | None = None
+    rank = 1
     for block in batches:
         product = block.T @ block
         products = product if products is None else products + product
-    if products is None:
-        return 0.0
+        rank = _rank(products)
+        if rank == len(products):
+            break
+    return float(rank - 1)
+
+
+def _rank(products: Floats) -> int:
     norms = np.sqrt(np.diag(products))
     norms = np.where(norms > 0, norms, 1.0)
     eigenvalues = np.linalg.eigvalsh(products / np.outer(norms, norms))
-    return float((eigenvalues > 1e-10 * eigenvalues[-1]).sum() - 1)
+    return int((eigenvalues > 1e-10 * eigenvalues[-1]).sum())
 
 
 def replicate_degrees(survey: Survey, replicates: Sequence[str]) -> float:
@@ -96,13 +103,18 @@ _DEGREES: WeakKeyDictionary[Survey, dict[tuple[str, ...], float]] = WeakKeyDicti
 
 def _replicate_blocks(survey: Survey, columns: tuple[str, ...]) -> Iterator[Floats]:
     selected = survey.table.select([as_float(survey.table[name]).name(name) for name in columns])
-    for batch in selected.to_pyarrow_batches(chunk_size=100_000):
-        block = np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch])
-        usable = np.isfinite(block.astype(np.float64)).all(axis=0)
-        if not usable.all():
+    facts = selected.aggregate(
+        **{f"known{i}": selected[name].count() for i, name in enumerate(columns)},
+        **{f"sum{i}": selected[name].sum() for i, name in enumerate(columns)},
+        records=selected.count(),
+    )
+    totals = facts.to_polars().row(0, named=True)
+    for i, name in enumerate(columns):
+        if totals[f"known{i}"] < totals["records"] or not np.isfinite(totals[f"sum{i}"] or 0.0):
             raise Refused(
-                f"The replicate weight `{columns[int(np.argmin(usable))]}` is missing or not "
-                "finite for some records; repair it, or set it to 0 where a record has no part "
-                "in the replicate."
+                f"The replicate weight `{name}` is missing or not finite for some records; repair "
+                "it, or set it to 0 where a record has no part in the replicate."
             )
-        yield block.astype(np.float64)
+    for batch in selected.to_pyarrow_batches(chunk_size=20_000):
+        block = [column.to_numpy(zero_copy_only=False) for column in batch]
+        yield np.column_stack(block).astype(np.float64)

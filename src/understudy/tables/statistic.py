@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from understudy.survey.survey import Survey
     from understudy.tables.collect import Linear, Sums
+    from understudy.tables.sorted_records import SortedRecords
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -68,6 +69,8 @@ class Cells:
     level: float  # of confidence
     # estimates that one statistic made for others of its kind, to share a pass
     done: dict[Statistic, DomainEstimates] = field(default_factory=dict)
+    # records that were put in order for one margin, for the others
+    in_order: dict[str, SortedRecords] = field(default_factory=dict)
 
     @property
     def count(self) -> int:

@@ -22,6 +22,7 @@ from understudy.tables.intervals import checked_kinds, limits_of
 from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
 from understudy.tables.precision import PrecisionRule, precision_rule
 from understudy.tables.replicates import replicate_degrees
+from understudy.tables.sorted_records import SortedRecords
 from understudy.tables.statistic import Cells, LinearStatistic, Statistic, parse_statistics
 from understudy.tables.taylor import DomainEstimates
 from understudy.tables.variance_factor import variance_factor
@@ -168,12 +169,14 @@ def _weighted(survey: Survey, wanted: _Wanted) -> pl.DataFrame:
     if collected:
         warn_of_calibration(survey, sums, names)
     df = sums.strata.df if not sums.replicates else replicate_degrees(survey, sums.replicates)
-    tables = []
+    tables: list[pl.DataFrame] = []
+    in_order: dict[str, SortedRecords] = {}
     for kept in _grouping_sets(len(names), margins):
         domain, levels = sums.cells(kept)
         cells = Cells(
-            survey, statistics, names, kept, levels, inside, sums, linear, domain, df, level
-        )
+            survey, statistics, names, kept, levels, inside, sums, linear, domain, df, level,
+            in_order=in_order,
+        )  # fmt: skip
         codebook = survey.codebook if labels else Codebook()
         key = _key_columns(levels, kept, names, margins or labels, codebook)
         shown, facts = [names[k] for k in kept], (survey.declared, survey.design)

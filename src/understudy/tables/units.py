@@ -42,6 +42,14 @@ class Unit:
             )
         return self.records
 
+    @property
+    def held(self) -> str:
+        """What a claim says where every record of a unit is there (`held_limit`)."""
+        return (
+            f"No `{self.column}` has more than {self.limit} records; which records belong to one "
+            "is public"
+        )
+
 
 def unit_of(survey: Survey) -> Unit | None:
     """The survey's declared unit; None where each record is one."""
@@ -53,7 +61,18 @@ def unit_of(survey: Survey) -> Unit | None:
             f"Claims are for each `{column}`, and these records do not have that column; keep it, "
             "or take `unit` out of the codebook."
         )
+    refuse_missing_ids(survey, column)
     return Unit(column, survey.codebook.records_per_unit)
+
+
+def refuse_missing_ids(survey: Survey, column: str) -> None:
+    """Records without an id would stand as one unit: a household among them that goes would let
+    others in, and move more counts than its own."""
+    missing = survey.table.aggregate(any=survey.table[column].isnull().any()).to_pyarrow()
+    if missing.column("any")[0].as_py():
+        raise Refused(
+            f"The unit column `{column}` is missing for some records; give every record an id."
+        )
 
 
 def records_per_unit(survey: Survey) -> int:
@@ -68,11 +87,20 @@ def unit_codes(survey: Survey) -> NDArray[np.int32] | None:
     if unit is None:
         return None
     values = pl.Series(survey.raw.select(unit.column).to_polars()[unit.column])
-    if values.null_count():
-        raise Refused(
-            f"The unit column `{unit.column}` is missing for some records; give every record an id."
-        )
     return (values.rank("dense").to_numpy() - 1).astype(np.int32)
+
+
+def held_limit(survey: Survey) -> int:
+    """The declared limit, where all of a unit's records count; refused where a unit has more."""
+    unit, codes = unit_of(survey), unit_codes(survey)
+    if unit is None or codes is None:
+        return 1
+    if int(np.bincount(codes).max()) > unit.limit:
+        raise Refused(
+            f"Some `{unit.column}` has more than {unit.limit} records; raise `records_per_unit` in "
+            "the codebook."
+        )
+    return unit.limit
 
 
 def limited(table: ir.Table, unit: Unit | None, columns: Sequence[str]) -> ir.Table:

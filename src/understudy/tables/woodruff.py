@@ -15,61 +15,104 @@ import ibis
 import ibis.expr.types as ir
 import numpy as np
 import polars as pl
+from ibis.backends.duckdb import Backend as DuckDB
 from numpy.typing import NDArray
 from scipy import special
 
-from understudy.tables.collect import Linear, collect
+from understudy.tables.collect import Linear, Sums, collect
 from understudy.tables.linear import linear_estimates
 from understudy.tables.numbers import as_float
+from understudy.tables.sorted_records import SortedRecords
 from understudy.tables.taylor import DomainEstimates
 
 if TYPE_CHECKING:
     from understudy.tables.statistic import Cells
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 def quantile_estimates(
-    cells: Cells, x: ir.NumericValue, probabilities: Sequence[float]
+    cells: Cells, x: ir.NumericValue, text: str, probabilities: Sequence[float]
 ) -> list[DomainEstimates]:
-    """Quantiles of x in each cell; its distribution is asked twice for all of them."""
-    survey, inside, kept = cells.survey, cells.inside, cells.kept
-    table, names = survey.table, cells.names
-    y = as_float(x)
-    domain = _domain_number(table, names, kept, cells.levels)
-    known = y.notnull() if inside is None else y.notnull() & inside
-    weight = as_float(table[survey.design.weight]) if survey.design.weight else ibis.literal(1.0)
-    records = table.select(d=domain, y=y, w=weight, known=known).filter(lambda t: t.known)
-    distribution = _distribution(records)
-    values = _inverse(distribution, *(np.full(cells.count, p) for p in probabilities))
-    below = []
-    for value in values:
-        reached = ibis.ifelse(y <= _by_domain(domain, value), 1.0, 0.0)
-        share = ibis.ifelse(y.notnull(), reached, ibis.null("float64"))
-        below.append(Linear(share, 1.0, pivoted=False))
-    sums = collect(survey, below, [table[names[k]] for k in kept], inside)
-    cell_of_row, levels = sums.cells(range(len(kept)))
+    """Quantiles of x, which is written `text`, in each cell."""
+    distribution = _distribution(cells, x, text)
+    asked = np.tile(np.array(probabilities), (cells.count, 1))
+    values = distribution.inverse(asked)
+    sums, domain = distribution.shares(values)
     t = float(special.stdtrit(cells.df, 0.5 + cells.level / 2)) if cells.df > 0 else float("nan")
     proportions: list[Floats] = []
     notes: list[tuple[str, ...]] = []
     behind: list[Floats | None] = []
-    for j in range(len(values)):
-        below_value = linear_estimates(sums, j, cell_of_row, max(levels.height, 1))
+    for j in range(len(probabilities)):
+        below_value = linear_estimates(sums, j, domain, cells.count)
         notes.append(below_value.notes)
         behind.append(below_value.records)
         half = t * np.sqrt(below_value.variance)
         low, high = below_value.value - half, below_value.value + half
         proportions += [np.where(low >= 0, low, np.nan), np.where(high <= 1, high, np.nan)]
-    limits = _inverse(distribution, *proportions)
+    limits = distribution.inverse(np.column_stack(proportions)).T
     return [
         DomainEstimates(value, ((upper - lower) / (2 * t)) ** 2, (lower, upper), note, used)
         for value, lower, upper, note, used in zip(
-            values, limits[::2], limits[1::2], notes, behind, strict=True
+            values.T, limits[::2], limits[1::2], notes, behind, strict=True
         )
     ]
 
 
-def _distribution(records: ir.Table) -> ir.Table:
+def _distribution(cells: Cells, x: ir.NumericValue, text: str) -> InOrder | InDatabase:
+    """The distribution of x: of records sorted in memory, or in a database on other machines."""
+    if not isinstance(cells.survey.raw.get_backend(), DuckDB):
+        return InDatabase(cells, x)
+    if text not in cells.in_order:
+        by = [cells.survey.table[name] for name in cells.names]
+        cells.in_order[text] = SortedRecords(cells.survey, x, by, cells.inside, cells.sums)
+    return InOrder(cells, cells.in_order[text], x)
+
+
+class InOrder:
+    """The distribution of records in order."""
+
+    def __init__(self, cells: Cells, records: SortedRecords, x: ir.NumericValue) -> None:
+        self.cells, self.records, self.x = cells, records, x
+        self.of_cell = records.domains(cells.domain)
+
+    def inverse(self, shares: Floats) -> Floats:
+        return self.records.inverse(self.of_cell, shares)
+
+    def shares(self, values: Floats) -> tuple[Sums, Ints]:
+        if self.cells.sums.replicates or self.cells.sums.design.by_records:
+            return InDatabase(self.cells, self.x).shares(values)
+        return self.records.shares(self.of_cell, values), self.cells.domain
+
+
+class InDatabase:
+    """The distribution as queries."""
+
+    def __init__(self, cells: Cells, x: ir.NumericValue) -> None:
+        self.cells, self.y, table = cells, as_float(x), cells.survey.table
+        self.domain = _domain_number(table, cells.names, cells.kept, cells.levels)
+
+    def inverse(self, shares: Floats) -> Floats:
+        cells, table, name = self.cells, self.cells.survey.table, self.cells.survey.design.weight
+        known = self.y.notnull() if cells.inside is None else self.y.notnull() & cells.inside
+        weight = as_float(table[name]) if name else ibis.literal(1.0)
+        records = table.select(d=self.domain, y=self.y, w=weight, known=known)
+        return np.column_stack(_inverse(_shares(records.filter(lambda t: t.known)), *shares.T))
+
+    def shares(self, values: Floats) -> tuple[Sums, Ints]:
+        """The sums of the share at or below each value, and the cell of each of their rows."""
+        cells, below = self.cells, []
+        for value in values.T:
+            reached = ibis.ifelse(self.y <= _by_domain(self.domain, value), 1.0, 0.0)
+            share = ibis.ifelse(self.y.notnull(), reached, ibis.null("float64"))
+            below.append(Linear(share, 1.0, pivoted=False))
+        by = [cells.survey.table[cells.names[k]] for k in cells.kept]
+        sums = collect(cells.survey, below, by, cells.inside)
+        return sums, sums.cells(range(len(by)))[0]
+
+
+def _shares(records: ir.Table) -> ir.Table:
     """Distinct values of each domain with the share of the weight at or below them."""
     summed = records.group_by(["d", "y"]).aggregate(w=records.w.sum())
     upto = ibis.window(group_by=summed.d, order_by=summed.y, preceding=None, following=0)

@@ -25,6 +25,7 @@ from understudy.ledger.epsilon import exact_epsilon
 from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
+from understudy.tables.units import refuse_missing_ids
 from understudy.verify.exact_sums import exact_decimal
 from understudy.verify.partitions import UNIT_HEAD, UNIT_NUMBER, UNIT_TAIL, unit_digests
 from understudy.verify.query import Query
@@ -187,11 +188,7 @@ def _check_schema(survey: Survey, unit: str | None) -> None:
     kind = survey.raw[unit].type()
     if not (kind.is_integer() or kind.is_string()):
         raise Refused(f"The unit column `{unit}` must hold whole numbers or text.")
-    missing = survey.table.aggregate(any=survey.table[unit].isnull().any()).to_pyarrow()
-    if missing.column("any")[0].as_py():
-        raise Refused(
-            f"The unit column `{unit}` is missing for some records; give every record an id."
-        )
+    refuse_missing_ids(survey, unit)
 
 
 def _is_number(column: Column) -> bool:

@@ -40,7 +40,8 @@ from understudy.claim import RECORD
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.epsilon import parse_epsilon
 from understudy.ledger.populations import Declaration
-from understudy.survey.design import Design, Replicates
+from understudy.survey.design import Design
+from understudy.survey.design_values import design_from
 from understudy.toml_mistakes import (
     Location,
     Mistake,
@@ -87,15 +88,7 @@ def _design(table: Any) -> Design:
         return table
     if not isinstance(table, dict):
         raise Refused(f'`{_SETTING}` must be a table, such as {{ weight = "w" }}.')
-    _known(table, Design, "")
-    settings = dict(table)
-    replicates = settings.pop("replicates", None)
-    if replicates is not None:
-        if not isinstance(replicates, dict):
-            raise Refused(f"`{_SETTING}.replicates` must be a table.")
-        _known(replicates, Replicates, ".replicates")
-        settings["replicates"] = Replicates(**replicates)
-    return Design(**settings)
+    return design_from(table)
 
 
 OwnClass = Annotated[StrictStr, AfterValidator(_own)]
@@ -218,10 +211,3 @@ def _at(error: Exception, setting: str) -> Refused:
     if isinstance(error, UnknownName):
         return error
     return Refused(str(error).replace(_SETTING, setting))
-
-
-def _known(table: Mapping[str, Any], holder: type, inside: str) -> None:
-    names = [field.name for field in fields(holder)]
-    for name in table:
-        if name not in names:
-            raise UnknownName(f"key of `design{inside}` in the configuration", name, names)

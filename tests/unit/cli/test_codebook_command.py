@@ -17,7 +17,7 @@ from understudy.cli.codebook import codebook
 from understudy.cli.options import parse_design
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Column, read_codebook
-from understudy.survey.design import Design, Replicates
+from understudy.survey.design import Design, Replicates, Stage
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
 
@@ -140,6 +140,14 @@ def test_help_needs_no_heavy_library() -> None:
             "weight=w,replicates=brr_:fay:0.5",
             Design(weight="w", replicates=Replicates(prefix="brr_", kind="fay", fay=0.5)),
         ),
+        (
+            "weight=w,psu=p,fpc=N,stages=s:M,stages=t:K:g",
+            Design("w", psu="p", fpc="N", stages=[Stage("s", "M"), Stage("t", "K", "g")]),
+        ),
+        (
+            "weight=w,calibrated=C(sex) + x,base_weight=d",
+            Design(weight="w", calibrated="C(sex) + x", base_weight="d"),
+        ),
         ('weight="w, final",strata="a=b"', Design(weight="w, final", strata="a=b")),
     ],
 )
@@ -165,6 +173,7 @@ def test_a_design_in_words(text: str, design: Design) -> None:
         ("replicates=r:brr", "need the full-sample"),
         ("weight=w,strata=w", "three different columns"),
         ('weight="w', "quote is not closed"),
+        ("weight=w,psu=p,fpc=N,stages=s", "UNIT:FPC"),
     ],
 )
 def test_mistakes_in_a_design(text: str, says: str) -> None:

@@ -92,6 +92,7 @@ def test_a_shorter_longest_run_can_be_asked_for(most: int, expected: list[int]) 
         (4, 3.0, 5.0, True),
         (8, 1.079, 51.0, True),  # eight times as long: R-hat 1.0099, ESS 408
         (8, 1.081, 51.0, False),
+        (8, 1.0 + 8 * (LARGEST_RHAT - 1.0), 51.0, False),  # 1.01 would not be below 1.01
         (8, 1.079, 50.0, False),  # 400 would not be above 400
         (16, 1.039, 101.0, True),
         (16, 1.041, 101.0, False),

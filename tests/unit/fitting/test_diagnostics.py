@@ -29,6 +29,7 @@ CASES = [chains_of(0.0), chains_of(0.7), chains_of(-0.4), chains_of(0.95), chain
 CASES += [chains_of(0.5, draws=251), chains_of(-0.3, draws=21)]
 # autocorrelations that never fall below 0 end where the chain does
 CASES += [chains_of(0.9, draws=draws) for draws in (16, 18, 19)]
+CASES += [np.round(chains_of(0.5))]  # draws repeat, and many are the quantile itself
 
 
 @pytest.mark.parametrize("x", CASES)

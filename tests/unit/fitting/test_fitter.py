@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isqrt
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -73,6 +74,22 @@ def test_absent_records_carry_the_values_of_a_present_one() -> None:
     assert fitter.safe_arrays["pay"].tolist() == [3.0, 3.0, 3.0, 5.0, 4.0]
     assert fitter.arrays["pay"].tolist() == VALUES
     assert fitter.sensitive_values.tolist() == [[0.0], [3.0], [5.0], [4.0]]
+
+
+def test_a_record_that_is_possible_somewhere_between_minus_two_and_two_is_present() -> None:
+    """Stan's box of starting points; 8,000 numbers come within a hundredth of both ends."""
+    fitter, seen = fitter_on(), []
+
+    def evaluate_now(point: Any, arrays: Any) -> Any:  # noqa: ARG001
+        seen.append(point)
+        possible = np.arange(5) < 4 if len(seen) == 8 else np.arange(5) < 3
+        return 0.0, np.where(possible, -1.0, -np.inf)
+
+    made_up = SimpleNamespace(dimension=1000, evaluate_now=evaluate_now)
+    fitter.__dict__["density"] = made_up  # a cached property
+    assert fitter.present.tolist() == [True] * 4 + [False]
+    assert -2.0 <= np.min(seen) < -1.99
+    assert 1.99 < np.max(seen) <= 2.0
 
 
 def test_log_likelihoods_and_bounds_are_scipys() -> None:

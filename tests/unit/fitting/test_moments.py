@@ -16,6 +16,8 @@ from monte_carlo import FAR, Matrix, compare, known_moments, standard_scores
 from understudy.demo.doctorates import doctorates
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.moments import (
+    Moments,
+    _is_proper,
     is_linear,
     metropolis_places,
     propose,
@@ -172,6 +174,8 @@ def test_draws_are_those_of_the_weighted_posterior(
     assert is_linear(fitter.density, terms)
     posterior = fitter.fit(terms, "release")
     posterior.check()
+    assert posterior.diagnostics.divergences == 0
+    assert posterior.chains.shape[:2] == (4, 5000)
     Y = np.c_[fitter.arrays["y0"], sign * fitter.arrays["w"]]
     B, Sigma = flat_draws(fitter.arrays["X"], Y, alpha)
     points, log_prior = reference(B, Sigma)
@@ -212,3 +216,17 @@ def test_too_little_weight_is_left_to_nuts(survey: Survey) -> None:
     for alpha in (small, lopsided):
         draws = sample_exactly(density, arrays, jnp.asarray(alpha), fitter.settings, key)
         assert draws is None
+
+
+def test_proposals_need_a_covariance_matrix_that_has_a_mean() -> None:
+    """SciPy's inverse Wishart has a mean of Sigma under the same weights; units do not matter."""
+    d, unit = 3, np.array([1e-9, 1e9])
+    XX = np.array([[2.0, 0.5], [0.5, 1.0]]) * np.outer(unit, unit)
+    zeros, R = jnp.zeros((2, d)), jnp.eye(d)
+    for total in (5.5, 6.0, 6.01, 7.0):
+        exists = scipy.stats.invwishart(total - 2, np.eye(d)).mean() is not None
+        moments = Moments(jnp.asarray(XX), zeros, R, jnp.asarray(total))
+        assert _is_proper(moments) is exists
+    without_weight, repeated = np.diag([1.0, 0.0]), np.outer(unit, unit)
+    for singular in (without_weight, repeated):
+        assert _is_proper(Moments(jnp.asarray(singular), zeros, R, jnp.asarray(7.0))) is False

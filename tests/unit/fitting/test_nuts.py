@@ -14,7 +14,7 @@ import pytest
 from monte_carlo import KnownMoments, compare
 
 from understudy.errors import Refused
-from understudy.fitting.nuts import Settings, sample
+from understudy.fitting.nuts import Settings, _program, sample
 from understudy.models.compilation import cache_folder, compilations
 from understudy.models.density import Density, density_of
 from understudy.models.from_numpyro import from_numpyro
@@ -101,6 +101,14 @@ def test_other_data_weights_limits_and_lengths_compile_nothing(
     finally:
         jax.monitoring.clear_event_listeners()
     assert compilations() == before
+
+
+def test_the_metric_is_a_matrix_where_coordinates_are_few(
+    density: Density, data: np.ndarray
+) -> None:
+    inputs = inputs_for(data)
+    _, _, metric = _program(density, inputs).start(jax.numpy.zeros(1), inputs)
+    assert metric.inverse_mass_matrix.shape == (1, 1)
 
 
 def test_a_seed_fixes_every_byte(density: Density, data: np.ndarray) -> None:

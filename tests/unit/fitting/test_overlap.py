@@ -80,6 +80,15 @@ def test_a_coin_that_falls_alike_proves_nothing() -> None:
     refuse_overlap(coins, coins[::-1], "the reference")
 
 
+def test_one_record_may_be_refused_and_none_cannot() -> None:
+    file = np.array([5.0, 5.0, 5.0, 1.0, 2.0])[:, None]
+    with pytest.raises(Refused, match="1 of its 1 records"):
+        refuse_overlap(file, file[:1], "the reference")
+    refuse_overlap(file, file[3:4], "the reference")
+    refuse_overlap(file, file[:0], "the reference")
+    refuse_overlap(file[:0], file, "the reference")
+
+
 SHARES = Codebook({"share": Column("share", "sensitive", bounds=(0.0, 1.0))})
 
 

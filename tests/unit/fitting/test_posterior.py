@@ -112,4 +112,5 @@ def test_chains_that_alternate_are_not_worth_more_data_sets_than_draws(
 
 
 def test_a_posterior_shows_no_data(posterior: Posterior) -> None:
+    assert repr(posterior) == f"Posterior(diagnostics={posterior.diagnostics!r})"
     assert "array" not in repr(posterior)

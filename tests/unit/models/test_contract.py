@@ -50,7 +50,7 @@ def make_survey() -> Survey:
 
 
 def three_outcomes(group: Any, x: Any, y: Any = None, kind: Any = None, count: Any = None) -> None:
-    effect = numpyro.sample("effect", dist.Normal(0.0, 1.0).expand([3]).to_event(1))
+    effect = numpyro.sample("effect", dist.Normal(0.0, 1.0).expand([3]))
     sigma = numpyro.sample("sigma", dist.HalfNormal(2.0))
     share = numpyro.sample("share", dist.Dirichlet(jnp.ones(2)))
     with numpyro.plate("record", x.shape[0]):
@@ -109,6 +109,12 @@ def test_the_same_function_generates_columns_of_the_survey(survey: Survey) -> No
     assert columns["y"].dtype == pl.Float64
     np.testing.assert_array_equal(generated["y"], again["y"])
     assert not np.allclose(generated["y"], arrays["y"])
+
+
+def test_what_stands_for_a_sensitive_value_is_declared(survey: Survey) -> None:
+    model = from_numpyro(three_outcomes, SENSITIVE)
+    values = [model.possible_value(name, survey.codebook) for name in SENSITIVE]
+    assert values == [10.0, "no", 1]  # the upper bound, the first level, nothing declared
 
 
 def test_equal_models_share_one_density(survey: Survey) -> None:

@@ -145,6 +145,8 @@ def test_components_come_from_the_record_or_from_pi() -> None:
         positive = made > 0
         assert positive.mean() == pytest.approx(1 - 0.93 * 0.2 - 0.07, abs=0.04)
         assert (made < 0).mean() == pytest.approx(0.07, abs=0.025)
+        losses = np.log(-made[made < 0]) - centre
+        assert scipy.stats.kstest(losses, scipy.stats.norm(-1.0, 1.0).cdf).pvalue > 1e-6
         high = made > np.exp(10.5)
         assert high[positive & own].mean() == pytest.approx(
             shares[0], abs=0.08 * (observed is None)
@@ -163,7 +165,7 @@ def test_the_full_conditional_of_a_component_is_bayes_rule() -> None:
     theta, sigma, share = rng.normal(size=(3, 2)), np.array([0.3, 0.8, 2.0]), [0.2, 0.7, 0.1]
     rows = np.stack([np.ones(n), rng.normal(size=n)])
     y = np.exp(centre + rng.normal(size=n))
-    y[:2] = 0.0, -500.0  # no own positive value: from pi
+    y[:3] = 0.0, -500.0, 0.5  # the first two have no own positive value: from pi
     law = HurdleMixture(
         jnp.asarray(theta), jnp.asarray(sigma), jnp.log(jnp.asarray(share)),
         Hurdle(jnp.asarray([0.2]), jnp.ones((n, 1)), jnp.asarray(0.07)),
@@ -175,13 +177,14 @@ def test_the_full_conditional_of_a_component_is_bayes_rule() -> None:
     size = np.log(np.where(y > 0, y, 1.0)) - centre
     joint = np.array(share)[:, None] * scipy.stats.norm.pdf(size, means, sigma[:, None])
     joint[:, y <= 0] = np.array(share)[:, None]
-    np.testing.assert_allclose(probabilities, joint / joint.sum(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(probabilities, joint / joint.sum(axis=0), rtol=1e-9, atol=1e-30)
 
 
 def test_zero_and_negative_incomes_come_out_again() -> None:
     model = Mixture("income", "sex + age", 3, zero="public", typical=40_000)
     survey = incomes()
     arrays = model.prepare(survey)
+    assert arrays["groups"].tolist() == [[1.0]] * survey.n
     density = Density(model, arrays)
     position = jnp.zeros(density.dimension)
     y = np.asarray(jax.jit(density.generate)(jax.random.key(1), position, arrays)["y"])
@@ -197,8 +200,19 @@ def test_losses_are_possible_by_declaration_only() -> None:
     assert prior.prepare(Survey(no_losses))["losses"] == 1.0  # absence is a fact of the records
     declared = Codebook({"income": Column("income", role="sensitive", bounds=(0.0, 1e7))})
     assert prior.prepare(Survey(no_losses, codebook=declared))["losses"] == 0.0
+    at_the_ends = Codebook({"income": Column("income", role="sensitive", bounds=(0.0, 39.0))})
+    assert prior.prepare(Survey(no_losses, codebook=at_the_ends))["y"].max() == 39.0
     with pytest.raises(Refused, match="typical"):
         Mixture("income", "sex", 3, assignments="prior").prepare(Survey(no_losses))
+
+
+def test_the_typical_income_is_the_median_of_the_positive_ones() -> None:
+    model = Mixture("income", "sex", 2)
+    frame = pl.DataFrame({"sex": ["F", "M"] * 3, "income": [0.0, -9.0, 0.5, 4.0, 6.0, 0.25]})
+    assert float(model.prepare(Survey(frame))["centre"]) == pytest.approx(np.log(2.25))
+    nobody = frame.with_columns(income=-pl.col("income").abs())
+    with pytest.raises(Refused, match="no positive value"):
+        model.prepare(Survey(nobody))
 
 
 def test_sizes_are_cut_off_at_the_declared_bounds() -> None:
@@ -249,8 +263,9 @@ def test_chains_are_judged_on_what_generates_the_data() -> None:
     size = np.log(np.where(y > 0, y, 1.0) / 40_000)[:, None]
     joint = values["share"] * law.pdf(size)
     weight = np.where((y > 0)[:, None], joint / joint.sum(axis=1, keepdims=True), values["share"])
-    expected = (weight * law.cdf(0.4)).sum(axis=1).mean()
-    assert numbers[0, 0, names.index("F(0.4)")] == pytest.approx(expected, abs=1e-9)
+    for size_at in (-2.0, -1.0, -0.4, 0.0, 0.4, 1.0, 1.6):  # of log(y / typical)
+        expected = (weight * law.cdf(size_at)).sum(axis=1).mean()
+        assert numbers[0, 0, names.index(f"F({size_at:g})")] == pytest.approx(expected, abs=1e-9)
     slopes = np.linalg.lstsq(arrays["Q"], (weight * means).sum(axis=1), rcond=None)[0]
     coefficients = [numbers[0, 0, names.index(f"coefficient[{r}]")] for r in range(3)]
     np.testing.assert_allclose(coefficients, slopes, atol=1e-9)

@@ -157,6 +157,16 @@ def test_members_and_their_moments_are_those_of_a_loop(monkeypatch: pytest.Monke
         np.testing.assert_allclose(gram[k], rows.T @ rows, atol=1e-12)
 
 
+def test_incomes_that_are_all_the_same_have_an_order() -> None:
+    arrays = MODEL.prepare(incomes(30))
+    arrays["y"] = np.where(arrays["y"] > 0, 40_000.0, arrays["y"])
+    data = gibbs.mixture_data(arrays, np.ones(30), FLOORS)
+    table = data["table"]
+    expected = np.c_[arrays["Q"], np.zeros(30)][arrays["y"] > 0]  # log(y / typical) is 0
+    assert sorted(table[:-1].tolist()) == sorted(expected.tolist())
+    assert not table[-1].any()
+
+
 def test_blocks_are_enough_when_components_hardly_miss_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gibbs, "BLOCK", 4)
     for sizes in ([5, 1, 1], [1, 1, 1], [5, 5, 5]):  # each needs all of n // 4 + 3 blocks

@@ -76,10 +76,17 @@ def test_synthesis_follows_the_groups() -> None:
     assert result.datasets[0].frame()["y"].dtype == pl.Int64
 
 
+def test_without_predictors_there_is_one_mean() -> None:
+    arrays = NegativeBinomial("y").prepare(Survey(pl.DataFrame({"y": [0, 4, 2]})))
+    assert arrays["X"].tolist() == [[1.0]] * 3
+    assert arrays["y"].tolist() == [0.0, 4.0, 2.0]
+
+
 def test_it_refuses_what_is_no_count() -> None:
     for values, message in (
         ([1.0, -2.0, 3.0], "negative or not whole"),
         ([1.0, 2.5, 3.0], "negative or not whole"),
+        ([1.0, None, 3.0], "missing values"),
         (["a", "b", "c"], "not numeric"),
     ):
         with pytest.raises(Refused, match=message):

@@ -74,6 +74,7 @@ ALONE = "are of a single record"
 
 
 @pytest.mark.filterwarnings("default:Multinomial without noise")
+@pytest.mark.usefixtures("outside_here")
 def test_what_the_records_say_in_a_warning_or_a_dry_run_carries_the_mark(tmp_path: Path) -> None:
     """How many records are alone, how many there are, and where they pile up."""
     recipe = written(tmp_path, [0.0] * 7 + [1.0, *GOOD[:2]])

@@ -21,6 +21,8 @@ from understudy.release.inside import prepare
 from understudy.release.recipe import read_recipe
 from understudy.toml_mistakes import TomlRefused
 
+pytestmark = pytest.mark.usefixtures("outside_here")
+
 MECHANISM = skeleton("NoisyCells")
 RECIPE = """\
 [data]
@@ -81,6 +83,7 @@ def spent(folder: Path) -> list[int]:
 
 
 @pytest.mark.any_noise
+@pytest.mark.usefixtures("outside_apart")
 def test_a_mechanism_of_ones_own(recipe: Path, tmp_path: Path) -> None:
     lines = "\n".join(forecast(prepare(read_recipe(recipe))))
     assert "kind `formal`, epsilon 2 over all data sets (mine.py:NoisyCells(epsilon=2))" in lines
@@ -156,6 +159,7 @@ def test_a_changed_file_is_another_release(recipe: Path) -> None:
 
 
 @pytest.mark.any_noise
+@pytest.mark.usefixtures("outside_apart")
 def test_a_model_of_ones_own(recipe: Path, tmp_path: Path) -> None:
     text = RECIPE.replace('"Multinomial"', '"even.py:Even"\nplus = 0.5')
     text = text.replace('"mine.py:NoisyCells"', '"modips"\nsupport = "public"')
@@ -212,6 +216,7 @@ def waiting(tmp_path: Path) -> Path:
     return tmp_path / "release.toml"
 
 
+@pytest.mark.usefixtures("outside_apart")
 def test_a_model_of_an_outcome(waiting: Path, tmp_path: Path) -> None:
     out = us.publish(waiting, tmp_path / "out", say=quiet, progress=False)
     assert "waiting.py:Waiting(minutes ~ area, spread=3)" in (out / "report.html").read_text()
@@ -222,6 +227,7 @@ def test_a_model_of_an_outcome(waiting: Path, tmp_path: Path) -> None:
     assert spent(tmp_path) == [12_000_000]  # blank counts twice
 
 
+@pytest.mark.usefixtures("outside_apart")
 def test_a_mechanism_for_outcomes(waiting: Path, tmp_path: Path) -> None:
     censored = '"Censored"\nweighted = false\nepsilon = 6'
     text = OUTCOME.replace(censored, '"halved.py:Halved"\nshare = 0.25')

@@ -27,6 +27,8 @@ from understudy.release.forecast import forecast
 from understudy.release.inside import prepare
 from understudy.release.recipe import parse_recipe, read_recipe
 
+pytestmark = pytest.mark.usefixtures("outside_here")
+
 RECIPE = """\
 [data]
 path = "file.parquet"

@@ -96,7 +96,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
         ('sensitive = "salary"', "", "[synthesis] lacks `sensitive`"),
         ("datasets = 3", "datasets = 0", "`datasets` must be a whole number from 1 to"),
         ('weight = "weight"', 'weight = "field"', "three different columns"),
-        ('strata = "field"', "replicates = { nothing = 1 }", "`replicates` takes prefix"),
+        ('strata = "field"', "replicates = { nothing = 1 }", "key of `design.replicates`"),
         ('[design]\nweight = "weight"', '[design]\nweight = "w', "This is not valid TOML"),
         ("[risk]\n", '[ledger]\nplace = "l.db"\n[risk]\n', "[ledger] lacks `cap`"),
         ("[tables]", "[given]", "write [[given]]"),

@@ -13,7 +13,10 @@ from understudy.ledger.ledger import Ledger
 from understudy.release.inside import prepare
 from understudy.release.recipe import read_recipe
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*names a seed, and it is not used")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*names a seed, and it is not used"),
+    pytest.mark.usefixtures("outside_here"),
+]
 OLD = Path(__file__).parent / "v010"
 
 

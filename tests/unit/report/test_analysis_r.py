@@ -17,7 +17,7 @@ from release_samples import CODEBOOK, sample, whole_rows
 from understudy.report.analysis import r_example
 from understudy.report.public_facts import PublicFacts
 from understudy.survey.codebook import Codebook, Column
-from understudy.survey.design import Design, Replicates
+from understudy.survey.design import Design, Replicates, Stage
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
 from understudy.tables.regress import regress
@@ -144,6 +144,44 @@ def test_one_file_with_replicate_weights(rscript: str, tmp_path: Path) -> None:
     run(rscript, public, [survey], tmp_path)
     ours = tabulate([survey], of.statistics, combine="partial")
     same(read(tmp_path / "table.csv"), ours, ["statistic"])
+
+
+DESIGNS = {
+    "later stage": Design("w", "h", "p", "N", nest=True, stages=[Stage("s", "M")]),
+    "strata of the later stage alone": Design("w", psu="u", fpc="f", stages=[Stage("s", "g", "k")]),
+    "unequal probabilities": Design("w", psu="u", fpc="pi", pps="brewer", stages=[Stage("s", "M")]),
+    "calibrated": Design("w", "h", "p", nest=True, calibrated="1 + C(k) + x"),
+}
+
+
+@pytest.mark.parametrize("case", DESIGNS)
+def test_designs_whose_variance_needs_every_record(rscript: str, tmp_path: Path, case: str) -> None:
+    rng = np.random.default_rng(12)
+    h, p, s, _ = np.meshgrid(range(3), range(6), range(4), range(3), indexing="ij")
+    u = h * 6 + p
+    columns = {"h": h, "p": p, "u": u, "s": s, "k": s % 2, "N": 20 + h, "M": 9 + p}
+    frame = pl.DataFrame({name: values.ravel() for name, values in columns.items()}).with_columns(
+        w=pl.Series(rng.uniform(5, 9, u.size)),
+        x=pl.Series(rng.normal(5, 1, u.size)),
+        f=pl.lit(0.2),
+        g=pl.lit(0.3),
+        pi=0.1 + pl.col("u") / 40,
+        salary=pl.Series(rng.normal(40, 4, u.size)) + 3 * pl.col("u"),
+    )
+    book = Codebook({"salary": Column("salary", "sensitive", "continuous")})
+    survey = Survey(frame, DESIGNS[case], book)
+    statistics, by = ("count", "mean(salary)", "total(x)"), ("k",)
+    public = sample(n=60, m=1).facts(
+        columns=tuple(frame.columns),
+        synthesized=("salary",),
+        asked_statistics=statistics,
+        by=by,
+        design=DESIGNS[case],
+        codebook=book,
+    )
+    run(rscript, public, [survey], tmp_path)
+    ours = tabulate([survey], statistics, list(by), combine="partial")
+    same(read(tmp_path / "table.csv"), ours, ["k", "statistic"])
 
 
 def test_public_stratum_sizes(rscript: str, tmp_path: Path) -> None:

@@ -27,18 +27,7 @@ def write_sas(
     formats: dict[str, str] | None = None,
 ) -> None:
     """Write .sas7bdat or .xpt: floats, texts, None and tags."""
-    library = ctypes.CDLL(_readstat_writer.__file__)
-    for name in ("readstat_writer_init", "readstat_add_variable"):
-        getattr(library, name).restype = ctypes.c_void_p
-    written = bytearray()
-
-    def collect(data: int, length: int, _: object) -> int:
-        written.extend(ctypes.string_at(data, length))
-        return length
-
-    callback = _DATA_WRITER(collect)
-    writer = ctypes.c_void_p(library.readstat_writer_init())
-    _ok(library.readstat_set_data_writer(writer, callback))
+    library, writer, _alive, written = _writer()
     variables = []
     for name, values in columns.items():
         texts = [v for v in values if isinstance(v, str) and not isinstance(v, Tag)]
@@ -75,6 +64,43 @@ def write_sas(
     _ok(library.readstat_end_writing(writer))
     library.readstat_writer_free(writer)
     path.write_bytes(bytes(written))
+
+
+def write_catalogue(path: Path, formats: dict[str, dict[float | str, str]]) -> None:
+    """Write .sas7bcat: the labels of the values under the name of each format."""
+    library, writer, _alive, written = _writer()
+    library.readstat_add_label_set.restype = ctypes.c_void_p
+    for name, labels in formats.items():
+        texts = any(isinstance(value, str) for value in labels)
+        kind = _STRING if texts else _DOUBLE
+        label_set = ctypes.c_void_p(library.readstat_add_label_set(writer, kind, name.encode()))
+        for value, label in labels.items():
+            if isinstance(value, str):
+                library.readstat_label_string_value(label_set, value.encode(), label.encode())
+            else:
+                number = ctypes.c_double(value)
+                library.readstat_label_double_value(label_set, number, label.encode())
+    _ok(library.readstat_begin_writing_sas7bcat(writer, None))
+    _ok(library.readstat_end_writing(writer))
+    library.readstat_writer_free(writer)
+    path.write_bytes(bytes(written))
+
+
+def _writer() -> tuple[ctypes.CDLL, ctypes.c_void_p, object, bytearray]:
+    """The library, a writer of it, the callback (which must live as long), and what it wrote."""
+    library = ctypes.CDLL(_readstat_writer.__file__)
+    for name in ("readstat_writer_init", "readstat_add_variable"):
+        getattr(library, name).restype = ctypes.c_void_p
+    written = bytearray()
+
+    def collect(data: int, length: int, _: object) -> int:
+        written.extend(ctypes.string_at(data, length))
+        return length
+
+    callback = _DATA_WRITER(collect)
+    writer = ctypes.c_void_p(library.readstat_writer_init())
+    _ok(library.readstat_set_data_writer(writer, callback))
+    return library, writer, callback, written
 
 
 def _ok(error: int) -> None:

@@ -72,7 +72,7 @@ def test_endings_belong_to_one_format_each() -> None:
 
 
 def test_a_format_that_leaves_out_a_fact_is_an_error() -> None:
-    with pytest.raises(TypeError, match=r"does not declare carries, name, open .*, r_package"):
+    with pytest.raises(TypeError, match=r"does not declare carries, folders, name, open .*, r_package"):
 
         class Half(Format):
             endings = (".half",)
@@ -120,8 +120,8 @@ def test_read_and_write_in_a_format_of_ones_own(
         us.read_survey(path)
     with pytest.raises(Refused, match=r"Unknown file format in `mine.py` `Line`"):
         us.read_survey(path, format="mine.py:Line")
-    with pytest.raises(Refused, match=r"Unknown file type `dat`; did you mean `\.dta`"):
-        us.read_survey(path, format="dat")
+    with pytest.raises(Refused, match=r"Unknown file type `dtta`; did you mean `\.dta`"):
+        us.read_survey(path, format="dtta")
 
 
 @pytest.mark.any_noise

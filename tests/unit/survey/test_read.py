@@ -234,6 +234,8 @@ def test_what_is_no_survey_file(tmp_path: Path) -> None:
         read_survey(tmp_path / "nowhere.csv")
     with pytest.raises(Refused, match="is a folder"):
         read_survey(tmp_path)
+    with pytest.raises(Refused, match="is a folder"):
+        read_survey(tmp_path, format="csv")
     with pytest.raises(Refused, match=r"Unknown file type `\.xlsx`"):
         read_survey(csv_file(tmp_path, "x", "survey.xlsx"))
     with pytest.raises(Refused, match=r"did you mean `\.parquet`"):

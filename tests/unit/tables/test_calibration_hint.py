@@ -48,6 +48,12 @@ def test_whole_sums_of_broken_weights_are_noticed_once() -> None:
     assert warned(forgotten, "region") == []
 
 
+def test_one_level_that_adds_up_may_be_chance() -> None:
+    women = pl.when(pl.col("sex") == "F").then("sex")  # nobody else has a level
+    frame = raked().raw.to_polars().with_columns(sex=women)
+    assert warned(us.Survey(frame, us.Design("w_calibrated", "h")), "sex") == []
+
+
 def test_declared_totals_are_noticed() -> None:
     frame = plain()
     totals = dict(frame.group_by("region").agg(pl.col("w").sum()).iter_rows())

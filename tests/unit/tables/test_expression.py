@@ -63,6 +63,13 @@ def test_conditions(condition: str) -> None:
     same(f"proportion({condition})", CONDITIONS[condition], "mean(made)")
 
 
+def test_a_column_is_no_condition_whatever_its_name() -> None:
+    assert Expression("net income > 0").is_condition is False
+    assert Expression("age > 0", computed=True).is_condition is True
+    assert Expression("not age > 0", computed=True).is_condition is True
+    assert Expression("age + 1", computed=True).is_condition is False
+
+
 def test_several_quantiles_are_shown_one_by_one() -> None:
     survey = us.Survey(FRAME, DESIGN)
     table = us.tabulate(survey, "quantile(`net income`, 0.25, 0.5, 0.9)")

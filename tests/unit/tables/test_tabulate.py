@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.stats
 
 import understudy as us
 
@@ -107,6 +108,17 @@ def test_a_list_is_combined_cell_by_cell() -> None:
     assert stacked["dataset"].to_list() == [1, 1, 2, 2, 3, 3]
     item = us.tabulate(sets[:1], "mean(y)", combine="partial")
     assert "synthesis variance is missing" in item["note"][0]
+
+
+def test_limits_of_combined_shares_end_at_zero_and_one() -> None:
+    """By the t distribution; a share of 1 in 20 reaches below 0, and of 19 beyond 1."""
+    surveys = [us.Survey(pl.DataFrame({"x": np.roll(np.arange(20), k)})) for k in (0, 1)]
+    for met in (1, 10, 19):
+        (row,) = us.tabulate(surveys, f"proportion(x < {met})", combine="partial").rows(named=True)
+        half = scipy.stats.t.ppf(0.975, row["df"]) * row["se"]
+        assert row["lower"] == pytest.approx(max(met / 20 - half, 0.0))
+        assert row["upper"] == pytest.approx(min(met / 20 + half, 1.0))
+        assert (row["lower"] == 0.0, row["upper"] == 1.0) == (met == 1, met == 19)
 
 
 def test_a_cell_that_is_absent_from_one_data_set() -> None:

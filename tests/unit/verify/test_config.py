@@ -69,7 +69,7 @@ def test_files_lie_beside_the_configuration_and_servers_do_not(tmp_path: Path) -
         (document({"deadline": 61.0}), "must be from 0.01 to 60."),
         (document({"released": "1.parquet"}), "must be a list of files"),
         (document({"design": "w"}), "`datasets.sdr.design` must be a table"),
-        (document({"design": {"replicates": 3}}), "`datasets.sdr.design.replicates` must be"),
+        (document({"design": {"replicates": 3}}), "`design.replicates` must be"),
         ({"ledger": "x", "datasets": {"sdr": {"path": "a"}}}, "[datasets.sdr] lacks `cap`."),
         ({"ledger": "x", "datasets": {"sdr": 3}}, "[datasets.sdr] in the configuration must be a"),
         ({"ledger": "x", "datasets": {"": SURVEY}}, "has 1 to 200 characters"),
@@ -86,10 +86,10 @@ def test_mistakes_name_their_place(wrong: dict[str, Any], sentence: str, tmp_pat
     [
         (document(prot=80), "setting in the configuration"),
         (document({"weight": "w"}), "setting of [datasets.sdr] in the configuration"),
-        (document({"design": {"wieght": "w"}}), "key of `design` in the configuration"),
+        (document({"design": {"wieght": "w"}}), "key of `design`"),
         (
             document({"design": {"replicates": {"perfix": "r"}}}),
-            "key of `design.replicates` in the configuration",
+            "key of `design.replicates`",
         ),
         (document({"combine": "both"}), "`datasets.sdr.combine`"),
         # a misspelt name is named beside the setting that it leaves out

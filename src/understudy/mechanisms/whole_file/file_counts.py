@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import RECORD, Claim
-from understudy.errors import Refused
 from understudy.mechanisms.whole_file.budget import TableBudget
 from understudy.mechanisms.whole_file.measure import FileQuestion, measured
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
@@ -20,7 +19,7 @@ from understudy.survey.cells import ColumnCells
 from understudy.survey.survey import Survey
 from understudy.tables.coded_records import coded_records
 from understudy.tables.rule_cells import ruled_out
-from understudy.tables.units import Unit
+from understudy.tables.units import Unit, held_limit
 
 if TYPE_CHECKING:
     from understudy.models.contract import FileModel
@@ -52,6 +51,19 @@ class FileCounts:
         """How many records of one unit are counted at most."""
         return 1 if self.unit is None else self.unit.limit
 
+    @cached_property
+    def _limited_to(self) -> Unit | None:
+        """With kept columns all records count: which ones there are is public. Refused where a unit
+        has more of them than the noise is for."""
+        if self.unit is None or not self.model.keep:
+            return self.unit
+        held_limit(self.survey)
+        return None
+
+    def check(self) -> None:
+        """What can be refused before anything is paid."""
+        _ = self.cells, self.per_unit, self._limited_to
+
     def rng(self, label: str) -> np.random.Generator:
         """Chance of its own for one use; all that is drawn with it is post-processing."""
         return chance_of(self.seed).generator(f"file {label}")
@@ -64,11 +76,6 @@ class FileCounts:
         weights: NDArray[np.float64] | None = None,
     ) -> NoisyFile:
         """The noisy tables: all that a release may show of the records."""
-        if self.model.keep and self.unit is not None:
-            raise Refused(
-                "Kept columns show all records of a unit, and counts take some of them; leave out "
-                "`keep`, or the codebook's `unit`."
-            )
         size = self.model.size
         shown = self.survey.n if size is None else size
         asked = FileQuestion(
@@ -80,7 +87,7 @@ class FileCounts:
             None if shown == "noisy" else shown,
             tuple(ruled_out(self.survey.codebook, {c.name: c for c in self.cells})),
         )
-        records = coded_records(self.survey, self.cells, self.unit, weights)
+        records = coded_records(self.survey, self.cells, self._limited_to, weights)
         return measured(records, asked, self.rng("choice"))
 
     def claimed(self, claim: Claim) -> Claim:
@@ -91,7 +98,9 @@ class FileCounts:
         elif self.model.size is None:
             conditions.append(PUBLIC_SIZE)
         unit = self.unit
-        if unit is not None:
+        if unit is not None and self.model.keep:
+            conditions.append(unit.held)
+        elif unit is not None:
             conditions.append(
                 f"At most {unit.limit} records of each `{unit.column}` were counted, chosen by "
                 "these records' own values"

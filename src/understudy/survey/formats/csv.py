@@ -19,6 +19,7 @@ class Csv(Format):
     endings = (".csv", ".tsv")
     written = (".csv",)
     carries = "nothing"
+    folders = False
     r_reads = 'read.csv(file, check.names = FALSE, encoding = "UTF-8")'
     r_package = ""
 

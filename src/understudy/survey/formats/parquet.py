@@ -25,6 +25,7 @@ class Parquet(Format):
     endings = (".parquet", ".pq")
     written = (".parquet", ".pq")
     carries = "codebook"
+    folders = False
     r_reads = "as.data.frame(arrow::read_parquet(file))"
     r_package = "arrow"
 

@@ -62,6 +62,7 @@ def convert(format: Labelled, path: Path, target: Path) -> dict[str, Any]:
     if not variables:
         raise Refused(f"`{path.name}` has no columns.")
     layout = format.layout(path)
+    labels = format.value_labels(path, meta)
     schema = pa.schema([(f"c{i}", _ARROW[v.kind]) for i, v in enumerate(variables)])
     rows = 0
     with pq.ParquetWriter(target, schema) as writer:
@@ -86,7 +87,7 @@ def convert(format: Labelled, path: Path, target: Path) -> dict[str, Any]:
                 "name": v.name,
                 "kind": "whole" if v.may_be_whole else v.kind,
                 "label": meta.column_names_to_labels.get(v.name) or "",
-                "value_labels": list(meta.variable_value_labels.get(v.name, {}).items()),
+                "value_labels": list(labels.get(v.name, {}).items()),
                 "missing_ranges": [
                     [limits["lo"], limits["hi"]] for limits in meta.missing_ranges.get(v.name, [])
                 ],

@@ -36,6 +36,7 @@ class Labelled(Format, abstract=True):
     """A format that pyreadstat reads; dates are numbers of ticks since the software's day 0."""
 
     carries = "labels"
+    folders = False
     reader: ClassVar[str]  # of pyreadstat
     day_format: ClassVar[str]  # pattern of the formats of dates
     moment_format: ClassVar[str]  # of dates with a time; other clock formats stay numbers
@@ -51,6 +52,11 @@ class Labelled(Format, abstract=True):
         declared: Codebook | None,  # noqa: ARG002
     ) -> Opened:
         return Opened(*_table(self, path, naming))
+
+    def value_labels(self, path: Path, meta: Any) -> Mapping[str, Mapping[Any, str]]:  # noqa: ARG002
+        """{column: {value: label}}; `meta` is what pyreadstat says of the file."""
+        labels: Mapping[str, Mapping[Any, str]] = meta.variable_value_labels
+        return labels
 
     def layout(self, path: Path) -> XportLayout | None:  # noqa: ARG002
         """What pyreadstat does not tell about a file, if anything."""

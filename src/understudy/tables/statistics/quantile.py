@@ -67,7 +67,9 @@ class Quantile(Statistic):
             alike = [
                 other for other in cells.asked if isinstance(other, Quantile) and other.x == self.x
             ]
-            together = quantile_estimates(cells, x, [other.probability for other in alike])
+            together = quantile_estimates(
+                cells, x, self.x.written, [other.probability for other in alike]
+            )
             cells.done.update(zip(alike, together, strict=True))
         return cells.done[self]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -62,6 +63,18 @@ def test_the_misfit_gives_its_distance_back():
         )
     assert misfit.misfit_of(0.0, expected, spread) == 0.0
     assert misfit.misfit_of(1e30, expected, spread) == misfit.WIDEST
+
+
+def test_a_coarse_cell_stands_for_the_mean_of_its_fine_ones(monkeypatch):
+    """Of the shares of two sets together; a cell that nobody is in, for the plain mean."""
+    shares = np.array([[0.1, 0.2, 0.0, 0.0, 0.7], [0.1, 0.4, 0.0, 0.0, 0.5]])
+    monkeypatch.setattr(misfit, "fine_shares", lambda *_: [[of_set] for of_set in shares])
+    noisy = SimpleNamespace(coarse=[np.array([0, 0, 1, 1, 2])], sizes=[3], sets=())
+    values = np.array([1.0, 4.0, 5.0, 7.0, np.nan])
+    column = SimpleNamespace(expected=values, levels=None, size=5, grid_size=5)
+    view = misfit._View(noisy, None, [column])  # type: ignore[arg-type]
+    made = view._values(misfit.Probe((), w=0), 0)
+    np.testing.assert_allclose(made, [np.average([1.0, 4.0], weights=[0.2, 0.6]), 6.0, np.nan])
 
 
 @pytest.mark.usefixtures("stand_in_noise")

@@ -254,9 +254,48 @@ def test_a_claim_for_households_counts_so_many_of_their_records():
     assert result.claim.unit == "home"
     assert "home" not in result.datasets[0].columns
     assert abs(result.datasets[0].n - 200) <= 2
-    kept = us.WholeFile(keep=["region"])
-    with pytest.raises(Refused, match="all records of a unit"):
-        us.synthesize(data, kept, us.Marginals(9.0, 1e-6, relation="blank"), seed=1)
+
+
+@pytest.mark.parametrize(("relation", "moved"), [("blank", 3), ("replace", 6)])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_kept_rows_of_households_have_noise_for_all_their_records(
+    monkeypatch, relation, moved, delta
+):
+    """Whatever one household's records say, each table moves by at most k, or 2k, in L1; and the
+    noise of every stage is for so much. All public rows count."""
+    frame = mixed_file(300).with_columns(home=pl.Series(np.arange(300) // 3))
+    homes = Column("home", "unit", "integer")
+    codebook = replace(CODEBOOK, columns={**COLUMNS, "home": homes}, records_per_unit=3)
+    seen: list[np.ndarray] = []
+
+    def laplace(counts, sensitivity, epsilon):  # noqa: ARG001
+        assert sensitivity % moved == 0
+        seen.append(counts)
+        return counts
+
+    def gaussian(counts, squared, rho):  # noqa: ARG001
+        assert squared % (9 if relation == "blank" else 18) == 0
+        seen.append(counts)
+        return counts
+
+    monkeypatch.setattr(budgets, "integer_laplace", laplace)
+    monkeypatch.setattr(budgets, "integer_gaussian", gaussian)
+    model, mechanism = us.WholeFile(keep=["region"]), us.Marginals(9.0, delta, 1, relation)
+    result = us.synthesize(survey(frame, codebook), model, mechanism, seed=1)
+    assert result.claim.unit == "home"
+    assert "No `home` has more than 3 records" in str(result.claim)
+    assert result.datasets[0].frame()["region"].equals(frame["region"])
+    ours = seen[0]
+    seen.clear()
+    theirs = frame.with_columns(
+        pl.when(pl.col("home") == 7).then(value).otherwise(pl.col(name)).alias(name)
+        for name, value in (("age", pl.lit(90)), ("works", pl.lit("no")), ("pay", pl.lit(0.0)))
+    )
+    us.synthesize(survey(theirs, codebook), model, mechanism, seed=1)
+    assert 0 < np.abs(ours - seen[0]).sum() <= 5 * 6  # five sensitive columns, replaced
+    crowded = replace(codebook, records_per_unit=2)
+    with pytest.raises(Refused, match="more than 2 records"):
+        us.synthesize(survey(frame, crowded), model, mechanism, seed=1)
 
 
 @pytest.mark.usefixtures("stand_in_noise")

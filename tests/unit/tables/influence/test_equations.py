@@ -28,7 +28,11 @@ from understudy.tables.influence.equation import Equation, FileColumns
 from understudy.tables.influence.equations.correlation import CorrelationEquation
 from understudy.tables.influence.equations.difference import DifferenceEquation
 from understudy.tables.influence.equations.mean import MeanEquation
-from understudy.tables.influence.equations.quantile import QuantileEquation, quantiles_of
+from understudy.tables.influence.equations.quantile import (
+    QuantileEquation,
+    bandwidth,
+    quantiles_of,
+)
 from understudy.tables.influence.equations.ratio import RatioEquation
 from understudy.tables.influence.equations.regression import RegressionEquation
 from understudy.tables.influence.equations.total import TotalEquation
@@ -306,3 +310,18 @@ def test_an_answer_without_one_of_its_numbers_is_refused() -> None:
     for estimates, bread in (([1.0, np.nan], [1.0, 2.0]), ([1.0, 2.0], [1.0, np.inf])):
         with pytest.raises(Refused, match="does not exist in the synthetic files"):
             released(estimates, bread)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.35, 0.5, 0.8])
+def test_the_bandwidth_of_a_quantile_is_hall_and_sheathers(p: float) -> None:
+    """n^(-1/3) z^(2/3) (1.5 s/s'')^(1/3), s = 1/f the density's inverse at the quantile: of the
+    normal distribution, by finite differences. In a small file the tails leave less room."""
+
+    def s(p: float) -> float:
+        return float(1 / stats.norm.pdf(stats.norm.ppf(p)))
+
+    curvature = (s(p + 1e-4) - 2 * s(p) + s(p - 1e-4)) / 1e-8
+    z = stats.norm.ppf(0.975)
+    expected = (z**2 * 1.5 * s(p) / curvature / 50_000) ** (1 / 3)
+    assert bandwidth(p, 50_000) == pytest.approx(expected, rel=1e-4)
+    assert bandwidth(p, 5) < min(p, 1 - p)

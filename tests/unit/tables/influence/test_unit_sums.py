@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from influence_arrays import array_sums
 from influence_samples import people, survey
+from scipy import stats
 
 from understudy.survey.survey import as_ibis
 from understudy.tables.families.gaussian import Gaussian
@@ -152,15 +153,16 @@ def test_the_clip_has_the_least_error_of_all(count: int, norm: Norm) -> None:
 
 
 def test_beyond_the_largest_units_the_tail_goes_on() -> None:
-    """Exponential influences: what is cut off of a new file of the same law, at large clips."""
-    draw = np.random.default_rng(5)
-    made = draw.exponential(1.0, (40_000, 1))
+    """Quantiles of an exponential: what is cut off of a new file of this law, at large clips."""
+    made = stats.expon.isf((np.arange(40_000) + 0.5) / 40_000)[:, None]
     chosen = choose_clip(made, 10_000.0, 4, 1e-3)
     assert chosen.size > np.sort(made[:, 0])[-TOP * 4]
     expected = 10_000 * np.exp(-chosen.size / LONGER) * LONGER - 10_000 * np.exp(-chosen.size)
-    assert chosen.tail[0] == pytest.approx(expected, rel=0.6)
+    assert chosen.tail[0] == pytest.approx(expected, rel=0.05)
     even = choose_clip(np.full((5000, 1), 0.01), 5000.0, 1, 8.0)
     assert even.size < LONGER * 0.01 * 1.05  # influences of one size have no tail
+    for few in (1, 3):  # nor have fewer units than a tail is continued over
+        assert choose_clip(np.full((few, 1), 0.01), few, 1, 8.0).size < LONGER * 0.01 * 1.05
     assert even.touched == 0
 
 

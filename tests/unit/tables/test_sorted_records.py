@@ -1,0 +1,76 @@
+"""Quantiles of records in order against those by queries, which R survey has checked too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import understudy as us
+from understudy.tables import woodruff
+from understudy.tables.sorted_records import _ordered, _value
+
+RNG = np.random.default_rng(8)
+N = 400
+FRAME = pl.DataFrame(
+    {
+        "h": RNG.integers(1, 5, N),
+        "p": RNG.integers(1, 4, N),
+        "g": RNG.choice(["a", "b", None], N),
+        "k": RNG.integers(0, 3, N),
+        "w": RNG.choice([0.0, 1.0, 2.5, 7.0], N),
+        "y": np.round(RNG.normal(0, 3, N), 1),
+        "N": 900,
+    }
+).with_columns(
+    y=pl.when(pl.col("k") == 2).then(None).otherwise(pl.col("y")),
+    r1=pl.col("w"),
+    r2=1 + pl.col("w"),
+)
+SIZES = FRAME.group_by("h").agg(pl.col("w").sum())
+BOOK = us.Codebook(population_by={"h": dict(SIZES.iter_rows())})
+DESIGNS = {
+    "none": us.Design(),
+    "strata": us.Design("w", "h"),
+    "fpc": us.Design("w", "h", fpc="N"),
+    "clusters": us.Design("w", "h", "p", nest=True),
+    "replicates": us.Design("w", replicates=us.Replicates(prefix="r")),
+    "calibrated": us.Design("w", "h", calibrated="C(k)"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The weights of")
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("where", [None, "y > -1"])
+@pytest.mark.parametrize("declared", [False, True])
+def test_the_same_as_by_queries(
+    monkeypatch: pytest.MonkeyPatch, design: str, where: Any, declared: bool
+) -> None:
+    survey = us.Survey(FRAME, DESIGNS[design], BOOK if declared else None)
+    asked = ["quantile(y, 0.05, 0.5, 0.75)", "median(y)", "quantile(y + k, 0.3)", "mean(y)"]
+
+    def table() -> pl.DataFrame:
+        return us.tabulate(survey, asked, ["g", "k"], margins=True, where=where, n=True)
+
+    ours = table()
+    monkeypatch.setattr(
+        woodruff, "_distribution", lambda cells, x, _: woodruff.InDatabase(cells, x)
+    )
+    theirs = table()
+    assert ours.select(pl.exclude(pl.Float64)).equals(theirs.select(pl.exclude(pl.Float64)))
+    for name in ("estimate", "se", "lower", "upper", "n"):
+        np.testing.assert_allclose(
+            ours[name].to_numpy(), theirs[name].to_numpy(), rtol=1e-9, atol=1e-12, err_msg=name
+        )
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=2))
+def test_numbers_keep_the_order_of_floats(values: list[float]) -> None:
+    floats = np.array(values)
+    numbers = _ordered(floats)
+    assert (np.argsort(numbers, kind="stable") == np.argsort(floats, kind="stable")).all()
+    assert (_value(numbers) == floats).all()
