@@ -129,6 +129,7 @@ from understudy.utility.propensity import propensity_score as propensity_score
 from understudy.verify.client import Client as Client
 from understudy.verify.measures.agreement import agreement_flags as agreement_flags
 from understudy.verify.measures.agreement import agreement_posterior as agreement_posterior
+from understudy.verify.measures.agreement import beta_medians as agreement_medians
 from understudy.verify.measures.agreement import log_likelihood as agreement_loglik
 from understudy.verify.measures.discrepancy import GRID as DISCREPANCY_GRID
 from understudy.verify.measures.discrepancy import discrepancy_posterior as discrepancy_posterior
@@ -206,6 +207,7 @@ __all__ = [
     "add_replicates",
     "agreement_flags",
     "agreement_loglik",
+    "agreement_medians",
     "agreement_posterior",
     "association",
     "bootstrap_intervals",

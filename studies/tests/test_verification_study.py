@@ -37,8 +37,8 @@ from understudy_studies.verification.samples import (
     systematic_pps,
 )
 from understudy_studies.verification.tables import (
+    POINTS,
     auc_table,
-    posterior_medians,
     rows_of,
     summary,
 )
@@ -257,12 +257,14 @@ def test_areas_of_answers_and_the_conditions_that_they_depend_on() -> None:
 @pytest.mark.parametrize("m", [25, 90])
 def test_medians_are_those_of_the_exact_posterior(m: int) -> None:
     noisy = np.array([-3.2, 0.0, 0.4, 7.7, m / 2, m - 0.1, m + 4.0])
-    medians = posterior_medians(noisy, m, 1.0, "laplace")
+    medians = us.agreement_medians(noisy, m, 1.0, "laplace", POINTS)
     exact = [us.agreement_posterior(y, m, 1.0, "laplace").median for y in noisy]
     np.testing.assert_allclose(medians, exact, atol=2e-6)
     whole = np.arange(m + 1.0)
     exact = [us.agreement_posterior(y, m, 1.0).median for y in whole]
-    np.testing.assert_allclose(posterior_medians(whole, m, 1.0, "geometric"), exact, atol=2e-6)
+    np.testing.assert_allclose(
+        us.agreement_medians(whole, m, 1.0, "geometric", POINTS), exact, atol=2e-6
+    )
 
 
 def test_the_area_under_the_roc() -> None:

@@ -105,7 +105,9 @@ class Study:
         own = {**dict(self.options), **options}
         settings = {**asdict(design), **{name: _plain(value) for name, value in own.items()}}
         out = open_study(self.name, out or Path(f"study-{self.name}"), seed, settings)
-        run = Run(out, seed, design, replicates, progress, workers or processors(), own)
+        # a quick run is mostly compiling, which every further process would do again
+        workers = workers or (1 if quick else processors())
+        run = Run(out, seed, design, replicates, progress, workers, own)
         tables, figures, facts = self.parts(run)
         facts = {"design": design, "replicates": replicates, **facts}
         return write_study(self.name, out, tables, figures, facts, design != self.design)
@@ -300,6 +302,25 @@ def published_rows(study: str, name: str, keys: int = 1) -> dict[Any, tuple[Any,
     """The same by the first `keys` columns."""
     rows = published(study, name).iter_rows()
     return {row[0] if keys == 1 else row[:keys]: row[keys:] for row in rows}
+
+
+def in_lines(table: pl.DataFrame, keys: Sequence[str], name: str, value: str) -> pl.DataFrame:
+    """A wide table with a line for each number: row by row, under the keys of its row."""
+    lines = table.with_row_index().unpivot(
+        index=["index", *keys], variable_name=name, value_name=value
+    )
+    return lines.sort("index", maintain_order=True).drop("index")
+
+
+def beside_published(ours: pl.DataFrame, printed: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Lines of ours with `published` before their numbers; the wide printed table has a column for
+    each value of the column `name`, and as many keys as it needs."""
+    keys = [key for key in ours.columns if key in printed.columns and key != name]
+    theirs = printed.unpivot(index=keys, variable_name=name, value_name="published")
+    theirs = theirs.cast({"published": pl.Float64})
+    joined = ours.join(theirs, on=[*keys, name], how="left", maintain_order="left")
+    first = ours.columns[: ours.columns.index(name) + 1]
+    return joined.select(*first, "published", pl.exclude(*first, "published"))
 
 
 def write_study(

@@ -22,8 +22,10 @@ from web_samples import Site, make_site, question, running
 import chance
 from understudy.errors import Refused
 from understudy.verify import answer as answer_module
+from understudy.verify import service as service_module
 from understudy.verify.catalogue import read_query
 from understudy.verify.client import Client
+from understudy.verify.released import ReleasedFiles
 
 pytestmark = pytest.mark.any_noise
 
@@ -70,6 +72,34 @@ def test_the_same_question_again_is_free_and_says_the_same(site: Site) -> None:
             assert again == first | {"replayed": True}
         assert client.post(f"{V}/price", json=asked).json()["free"] is True
     assert site.ledger.budget("user", "ann").spent == spent
+
+
+def test_a_question_is_prepared_once_and_a_receipt_is_the_same_everywhere(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def count(owner: Any, name: str) -> None:
+        real = getattr(owner, name)
+
+        def counted(*arguments: Any, **named: Any) -> Any:
+            made.append(name)
+            return real(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(service_module, "check_question")
+    count(ReleasedFiles, "__call__")
+    count(answer_module, "Receipt")
+    count(answer_module, "_noisy_number")
+    with site.client("ann") as client:
+        asked = {k: v for k, v in question().items() if k not in ("estimate", "se")}
+        reply = client.post(f"{V}/verify", json=asked)
+        assert reply.status_code == 200, reply.text
+        assert made == ["check_question", "__call__", "_noisy_number", "Receipt"]
+        receipt = reply.json()
+        assert client.get(f"{V}/answers/{receipt['receipt']}").json() == receipt
+        assert client.get(f"{V}/history").json()[0] == receipt
 
 
 def test_answers_of_others_do_not_exist(site: Site) -> None:

@@ -33,6 +33,7 @@ from understudy.verify.measure import (
 __public__ = (
     "agreement_flags",
     "agreement_posterior",
+    "beta_medians as agreement_medians",
     "log_likelihood as agreement_loglik",
 )
 
@@ -158,12 +159,15 @@ def inside_chance(offset: Floats, sigma: Floats, half_width: float, count: int) 
     return np.asarray(ndtr((half_width - near) / spread) - ndtr((-half_width - near) / spread))
 
 
-def beta_medians(answers: Floats, count: int, epsilon: float, noise: Noise) -> Floats:
-    """The posterior median for every possible answer, from one table of Beta distributions."""
+def beta_medians(
+    answers: Floats, count: int, epsilon: float, noise: Noise, points: int = 2001
+) -> Floats:
+    """The posterior median for every possible answer, from one table of Beta distributions at
+    `points` values of r, by a straight line between two of them."""
     log_weights = log_likelihood(answers, count, epsilon, noise)
     weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
     weights /= weights.sum(axis=1, keepdims=True)
-    r = np.linspace(0.0, 1.0, 2001)
+    r = np.linspace(0.0, 1.0, points)
     counts = np.arange(count + 1)[:, None]
     reached = weights @ betainc(counts + 1, count - counts + 1, r)  # (answers, r)
     return np.array([np.interp(0.5, row, r) for row in reached])

@@ -25,12 +25,10 @@ def means_figure(summaries: Sequence[Summary]) -> Figure:
             for relation, colour in zip(RELATIONS, us.COLOURS[1:], strict=False):
                 chosen = of_relation(summaries, relation)
                 x = [summary.method.epsilon for summary in chosen]
-                y = [_value(summary, what) for summary in chosen]
+                y = [summary.mean(what) for summary in chosen]
                 axis.plot(x, y, "o-", color=colour, label=f"MODIPS, {relation}", markersize=4)
             for summary, style in zip(summaries[:2], (":", "--"), strict=True):
-                axis.axhline(
-                    _value(summary, what), color="black", ls=style, label=summary.method.name
-                )
+                axis.axhline(summary.mean(what), color="black", ls=style, label=summary.method.name)
             if what == "coverage":
                 axis.axhline(0.95, color=us.COLOURS[0], lw=0.8, label="95 %")
             axis.set(xscale="log", title=label)
@@ -62,7 +60,3 @@ def quantiles_figure(summaries: Sequence[Summary]) -> Figure:
         figure.supxlabel("epsilon (total)", fontsize=10)
         legend_above(figure, axes[0, 0], 3, fontsize=8.5)
     return figure
-
-
-def _value(summary: Summary, what: str) -> float:
-    return summary.empty if what == "empty" else summary.mean(what)

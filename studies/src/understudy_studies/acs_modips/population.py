@@ -59,12 +59,9 @@ def pums_tables(
     table = us.cross_tabulate(survey, us.categories_of(survey, columns))
     sizes = table.categories.sizes
     pairs = list(combinations(range(len(sizes)), 2))
-    shares = []
-    for a, b in pairs:
-        places = table.codes[:, a].astype(np.int64) * sizes[b] + table.codes[:, b]
-        counts = np.bincount(places, table.counts, minlength=sizes[a] * sizes[b])
-        shares.append(counts.reshape(sizes[a], sizes[b]) / table.n)
-    return shares, pairs
+    counted = us.marginal_counts(table, pairs)
+    shapes = [(sizes[a], sizes[b]) for a, b in pairs]
+    return [c.reshape(s) / table.n for c, s in zip(counted, shapes, strict=True)], pairs
 
 
 def invented_tables(sizes: Sequence[int], seed: int = 1) -> tuple[list[Vector], list[Pair]]:
@@ -86,13 +83,12 @@ def margin_of(table: us.CrossTable, columns: Sequence[str]) -> us.CrossTable:
     old = table.categories
     places = [old.columns.index(name) for name in columns]
     codes = table.codes[:, places]
-    cells, _ = us.distinct_cells(codes)
     kept = us.Categories(
         tuple(columns), tuple(old.levels[p] for p in places), tuple(old.dtypes[p] for p in places)
     )
-    all_places = np.searchsorted(kept.places(cells), kept.places(codes))
-    counts = np.bincount(all_places, table.counts, minlength=len(cells))
-    return us.CrossTable(kept, cells, np.rint(counts).astype(np.int64))
+    _, first, cell = np.unique(kept.places(codes), return_index=True, return_inverse=True)
+    counts = np.bincount(cell, table.counts)
+    return us.CrossTable(kept, codes[first], np.rint(counts).astype(np.int64))
 
 
 def _drawn(

@@ -53,13 +53,12 @@ class Method:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """One method's figures: means over cells, and quantiles over cells, in records.
+    """One method's figures by class of cells, in records: `cells` says how many cells each class
+    has and `true` how many records each of them.
 
-    `bias`, `rmse`, `coverage` and `rmse_report` have one entry per class of cells; `cells` says how
-    many cells each class has and `true` how many records each of them. `rmse_report` adds a squared
-    bias of shares to a variance of counts, as the report prints it; `coverage_report` counts cells
-    that are empty in all sets as covered. `closed_form` is the mean |bias| by methods §8; `away` is
-    how many Monte Carlo errors the simulated bias is from it.
+    `rmse_report` adds a squared bias of shares to a variance of counts, as the report prints it;
+    `coverage_report` counts cells that are empty in all sets as covered. `closed_form` is the mean
+    |bias| by methods §8; `away` is how many Monte Carlo errors the simulated bias is from it.
     """
 
     method: Method
@@ -70,19 +69,21 @@ class Summary:
     rmse: Vector
     rmse_report: Vector
     coverage: Vector
-    coverage_report: float
+    coverage_report: Vector
+    empty: Vector
+    empty_sets: Vector
     closed_form: float
     away: float
-    empty: float
-    empty_sets: float
 
     def mean(self, what: str) -> float:
-        values = np.abs(self.bias) if what == "bias" else getattr(self, what)
-        return float(np.average(values, weights=self.cells))
+        return float(np.average(self._values(what), weights=self.cells))
+
+    def _values(self, what: str) -> Vector:
+        return np.asarray(np.abs(self.bias) if what == "bias" else getattr(self, what))
 
     def quantiles(self, what: str) -> Vector:
         """10, 25, 50, 75 and 90 % quantiles over cells (Figure 3.2)."""
-        values = np.abs(self.bias) if what == "bias" else getattr(self, what)
+        values = self._values(what)
         order = np.argsort(values)
         reached = np.cumsum(self.cells[order]) / self.cells.sum()
         places = np.searchsorted(reached, QUANTILES)
@@ -219,12 +220,9 @@ def summary(method: Method, sums: Vector, true: Counts, cells: Counts, replicate
         bias,
         np.sqrt(variance + bias**2),
         np.sqrt(variance + (bias / size) ** 2),
-        mean[2],
-        float(np.average(mean[3], weights=weights)),
+        *(mean[2], mean[3], mean[4], mean[5]),
         float(np.average(np.abs(expected), weights=weights)),
         float(np.average(side * (bias - expected), weights=weights)) / error,
-        float(np.average(mean[4], weights=weights)),
-        float(np.average(mean[5], weights=weights)),
     )
 
 

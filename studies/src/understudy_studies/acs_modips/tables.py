@@ -41,10 +41,9 @@ def _row(summary: Summary) -> tuple[str, ...]:
         f"{method.epsilon:.4g}" if np.isfinite(method.epsilon) else "",
         *(f"{value:.3f}" for value in (summary.mean("bias"), summary.closed_form)),
         f"{round(summary.away, 1) + 0.0:.1f}",  # without a minus before 0
-        *(f"{summary.mean(what):.3f}" for what in ("rmse", "rmse_report", "coverage")),
-        f"{summary.coverage_report:.3f}",
-        f"{summary.empty:.4f}",
-        f"{summary.empty_sets:.4f}",
+        *(f"{summary.mean(what):.3f}" for what in ("rmse", "rmse_report")),
+        *(f"{summary.mean(what):.3f}" for what in ("coverage", "coverage_report")),
+        *(f"{summary.mean(what):.4f}" for what in ("empty", "empty_sets")),
     )
 
 
@@ -78,7 +77,7 @@ def _relation(private: Sequence[Summary], ori: Summary, ms: Summary) -> Row:
         "reached": abs(private[-1].mean("rmse") - rmse) < NEAR * rmse,
         "over": min(ori.mean("coverage"), ms.mean("coverage"), *coverage) > 0.95,
         "coverage": coverage,
-        "lenient": [summary.coverage_report for summary in private],
+        "lenient": [summary.mean("coverage_report") for summary in private],
         "other_prior": [_bias(method, SMALL_PRIOR) for method in (ms, high)],
     }
 

@@ -20,7 +20,6 @@ from understudy_studies.censoring.tables import (
     VIOLINS,
     Key,
     keys,
-    privacy,
     true_statistics,
     values,
 )
@@ -68,17 +67,13 @@ def draw_figures(
     figures = {"figure-01": parameter_figure(draws, n)}
     for name, (column, comparison) in VIOLINS.items():
         chosen = [key for key in _ordered(rows) if _belongs(key, column, comparison)]
-        violins = [(label_of(key), key[0], values(rows, key, column)) for key in chosen]
-        kept = [number for number, (_, _, shown) in enumerate(violins) if len(shown)]
-        line = None
-        if column not in MEASURES:
-            line = (true_statistics()[column], "Beta(0.5, 3) itself")
-        targets = [None if (e := chosen[k][1]) is None else e / 2 for k in kept]
+        shown = {key: numbers for key in chosen if len(numbers := values(rows, key, column))}
+        measured = column in MEASURES
         figures[name] = violin_figure(
-            [violins[k] for k in kept],
+            [(label_of(key), key[0], numbers) for key, numbers in shown.items()],
             NAMES[column],
-            line,
-            targets if column == "bound" else None,
+            None if measured else (true_statistics()[column], "Beta(0.5, 3) itself"),
+            [e and e / 2 for _, e, _ in shown] if column == "bound" else None,
             digits=4 if column in ("u_a", "q15") else 2 if column == "bound" else 3,
         )
     epsilons = {label(row): _promise(row) for row in applied.iter_rows(named=True)}
@@ -88,7 +83,7 @@ def draw_figures(
 
 def _promise(row: Row) -> str:
     if row["mechanism"] in ("Weighted", "Weighted-e") and row["bound"] is not None:
-        return f"ε {privacy(row):.1f}, asymptotic"
+        return f"ε {row['privacy']:.1f}, asymptotic"
     return "no promise" if row["epsilon"] is None else f"ε {row['epsilon']:g}"
 
 

@@ -14,8 +14,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import understudy as us
-
-Vector = NDArray[np.float64]
+from understudy_studies.framework import Vector
 
 RECORDS = 1601
 GENDERS = ("Male", "Female")

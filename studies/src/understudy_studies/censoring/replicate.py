@@ -22,6 +22,7 @@ DOWNSCALED = (4.0, 0.8)  # epsilon and c1 of C §4.4
 SHAPES = (0.5, 3.0)  # of the simulated outcome, C §4.1
 FIGURE_1 = (0.5, 2.0, 1.6)  # shapes and epsilon of C's Figure 1
 EARLIER_LEVEL = 0.96  # salaries of the application's earlier survey, relative to the later one
+QUANTILES = {"median": 0.5, "q15": 0.15, "q90": 0.9}
 NUMBERS = ("bound", "count", "u_m", "u_a", "mean", "median", "q15", "q90")
 NAMES = {"PH": "PH √n"}  # the histogram's bins, where rows are named for a reader
 CODEBOOK = us.Codebook({"y": us.Column("y", "sensitive", bounds=(0.0, 1.0))})
@@ -155,13 +156,8 @@ def _row(mechanism: str, epsilon: float | None, c1: float) -> Row:
 
 def statistics(values: Vector) -> Row:
     """Mean, median, 15th and 90th quantile (C §4.3, Table 2)."""
-    q15, median, q90 = np.quantile(values, (0.15, 0.5, 0.9))
-    return {
-        "mean": float(values.mean()),
-        "median": float(median),
-        "q15": float(q15),
-        "q90": float(q90),
-    }
+    shares = {name: float(np.quantile(values, share)) for name, share in QUANTILES.items()}
+    return {"mean": float(values.mean()), **shares}
 
 
 def label(row: Row) -> str:

@@ -18,7 +18,7 @@ from understudy_studies.censoring.replicate import (
     figure_1_draws,
     replicate,
 )
-from understudy_studies.censoring.tables import facts, study_tables
+from understudy_studies.censoring.tables import PRIVACY, facts, study_tables
 from understudy_studies.framework import Run, Study, stacked
 
 
@@ -26,7 +26,7 @@ def parts(run: Run) -> Any:
     rows = stacked(run.each("C §4, replicates", replicate), "rows")
     applied = run.once("application", application)
     draws = pl.DataFrame(run.once("figure-1", figure_1_draws))
-    table_2 = pl.DataFrame(applied["rows"], infer_schema_length=None)
+    table_2 = pl.DataFrame(applied["rows"], infer_schema_length=None).with_columns(privacy=PRIVACY)
     tables = study_tables(rows, table_2, draws)
     figures = draw_figures(rows, table_2, pl.DataFrame(applied["salaries"]), draws, run.design.n)
     return tables, figures, facts(tables, rows)

@@ -6,24 +6,37 @@ u_a, mean, median, q15, q90. A mechanism whose diagnostics failed has no numbers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import polars as pl
 from scipy import stats
 
 import understudy as us
-from understudy_studies.censoring.replicate import DOWNSCALED, SHAPES, label
-from understudy_studies.framework import Row, Tables, Vector, published_rows
+from understudy_studies.censoring.replicate import DOWNSCALED, QUANTILES, SHAPES, label
+from understudy_studies.framework import (
+    Row,
+    Tables,
+    Vector,
+    beside_published,
+    in_lines,
+    published,
+)
 
 Key = tuple[str, float | None, float]  # mechanism, epsilon, c1
-Printed = tuple[float | None, ...]
 
-COLUMNS = ("mechanism", "epsilon", "c1", "statistic", "published", "ours", "difference")
-
-STATISTICS = ("mean", "median", "q15", "q90")
-COUNT_SUMMARY = ("min", "Q1", "median", "mean", "Q3", "max", "sd")
+KEYS = ["mechanism", "epsilon", "c1"]
+STATISTICS = ("mean", *QUANTILES)
+COUNT = pl.col("count").cast(pl.Float64)
+COUNT_SUMMARY = {
+    "min": COUNT.min(),
+    "Q1": COUNT.quantile(0.25, "linear"),
+    "median": COUNT.median(),
+    "mean": COUNT.mean(),
+    "Q3": COUNT.quantile(0.75, "linear"),
+    "max": COUNT.max(),
+    "sd": COUNT.std().fill_null(0.0),
+}
 TABLE_2_COLUMNS = {
     "Lipschitz": "bound",
     "Privacy epsilon": "privacy",
@@ -34,6 +47,12 @@ TABLE_2_COLUMNS = {
     "15th Q": "q15",
     "90th Q": "q90",
 }
+# twice the bound for asymptotic mechanisms, the promise for formal ones (C Table 2)
+PRIVACY = (
+    pl.when(pl.col("mechanism").is_in(["Weighted", "Weighted-e"]) & pl.col("bound").is_not_null())
+    .then(2 * pl.col("bound"))
+    .otherwise("epsilon")
+)
 
 # the table and the statistic whose means say what a violin plot of a column shows
 SHOWN = {
@@ -73,11 +92,6 @@ VIOLINS = {
     "figure-24": ("q90", "downscaling"),
 }
 
-TABLE_1 = published_rows("censoring", "table-1", 2)  # by mechanism and epsilon
-TABLE_2 = published_rows("censoring", "table-2")
-TABLE_3 = published_rows("censoring", "table-3", 2)  # by mechanism and c1, at epsilon 4
-BOUND_RANGES = published_rows("censoring", "bounds")  # §4.2, over 100 replicates (Figure 10)
-
 
 def study_tables(rows: pl.DataFrame, applied: pl.DataFrame, draws: pl.DataFrame) -> Tables:
     """Every table that the study writes."""
@@ -116,123 +130,72 @@ def values(rows: pl.DataFrame, key: Key, column: str) -> Vector:
 def true_statistics() -> dict[str, float]:
     """Mean, median and quantiles of Beta(0.5, 3): the dashed lines of C's figures."""
     beta = stats.beta(*SHAPES)
-    return {
-        "mean": float(beta.mean()),
-        "median": float(beta.ppf(0.5)),
-        "q15": float(beta.ppf(0.15)),
-        "q90": float(beta.ppf(0.9)),
-    }
-
-
-def count_summary(counts: Vector) -> Printed:
-    """Min, Q1, median, mean, Q3, max, sd, as in Table 1."""
-    low, q1, median, q3, high = np.quantile(counts, (0, 0.25, 0.5, 0.75, 1)).tolist()
-    spread = float(counts.std(ddof=1)) if len(counts) > 1 else 0.0
-    return low, q1, median, float(counts.mean()), q3, high, spread
+    shares = {name: float(beta.ppf(share)) for name, share in QUANTILES.items()}
+    return {"mean": float(beta.mean()), **shares}
 
 
 def table_1(rows: pl.DataFrame) -> pl.DataFrame:
     """Records truncated (Weighted-e) or censored, at c1 = 1; ReferenceCensored has no paper."""
+    shown = rows.filter(pl.col("epsilon").is_not_null(), c1=1.0)
+    return _over_replicates(shown, COUNT_SUMMARY, published("censoring", "table-1"))
 
-    def printed(mechanism: str, epsilon: float | None, c1: float) -> Printed | None:
-        shown = c1 == 1 and epsilon is not None
-        return TABLE_1.get((mechanism, epsilon), (None,) * 7) if shown else None
 
-    return _beside(rows, ["count"], COUNT_SUMMARY, count_summary, printed)
+def table_2(applied: pl.DataFrame) -> pl.DataFrame:
+    """The application. C does not say how many bins its histogram has: it stands beside both."""
+    printed = published("censoring", "table-2")
+    histogram = printed.filter(mechanism="PH").with_columns(mechanism=pl.lit("PH ln n"))
+    return _beside(applied.select(*KEYS, **TABLE_2_COLUMNS), pl.concat([printed, histogram]))
 
 
 def table_3(rows: pl.DataFrame) -> pl.DataFrame:
     """The same at epsilon 4, without and with downscaling, and ReferenceCensored."""
-
-    def printed(mechanism: str, epsilon: float | None, c1: float) -> Printed | None:
-        if (mechanism, c1) in TABLE_3 and epsilon == DOWNSCALED[0]:
-            return TABLE_3[mechanism, c1]
-        return (None,) * 7 if mechanism == "ReferenceCensored" else None
-
-    return _beside(rows, ["count"], COUNT_SUMMARY, count_summary, printed)
+    printed = published("censoring", "table-3")
+    downscaled = pl.col("mechanism").is_in(printed["mechanism"].unique().to_list())
+    ours = pl.col("mechanism") == "ReferenceCensored"
+    shown = rows.filter(ours | (downscaled & (pl.col("epsilon") == DOWNSCALED[0])))
+    return _over_replicates(shown, COUNT_SUMMARY, printed)
 
 
 def bounds_table(rows: pl.DataFrame) -> pl.DataFrame:
-    """Smallest, mean and largest record bound over replicates (Figures 2, 6 and 10)."""
-
-    def printed(mechanism: str, _: float | None, c1: float) -> Printed:
-        low, high = BOUND_RANGES.get(mechanism if c1 == 1 else "", (None, None))
-        return low, None, high
-
-    def summary(bounds: Vector) -> Printed:
-        return bounds.min(), bounds.mean(), bounds.max()
-
-    return _beside(rows, ["bound"], ("min", "mean", "max"), summary, printed)
+    """Smallest, mean and largest record bound over replicates (Figures 2, 6 and 10); C §4.2 has
+    ranges over 100 replicates."""
+    bound = pl.col("bound")
+    summary = {"min": bound.min(), "mean": bound.mean(), "max": bound.max()}
+    printed = published("censoring", "bounds").with_columns(c1=pl.lit(1.0))
+    return _over_replicates(rows, summary, printed)
 
 
 def utility_table(rows: pl.DataFrame) -> pl.DataFrame:
     """U_m and U_a, mean and sd over replicates (Figures 3, 4, 7, 21); C prints no numbers."""
-    names = ("mean U_m", "sd U_m", "mean U_a", "sd U_a")
-
-    def summary(u_m: Vector, u_a: Vector) -> Printed:
-        return u_m.mean(), u_m.std(), u_a.mean(), u_a.std()
-
-    return _beside(rows, ["u_m", "u_a"], names, summary, lambda *_: (None,) * 4)
+    u_m, u_a = pl.col("u_m"), pl.col("u_a")
+    summary = {
+        "mean U_m": u_m.mean(),
+        "sd U_m": u_m.std(ddof=0),
+        "mean U_a": u_a.mean(),
+        "sd U_a": u_a.std(ddof=0),
+    }
+    return _over_replicates(rows, summary, pl.DataFrame(schema={"mechanism": pl.String}))
 
 
 def statistics_table(rows: pl.DataFrame) -> pl.DataFrame:
     """Means over replicates; `published` is the analytic value, C's dashed line."""
-    truth = tuple(true_statistics()[name] for name in STATISTICS)
-
-    def summary(*columns: Vector) -> Printed:
-        return tuple(column.mean() for column in columns)
-
-    return _beside(rows, STATISTICS, STATISTICS, summary, lambda *_: truth)
+    truth = rows.select("mechanism").unique().with_columns(**true_statistics())
+    return _over_replicates(rows, {name: pl.col(name).mean() for name in STATISTICS}, truth)
 
 
-def _beside(
-    rows: pl.DataFrame,
-    columns: Sequence[str],
-    names: Sequence[str],
-    summary: Callable[..., Printed],
-    printed: Callable[[str, float | None, float], Printed | None],
+def _over_replicates(
+    rows: pl.DataFrame, summary: Mapping[str, pl.Expr], printed: pl.DataFrame
 ) -> pl.DataFrame:
-    """Summaries over replicates of every mechanism that released something, beside the published
-    ones; `printed` is None for a mechanism that is not in the table."""
-    lines = []
-    for key in keys(rows):
-        numbers, paper = [values(rows, key, column) for column in columns], printed(*key)
-        if paper is not None and len(numbers[0]):
-            lines += _lines(key, names, paper, summary(*numbers))
-    return _frame(lines)
+    """Summaries of every mechanism that released something, beside the published ones."""
+    ours = rows.group_by(KEYS, maintain_order=True).agg(**summary)
+    return _beside(ours.drop_nulls(next(iter(summary))), printed)
 
 
-def table_2(rows: pl.DataFrame) -> pl.DataFrame:
-    """The application. C does not say how many bins its histogram has: it stands beside both."""
-    lines = []
-    for row in rows.iter_rows(named=True):
-        key = (row["mechanism"], row["epsilon"], row["c1"])
-        name = "PH" if key[0] == "PH ln n" else key[0]
-        printed = TABLE_2.get(name, (None,) * len(TABLE_2_COLUMNS))
-        known = {**row, "privacy": privacy(row)}
-        ours = tuple(known[column] for column in TABLE_2_COLUMNS.values())
-        lines += _lines(key, tuple(TABLE_2_COLUMNS), printed, ours)
-    return _frame(lines)
-
-
-def privacy(row: Row) -> float | None:
-    """Twice the bound for asymptotic mechanisms, the promise for formal ones (C Table 2)."""
-    if row["mechanism"] in ("Weighted", "Weighted-e") and row["bound"] is not None:
-        return 2.0 * float(row["bound"])
-    return None if row["epsilon"] is None else float(row["epsilon"])
-
-
-def _lines(key: Key, names: Sequence[str], published: Printed, ours: Printed) -> list[Row]:
-    return [
-        dict(zip(COLUMNS, (*key, name, paper, own), strict=False))
-        | {"difference": None if paper is None or own is None else own - paper}
-        for name, paper, own in zip(names, published, ours, strict=True)
-    ]
-
-
-def _frame(lines: list[Row]) -> pl.DataFrame:
-    texts = {"mechanism": pl.String, "statistic": pl.String}
-    return pl.DataFrame(lines, {name: texts.get(name, pl.Float64) for name in COLUMNS})
+def _beside(ours: pl.DataFrame, printed: pl.DataFrame) -> pl.DataFrame:
+    """A line for each mechanism and statistic, with the published number and the difference."""
+    lines = in_lines(ours, KEYS, "statistic", "ours")
+    table = beside_published(lines, printed, "statistic")
+    return table.with_columns(difference=pl.col("ours") - pl.col("published"))
 
 
 def by_mechanism(table: pl.DataFrame) -> list[tuple[str, dict[str, tuple[Any, Any]]]]:

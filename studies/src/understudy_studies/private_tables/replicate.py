@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import polars as pl
@@ -62,8 +62,30 @@ QUICK = Plan(
     datasets=(1, 3),
     reference_epsilons=(3.0,),
     draws=800,
-    application_records=800,
+    application_records=300,
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One sample of a replicate, with its cells."""
+
+    survey: us.Survey
+    plan: Plan
+    number: int
+
+    @cached_property
+    def table(self) -> CellTable:
+        return CellTable(self.survey.frame())
+
+    def synthesize(
+        self, model: us.Model, mechanism: us.Mechanism, datasets: int, chains: int = 4,
+        warmup: int = 300,
+    ) -> us.Synthesis:  # fmt: skip
+        return us.synthesize(
+            self.survey, model, mechanism, datasets, self.number,
+            draws=self.plan.draws, chains=chains, warmup=warmup, progress=False,
+        )  # fmt: skip
 
 
 @lru_cache(maxsize=1)
@@ -76,14 +98,15 @@ def replicate(plan: Plan, seed: int, number: int) -> Row:
     persons = study_population(seed)
     rng = np.random.default_rng([seed, number])
     survey, reference = (_survey(us.doctorate_sample(persons, plan.n, rng)) for _ in range(2))
-    table = CellTable(survey.frame())
-    rows = [*sample_rows(survey, table, "none"), *_laplace_rows(survey, plan, number)]
+    sample = Sample(survey, plan, number)
+    table = sample.table
+    rows = [*sample_rows(survey, table, "none"), *_laplace_rows(sample)]
     facts: Row = {"refused": []}
     pictures: dict[str, Vector] = {}
     for name, model in MODELS.items():
         for bound in plan.bounds:
             most = max(plan.datasets)
-            result = _synthesize(survey, model, us.Weighted(bound=bound), most, number, plan)
+            result = sample.synthesize(model, us.Weighted(bound=bound), most)
             facts[f"{name} {bound}"] = float(result.record_bounds.max())
             facts[f"{name} unweighted"] = float(unweighted_bounds(result).max())
             files = {
@@ -99,9 +122,10 @@ def replicate(plan: Plan, seed: int, number: int) -> Row:
                 pictures |= {f"{name}_unweighted": unweighted_bounds(result)}
                 pictures |= weight_pictures(model, result, files["paper"][0], survey)
         if plan.other_mechanisms:
-            rows += _other_rows(name, model, survey, reference, table, plan, number, facts)
+            rows += _other_rows(name, model, sample, reference, facts)
     if plan.file_order:
-        rows += _file_order_rows(persons, plan, number, rng)
+        ordered = _survey(sample_in_file_order(persons, plan.n, rng))
+        rows += _file_order_rows(Sample(ordered, plan, number))
     frame = pl.concat(rows).select(pl.lit(number, pl.Int64).alias("replicate"), pl.all())
     drawn = {name: values.tolist() for name, values in pictures.items()}
     return {"rows": frame.to_dict(as_series=False), "facts": facts, "pictures": drawn}
@@ -132,15 +156,15 @@ def sample_rows(survey: us.Survey, table: CellTable, mechanism: str) -> list[pl.
     ]
 
 
-def _laplace_rows(survey: us.Survey, plan: Plan, number: int) -> Iterator[pl.DataFrame]:
-    by = ["field", "gender"]
-    noisy = us.laplace_table(survey, STATISTICS, by, plan.epsilon, seed=number).table
+def _laplace_rows(sample: Sample) -> Iterator[pl.DataFrame]:
+    by, epsilon = ["field", "gender"], sample.plan.epsilon
+    noisy = us.laplace_table(sample.survey, STATISTICS, by, epsilon, seed=sample.number).table
     for statistic in STATISTICS:
         part = noisy.filter(pl.col("statistic") == statistic)
         part = CELL_COLUMNS.join(part, on=by, how="left", maintain_order="left")
         for formulas, column in (("paper", "replicate_se"), ("recommended", "se")):
             cells = with_limits(part["estimate"].to_numpy(), part[column].to_numpy(), 1.96)
-            yield rows_of(("Laplace", "Laplace", plan.epsilon, 1, formulas), statistic, cells)
+            yield rows_of(("Laplace", "Laplace", epsilon, 1, formulas), statistic, cells)
 
 
 def released_rows(key: Key, table: CellTable, files: list[dict[str, Vector]]) -> list[pl.DataFrame]:
@@ -164,17 +188,15 @@ def released_rows(key: Key, table: CellTable, files: list[dict[str, Vector]]) ->
     ]
 
 
-def _file_order_rows(
-    persons: pl.DataFrame, plan: Plan, number: int, rng: np.random.Generator
-) -> list[pl.DataFrame]:
+def _file_order_rows(sample: Sample) -> list[pl.DataFrame]:
     """T's tables, m = 3, where the sample was selected in the order of the file."""
-    survey = _survey(sample_in_file_order(persons, plan.n, rng))
-    table, bound = CellTable(survey.frame()), plan.bounds[0]
-    rows = sample_rows(survey, table, "none, file order")
+    bound = sample.plan.bounds[0]
+    rows = sample_rows(sample.survey, sample.table, "none, file order")
     for name, model in MODELS.items():
-        result = _synthesize(survey, model, us.Weighted(bound=bound), 3, number, plan)
-        made = paper_files(result, model, survey, 3, number)
-        rows += released_rows((name, "Weighted, file order", 6 * bound, 3, "paper"), table, made)
+        result = sample.synthesize(model, us.Weighted(bound=bound), 3)
+        made = paper_files(result, model, sample.survey, 3, sample.number)
+        key = (name, "Weighted, file order", 6 * bound, 3, "paper")
+        rows += released_rows(key, sample.table, made)
     return rows
 
 
@@ -192,19 +214,12 @@ def sample_in_file_order(persons: pl.DataFrame, n: int, rng: np.random.Generator
 
 
 def _other_rows(
-    name: str,
-    model: us.Model,
-    survey: us.Survey,
-    reference: us.Survey,
-    table: CellTable,
-    plan: Plan,
-    number: int,
-    facts: Row,
+    name: str, model: us.Model, sample: Sample, reference: us.Survey, facts: Row
 ) -> list[pl.DataFrame]:
     """Censored, and ReferenceCensored with a good and with a drifted reference; m = 3."""
     drifted = _survey(reference.frame().with_columns(pl.col("salary") * DRIFT))
-    tried: dict[str, us.Mechanism] = {"Censored": us.Censored(plan.epsilon)}
-    for epsilon in plan.reference_epsilons:
+    tried: dict[str, us.Mechanism] = {"Censored": us.Censored(sample.plan.epsilon)}
+    for epsilon in sample.plan.reference_epsilons:
         tried[f"ReferenceCensored {epsilon:g}"] = us.ReferenceCensored(
             epsilon, reference, prior_scale=0.5
         )
@@ -212,30 +227,14 @@ def _other_rows(
     rows: list[pl.DataFrame] = []
     for label, mechanism in tried.items():
         try:
-            result = _synthesize(survey, model, mechanism, 3, number, plan, 2, SHORT_WARMUP)
+            result = sample.synthesize(model, mechanism, 3, chains=2, warmup=SHORT_WARMUP)
         except us.Refused as refusal:
             facts["refused"].append(f"{name} {label}: {refusal}")
             continue
         epsilon = float(result.claim.epsilon or 0.0)
         files = [_columns(dataset) for dataset in result.datasets]
-        rows += released_rows((name, label, epsilon, 3, "recommended"), table, files)
+        rows += released_rows((name, label, epsilon, 3, "recommended"), sample.table, files)
     return rows
-
-
-def _synthesize(
-    survey: us.Survey,
-    model: us.Model,
-    mechanism: us.Mechanism,
-    datasets: int,
-    seed: int,
-    plan: Plan,
-    chains: int = 4,
-    warmup: int = 300,
-) -> us.Synthesis:
-    return us.synthesize(
-        survey, model, mechanism, datasets, seed,
-        draws=plan.draws, chains=chains, warmup=warmup, progress=False,
-    )  # fmt: skip
 
 
 def unweighted_bounds(result: us.Synthesis) -> Vector:

@@ -69,14 +69,20 @@ def replicate(design: SimulationDesign, seed: int, number: int) -> Row:
         intervals = us.bootstrap_intervals(sets[:SHOWN], rng=rng, replicates=200)
         for radius in radii_of(name):
             risk = risks[name][radius]
-            row = {"name": name, "radius": radius, "U_m": distance[0], "U_a": distance[1]}
-            row |= {"mean risk": risk.mean(), "max risk": risk.max()}
-            row |= {"IQR": float(np.subtract(*np.quantile(risk, [0.75, 0.25])))}
-            row |= {"riskiest": risk[riskiest].mean()}
             hard = radius == HARD and name != SYNTHESIZER
-            row |= {"rising": us.whack_a_mole(before, risk, RISE).count if hard else None}
-            for interval in intervals:
-                row |= _interval(interval)
+            row = {
+                "name": name,
+                "radius": radius,
+                "U_m": distance[0],
+                "U_a": distance[1],
+                "mean risk": risk.mean(),
+                "max risk": risk.max(),
+                "IQR": float(np.subtract(*np.quantile(risk, [0.75, 0.25]))),
+                "riskiest": risk[riskiest].mean(),
+                "rising": us.whack_a_mole(before, risk, RISE).count if hard else None,
+            }
+            limits = {i.statistic: _limits(i) for i in intervals}
+            row |= {f"{s} {part}": v for s, own in limits.items() for part, v in own.items()}
             rows.append(row)
     data = _risks(y, None, RADII)
     rows += [
@@ -132,21 +138,18 @@ def _risks(y: Vector, sets: list[Vector] | None, radii: tuple[float, ...]) -> di
 
 
 def _table_6(y: Vector, made: dict[str, list[Vector]], rng: np.random.Generator) -> list[Row]:
-    rows = []
-    for interval in us.bootstrap_intervals(y, rng=rng, replicates=500):
-        rows.append({"name": "Data", "L": 0, "statistic": interval.statistic, **_limits(interval)})
+    drawn = [("Data", 0, us.bootstrap_intervals(y, rng=rng, replicates=500))]
     for name in (SYNTHESIZER, marginal(0.20)):
         for count in DATASETS:
-            for interval in us.bootstrap_intervals(made[name][:count], rng=rng, replicates=200):
-                row = {"name": name, "L": count, "statistic": interval.statistic}
-                rows.append({**row, **_limits(interval)})
-    return rows
+            sets = made[name][:count]
+            drawn.append((name, count, us.bootstrap_intervals(sets, rng=rng, replicates=200)))
+    return [
+        {"name": name, "L": count, "statistic": interval.statistic, **_limits(interval)}
+        for name, count, intervals in drawn
+        for interval in intervals
+    ]
 
 
 def _limits(interval: Any) -> Row:
     return {"estimate": interval.estimate, "lower": interval.lower, "upper": interval.upper,
             "length": interval.length}  # fmt: skip
-
-
-def _interval(interval: Any) -> Row:
-    return {f"{interval.statistic} {part}": value for part, value in _limits(interval).items()}

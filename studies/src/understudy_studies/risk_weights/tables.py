@@ -10,7 +10,14 @@ import numpy as np
 import polars as pl
 
 import understudy as us
-from understudy_studies.framework import Row, Tables, published, published_rows
+from understudy_studies.framework import (
+    Row,
+    Tables,
+    beside_published,
+    in_lines,
+    published,
+    published_rows,
+)
 from understudy_studies.page import number
 from understudy_studies.risk_weights import application as ce
 from understudy_studies.risk_weights import simulation as nb
@@ -32,10 +39,10 @@ INCOMES = {
 COUNTS = {**INCOMES, "marginal": nb.marginal(nb.HARD), "pairwise": nb.PAIRWISE, "data": "Data"}
 CONSTANT = {"marginal": "constant_marginal", "pairwise": "constant_pairwise"}
 
-SIMULATION_ECDF = published_rows("risk-weights", "simulation-ecdf")  # U_m and U_a
-APPLICATION_ECDF = published_rows("risk-weights", "application-ecdf")
-TABLE_6 = published_rows("risk-weights", "table-6", 2)  # mean and median with limits
-TABLE_4 = published_rows("risk-weights", "table-4", 2)
+SIMULATION_ECDF = published("risk-weights", "simulation-ecdf")  # U_m and U_a
+APPLICATION_ECDF = published("risk-weights", "application-ecdf")
+TABLE_6 = published("risk-weights", "table-6")  # mean and median with limits
+TABLE_4 = published("risk-weights", "table-4")
 RISK_IQR = published_rows("risk-weights", "risk-iqr")  # §3.2.1
 
 
@@ -65,53 +72,45 @@ def simulation_rows(results: Sequence[Row]) -> pl.DataFrame:
 
 def simulation_ecdf(rows: pl.DataFrame) -> pl.DataFrame:
     """R Table 5 and supplement Table 2: U_m and U_a over the simulated files."""
-    out = []
-    once = rows.drop_nulls("U_m").unique(["replicate", "name"], maintain_order=True)
-    for (name,), part in once.group_by("name", maintain_order=True):
-        printed = SIMULATION_ECDF.get(name, (None, None))
-        for measure, theirs in zip(("U_m", "U_a"), printed, strict=True):
-            key = {"synthesizer": name, "measure": measure, "published": theirs}
-            out.append({**key, **band(part[measure])})
-    return pl.DataFrame(out, infer_schema_length=None)
+    made = rows.drop_nulls("U_m").unique(["replicate", "name"], maintain_order=True)
+    ours = over_files(made.rename({"name": "synthesizer"}), ["synthesizer"], ["U_m", "U_a"])
+    return beside_published(ours, SIMULATION_ECDF, "measure")
 
 
 def simulation_risk(rows: pl.DataFrame) -> pl.DataFrame:
     """Risk at r = 15 % with the controls: mean, the riskiest percent, records that rise."""
-    out = []
-    hard = rows.filter(pl.col("radius") == nb.HARD)
-    for (name,), part in hard.group_by("name", maintain_order=True):
-        for measure in MEASURES[2:]:
-            values = part[measure].drop_nulls()
-            if len(values):
-                out.append({"synthesizer": name, "measure": measure, **band(values)})
-    return pl.DataFrame(out, infer_schema_length=None)
+    hard = rows.filter(radius=nb.HARD).rename({"name": "synthesizer"})
+    return over_files(hard, ["synthesizer"], MEASURES[2:])
 
 
 def table_6(results: Sequence[Row]) -> pl.DataFrame:
     """R Table 6: estimate and interval length of mean and median by L."""
     rows = pl.DataFrame([row for result in results for row in result["table 6"]])
-    out = []
-    for (name, count, statistic), part in rows.group_by(
-        ["name", "L", "statistic"], maintain_order=True
-    ):
-        published = TABLE_6[str(name), int(str(count))]
-        value, lower, upper = published[:3] if statistic == "mean" else published[3:]
-        for measure, theirs in (("estimate", value), ("length", upper - lower)):
-            key = {"synthesizer": name, "L": count, "statistic": statistic, "measure": measure}
-            out.append({**key, "published": round(theirs, 2), **band(part[measure])})
-    return pl.DataFrame(out)
+    keys = ["synthesizer", "L", "statistic"]
+    ours = over_files(rows.rename({"name": "synthesizer"}), keys, ["estimate", "length"])
+    length = (pl.col("upper") - pl.col("lower")).round(2)
+    return beside_published(ours, TABLE_6.select(*keys, "estimate", length=length), "measure")
+
+
+def over_files(rows: pl.DataFrame, keys: list[str], measures: Sequence[str]) -> pl.DataFrame:
+    """Median and the 5 and 95 % quantiles of each measure over the simulated files."""
+    lines = in_lines(rows.select(*keys, *measures), keys, "measure", "value").drop_nulls("value")
+    shares = {"median": 0.5, "5 %": 0.05, "95 %": 0.95}
+    return lines.group_by(*keys, "measure", maintain_order=True).agg(
+        **{name: pl.col("value").quantile(share, "linear") for name, share in shares.items()}
+    )
 
 
 def application_ecdf(results: Sequence[Row]) -> pl.DataFrame:
     """R Table 7, supplement Tables 1 and 3, with the controls and topcoding."""
-    rows = []
-    coded = results[0]["topcoded"]
-    for result in [{"name": "Topcoding", **coded}, *results[1:]]:
-        published = APPLICATION_ECDF.get(result["name"], (None, None))
-        rows.append({"synthesizer": result["name"], "U_m": result["U_m"],
-                     "U_m published": published[0], "U_a": result["U_a"],
-                     "U_a published": published[1]})  # fmt: skip
-    return pl.DataFrame(rows, infer_schema_length=None)
+    made = [{"name": "Topcoding", **results[0]["topcoded"]}, *results[1:]]
+    ours = pl.DataFrame(
+        [{"synthesizer": r["name"], "U_m": r["U_m"], "U_a": r["U_a"]} for r in made]
+    )
+    joined = ours.join(
+        APPLICATION_ECDF, on="synthesizer", how="left", maintain_order="left", suffix=" published"
+    )
+    return joined.select("synthesizer", "U_m", "U_m published", "U_a", "U_a published")
 
 
 def application_risk(results: Sequence[Row]) -> pl.DataFrame:
@@ -137,14 +136,17 @@ def application_risk(results: Sequence[Row]) -> pl.DataFrame:
 
 def application_intervals(results: Sequence[Row]) -> pl.DataFrame:
     """R Table 4 and Figure 10: estimates and intervals."""
-    rows = []
-    for result in results:
-        for line in result["intervals"]:
-            published = TABLE_4.get((result["name"], line["statistic"]), (None, None, None))
-            names = ("published", "published lower", "published upper")
-            theirs = dict(zip(names, published, strict=True))
-            rows.append({"synthesizer": result["name"], **line, **theirs})
-    return pl.DataFrame(rows, infer_schema_length=None)
+    ours = pl.DataFrame(
+        [{"synthesizer": r["name"], **line} for r in results for line in r["intervals"]]
+    )
+    joined = ours.join(
+        TABLE_4, on=["synthesizer", "statistic"], how="left", maintain_order="left",
+        suffix=" published",
+    )  # fmt: skip
+    return joined.rename(
+        {"estimate published": "published", "lower published": "published lower",
+         "upper published": "published upper"}
+    )  # fmt: skip
 
 
 def top_ten(results: Sequence[Row], largest: bool) -> pl.DataFrame:
@@ -168,12 +170,6 @@ def convergence_table(results: Sequence[Row]) -> pl.DataFrame:
             for line in result["convergence"]["quantities"]
         ]
     )
-
-
-def band(values: pl.Series) -> dict[str, float]:
-    """Median and the 5 and 95 % quantiles over the simulated files."""
-    low, middle, high = np.quantile(values.drop_nulls().to_numpy(), [0.05, 0.5, 0.95])
-    return {"median": float(middle), "5 %": float(low), "95 %": float(high)}
 
 
 def by_synthesizer(caption: str, table: pl.DataFrame, file: str) -> us.Grid:

@@ -20,6 +20,11 @@ from understudy_studies.verification.roc import measured
 
 RATIOS = (1.0, 2.0, 4.0)  # the paper's population has nearly 4
 ALPHAS = (1.0, 2.0, 3.0)
+AREAS = {
+    f"{name}_{end}": getattr(pl.col(name), end)()
+    for name in ("discrepancy", "agreement")
+    for end in ("min", "max")
+}
 
 
 def normal_pairs(
@@ -77,38 +82,23 @@ def conditions(
     populations: Mapping[str, tuple[pl.DataFrame, pl.DataFrame]],
 ) -> pl.DataFrame:
     """What the areas depend on: the normal setting beside populations (rows, their AUC table)."""
-    lines: list[dict[str, Any]] = []
-    for (ratio,), part in normal.filter(M=partitions).group_by("ratio", maintain_order=True):
-        lines.append(
-            {
-                "setting": "normal errors",
-                "estimand": "any",
-                "ratio": ratio,
-                "follows": part["follows"][0],
-                **_areas(part),
-            }
+    errors = normal.filter(M=partitions).group_by("ratio", maintain_order=True)
+    settings = [
+        errors.agg(pl.col("follows").first(), **AREAS).with_columns(
+            setting=pl.lit("normal errors"), estimand=pl.lit("any")
         )
+    ]
     for name, (rows, areas) in populations.items():
         chosen = rows.filter(partitioning="equal", interval="adjusted")
-        for (estimand,), part in chosen.group_by("estimand", maintain_order=True):
-            unrepeated = part.filter(alpha=part["alpha"][0])  # the rest repeats the same pairs
-            distance, steps = unrepeated["distance"].to_numpy(), unrepeated["steps"].to_numpy()
-            lines.append(
-                {
-                    "setting": name,
-                    "estimand": estimand,
-                    # The distance is in synthetic standard errors: its variance is 1 + ratio^2.
-                    "ratio": sqrt(max(0.0, float(distance.var(ddof=1)) - 1)),
-                    "follows": float(np.corrcoef(steps, distance)[0, 1]),
-                    **_areas(areas.filter(partitioning="equal", estimand=estimand)),
-                }
-            )
-    return pl.DataFrame(lines, infer_schema_length=None)
-
-
-def _areas(part: pl.DataFrame) -> dict[str, Any]:
-    return {
-        f"{name}_{end}": getattr(part[name], end)()
-        for name in ("discrepancy", "agreement")
-        for end in ("min", "max")
-    }
+        unrepeated = chosen.filter(alpha=chosen["alpha"][0])  # the rest repeats the same pairs
+        follows = unrepeated.group_by("estimand", maintain_order=True).agg(
+            # The distance is in synthetic standard errors: its variance is 1 + ratio^2.
+            ratio=(pl.col("distance").var() - 1).clip(0).sqrt(),
+            follows=pl.corr("steps", "distance"),
+        )
+        ranges = areas.filter(partitioning="equal").group_by("estimand").agg(**AREAS)
+        joined = follows.join(ranges, on="estimand", how="left", maintain_order="left")
+        settings.append(joined.with_columns(setting=pl.lit(name)))
+    return pl.concat(
+        part.select("setting", "estimand", "ratio", "follows", *AREAS) for part in settings
+    )

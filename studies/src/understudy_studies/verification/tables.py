@@ -7,10 +7,9 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
-from scipy.special import betainc
 
 import understudy as us
-from understudy_studies.framework import FEWEST, Row, Tables, Vector, published, stacked
+from understudy_studies.framework import FEWEST, Row, Tables, published, stacked
 from understudy_studies.verification.figures import FIGURES
 from understudy_studies.verification.normal import conditions, normal_table
 from understudy_studies.verification.replicate import VerificationDesign
@@ -22,7 +21,7 @@ KEYS = ["estimand", "synthesis", "partitioning", "interval", "alpha", "n_k", "M"
 NORMAL = 4  # times as many pairs as the ROC of a population has: they cost less
 CLOSE = 0.1  # a mean median so near to r_full leads an analyst to the same conclusion
 EVEN, BOUNDED, PAPER = "normal errors", "no extreme weights", "the paper's population"
-POINTS = 4001  # of the grid on which posterior distribution functions are crossed
+POINTS = 4001  # of the grid on which the median of a posterior (V eq. 4) is found
 
 
 def study_rows(results: Sequence[Row], epsilon: float) -> Tables:
@@ -63,30 +62,12 @@ def rows_of(results: Sequence[Row], part: str, epsilon: float) -> pl.DataFrame:
     for column, noise in noises:
         medians = np.empty(len(rows))
         for (m,), group in rows.with_row_index().group_by("M"):
-            at = group["index"].to_numpy()
-            noisy = group[noise].to_numpy().astype(float)
-            medians[at] = posterior_medians(noisy, int(str(m)), epsilon, noise)
+            for some in group.iter_slices(2000):  # bounds the memory
+                noisy = some[noise].to_numpy().astype(float)
+                made = us.agreement_medians(noisy, int(str(m)), epsilon, noise, POINTS)
+                medians[some["index"].to_numpy()] = made
         rows = rows.with_columns(pl.Series(column, medians))
     return rows
-
-
-def posterior_medians(noisy: Vector, partitions: int, epsilon: float, noise: Noise) -> Vector:
-    """Medians of r given S^R (V eq. 4), many at once: the exact mixture of Betas on a grid of r,
-    its distribution function crossed by a straight line between two points."""
-    grid = np.linspace(0.0, 1.0, POINTS)
-    counts = np.arange(partitions + 1)[:, None]
-    reached = betainc(counts + 1, partitions - counts + 1, grid)
-    medians = np.empty(len(noisy))
-    for start in range(0, len(noisy), 2000):  # bounds the memory
-        some = slice(start, start + 2000)
-        log_weights = us.agreement_loglik(noisy[some], partitions, epsilon, noise)
-        weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
-        cdf = (weights / weights.sum(axis=1, keepdims=True)) @ reached
-        above = np.argmax(cdf >= 0.5, axis=1)
-        row = np.arange(len(cdf))
-        low, high = cdf[row, above - 1], cdf[row, above]
-        medians[some] = grid[above - 1] + (0.5 - low) / (high - low) * (grid[1] - grid[0])
-    return medians
 
 
 def summary(rows: pl.DataFrame) -> pl.DataFrame:
