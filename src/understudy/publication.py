@@ -128,7 +128,7 @@ def _restriction(publication: Publication) -> tuple[str, ...]:
         return ()
     return (
         f"Only records with `{publication.where}` were used; which and how many they were is not "
-        "covered",
+        "covered, nor what a record that is there tells of the columns in this condition",
     )
 
 
