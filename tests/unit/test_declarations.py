@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,8 +67,6 @@ class Green(Round):
 def test_a_class_in_a_file_of_the_users_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "tests_kind", sys.modules[__name__])
     (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")
     mine = own_class("mine.py:Green", Kind, "shape", tmp_path)
@@ -80,6 +80,22 @@ def test_a_class_in_a_file_of_the_users_own(
     (tmp_path / "mine.py").write_text(OWN.replace("colour", "color"), encoding="utf-8")
     with pytest.raises(Refused, match="TypeError: Green does not declare colour"):
         own_class("mine.py:Green", Kind, "shape", tmp_path)
+
+
+def test_a_file_that_is_saved_again_within_a_second_is_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it has the same size: bytecode that Python keeps would pass for it."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setitem(sys.modules, "tests_kind", sys.modules[__name__])
+    file = tmp_path / "mine.py"
+    for colour in ("green", "black"):
+        file.write_text(OWN.replace("green", colour), encoding="utf-8")
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+        assert own_class("mine.py:Green", Kind, "shape", tmp_path).colour == colour
+    (tmp_path / "notes.txt").write_text(OWN, encoding="utf-8")
+    with pytest.raises(Refused, match=r"`notes.txt` with the shape is not a Python file"):
+        own_class("notes.txt:Green", Kind, "shape", tmp_path)
 
 
 class Animal(Declared, abstract=True):
