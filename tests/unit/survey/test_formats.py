@@ -72,7 +72,9 @@ def test_endings_belong_to_one_format_each() -> None:
 
 
 def test_a_format_that_leaves_out_a_fact_is_an_error() -> None:
-    with pytest.raises(TypeError, match=r"does not declare carries, folders, name, open .*, r_package"):
+    with pytest.raises(
+        TypeError, match=r"does not declare carries, folders, name, open .*, r_package"
+    ):
 
         class Half(Format):
             endings = (".half",)
