@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import isqrt
 from types import SimpleNamespace
 from typing import Any
@@ -141,6 +142,21 @@ def test_a_histogram_counts_the_values_that_are_there(monkeypatch: pytest.Monkey
     values, *public = seen.pop()
     assert sorted(values) in ([0.0, 2.0, 5.0], [2.0, 3.0, 5.0])  # one of each house
     assert public == [(0.0, 10.0), 4, 1.5, 1]
+
+
+def test_a_histogram_needs_one_bounded_variable_and_a_limit_of_a_units_records() -> None:
+    fitter_on().check_histogram(alone=True)
+    fitter_on(house=["a", "b", "b", "c", "b"]).check_histogram(alone=True)
+    grouped_too = replace(fitter_on(), arrays={"pay": np.array(VALUES), "group": np.zeros(5)})
+    grouped_too.check_histogram()
+    with pytest.raises(Refused, match="one bounded variable without predictors"):
+        grouped_too.check_histogram(alone=True)
+    book = Codebook({"pay": PAY}, unit="house")
+    several = Survey(
+        pl.DataFrame({"pay": VALUES, "house": ["a", "b", "b", "c", "b"]}), codebook=book
+    )
+    with pytest.raises(Refused, match="records_per_unit"):
+        replace(fitter_on(), survey=several).check_histogram()
 
 
 def test_keys_differ_by_label_and_use_all_63_bits() -> None:

@@ -65,6 +65,8 @@ def test_draws_follow_the_conjugate_posterior(density: Density, data: np.ndarray
         known = normal_moments(alpha * data.sum() / precision, precision)
         compare(chains.positions, known, shift=0.15, spread=0.1)
         assert not chains.diagnostics.failures
+    _, _, metric = _program(density, inputs_for(data)).start(jax.numpy.zeros(1), inputs_for(data))
+    assert metric.inverse_mass_matrix.shape == (1, 1)  # a matrix where coordinates are few
 
 
 def test_a_centred_prior_replaces_the_models(density: Density, data: np.ndarray) -> None:
@@ -101,14 +103,6 @@ def test_other_data_weights_limits_and_lengths_compile_nothing(
     finally:
         jax.monitoring.clear_event_listeners()
     assert compilations() == before
-
-
-def test_the_metric_is_a_matrix_where_coordinates_are_few(
-    density: Density, data: np.ndarray
-) -> None:
-    inputs = inputs_for(data)
-    _, _, metric = _program(density, inputs).start(jax.numpy.zeros(1), inputs)
-    assert metric.inverse_mass_matrix.shape == (1, 1)
 
 
 def test_a_seed_fixes_every_byte(density: Density, data: np.ndarray) -> None:

@@ -314,3 +314,6 @@ def test_bad_arguments_are_refused() -> None:
             Mixture("income", "sex", **arguments)  # type: ignore[arg-type]
     with pytest.raises(Refused, match="not numeric"):
         Mixture("sex", "age").prepare(incomes())
+    one_unknown = incomes().frame().with_columns(income=pl.col("income").replace(0.0, None))
+    with pytest.raises(Refused, match="missing values"):
+        MODEL.prepare(Survey(one_unknown))
