@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 import ibis
 import ibis.expr.types as ir
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
+from ibis.expr.operations import InMemoryTable
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook, Column, Value
@@ -117,15 +120,16 @@ class Survey:
             return
         weight = self.table[self.design.weight].cast("float64")
         facts = self.table.aggregate(
-            missing=(weight.isnull() | weight.isnan() | weight.isinf()).sum(),
+            known=weight.count(),
             lowest=weight.min(),
             highest=weight.max(),
             records=self.table.count(),
         ).to_polars()
-        missing, lowest, highest, records = facts.row(0)
+        known, lowest, highest, records = facts.row(0)
+        self.n = records
         if records == 0:
             raise Refused("The survey has no records; check the file or the filter that made it.")
-        if missing:
+        if known < records or not (isfinite(lowest) and isfinite(highest)):
             raise Refused(
                 f"The weight `{self.design.weight}` is missing or not finite for some records; "
                 "remove those records or repair the weight."
@@ -187,14 +191,27 @@ def _without_nan(table: ir.Table, design: Design) -> ir.Table:
     floats = [
         name for name, kind in table.schema().items() if kind.is_floating() and name not in weights
     ]
-    if floats and is_own_file(table):  # queries of a view with many columns are written faster
+    if isinstance(table.op(), InMemoryTable):
+        floats = _with_nan(table.op().data.obj, floats)
+    elif floats and is_own_file(table):  # queries of a view with many columns are written faster
         return view_without_nan(table, floats)
+    if not floats:
+        return table
     return table.mutate(
         **{
             name: ibis.ifelse(table[name].isnan(), ibis.null(table[name].type()), table[name])
             for name in floats
         }
     )
+
+
+def _with_nan(data: Any, floats: list[str]) -> list[str]:
+    """The columns in which NaN occurs: looking once is cheaper than asking in every query."""
+    if isinstance(data, pl.DataFrame):
+        return [name for name in floats if data[name].is_nan().any()]
+    if isinstance(data, pa.Table):
+        return [name for name in floats if pc.any(pc.is_nan(data[name])).as_py()]
+    return floats
 
 
 def _as_table(data: Any, keep: Iterable[str]) -> ir.Table:

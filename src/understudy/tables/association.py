@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from scipy import special
 
 from understudy.errors import Refused, UnknownName
+from understudy.one_blas_thread import one_blas_thread
 from understudy.survey.survey import Survey
 from understudy.tables.collect import Linear, collect
 from understudy.tables.domain import as_condition
 from understudy.tables.linear import joint_estimates, replicated_values
 from understudy.tables.noise_sets import stands_for
 from understudy.tables.numbers import ONE
-from understudy.tables.replicates import replicate_covariance, replicate_degrees
+from understudy.tables.replicates import replicate_covariance
 
 __public__ = ("association",)
 
@@ -34,6 +35,7 @@ Floats = NDArray[np.float64]
 MOST = 200  # cells
 
 
+@one_blas_thread()
 def association(survey: Survey, rows: str, columns: str, where: Any = None) -> pl.DataFrame:
     """Whether two columns are associated: chi_square, F, df, df_error, p, p_first_order, n.
 
@@ -74,7 +76,7 @@ def association(survey: Survey, rows: str, columns: str, where: Any = None) -> p
     p = np.where(empty, 0.0, p[order])
     covariance = np.where(empty[:, None] | empty, 0.0, covariance[np.ix_(order, order)])
     n = float(sums.records(0, domain, levels.height).sum())
-    nu = sums.strata.df if not sums.replicates else replicate_degrees(survey, sums.replicates)
+    nu = sums.degrees(survey)
     share = stands_for(survey)  # a further file has the sampling error of the sample
     return pl.DataFrame([rao_scott(p.reshape(shape), covariance / share, n, nu * share)])
 

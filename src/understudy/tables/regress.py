@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from understudy.errors import Refused, UnknownName
+from understudy.one_blas_thread import one_blas_thread
 from understudy.survey.formula import formula_columns
 from understudy.survey.survey import Survey
 from understudy.tables.combine import RULES
@@ -48,6 +49,7 @@ class RegressionFit:
     df: float
 
 
+@one_blas_thread()
 def regress(
     survey: Survey | Sequence[Survey],
     formula: str,
@@ -96,6 +98,7 @@ def regress(
     return table.with_columns(pl.Series("note", combined.note))
 
 
+@one_blas_thread()
 def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) -> RegressionFit:
     """The regression of one survey."""
     design = survey.design

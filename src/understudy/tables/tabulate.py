@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.errors import Refused, UnknownName
+from understudy.one_blas_thread import one_blas_thread
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
 from understudy.tables.calibration_hint import warn_of_calibration
@@ -21,7 +22,6 @@ from understudy.tables.domain import as_condition
 from understudy.tables.intervals import checked_kinds, limits_of
 from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
 from understudy.tables.precision import PrecisionRule, precision_rule
-from understudy.tables.replicates import replicate_degrees
 from understudy.tables.sorted_records import SortedRecords
 from understudy.tables.statistic import Cells, LinearStatistic, Statistic, parse_statistics
 from understudy.tables.taylor import DomainEstimates
@@ -39,6 +39,7 @@ OWN = (
 )  # fmt: skip
 
 
+@one_blas_thread()
 def tabulate(
     survey: Survey | Sequence[Survey],
     statistics: str | Statistic | Sequence[str | Statistic],
@@ -168,7 +169,7 @@ def _weighted(survey: Survey, wanted: _Wanted) -> pl.DataFrame:
     )
     if collected:
         warn_of_calibration(survey, sums, names)
-    df = sums.strata.df if not sums.replicates else replicate_degrees(survey, sums.replicates)
+    df = sums.degrees(survey)
     tables: list[pl.DataFrame] = []
     in_order: dict[str, SortedRecords] = {}
     for kept in _grouping_sets(len(names), margins):

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import Refused, UnknownName
+from understudy.one_blas_thread import one_blas_thread
 
 __public__ = ("bootstrap_intervals",)
 
@@ -47,6 +48,7 @@ class BootstrapInterval:
         return self.upper - self.lower
 
 
+@one_blas_thread()
 def bootstrap_intervals(
     data: npt.ArrayLike | Sequence[npt.ArrayLike],
     statistics: Sequence[str | float] = ("mean", "median"),

@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
+from understudy.one_blas_thread import one_blas_thread
 from understudy.survey.survey import Survey
 from understudy.tables.tabulate import tabulate
 
@@ -27,6 +28,7 @@ OF_ARRAYS: dict[str, ArrayStatistic] = {
 }
 
 
+@one_blas_thread()
 def compare(
     confidential: Any,
     synthetic: Any,

@@ -22,6 +22,7 @@ from scipy.linalg import qr
 from scipy.special import expit
 
 from understudy.errors import Refused
+from understudy.one_blas_thread import one_blas_thread
 from understudy.survey.survey import Survey
 
 __public__ = ("propensity_score",)
@@ -51,6 +52,7 @@ class Propensity:
         )
 
 
+@one_blas_thread()
 def propensity_score(
     confidential: Survey | pl.DataFrame,
     synthetic: Survey | pl.DataFrame,
