@@ -81,7 +81,8 @@ class RegularText:
         self.data.seek(0)
         lines = (line.decode("utf-8") for line in iter(self.data.readline, b""))
         try:
-            records = list(islice(csv.reader(lines, delimiter=self.delimiter), 1, count + 1))
+            reader = csv.reader(lines, delimiter=self.delimiter)
+            records = list(islice(filter(None, reader), 1, count + 1))  # without empty lines
         except (UnicodeDecodeError, csv.Error):
             return None
         return records if all(len(record) == self.width for record in records) else None
@@ -114,7 +115,6 @@ class RegularText:
             pa.csv.ReadOptions(column_names=list(named), skip_rows=1, block_size=PARSED),
             pa.csv.ParseOptions(
                 delimiter=self.delimiter,
-                ignore_empty_lines=False,
                 newlines_in_values=self.quoted,
             ),
             pa.csv.ConvertOptions(
@@ -127,7 +127,7 @@ class RegularText:
 
     def _zeros_in_front(self) -> set[int]:
         """Columns in which a field starts with a zero that a number would not have (007, 0x1F);
-        all of them where quotes hide which column it is."""
+        all of them where quotes or empty lines hide which it is."""
         octets, delimiter = self.octets, ord(self.delimiter)
         found = [
             start + 1 + np.flatnonzero(_zeros(octets[start : start + BLOCK + 2], delimiter))
@@ -141,7 +141,7 @@ class RegularText:
         places = places[np.isin(octets[places - 1 - signed], borders)]
         if not len(places):
             return set()
-        if self.quoted:
+        if self.quoted or any(self.data.find(empty) >= 0 for empty in (b"\n\n", b"\n\r\n")):
             return set(range(self.width))
         ends = np.flatnonzero((octets == delimiter) | (octets == LINE))
         return set((np.searchsorted(ends, places) % self.width).tolist())

@@ -181,7 +181,12 @@ class Survey:
 
 def as_ibis(data: Any, keep: Iterable[str] = (), design: Design | None = None) -> ir.Table:
     """An Ibis table over frames and Arrow tables (without a copy), NaN as null."""
-    return _without_nan(_as_table(data, keep), design or Design())
+    table = _as_table(data, keep)
+    if not isinstance(data, ir.Table):
+        for name, kind in table.schema().items():
+            if kind.is_interval():
+                raise _not_held(name, "durations")
+    return _without_nan(table, design or Design())
 
 
 def _without_nan(table: ir.Table, design: Design) -> ir.Table:
@@ -243,18 +248,21 @@ def _storable(frame: pl.DataFrame) -> pl.DataFrame:
     """The frame in types that databases have."""
     wide = [name for name, kind in frame.schema.items() if kind == pl.Int128]
     for name, kind in frame.schema.items():
-        if kind in (pl.Object, pl.Duration):
-            what = "Python objects" if kind == pl.Object else "durations"
-            raise Refused(
-                f"Column `{name}` holds {what}, which a survey cannot have; convert it to numbers "
-                "or text, or leave it out."
-            )
+        if kind == pl.Object:
+            raise _not_held(name, "Python objects")
     try:
         return frame.with_columns(pl.col(wide).cast(pl.Int64))
     except pl.exceptions.InvalidOperationError:
         raise Refused(
             f"Column `{wide[0]}` has whole numbers beyond 64 bits; convert it to decimals or text."
         ) from None
+
+
+def _not_held(name: str, what: str) -> Refused:
+    return Refused(
+        f"Column `{name}` holds {what}, which a survey cannot have; convert it to numbers or text, "
+        "or leave it out."
+    )
 
 
 def distinct_names(names: list[str], keep: Iterable[str]) -> list[str]:
