@@ -25,9 +25,7 @@ def test_statas_figures_are_ours_with_its_rounding(shared_data: Path) -> None:
     spec = Replicates(prefix="brr_", kind="brr")
     design = Design(weight="finalwgt", replicates=spec)
     frame = pl.read_parquet(shared_data / "nhanes2brr_samplics.parquet")
-    measured = (
-        pl.col("height", "weight").cast(pl.Float32).cast(pl.Float64)
-    )  # as Stata has it
+    measured = pl.col("height", "weight").cast(pl.Float32).cast(pl.Float64)  # as Stata has it
     survey = Survey(frame.with_columns(measured), design)
     statistics = [
         statistic
