@@ -72,7 +72,12 @@ def drafted_codes(summary: Mapping[str, Any]) -> tuple[Value, ...]:
 def shapes(table: ir.Table, columns: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Counts that tell the shape of each column of numbers, in two passes; `columns` are its values
     without missing codes."""
-    table = table.select([values.name(name) for name, values in columns.items()])  # written once
+    table = table.select(  # written once; decimals of 38 digits leave no room for comparisons
+        [
+            (values.cast("float64") if values.type().is_decimal() else values).name(name)
+            for name, values in columns.items()
+        ]
+    )
     shapes = _answers(table, {name: {} for name in columns}, _summary)
     return _answers(table, shapes, _multiples)
 

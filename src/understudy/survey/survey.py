@@ -186,6 +186,9 @@ def as_ibis(data: Any, keep: Iterable[str] = (), design: Design | None = None) -
         for name, kind in table.schema().items():
             if kind.is_interval():
                 raise _not_held(name, "durations")
+        empty = [name for name, kind in table.schema().items() if kind.is_null()]
+        if empty:  # as an empty column of a CSV file
+            table = table.mutate(**{name: ibis.null("string") for name in empty})
     return _without_nan(table, design or Design())
 
 
@@ -210,6 +213,20 @@ def _without_nan(table: ir.Table, design: Design) -> ir.Table:
     )
 
 
+def refuse_unusable(table: ir.Table, names: Iterable[str]) -> None:
+    """Refuse columns of lists, structures or bytes, of which no table can be made."""
+    for name in names:
+        kind = table[name].type()
+        if not (
+            kind.is_numeric() or kind.is_string() or kind.is_boolean()
+            or kind.is_date() or kind.is_timestamp() or kind.is_time()
+        ):  # fmt: skip
+            raise Refused(
+                f"Column `{name}` is {kind}, and only numbers, texts, dates, times and true/false "
+                "can be used; convert it first."
+            )
+
+
 def _with_nan(data: Any, floats: list[str]) -> list[str]:
     """The columns in which NaN occurs: looking once is cheaper than asking in every query."""
     if isinstance(data, pl.DataFrame):
@@ -231,7 +248,14 @@ def _as_table(data: Any, keep: Iterable[str]) -> ir.Table:
         if twice is not None:
             raise Refused(f"Two columns are called `{twice}`; rename one of them.")
         names = distinct_names(names, keep)
-        return ibis.memtable(data.set_axis(names, axis="columns"))
+        try:
+            return ibis.memtable(
+                pa.Table.from_pandas(data.set_axis(names, axis="columns"), preserve_index=False)
+            )
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            raise Refused(
+                "A column of the pandas frame mixes kinds of values; give each column one type."
+            ) from None
     if isinstance(data, pl.DataFrame):
         names = distinct_names(data.columns, keep)
         data = _storable(data)

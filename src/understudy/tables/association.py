@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from understudy.errors import Refused, UnknownName
-from understudy.one_blas_thread import one_blas_thread
 from understudy.survey.survey import Survey
 from understudy.tables.collect import Linear, collect
+from understudy.tables.computation import computation
 from understudy.tables.domain import as_condition
 from understudy.tables.linear import joint_estimates, replicated_values
 from understudy.tables.noise_sets import stands_for
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 MOST = 200  # cells
 
 
-@one_blas_thread()
+@computation()
 def association(survey: Survey, rows: str, columns: str, where: Any = None) -> pl.DataFrame:
     """Whether two columns are associated: chi_square, F, df, df_error, p, p_first_order, n.
 

@@ -12,7 +12,6 @@ from functools import cached_property
 from math import isclose, nan
 from typing import Any
 
-import duckdb
 import ibis
 import ibis.expr.types as ir
 import numpy as np
@@ -24,6 +23,7 @@ from understudy.errors import Refused
 from understudy.survey.codebook import Value
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
+from understudy.tables.computation import NOT_FINITE
 from understudy.tables.design_records import DesignRecords
 from understudy.tables.numbers import as_float
 from understudy.tables.record_terms import RecordTerms
@@ -32,10 +32,6 @@ from understudy.tables.taylor import Rows, RowWeights, Strata, check_strata
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-NOT_FINITE = (
-    "A column has infinite values, or values too large to add up; correct them, declare them as "
-    "missing, or leave them out with `where`."
-)
 ADDS_UP = 1e-6  # relative: weights may have been rounded in a file
 
 
@@ -207,10 +203,7 @@ def collect(
     if sizes and not replicates:
         sums |= _weight_sums(records, design, len(statistics))
     grouped = records.group_by(keys).aggregate(**sums) if keys else records.aggregate(**sums)
-    try:
-        frame = grouped.to_polars()
-    except duckdb.OutOfRangeException:  # a variance that is not a number
-        raise Refused(NOT_FINITE) from None
+    frame = grouped.to_polars()
     frame = frame.sort(keys, nulls_last=True) if keys else frame
     if not replicates and "h" not in columns:
         frame = frame.with_columns(h=pl.lit(1))

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from scipy import special
 
 from understudy.errors import Refused, UnknownName
-from understudy.one_blas_thread import one_blas_thread
 from understudy.survey.survey import Survey
 from understudy.tables.collect import collect
 from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
+from understudy.tables.computation import computation
 from understudy.tables.domain import as_condition
 from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
 from understudy.tables.statistic import Cells, LinearStatistic, Statistic, parse_statistic
@@ -45,7 +45,7 @@ class JointEstimates:
     df: float
 
 
-@one_blas_thread()
+@computation()
 def contrast(
     survey: Survey | Sequence[Survey],
     statistic: str | Statistic,
@@ -79,7 +79,7 @@ def contrast(
     return _frame(tuple(wanted), values[0], variances[0], df, level)
 
 
-@one_blas_thread()
+@computation()
 def t_test(
     survey: Survey, x: str, by: str | None = None, equals: float = 0.0, where: Any = None,
     level: float = 0.95,

@@ -11,13 +11,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.errors import Refused, UnknownName
-from understudy.one_blas_thread import one_blas_thread
 from understudy.survey.codebook import Codebook
-from understudy.survey.survey import Survey
+from understudy.survey.survey import Survey, refuse_unusable
 from understudy.tables.calibration_hint import warn_of_calibration
 from understudy.tables.collect import collect
 from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
+from understudy.tables.computation import computation
 from understudy.tables.domain import as_condition
 from understudy.tables.intervals import checked_kinds, limits_of
 from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
@@ -39,7 +39,7 @@ OWN = (
 )  # fmt: skip
 
 
-@one_blas_thread()
+@computation()
 def tabulate(
     survey: Survey | Sequence[Survey],
     statistics: str | Statistic | Sequence[str | Statistic],
@@ -155,6 +155,7 @@ def _weighted(survey: Survey, wanted: _Wanted) -> pl.DataFrame:
             raise UnknownName("by-variable", name, survey.columns)
         if name in OWN:
             raise Refused(f"The table has a column `{name}` of its own; rename the by-variable.")
+    refuse_unusable(survey.table, [*names, *(n for each in statistics for n in each.columns)])
     if len(set(names)) < len(names):
         raise Refused("A by-variable is named twice; name each once.")
     check_conditions([survey], [statistic.text for statistic in statistics if statistic.adds_up])

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import Refused, UnknownName
-from understudy.one_blas_thread import one_blas_thread
+from understudy.tables.computation import computation
 
 __public__ = ("bootstrap_intervals",)
 
@@ -48,7 +48,7 @@ class BootstrapInterval:
         return self.upper - self.lower
 
 
-@one_blas_thread()
+@computation()
 def bootstrap_intervals(
     data: npt.ArrayLike | Sequence[npt.ArrayLike],
     statistics: Sequence[str | float] = ("mean", "median"),

@@ -10,8 +10,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
-from understudy.one_blas_thread import one_blas_thread
 from understudy.survey.survey import Survey
+from understudy.tables.computation import computation
 from understudy.tables.tabulate import tabulate
 
 __public__ = ("compare",)
@@ -28,7 +28,7 @@ OF_ARRAYS: dict[str, ArrayStatistic] = {
 }
 
 
-@one_blas_thread()
+@computation()
 def compare(
     confidential: Any,
     synthetic: Any,

@@ -22,8 +22,8 @@ from scipy.linalg import qr
 from scipy.special import expit
 
 from understudy.errors import Refused
-from understudy.one_blas_thread import one_blas_thread
 from understudy.survey.survey import Survey
+from understudy.tables.computation import computation
 
 __public__ = ("propensity_score",)
 
@@ -52,7 +52,7 @@ class Propensity:
         )
 
 
-@one_blas_thread()
+@computation()
 def propensity_score(
     confidential: Survey | pl.DataFrame,
     synthetic: Survey | pl.DataFrame,

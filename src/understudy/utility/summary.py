@@ -15,8 +15,8 @@ import numpy.typing as npt
 import polars as pl
 
 from understudy.errors import Refused
-from understudy.one_blas_thread import one_blas_thread
 from understudy.survey.survey import Survey
+from understudy.tables.computation import computation
 from understudy.utility.bootstrap import bootstrap_intervals
 from understudy.utility.ecdf import ecdf_distance
 from understudy.utility.interval_overlap import interval_overlap
@@ -40,7 +40,7 @@ class UtilitySummary:
         return float(np.mean([score.ratio for score in self.propensity]))
 
 
-@one_blas_thread()
+@computation()
 def summarise_utility(
     confidential: Survey | pl.DataFrame,
     synthetic: Sequence[Survey | pl.DataFrame],
