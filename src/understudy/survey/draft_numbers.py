@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import ibis
 import ibis.expr.types as ir
 
 from understudy.survey.codebook import EPOCH, Column, Value
@@ -117,7 +118,9 @@ def _multiples(values: Any, shape: Mapping[str, Any]) -> dict[str, Any]:
     that may be the column's rounding or tells whether they are whole."""
     if not shape["known"]:
         return {}
-    counts = {"at_low": values == shape["low"], "at_high": values == shape["high"]}
+    counts = {
+        f"at_{end}": values == ibis.literal(shape[end], values.type()) for end in ("low", "high")
+    }
     least = 1 if values.type().is_integer() else 0
     for step in STEPS:
         if step == 1 or (least <= step and _is_fine(step, shape)):

@@ -77,3 +77,14 @@ def test_decimals_of_38_digits_are_drafted() -> None:
     values = pl.Series([Decimal(10) ** 37, Decimal(1)], dtype=pl.Decimal(38, 0))
     column = us.Survey(pl.DataFrame({"z": values})).codebook["z"]
     assert column.bounds == pytest.approx((1.0, 1e37))
+
+
+def test_the_largest_whole_number_is_drafted() -> None:
+    values = pl.Series([*range(60), 2**64 - 1], dtype=pl.UInt64)
+    assert us.Survey(pl.DataFrame({"z": values})).codebook["z"].type == "integer"
+
+
+def test_quantiles_beside_design_effects() -> None:
+    survey = us.Survey(pl.DataFrame({"y": [1.0, 2.0, 4.0, 8.0]}))
+    table = us.tabulate(survey, ["count", "median(y)"], deff=True)
+    assert table["estimate"].to_list() == [4.0, 2.0]
