@@ -28,7 +28,7 @@ def result_or_refusal(use: Use, folder: Path) -> None:
                 assert said.endswith((".", "?")) or isinstance(refused, SyntaxRefused), said
 
 
-@settings(max_examples=25, suppress_health_check=QUIET)
+@settings(max_examples=20, suppress_health_check=QUIET)
 @given(use=uses())
 def test_few_files(use: Use, tmp_path: Path) -> None:
     result_or_refusal(use, tmp_path)

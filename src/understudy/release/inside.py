@@ -321,7 +321,7 @@ def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:
         raise Refused("The predictors name no column; name at least one public column.")
     design = model.published_design(whole.design)
     for step in recipe.given:
-        design = step.model.published_design(design)
+        design = design.published(step.model.sensitive)
     names = [*recipe.model.sensitive, *(n for step in recipe.given for n in step.model.sensitive)]
     if isinstance(model, FileModel):
         names = [*(model.columns or ())]

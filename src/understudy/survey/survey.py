@@ -26,6 +26,7 @@ __public__ = ("Survey",)
 
 ROWS_AT_A_TIME = 250_000  # in a stream of records
 
+NO_RECORDS = "The survey has no records; check the file or the filter that made it."
 LONG_LIST = 500  # levels; a longer list is compared here and not written into a query
 
 
@@ -128,7 +129,7 @@ class Survey:
         known, lowest, highest, records = facts.row(0)
         self.n = records
         if records == 0:
-            raise Refused("The survey has no records; check the file or the filter that made it.")
+            raise Refused(NO_RECORDS)
         if known < records or not (isfinite(lowest) and isfinite(highest)):
             raise Refused(
                 f"The weight `{self.design.weight}` is missing or not finite for some records; "

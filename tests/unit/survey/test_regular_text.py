@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -49,20 +50,27 @@ def outcome(path: Path) -> object:
     return frame.schema, [[repr(value) for value in row] for row in frame.iter_rows()]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(csv_files())
-def test_as_duckdb_reads_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bytes
-) -> None:
-    path = tmp_path / "survey.csv"
+def same_as_duckdb(path: Path, written: bytes) -> None:
     path.write_bytes(written)
-    with monkeypatch.context() as without:
+    with pytest.MonkeyPatch.context() as patch:
         # few records decide what a column is tried as, so that later ones refute it
-        without.setattr("understudy.survey.text_records.FIRST_RECORDS", 2)
+        patch.setattr("understudy.survey.text_records.FIRST_RECORDS", 2)
         in_bulk = outcome(path)
-        without.setattr(regular_text, "MOST_BYTES", 0)
-        by_duckdb = outcome(path)
-    assert in_bulk == by_duckdb
+        patch.setattr(regular_text, "MOST_BYTES", 0)
+        assert in_bulk == outcome(path)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(written=csv_files())
+def test_as_duckdb_reads_it(tmp_path: Path, written: bytes) -> None:
+    same_as_duckdb(tmp_path / "survey.csv", written)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(written=csv_files())
+def test_as_duckdb_reads_many(tmp_path: Path, written: bytes) -> None:
+    same_as_duckdb(tmp_path / "survey.csv", written)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +93,6 @@ def test_what_is_regular(tmp_path: Path, text: str, regular: bool) -> None:
 
 
 def test_plain_columns_are_numbers_at_once_and_others_texts(tmp_path: Path) -> None:
-    import pyarrow as pa
-
     path = tmp_path / "survey.csv"
     path.write_text("a,b,c,d\n1,0.5,007,1\n-2,3e4,12,x\n")
     text = RegularText.of(path, 4, ",")
