@@ -52,11 +52,11 @@ def _libraries(modules: int) -> dict[str, tuple[Callable[[int], None], Callable[
     if not _LOADED.exists():
         return {}
     paths = {line.split()[-1] for line in _LOADED.read_text().splitlines() if "/" in line}
-    found = {}
+    libraries = {}
     for path in sorted(paths):
         if "blas" in Path(path).name or "mkl_rt" in path:
             library = ctypes.CDLL(path)
             for change, count in _NAMES:
                 if hasattr(library, change) and hasattr(library, count):
-                    found[path] = getattr(library, change), getattr(library, count)
-    return found
+                    libraries[path] = getattr(library, change), getattr(library, count)
+    return libraries

@@ -129,13 +129,13 @@ class RegularText:
         """Columns in which a field starts with a zero that a number would not have (007, 0x1F);
         all of them where quotes or empty lines hide which it is."""
         octets, delimiter = self.octets, ord(self.delimiter)
-        found = [
+        in_blocks = [
             start + 1 + np.flatnonzero(_zeros(octets[start : start + BLOCK + 2], delimiter))
             for start in range(
                 0, len(octets), BLOCK
             )  # two more: a zero is seen with its neighbours
         ]
-        places = np.concatenate(found)
+        places = np.concatenate(in_blocks)
         signed = np.isin(octets[places - 1], (MINUS, PLUS))
         borders = np.array([delimiter, LINE, QUOTE, BLANK, TAB], dtype=np.uint8)
         places = places[np.isin(octets[places - 1 - signed], borders)]
