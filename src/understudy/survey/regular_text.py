@@ -123,6 +123,7 @@ class RegularText:
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             ),
+            pa.system_memory_pool(),  # Arrow's own one gives back and takes memory all the time
         )
 
     def _zeros_in_front(self) -> set[int]:

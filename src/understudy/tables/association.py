@@ -92,7 +92,13 @@ def rao_scott(p: Floats, covariance: Floats, n: float, nu: float) -> dict[str, f
     scaled = inverse[:, None] * contrasts
     delta = np.linalg.lstsq(simple, scaled.T @ covariance @ scaled, rcond=None)[0]
     trace = float(np.trace(delta))
-    d = trace**2 / float(np.trace(delta @ delta))
+    spread = float(np.trace(delta @ delta))
+    if not (np.isfinite(chi_square) and trace > 0 and spread > 0):
+        raise Refused(
+            "Some levels have no weight, or the proportions no sampling error under this design, "
+            "so there is no test; leave such levels out with `where`."
+        )
+    d = trace**2 / spread
     cells = (r - 1) * (c - 1)
     f = chi_square / trace
     return {
