@@ -25,6 +25,7 @@ from understudy.fitting.fit_settings import Failed, FitSettings
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.missing import Missing, settle_missing
 from understudy.fitting.posterior import Posterior
+from understudy.internal_mark import marked
 from understudy.mechanisms.contract import FixedWeights, HandsOut, Mechanism
 from understudy.mechanisms.outputs.cell_draws import OwnTables, RowsOutput, surveys_of
 from understudy.mechanisms.outputs.outcome_draws import made_ready
@@ -199,16 +200,19 @@ def synthesize_for(
     """
     _refuse_arguments(survey, model, mechanism, datasets)
     _refuse_pair(model, mechanism)
-    if isinstance(model, RowsModel):
-        result = _synthesize_rows(publication, survey, model, mechanism, datasets, chance)
-    elif isinstance(model, FileModel):
-        result = _synthesize_file(publication, survey, model, mechanism, datasets, chance)
-    elif isinstance(model, OutcomeModel):
-        result = _synthesize_outcome(
-            publication, survey, model, mechanism, datasets, chance, fit, coding
-        )
-    else:
-        raise Refused("A model must describe an outcome (OutcomeModel) or whole rows (RowsModel).")
+    with marked():  # from here on the records are looked at
+        if isinstance(model, RowsModel):
+            result = _synthesize_rows(publication, survey, model, mechanism, datasets, chance)
+        elif isinstance(model, FileModel):
+            result = _synthesize_file(publication, survey, model, mechanism, datasets, chance)
+        elif isinstance(model, OutcomeModel):
+            result = _synthesize_outcome(
+                publication, survey, model, mechanism, datasets, chance, fit, coding
+            )
+        else:
+            raise Refused(
+                "A model must describe an outcome (OutcomeModel) or whole rows (RowsModel)."
+            )
     _check_claim(mechanism, result.claim, survey)
     _check_output(mechanism, result)
     return _said_of_chance(_said_of_rows(result), chance)

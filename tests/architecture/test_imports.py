@@ -24,6 +24,7 @@ EVERYONE = {
     "claim": "errors claim_text",
     "claim_text": "claim",  # for its type alone
     "envelope": "claim errors",
+    "internal_mark": "drawing errors",
 }
 
 

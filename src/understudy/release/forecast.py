@@ -17,12 +17,12 @@ import numpy as np
 from understudy.claim import KINDS
 from understudy.errors import Refused
 from understudy.fitting.missing import without_missing
+from understudy.internal_mark import with_mark
 from understudy.models.contract import OutcomeModel
 from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel
 from understudy.publication import hides_unit
 from understudy.release.inside import Inside
-from understudy.release.internal_mark import with_mark
 from understudy.release.kept import check_kept
 from understudy.release.shape import shape_notes
 from understudy.release.spending import price
