@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,10 @@ from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
 from understudy.declarations import declared_in
 from understudy.dp.account import PayingAccount, said_of_account
-from understudy.dp.record_bounds import RecordBounds
 from understudy.envelope import Envelope
 from understudy.errors import Refused, UnknownName
-from understudy.fitting.diagnostics import Diagnostics
-from understudy.fitting.fit_settings import Failed, FitSettings
-from understudy.fitting.fitter import ModelFitter
-from understudy.fitting.missing import Missing, settle_missing
-from understudy.fitting.posterior import Posterior
+from understudy.fitting.fit_settings import Failed, FitSettings, Missing
+from understudy.fitting.missing import settle_missing
 from understudy.internal_mark import marked
 from understudy.mechanisms.contract import FixedWeights, HandsOut, Mechanism
 from understudy.mechanisms.outputs.cell_draws import OwnTables, RowsOutput, surveys_of
@@ -46,6 +42,12 @@ from understudy.survey.published_type import types_not_declared
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import CrossTable
 from understudy.tables.units import unit_of
+
+if TYPE_CHECKING:
+    from understudy.dp.record_bounds import RecordBounds
+    from understudy.fitting.diagnostics import Diagnostics
+    from understudy.fitting.fitter import ModelFitter
+    from understudy.fitting.posterior import Posterior
 
 __public__ = ("Synthesis", "synthesize")
 
@@ -249,6 +251,8 @@ def ready_outcome(
 ) -> Ready:
     """All that can be refused of an outcome before it is paid for, references and weights from the
     file itself among it; and that its records can be made from declarations."""
+    from understudy.fitting.fitter import ModelFitter  # JAX, which whole files do not need
+
     if _whole(fit.draws) and datasets > fit.draws:
         raise Refused(
             f"{datasets} data sets need as many distinct draws, and only {fit.draws} are kept; "
@@ -292,6 +296,8 @@ def _synthesize_outcome(
     fit: FitSettings,
     coding: Survey | None,
 ) -> Synthesis:
+    from understudy.fitting.posterior import Posterior
+
     ready = ready_outcome(publication, survey, model, mechanism, datasets, fit, coding, chance)
     paid = publication.paid(survey, [mechanism])
     released = mechanism.release(ready.fitter, datasets)

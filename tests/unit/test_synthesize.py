@@ -15,8 +15,8 @@ import pytest
 
 from understudy.claim import Claim
 from understudy.errors import Refused
+from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
-from understudy.fitting.nuts import Settings
 from understudy.mechanisms.censored import Censored
 from understudy.mechanisms.contract import Mechanism, plain_terms
 from understudy.mechanisms.perturbed_histogram import PerturbedHistogram
