@@ -267,12 +267,6 @@ def published(study: str, name: str) -> pl.DataFrame:
     return pl.read_csv(_folder(study) / "published" / f"{name}.csv", infer_schema_length=None)
 
 
-def published_rows(study: str, name: str, keys: int = 1) -> dict[Any, tuple[Any, ...]]:
-    """The same by the first `keys` columns."""
-    rows = published(study, name).iter_rows()
-    return {row[0] if keys == 1 else row[:keys]: row[keys:] for row in rows}
-
-
 def in_lines(table: pl.DataFrame, keys: Sequence[str], name: str, value: str) -> pl.DataFrame:
     """A wide table with a line for each number: row by row, under the keys of its row."""
     lines = table.with_row_index().unpivot(
