@@ -16,8 +16,8 @@ from understudy.drawing import footer as figure_footer
 from understudy.drawing import house_style as house_style
 from understudy.drawing import save_figure as save_figure
 from understudy.errors import Refused as Refused
+from understudy.fitting.fit_settings import Settings as SamplerSettings
 from understudy.fitting.fitter import ModelFitter as ModelFitter
-from understudy.fitting.nuts import Settings as SamplerSettings
 from understudy.fitting.posterior import Posterior as Posterior
 from understudy.influence import InfluenceAnswer as InfluenceAnswer
 from understudy.influence import influence as influence

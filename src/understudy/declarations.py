@@ -36,6 +36,7 @@ import importlib.machinery
 import importlib.util
 import inspect
 import pkgutil
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -124,14 +125,36 @@ def required_facts(cls: type) -> list[str]:
 
 def declared_in(package: str, kind: type[T]) -> dict[str, type[T]]:
     """The complete classes of a kind by name, from every file of the package."""
-    module = importlib.import_module(package)
-    classes: dict[str, type[T]] = {}
-    walk = pkgutil.walk_packages(module.__path__, f"{package}.")
-    for name in sorted(entry.name for entry in walk):
-        for value in vars(importlib.import_module(name)).values():
-            if is_complete(value, kind) and value.__module__ == name:
-                classes[value.__name__] = value
-    return classes
+    return {cls.__name__: cls for module in _modules(package) for cls in _complete(module, kind)}
+
+
+def declared_as(name: str, package: str, kind: type[T]) -> type[T] | None:
+    """The complete class of this name, in upper or lower case. Of the package's files only one that
+    defines it is loaded: others may need libraries that take longer than reading a recipe."""
+    defined = re.compile(rf"^class {re.escape(name)}\b", re.IGNORECASE | re.MULTILINE)
+    for module in _modules(package):
+        spec = importlib.util.find_spec(module)
+        if spec is None or spec.origin is None or not defined.search(_text_of(spec.origin)):
+            continue
+        for cls in _complete(module, kind):
+            if cls.__name__.casefold() == name.casefold():
+                return cls
+    return None
+
+
+def _modules(package: str) -> list[str]:
+    folders = importlib.import_module(package).__path__
+    return sorted(entry.name for entry in pkgutil.walk_packages(folders, f"{package}."))
+
+
+@cache
+def _text_of(file: str) -> str:
+    return Path(file).read_text(encoding="utf-8")
+
+
+def _complete(module: str, kind: type[T]) -> list[type[T]]:
+    values = vars(importlib.import_module(module)).values()
+    return [cls for cls in values if is_complete(cls, kind) and cls.__module__ == module]
 
 
 def is_complete(value: object, kind: type) -> bool:

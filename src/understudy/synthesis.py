@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,11 @@ from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
 from understudy.declarations import declared_in
 from understudy.dp.account import PayingAccount, said_of_account
-from understudy.dp.record_bounds import RecordBounds
 from understudy.envelope import Envelope
 from understudy.errors import Refused, UnknownName
-from understudy.fitting.diagnostics import Diagnostics
-from understudy.fitting.fit_settings import Failed, FitSettings
-from understudy.fitting.fitter import ModelFitter
-from understudy.fitting.missing import Missing, settle_missing
-from understudy.fitting.posterior import Posterior
+from understudy.fitting.fit_settings import Failed, FitSettings, Missing
+from understudy.fitting.missing import settle_missing
+from understudy.internal_mark import marked
 from understudy.mechanisms.contract import FixedWeights, HandsOut, Mechanism
 from understudy.mechanisms.outputs.cell_draws import OwnTables, RowsOutput, surveys_of
 from understudy.mechanisms.outputs.outcome_draws import made_ready
@@ -45,6 +42,12 @@ from understudy.survey.published_type import types_not_declared
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import CrossTable
 from understudy.tables.units import unit_of
+
+if TYPE_CHECKING:
+    from understudy.dp.record_bounds import RecordBounds
+    from understudy.fitting.diagnostics import Diagnostics
+    from understudy.fitting.fitter import ModelFitter
+    from understudy.fitting.posterior import Posterior
 
 __public__ = ("Synthesis", "synthesize")
 
@@ -199,16 +202,19 @@ def synthesize_for(
     """
     _refuse_arguments(survey, model, mechanism, datasets)
     _refuse_pair(model, mechanism)
-    if isinstance(model, RowsModel):
-        result = _synthesize_rows(publication, survey, model, mechanism, datasets, chance)
-    elif isinstance(model, FileModel):
-        result = _synthesize_file(publication, survey, model, mechanism, datasets, chance)
-    elif isinstance(model, OutcomeModel):
-        result = _synthesize_outcome(
-            publication, survey, model, mechanism, datasets, chance, fit, coding
-        )
-    else:
-        raise Refused("A model must describe an outcome (OutcomeModel) or whole rows (RowsModel).")
+    with marked():  # from here on the records are looked at
+        if isinstance(model, RowsModel):
+            result = _synthesize_rows(publication, survey, model, mechanism, datasets, chance)
+        elif isinstance(model, FileModel):
+            result = _synthesize_file(publication, survey, model, mechanism, datasets, chance)
+        elif isinstance(model, OutcomeModel):
+            result = _synthesize_outcome(
+                publication, survey, model, mechanism, datasets, chance, fit, coding
+            )
+        else:
+            raise Refused(
+                "A model must describe an outcome (OutcomeModel) or whole rows (RowsModel)."
+            )
     _check_claim(mechanism, result.claim, survey)
     _check_output(mechanism, result)
     return _said_of_chance(_said_of_rows(result), chance)
@@ -245,6 +251,8 @@ def ready_outcome(
 ) -> Ready:
     """All that can be refused of an outcome before it is paid for, references and weights from the
     file itself among it; and that its records can be made from declarations."""
+    from understudy.fitting.fitter import ModelFitter  # JAX, which whole files do not need
+
     if _whole(fit.draws) and datasets > fit.draws:
         raise Refused(
             f"{datasets} data sets need as many distinct draws, and only {fit.draws} are kept; "
@@ -288,6 +296,8 @@ def _synthesize_outcome(
     fit: FitSettings,
     coding: Survey | None,
 ) -> Synthesis:
+    from understudy.fitting.posterior import Posterior
+
     ready = ready_outcome(publication, survey, model, mechanism, datasets, fit, coding, chance)
     paid = publication.paid(survey, [mechanism])
     released = mechanism.release(ready.fitter, datasets)

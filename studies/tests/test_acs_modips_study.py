@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 import understudy as us
+from understudy_studies.acs_modips.figures import QUANTILES, quantiles
 from understudy_studies.acs_modips.pairs import compare_pairs, distances
 from understudy_studies.acs_modips.population import (
     acs_categories,
@@ -27,6 +28,7 @@ from understudy_studies.acs_modips.replicate import (
     class_bias,
     integer_noise,
     methods,
+    over_cells,
     run,
     t_quantile,
 )
@@ -37,8 +39,13 @@ FEW = (0.5, 5.0, 500.0)
 
 
 @pytest.fixture(scope="module")
-def summaries(tmp_path_factory):
+def classes(tmp_path_factory):
     return run(COUNTS, 30, tmp_path_factory.mktemp("study") / "state.npz", FEW)
+
+
+@pytest.fixture(scope="module")
+def means(classes):
+    return over_cells(classes)
 
 
 def test_cell_figures_are_those_of_the_report():
@@ -79,43 +86,56 @@ def test_simulated_noise_has_the_law_of_opendps(scale):
     assert stats.chisquare(observed[keep], expected).pvalue > 1e-6
 
 
-def test_bias_is_the_closed_form(summaries):
+def test_bias_is_the_closed_form(classes, means):
     """Within Monte Carlo error for the whole (`away`), and for every class of cells by itself."""
     true, cells = np.unique(COUNTS, return_counts=True)
-    for summary in summaries:
-        assert abs(summary.away) < 4
+    parts = classes.partition_by("name", "relation", "epsilon", maintain_order=True)
+    rows = means.to_dicts()
+
+    def error(part):
+        spread = part["rmse"].to_numpy() ** 2 - part["bias"].to_numpy() ** 2
+        return np.sqrt(spread / (30 * cells))
+
+    for row, part in zip(rows, parts, strict=True):
+        bias = part["bias"].to_numpy()
         expected = np.zeros(true.size)
-        if summary.method.name != "ORI":
-            expected = class_bias(true, cells, 0.5, summary.method.scale)
-        error = np.sqrt((summary.rmse**2 - summary.bias**2) / (30 * cells))
-        assert np.abs((summary.bias - expected) / error).max() < 5
-        assert summary.closed_form == pytest.approx(np.average(np.abs(expected), weights=cells))
+        if row["name"] != "ORI":
+            expected = class_bias(true, cells, 0.5, row["scale"])
+        assert np.abs((bias - expected) / error(part)).max() < 5
+        assert row["bias"] == pytest.approx(np.average(np.abs(bias), weights=cells))
+        assert row["closed_form"] == pytest.approx(np.average(np.abs(expected), weights=cells))
+        # the sum over all cells, each on its expected side, and its variance over 30 replicates
+        gap = np.sum(cells * np.where(expected < 0, -1, 1) * (bias - expected))
+        assert row["away"] == pytest.approx(gap / np.sqrt(np.sum((cells * error(part)) ** 2)))
+        assert abs(row["away"]) < 4
     # the bound is not idle: another prior or another budget would be seen
-    ms, private = summaries[1], summaries[3]
-    for summary, wrong in ((ms, (0.4, 0.0)), (private, (0.5, private.method.scale / 1.5))):
-        shift = class_bias(true, cells, *wrong) - class_bias(true, cells, 0.5, summary.method.scale)
-        error = np.sqrt((summary.rmse**2 - summary.bias**2) / (30 * cells))
-        assert np.abs(shift / error).max() > 10
+    for number, wrong in ((1, (0.4, 0.0)), (3, (0.5, rows[3]["scale"] / 1.5))):
+        right = class_bias(true, cells, 0.5, rows[number]["scale"])
+        assert np.abs((class_bias(true, cells, *wrong) - right) / error(parts[number])).max() > 10
 
 
-def test_modips_approaches_ms(summaries):
-    ms = summaries[1]
+def test_modips_approaches_ms(means):
+    ms = means.row(1, named=True)
     for relation in ("add-remove", "replace"):
-        chosen = [summary for summary in summaries if summary.method.relation == relation]
         for what in ("bias", "rmse"):
-            away = [abs(summary.mean(what) - ms.mean(what)) for summary in chosen]
+            away = (means.filter(relation=relation)[what] - ms[what]).abs()
             assert away[0] > away[1] > away[2]
-            assert away[2] < 0.1 * ms.mean(what)
+            assert away[2] < 0.1 * ms[what]
 
 
-def test_original_tables_are_multinomial(summaries):
+def test_original_tables_are_multinomial(classes, means):
     """ORI: RMSE sqrt(n), empty with e^-n, and the interval of an empty cell covers nothing."""
-    ori = summaries[0]
-    assert ori.rmse[:3] == pytest.approx(np.sqrt([1, 2, 3]), rel=0.03)
-    expected = np.average(np.exp(-np.unique(COUNTS)), weights=ori.cells)
-    assert ori.mean("empty") == pytest.approx(expected, rel=0.05)
-    lenient = ori.mean("coverage") + ori.mean("empty")
-    assert ori.mean("coverage_report") == pytest.approx(lenient, abs=1e-9)
+    part, ori = classes.filter(name="ORI"), means.row(0, named=True)
+    assert part["rmse"][:3].to_list() == pytest.approx(np.sqrt([1, 2, 3]), rel=0.03)
+    expected = np.average(np.exp(-np.unique(COUNTS)), weights=part["cells"])
+    assert ori["empty"] == pytest.approx(expected, rel=0.05)
+    lenient = ori["coverage"] + ori["empty"]
+    assert ori["coverage_report"] == pytest.approx(lenient, abs=1e-9)
+    # M §3.4: the variance of a count and the squared bias of a share
+    variance = part["rmse"] ** 2 - part["bias"] ** 2
+    report = (variance + (part["bias"] / COUNTS.sum()) ** 2).sqrt()
+    assert part["rmse_report"].to_list() == pytest.approx(report.to_list())
+    assert (ori["size"], ori["cells"]) == (COUNTS.sum(), COUNTS.size)
 
 
 def test_replace_doubles_the_scale():
@@ -127,11 +147,12 @@ def test_replace_doubles_the_scale():
     assert Method("MS").scale == 0
 
 
-def test_quantiles_over_cells(summaries):
-    summary = summaries[1]
-    per_cell = np.repeat(summary.rmse, summary.cells.astype(int))
-    lower = np.quantile(per_cell, [0.1, 0.25, 0.5, 0.75, 0.9], method="inverted_cdf")
-    assert summary.quantiles("rmse") == pytest.approx(lower)
+def test_quantiles_over_cells(classes):
+    ms = classes.filter(name="MS")
+    for what in ("bias", "rmse"):
+        per_cell = np.repeat(ms[what].abs().to_numpy(), ms["cells"].to_numpy())
+        lower = np.quantile(per_cell, QUANTILES, method="inverted_cdf")
+        assert quantiles(ms, what) == pytest.approx(lower)
 
 
 def test_a_stopped_run_goes_on_to_the_same_figures(tmp_path):
@@ -139,10 +160,7 @@ def test_a_stopped_run_goes_on_to_the_same_figures(tmp_path):
     whole = run(small, 4, tmp_path / "a.npz", (1.0,))
     run(small, 1, tmp_path / "b.npz", (1.0,))
     again = run(small, 4, tmp_path / "b.npz", (1.0,))
-    for first, other in zip(whole, again, strict=True):
-        assert first.bias.tolist() == other.bias.tolist()
-    with pytest.raises(us.Refused, match="at least 1"):
-        run(small, 0, tmp_path / "c.npz")
+    assert whole.equals(again)
 
 
 def test_the_population_has_the_size_and_cells_asked_for():
@@ -207,9 +225,7 @@ def test_a_killed_run_of_500_goes_on_to_the_same_figures(tmp_path):
     counts = np.repeat([1, 30], [40_000, 2000])
     again = run(counts, done + 2, state, (1.0,))
     whole = run(counts, done + 2, tmp_path / "whole.npz", (1.0,))
-    for first, other in zip(again, whole, strict=True):
-        assert first.bias.tolist() == other.bias.tolist()
-        assert first.coverage.tolist() == other.coverage.tolist()
+    assert whole.equals(again)
 
 
 @pytest.mark.usefixtures("stand_in_noise")
@@ -217,9 +233,9 @@ def test_the_page_says_what_was_found(tmp_path):
     small = ModipsDesign(20_000, 4000, (1.0, math.e, math.e**2))
     page = run_study(2, tmp_path, design=small).read_text(encoding="utf-8")
     counts = np.load(tmp_path / "table.npz")["counts"]
-    summaries = run(counts, 2, tmp_path / "sums.npz", small.epsilons)
+    means = over_cells(run(counts, 2, tmp_path / "sums.npz", small.epsilons))
     assert "invented tables" in page
-    assert f"{summaries[0].mean('empty'):.1%}" in page
+    assert f"{means['empty'][0]:.1%}" in page
     assert "sensitivity 1" in page
     # conclusions; each relation's three epsilons with ORI and MS; two-way tables
     assert page.count("<tr>") == 1 + 6 + 2 * 2 * (1 + 2 + 3) + 1 + 3
@@ -227,13 +243,13 @@ def test_the_page_says_what_was_found(tmp_path):
         assert f"<li>{name}. " in page
     for relation in ("add-remove", "replace"):
         assert f"Here, {relation}" in page
-        summary = next(x for x in summaries if x.method.relation == relation)
-        closed_form, away = f"{summary.closed_form:.3f}", f"{round(summary.away, 1) + 0.0:.1f}"
+        row = means.filter(relation=relation).row(0, named=True)
+        closed_form, away = f"{row['closed_form']:.3f}", f"{round(row['away'], 1) + 0.0:.1f}"
         assert re.search(rf"<td[^>]*>{closed_form}</td><td[^>]*>{away}</td>", page)
     assert "Marginals of order 2" in page
     assert (tmp_path / "figure-3-2.svg").stat().st_size > 1000
     rows = (tmp_path / "study.csv").read_text(encoding="utf-8").splitlines()
-    assert len(rows) == 1 + len(summaries)
+    assert len(rows) == 1 + len(means)
     with pytest.raises(us.Refused, match="another `seed`"):
         run_study(2, tmp_path, seed=2, design=small)
     with pytest.raises(us.Refused, match="another `epsilons`"):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from functools import partial
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,8 +16,9 @@ import pytest
 
 import understudy as us
 from understudy_studies.framework import (
+    Run,
+    Study,
     open_study,
-    run_replicates,
     stored,
     sum_replicates,
     with_error,
@@ -26,10 +28,19 @@ from understudy_studies.page import grid, render_page
 SQUARES = """
 import os, uuid
 
-def square(calls, number):
+def square(calls, seed, number):
     (calls / f"{number}-{uuid.uuid4()}").touch()
-    return {"square": number**2, "process": os.getpid()}
+    return {"square": seed * number**2, "process": os.getpid()}
 """
+
+
+@dataclass(frozen=True)
+class Design:
+    n: int = 5
+
+
+def run_of(out: Path, replicates: int, workers: int = 1, design: Any = None) -> Run:
+    return Run(out, 1, design, replicates, False, workers, {})
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -41,9 +52,9 @@ def test_only_what_is_missing_is_computed(
     (tmp_path / "squares.py").write_text(SQUARES, encoding="utf-8")  # for processes to import
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "squares", raising=False)
-    compute = partial(import_module("squares").square, calls)
-    first = run_replicates(tmp_path / "r", 3, compute, False, workers=workers)
-    more = run_replicates(tmp_path / "r", 5, compute, False, workers=workers)
+    square = import_module("squares").square
+    first = run_of(tmp_path, 3, workers, calls).each("squares", square)
+    more = run_of(tmp_path, 5, workers, calls).each("squares", square)
     assert [result["square"] for result in more] == [0, 1, 4, 9, 16]
     assert first == more[:3]
     assert sorted(path.name.split("-")[0] for path in calls.iterdir()) == list("01234")
@@ -84,13 +95,15 @@ def test_refusals(tmp_path: Path) -> None:
         open_study("mine", tmp_path, 2, {"n": 5})
     with pytest.raises(us.Refused, match="another `study`"):
         open_study("yours", tmp_path, 1, {"n": 5})
+    study = Study("mine", Design(), Design(), 1, 1, lambda _: ({}, {}, {}))
     for replicates in (0, True, 2.0):
         with pytest.raises(us.Refused, match="at least 1"):
-            run_replicates(tmp_path / "r", replicates, lambda _: {}, False)  # type: ignore[arg-type]
-    (tmp_path / "r").mkdir()
-    (tmp_path / "r" / "0000.json").write_text("{", encoding="utf-8")
+            study(replicates, tmp_path / "new")  # type: ignore[arg-type]
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "replicates").mkdir()
+    (tmp_path / "replicates" / "0000.json").write_text("{", encoding="utf-8")
     with pytest.raises(us.Refused, match="damaged"):
-        run_replicates(tmp_path / "r", 1, lambda _: {}, False)
+        run_of(tmp_path, 1).each("mine", lambda *_: {})
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(us.Refused, match="not a folder"):
         open_study("mine", tmp_path / "file", 1, {})

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import understudy as us
+from understudy_studies.private_tables import replicate as repeated
 from understudy_studies.private_tables import run as private_tables
 from understudy_studies.private_tables.application import application_survey
 from understudy_studies.private_tables.cells import CELLS, INNER, TOTALS, CellTable, combined
@@ -18,7 +19,7 @@ from understudy_studies.private_tables.replicate import Plan, replicate, sample_
 from understudy_studies.private_tables.run import run_study
 from understudy_studies.private_tables.tables import (
     by_cell,
-    jackknife_error,
+    monte_carlo_errors,
     printed_table,
     summary,
 )
@@ -112,15 +113,36 @@ def test_file_order_spreads_the_sample_over_gender() -> None:
 
 
 def test_monte_carlo_error_is_the_spread_over_studies() -> None:
-    """400 studies of 60 replicates each: the jackknife's error is their standard deviation."""
+    """400 studies of 60 replicates each: the errors are their standard deviations."""
     rng = np.random.default_rng(0)
-    ratios, errors = [], []
-    for _ in range(400):
-        own = rng.standard_normal((60, 2))
-        squared, own = (0.8 * own + 0.9 * rng.standard_normal((60, 2))) ** 2, own**2
-        ratios.append(np.sqrt(squared.mean(axis=0) / own.mean(axis=0)).mean())
-        errors.append(jackknife_error(squared, own))
-    assert np.mean(errors) == pytest.approx(np.std(ratios), rel=0.15)
+    replicate, cell, study = np.indices((60, 2, 400)).reshape(3, -1)
+    own = rng.standard_normal(len(study))
+    errors = {"Sample": own, "FBS": 0.8 * own + 0.9 * rng.standard_normal(len(study))}
+    key = {"mechanism": "none", "epsilon": 0.0, "m": 1, "formulas": "paper", "gender": "Male"}
+    cells = {"statistic": study.astype(str), "field": cell.astype(str), "replicate": replicate}
+    rows = pl.concat(
+        pl.DataFrame({"model": model, **key, **cells, "estimate": error}).with_columns(
+            inner=True, total=pl.col("field") == "0", truth=0.0, se=1.0,
+            lower=pl.col("estimate") - 1.5, upper=pl.col("estimate") + 1.5,
+        )
+        for model, error in errors.items()
+    )  # fmt: skip
+    table, stated = (
+        lines.filter(model="FBS") for lines in (summary(by_cell(rows)), monte_carlo_errors(rows))
+    )
+    sample, made = (error.reshape(60, 2, 400) for error in errors.values())
+    studies = {
+        "rmse_ratio_16": np.sqrt((made**2).mean(axis=0) / (sample**2).mean(axis=0)).mean(axis=0),
+        "coverage_16": (np.abs(made) < 1.5).mean(axis=(0, 1)),
+        "coverage_fields": (np.abs(made[:, 0]) < 1.5).mean(axis=0),
+    }
+    for name, values in studies.items():
+        np.testing.assert_allclose(table[name], values)
+        assert stated[f"{name}_error"].mean() == pytest.approx(np.std(values), rel=0.15)
+    few = monte_carlo_errors(rows.filter(pl.col("replicate") < 2))
+    assert few["rmse_ratio_16_error"].null_count() == few.height
+    alone = monte_carlo_errors(rows.filter(replicate=0))
+    assert alone["coverage_16_error"].null_count() == alone.height
 
 
 def test_published_tables_are_whole() -> None:
@@ -163,26 +185,32 @@ def test_application_is_nearly_non_informative() -> None:
 
 @pytest.mark.any_noise
 def test_a_small_study_runs_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A study that is stopped after its first replicate, then run again to the end."""
-    plan = Plan(
-        n=300,
-        bounds=(1.8,),
-        datasets=(3,),
-        draws=800,
-        other_mechanisms=False,
-        application_records=0,
-        file_order=False,
-    )
+    """A study that is stopped after its first replicate, then run again to the end; without what
+    the paper does not have, and with tables of the sample in place of the application's fits."""
+    plan = Plan(n=300, bounds=(1.8,), datasets=(3,), draws=800, application_records=300)
+
+    def applied(plan: Plan, seed: int) -> dict[str, Any]:
+        survey = application_survey(seed, plan.application_records)
+        table = us.tabulate(survey, STATISTICS, by=["field", "gender"], margins=True)
+        methods = ("Sample", "Laplace", "FBS", "FBP", "FBS paper", "FBP paper")
+        columns = table.select("field", "gender", "statistic", "estimate", "se")
+        rows = pl.concat(columns.with_columns(method=pl.lit(method)) for method in methods)
+        fits = ("bounds", "unweighted")
+        bounds = {f"{model}_{fit}": [1.0, 2.0, 3.0] for model in ("FBS", "FBP") for fit in fits}
+        return {"rows": rows.to_dict(as_series=False), "bounds": bounds}
 
     def stopped(plan: Plan, seed: int, number: int) -> dict[str, Any]:
         if number == 1:
             raise KeyboardInterrupt
         return replicate(plan, seed, number)
 
-    monkeypatch.setattr(private_tables, "replicate", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        run_study(2, tmp_path, design=plan)
-    monkeypatch.undo()
+    monkeypatch.setattr(repeated, "_other_rows", lambda *_: [])
+    monkeypatch.setattr(repeated, "_file_order_rows", lambda *_: [])
+    monkeypatch.setattr(private_tables, "application", applied)
+    with monkeypatch.context() as killing:
+        killing.setattr(private_tables, "replicate", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            run_study(2, tmp_path, design=plan)
     first = (tmp_path / "replicates" / "0000.json").read_bytes()
     page = run_study(2, tmp_path, design=plan)
     assert (tmp_path / "replicates" / "0000.json").read_bytes() == first

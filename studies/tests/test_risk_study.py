@@ -48,22 +48,25 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             for k, name in enumerate(names)
         }  # fmt: skip
 
-    def compute(run: Any) -> dict[str, Any]:
-        calls.append(run.name)
+    def synthesized(
+        _: Any, model: us.Mixture, survey: us.Survey, seed: int, name: str, mechanism: us.Mechanism
+    ) -> dict[str, Any]:
+        assert isinstance(model, us.Mixture)
+        calls.append(f"{name}, {type(mechanism).__name__}, {seed}")
         rng = np.random.default_rng(len(calls))
-        y = run.survey.frame()["income"].to_numpy()
+        y = survey.frame()["income"].to_numpy()
         sets = [rng.choice(y, len(y)) * rng.normal(1, 0.05, len(y)) for _ in range(3)]
         line = {"quantity": "F(0)", "chains apart": 0.001, "R-hat": 1.002, "bulk ESS": 512.0}
         judged = {"quantities": [line], "failures": [], "chains": 2, "draws": 10, "thinning": 1,
                   "divergences": 0}  # fmt: skip
         weights = np.full(len(y), 0.4).tolist()
-        return {"name": run.name, **measured(run.survey, sets, 1), "weights": weights,
+        return {"name": name, **measured(survey, sets, 1), "weights": weights,
                 "seconds": 1.0, "cpu seconds": 2.0, "convergence": judged}  # fmt: skip
 
     # weights are made up too, so that no density need be compiled
     monkeypatch.setattr(us.ModelFitter, "present", property(lambda f: np.ones(f.n, dtype=bool)))
     monkeypatch.setattr(risk_simulation, "synthetic_counts", counts)
-    monkeypatch.setattr(risk_application._Run, "compute", compute)
+    monkeypatch.setattr(risk_application, "synthesized", synthesized)
     return calls
 
 
@@ -176,11 +179,7 @@ def test_consumer_incomes_are_each_unit_once(shared_data: Path) -> None:
 
 @pytest.mark.slow
 def test_the_whole_study_on_tiny_files(tmp_path: Path) -> None:
-    tiny = ApplicationDesign(
-        n=300, components=2, predictors="gender", datasets=5, draws=400, chains=2, warmup=150,
-        most_thinning=1,
-    )  # fmt: skip
-    page = run_study(1, tmp_path, design=RiskDesign(SimulationDesign(n=200), tiny))
+    page = run_study(1, tmp_path, quick=True)
     assert page.exists()
     risk = pl.read_csv(tmp_path / "application-risk.csv")
     data, made = (risk.filter(pl.col("synthesizer") == n)["mean"][0] for n in

@@ -25,6 +25,7 @@ EVERYONE = {
     "claim": "errors claim_text",
     "claim_text": "claim",  # for its type alone
     "envelope": "claim errors",
+    "internal_mark": "drawing errors",
 }
 
 
@@ -139,6 +140,33 @@ def test_the_server_knows_no_jax_and_no_seeded_chance() -> None:
             assert "numpy.random" not in names, f"{module} uses numpy.random"
             assert "np.random" not in path.read_text(encoding="utf-8"), module
         todo |= {n for n in names if n.startswith("understudy.")} - seen
+
+
+@pytest.mark.parametrize("module", ["release.recipe", "release.publish", "release.outside"])
+def test_a_whole_file_is_released_without_jax(module: str) -> None:
+    """Loading JAX takes longer than reading a recipe; a model that is fitted loads it itself."""
+    todo, seen = {f"understudy.{module}"}, set[str]()
+    while todo:
+        name = todo.pop()
+        seen.add(name)
+        path = SOURCE.joinpath(*name.split(".")[1:]).with_suffix(".py")
+        if not path.exists():
+            continue
+        loaded = loaded_at_once(ast.parse(path.read_text(encoding="utf-8")).body)
+        assert not {part.split(".")[0] for part in loaded} & JAX, f"{name} loads JAX"
+        todo |= {n for n in loaded if n.startswith("understudy.")} - seen
+    assert len(seen) > 20
+
+
+def loaded_at_once(body: list[ast.stmt]) -> set[str]:
+    """What a module loads when it is imported: not in its functions, nor for the checker alone."""
+    names = set()
+    for node in body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= imported(node)
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.dump(node.test):
+            names |= loaded_at_once([*node.body, *node.orelse])
+    return names
 
 
 def test_privacy_noise_comes_from_opendp() -> None:

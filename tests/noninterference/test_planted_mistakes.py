@@ -257,7 +257,7 @@ def marked_refusals(folder: Path) -> None:
 
 
 def refusals_without_a_mark(patch: Patch) -> None:
-    patch.setattr("understudy.release.internal_mark.INTERNAL", "see the manual")
+    patch.setattr("understudy.internal_mark.INTERNAL", "see the manual")
 
 
 # -- all of them ---------------------------------------------------------------------------------

@@ -56,6 +56,15 @@ def test_the_same_envelope_gives_the_same_public_bytes(folder: Path, tmp_path: P
         assert ours.read_bytes() == theirs.read_bytes(), name
 
 
+def test_the_outside_ends_with_the_inside(folder: Path, tmp_path: Path) -> None:
+    """The pipe that lives as long as the inside has ended: nothing is written any more."""
+    command = [sys.executable, "-m", "understudy.release.outside", str(folder), str(tmp_path)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False, capture_output=True)
+    assert done.returncode == 1
+    assert done.stderr == b""
+    assert not (tmp_path / PUBLIC / "public.zip").exists()
+
+
 # One of each output, and of each way to be given public columns.
 NAMES = (
     "BetaRegression-Censored", "Beta-PerturbedHistogram", "BetaRegression-Unweighted",

@@ -34,6 +34,10 @@ def reference_beside(folder: Path, confidential: pl.DataFrame) -> pl.DataFrame:
     confidential.write_csv(folder / "file.csv")
     (folder / "codebook.toml").write_text(CODEBOOK, encoding="utf-8")
     (folder / "release.toml").write_text(RECIPE, encoding="utf-8")
+    return reference_of(folder)
+
+
+def reference_of(folder: Path) -> pl.DataFrame:
     mechanism = prepare(read_recipe(folder / "release.toml")).mechanism
     assert isinstance(mechanism, ReferenceCensored)
     assert not isinstance(mechanism.reference, str)
@@ -47,3 +51,18 @@ def test_one_confidential_decimal_does_not_change_the_reference(tmp_path: Path) 
     theirs = reference_beside(tmp_path, changed(base(), 5, "visits", 7.5))
     assert ours.equals(theirs)
     assert ours.schema == theirs.schema
+
+
+def test_the_declared_codebook_reads_the_reference_too(tmp_path: Path) -> None:
+    """A past cycle in CSV has the same texts for missing values; they used to make its numbers a
+    column of text, which was refused."""
+    codebook = CODEBOOK.replace("bounds = [0, 1000]", 'bounds = [0, 1000]\nmissing = ["refused"]')
+    visits = pl.when(pl.int_range(pl.len()) == 3).then(pl.lit("refused"))
+    reference_beside(tmp_path, base())
+    (tmp_path / "codebook.toml").write_text(codebook, encoding="utf-8")
+    past = base().with_columns(visits.otherwise(pl.col("visits").cast(pl.String)).alias("visits"))
+    past.write_csv(tmp_path / "past.csv")
+    read = reference_of(tmp_path)["visits"].to_list()
+    expected: list[int | None] = base()["visits"].to_list()
+    expected[3] = None
+    assert sorted(read, key=str) == sorted(expected, key=str)

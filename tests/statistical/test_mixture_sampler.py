@@ -18,9 +18,9 @@ import polars as pl
 import pytest
 from monte_carlo import FAR, Matrix, compare, known_moments
 
+from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
-from understudy.fitting.nuts import Settings
 from understudy.mechanisms.contract import Terms
 from understudy.models.mixture import gibbs
 from understudy.models.mixture.mixture import SIGMA_FLOOR, SPREAD_FLOOR, Mixture

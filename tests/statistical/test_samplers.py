@@ -21,8 +21,8 @@ import scipy.stats
 from monte_carlo import FAR, KnownMoments, compare, lattice_moments, standard_scores
 from numpyro.infer import MCMC, NUTS
 
+from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
-from understudy.fitting.nuts import Settings
 from understudy.fitting.posterior import Posterior
 from understudy.mechanisms.contract import Terms
 from understudy.models.beta import Beta

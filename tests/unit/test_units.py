@@ -17,8 +17,8 @@ from understudy.dp.histogram import HistogramDraw
 from understudy.dp.record_bounds import record_bounds
 from understudy.errors import Refused
 from understudy.fitting import fitter as fitting
+from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
-from understudy.fitting.nuts import Settings
 from understudy.mechanisms import laplace_table as tables
 from understudy.mechanisms.censored import Censored
 from understudy.mechanisms.contract import ReleasedRows

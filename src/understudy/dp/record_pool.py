@@ -169,7 +169,8 @@ def rake_pool(
             target = table.ravel()
             shares = np.bincount(numbers, fitted, minlength=target.size)
             distance += 0.5 * float(np.abs(shares - target).sum())
-            step = np.divide(target, shares, out=np.ones_like(target), where=shares > 0)
+            with np.errstate(over="ignore"):  # of a share that is next to nothing
+                step = np.divide(target, shares, out=np.ones_like(target), where=shares > 0)
             step = np.clip(step, 1 / LARGEST_STEP, LARGEST_STEP)
             fitted *= (step**power if easing else step)[numbers]
         if groups is not None and shares_of_groups is not None:

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.fitting.diagnostics import LARGEST_RHAT, LEAST_ESS, Diagnostics, diagnose
+from understudy.fitting.fit_settings import MOST
 
 Positions = NDArray[np.float64]  # (chains, draws, d)
 
 PATIENCE = 8  # times the asked length that any chains may take, however far they miss
-MOST = 64  # times the asked length that chains may take which miss narrowly
 
 
 def run_until_good(

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 Draws = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -116,6 +115,8 @@ def _split(positions: Draws) -> Draws:
 def _normal_scores(x: Draws) -> Draws:
     """Phi^-1((rank - 3/8)/(S + 1/4)) over all chains together."""
     flat = x.reshape(-1, x.shape[-1])
+    from scipy.stats import rankdata  # slow to load, and a whole file has no chains
+
     ranks = rankdata(flat, axis=0)
     return np.asarray(ndtri((ranks - 0.375) / (len(flat) + 0.25)).reshape(x.shape))
 

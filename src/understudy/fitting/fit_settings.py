@@ -5,12 +5,43 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from understudy.errors import UnknownName
-from understudy.fitting.continuation import MOST
-from understudy.fitting.missing import Missing
-from understudy.fitting.nuts import Settings
+from understudy.errors import Refused, UnknownName
 
+__public__ = ("Settings as SamplerSettings",)
+
+Missing = Literal["refuse", "drop", "model"]
 Failed = Literal["refuse", "report"]
+
+MOST = 64  # times the asked length that chains may take which miss narrowly
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`draws` are those kept over all chains. Chains that miss their diagnostics run up to
+    `most_thinning` times as long (fitting/continuation), and the kept draws are spread over the
+    longer run. Chains that diverge start again from where they are with a higher
+    `target_acceptance`, that is, smaller steps."""
+
+    draws: int = 2000
+    chains: int = 4
+    warmup: int = 500
+    target_acceptance: float = 0.8
+    most_thinning: int = MOST
+    tolerant: bool = False  # a fit that fails its diagnostics is kept, where no epsilon is claimed
+
+    def __post_init__(self) -> None:
+        for name in ("draws", "chains", "warmup", "most_thinning"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise Refused(f"`{name}` must be a whole number of at least 1.")
+        if self.draws < 4 * self.chains:
+            raise Refused("Each chain needs at least 4 draws; ask for more draws or fewer chains.")
+        if not 0 < self.target_acceptance < 1:
+            raise Refused("`target_acceptance` must lie between 0 and 1.")
+
+    @property
+    def per_chain(self) -> int:
+        return -(-self.draws // self.chains)
 
 
 @dataclass(frozen=True)

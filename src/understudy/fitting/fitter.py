@@ -22,10 +22,11 @@ from understudy.claim import RECORD
 from understudy.dp.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
 from understudy.dp.record_bounds import record_bounds
 from understudy.errors import Refused
+from understudy.fitting.fit_settings import Settings
 from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
 from understudy.fitting.missing import without_missing
 from understudy.fitting.moments import is_linear, sample_exactly
-from understudy.fitting.nuts import Chains, Settings, sample
+from understudy.fitting.nuts import Chains, sample
 from understudy.fitting.overlap import refuse_overlap
 from understudy.fitting.posterior import Posterior
 from understudy.fitting.progress import fit_progress

@@ -19,7 +19,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from understudy.fitting.nuts import Chains, Settings, Tick, run_on, spread_over
+from understudy.fitting.fit_settings import Settings
+from understudy.fitting.nuts import Chains, Tick, run_on, spread_over
 from understudy.mechanisms.contract import Terms
 from understudy.models.compilation import compiled
 from understudy.models.contract import Arrays, GibbsModel, is_weighted

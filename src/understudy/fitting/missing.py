@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
+from understudy.fitting.fit_settings import Missing
 from understudy.models.contract import OutcomeModel
 from understudy.survey.survey import Survey
-
-Missing = Literal["refuse", "drop", "model"]
 
 
 def missing_values(survey: Survey, columns: tuple[str, ...]) -> NDArray[np.bool_]:

@@ -24,7 +24,8 @@ from jax.scipy.linalg import solve_triangular
 from numpy.typing import NDArray
 
 from understudy.fitting.continuation import run_until_good
-from understudy.fitting.nuts import Chains, Settings
+from understudy.fitting.fit_settings import Settings
+from understudy.fitting.nuts import Chains
 from understudy.mechanisms.contract import Terms
 from understudy.models.compilation import kept
 from understudy.models.contract import Arrays

@@ -33,13 +33,12 @@ from numpy.typing import NDArray
 
 from understudy.dp.contributions import reference_censored
 from understudy.errors import Refused
-from understudy.fitting.continuation import MOST, run_until_good
+from understudy.fitting.continuation import run_until_good
 from understudy.fitting.diagnostics import Diagnostics
+from understudy.fitting.fit_settings import Settings
 from understudy.models.compilation import compiled
 from understudy.models.contract import SummedModel
 from understudy.models.density import Density
-
-__public__ = ("Settings as SamplerSettings",)
 
 CHUNK = 50  # iterations per call of the program
 SAMPLING = 2  # beside Stan's stages 0 (step size) and 1 (step size and metric)
@@ -49,35 +48,6 @@ CANDIDATES = 16  # random starting points per chain, of which the best is taken
 
 Inputs = dict[str, Any]
 Tick = Callable[[int], None]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """`draws` are those kept over all chains. Chains that miss their diagnostics run up to
-    `most_thinning` times as long (fitting/continuation), and the kept draws are spread over the
-    longer run. Chains that diverge start again from where they are with a higher
-    `target_acceptance`, that is, smaller steps."""
-
-    draws: int = 2000
-    chains: int = 4
-    warmup: int = 500
-    target_acceptance: float = 0.8
-    most_thinning: int = MOST
-    tolerant: bool = False  # a fit that fails its diagnostics is kept, where no epsilon is claimed
-
-    def __post_init__(self) -> None:
-        for name in ("draws", "chains", "warmup", "most_thinning"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise Refused(f"`{name}` must be a whole number of at least 1.")
-        if self.draws < 4 * self.chains:
-            raise Refused("Each chain needs at least 4 draws; ask for more draws or fewer chains.")
-        if not 0 < self.target_acceptance < 1:
-            raise Refused("`target_acceptance` must lie between 0 and 1.")
-
-    @property
-    def per_chain(self) -> int:
-        return -(-self.draws // self.chains)
 
 
 @dataclass(frozen=True)

@@ -37,13 +37,13 @@ from understudy.claim import Claim, ClaimKind, Relation
 from understudy.declarations import Declared
 from understudy.dp.accounting import Cost
 from understudy.dp.histogram import Bins, HistogramDraw
-from understudy.dp.record_bounds import RecordBounds
 from understudy.dp.record_weights import linear_weights
 from understudy.errors import Refused
 from understudy.mechanisms.outputs.outcome_draws import OutcomeOutput, ParameterDraws
 from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
+    from understudy.dp.record_bounds import RecordBounds
     from understudy.mechanisms.outputs.cell_draws import RowsOutput
     from understudy.mechanisms.outputs.file_tables import FileTables
     from understudy.mechanisms.row_counts import RowCounts

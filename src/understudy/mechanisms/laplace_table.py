@@ -31,6 +31,7 @@ from understudy.dp.account import PayingAccount, charged, said_of_account
 from understudy.dp.accounting import Cost
 from understudy.dp.noise import integer_laplace
 from understudy.errors import Refused, UnknownName
+from understudy.internal_mark import marked
 from understudy.survey.replicate_weights import first_stage, half_sample_factors
 from understudy.survey.survey import Survey
 from understudy.tables.consistency import consistent_counts, consistent_means, membership
@@ -140,7 +141,8 @@ def laplace_table(
     if sensitivity == "declared":
         _refuse_sensitive(survey, names)
     values = table_values(survey, statistics, sensitivity)
-    stage = first_stage(survey.frame(), survey.design)
+    with marked():
+        stage = first_stage(survey.frame(), survey.design)
     rng = np.random.default_rng(seed)
     drawn = half_sample_factors(stage.stratum, stage.fraction, replicates, rng)
     factors = drawn[stage.psu]  # (n, R)
@@ -230,11 +232,16 @@ def _by_names(survey: Survey, by: str | Sequence[str]) -> list[str]:
     for name in names:
         if name not in survey.columns:
             raise UnknownName("by-variable", name, survey.columns)
+    _refuse_blanks(survey, names)
+    return names
+
+
+@marked()
+def _refuse_blanks(survey: Survey, names: list[str]) -> None:
     if survey.frame(names).null_count().sum_horizontal().item():
         raise Refused(
             "A by-variable has missing values; give these records a level of their own first."
         )
-    return names
 
 
 def _refuse_sensitive(survey: Survey, names: list[str]) -> None:
@@ -296,10 +303,7 @@ def _value(survey: Survey, weight: str, statistic: Statistic, declared: bool) ->
 
 
 def _column(survey: Survey, name: str, declared: bool) -> tuple[Floats, tuple[float, float] | None]:
-    series = survey.frame([name])[name]
-    if not series.dtype.is_numeric() or series.null_count():
-        raise Refused(f"`{name}` must be numeric and without missing values in a Laplace table.")
-    numbers = series.cast(pl.Float64).to_numpy()
+    numbers = _numbers(survey, name)
     if not declared:
         return numbers, None
     column = survey.codebook.columns.get(name)
@@ -309,6 +313,14 @@ def _column(survey: Survey, name: str, declared: bool) -> tuple[Floats, tuple[fl
             "or use sensitivity='observed', which is not a guarantee."
         )
     return np.clip(numbers, *column.bounds), column.bounds
+
+
+@marked()
+def _numbers(survey: Survey, name: str) -> Floats:
+    series = survey.frame([name])[name]
+    if not series.dtype.is_numeric() or series.null_count():
+        raise Refused(f"`{name}` must be numeric and without missing values in a Laplace table.")
+    return series.cast(pl.Float64).to_numpy()
 
 
 NoisyRow = tuple[CellLevels, str, float, float, float, float]

@@ -14,12 +14,13 @@ sampler needs.
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-import jax
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -33,10 +34,16 @@ from understudy.survey.formula import formula_columns
 from understudy.survey.published_type import declared_dtype, published_dtype
 from understudy.survey.survey import Survey
 
+if TYPE_CHECKING:
+    import jax
+
 __public__ = ("FileModel", "Model", "OutcomeModel", "RowsModel")
 
 # Bounds are maxima of sums over many records, and a claim prints them: single precision is noise.
-jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
+# JAX reads the variable when it is imported; a whole file is released without it.
+os.environ["JAX_ENABLE_X64"] = "1"
+if "jax" in sys.modules:
+    sys.modules["jax"].config.update("jax_enable_x64", True)
 
 Arrays = dict[str, NDArray[Any]]
 Columns = dict[str, pl.Series]

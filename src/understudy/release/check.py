@@ -7,10 +7,10 @@ holder alone, and carry the mark.
 
 from __future__ import annotations
 
+from understudy.internal_mark import marked
 from understudy.models.contract import FileModel, OutcomeModel, RowsModel
 from understudy.publication import Publication
 from understudy.release.inside import Inside
-from understudy.release.internal_mark import marked
 from understudy.release.mixed import ready_steps
 from understudy.synthesis import ready_file, ready_outcome, ready_rows
 

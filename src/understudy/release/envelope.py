@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from understudy.chance import Chance
-from understudy.dp.record_bounds import RecordBounds
 from understudy.envelope import Envelope, open_envelope
 from understudy.errors import Refused
 from understudy.fitting.diagnostics import Diagnostics
@@ -34,6 +33,9 @@ from understudy.report.public_facts import PublicFacts
 from understudy.survey.read import read_survey
 from understudy.survey.write import write_survey
 from understudy.synthesis import Synthesis
+
+if TYPE_CHECKING:
+    from understudy.dp.record_bounds import RecordBounds
 
 KEPT, FIT = "kept", "fit.npz"
 
@@ -84,11 +86,17 @@ def open_kept(folder: Path, outside: Path) -> Synthesis:
         Chance(b"", "system"),
         "rows",
         numbers["record_weights"],
-        RecordBounds(**bounds) if bounds else None,
+        _record_bounds(bounds) if bounds else None,
         diagnostics=Diagnostics(**diagnostics) if diagnostics else None,
         dropped=numbers["dropped"],
         rows_correspond=numbers["rows_correspond"],
     )
+
+
+def _record_bounds(numbers: dict[str, Any]) -> RecordBounds:
+    from understudy.dp.record_bounds import RecordBounds  # JAX, which whole files do not need
+
+    return RecordBounds(**numbers)
 
 
 def _sorted(result: Synthesis) -> tuple[Envelope, pl.DataFrame]:

@@ -11,18 +11,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from understudy.claim import KINDS
 from understudy.errors import Refused
 from understudy.fitting.missing import without_missing
+from understudy.internal_mark import with_mark
 from understudy.models.contract import OutcomeModel
-from understudy.models.density import density_of
-from understudy.models.gaussian import GaussianModel
 from understudy.publication import hides_unit
 from understudy.release.inside import Inside
-from understudy.release.internal_mark import with_mark
 from understudy.release.kept import check_kept
 from understudy.release.shape import shape_notes
 from understudy.release.spending import price
@@ -87,6 +84,8 @@ def _cost(inside: Inside) -> tuple[tuple[float, float], float]:
     if not isinstance(model, OutcomeModel):
         more = 3e-6 * survey.n * len(model.sensitive) * keys.datasets
         return (BASE_SECONDS + more, 2 * BASE_SECONDS + 10 * more), size
+    from understudy.models.gaussian import GaussianModel  # JAX, which whole files do not need
+
     fits = inside.mechanism.fits
     # a stated epsilon of posterior draws needs clipped contributions, and these need gradients
     clipped = inside.mechanism.claims in ("formal", "local")
@@ -100,6 +99,10 @@ def _cost(inside: Inside) -> tuple[tuple[float, float], float]:
 
 def _gradient_seconds(model: OutcomeModel, inside: Inside) -> float:
     """One gradient of the sum of record log-likelihoods at a middling point."""
+    import jax
+
+    from understudy.models.density import density_of
+
     survey = inside.narrowed
     if inside.recipe.synthesis.missing != "refuse":
         survey = without_missing(survey, inside.recipe.model.sensitive)[0]

@@ -21,11 +21,11 @@ from understudy.chance import Chance
 from understudy.dp.account import UNHEARD
 from understudy.errors import Refused, UnknownName
 from understudy.fitting.missing import without_missing
+from understudy.internal_mark import marked
 from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import FileModel, Model, OutcomeModel, RowsModel
 from understudy.publication import Publication, hides_unit
-from understudy.release.internal_mark import marked
 from understudy.release.mixed import Given, mixed_for
 from understudy.release.parts import own_files
 from understudy.release.recipe import Recipe
@@ -35,7 +35,8 @@ from understudy.report.inside_facts import RiskSettings
 from understudy.report.verdict import Fitness
 from understudy.risk.attacks import Rehearsal
 from understudy.risk.measure import measure_of
-from understudy.survey.codebook_text import codebook_to_toml
+from understudy.survey.codebook import Codebook, read_codebook
+from understudy.survey.codebook_text import codebook_beside, codebook_to_toml
 from understudy.survey.file_format import format_of
 from understudy.survey.formula import formula_columns
 from understudy.survey.published_type import published_dtype
@@ -291,7 +292,7 @@ def _inside(where: str, read: Survey) -> pl.Series:
 def _reference(recipe: Recipe, path: Path, like: Survey) -> tuple[Survey, str]:
     """A historical survey with the columns, design and codebook of the confidential one, and the
     digest of its records."""
-    past = read_survey(path)
+    past = read_survey(path, codebook=_codebook_of_reference(recipe, path, like))
     digest = _identified(past)[1]
     past = _restricted(recipe, past)
     unit, codebook, names = like.codebook.unit_column, like.codebook, like.columns
@@ -304,6 +305,17 @@ def _reference(recipe: Recipe, path: Path, like: Survey) -> tuple[Survey, str]:
     kinds = pl.Schema({name: published_dtype(like, name) for name in names})
     typed = past.raw.select(list(names)).cast(ibis.Schema.from_polars(kinds))
     return Survey(typed, like.design, codebook), digest
+
+
+def _codebook_of_reference(recipe: Recipe, path: Path, like: Survey) -> Codebook | None:
+    """The declared codebook says which texts of a CSV file are missing codes, of the past too; but
+    for a reference with a codebook of its own beside it."""
+    beside = codebook_beside(recipe.path)
+    declared = recipe.codebook or (beside if beside.exists() else None)
+    if declared is None or codebook_beside(path).exists():
+        return None
+    shared = [name for name in read_survey(path).columns if name in like.columns]
+    return Codebook(read_codebook(declared).only(shared).columns)
 
 
 def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:

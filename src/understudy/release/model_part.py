@@ -12,6 +12,7 @@ from typing import Any
 from understudy.declarations import (
     OWN,
     Setting,
+    declared_as,
     declared_in,
     is_complete,
     own_class,
@@ -95,7 +96,10 @@ def model_from(facts: Mapping[str, Any], folder: Path) -> Model:
 def find_model(name: str, folder: Path) -> tuple[type[Model], Callable[..., Any] | None]:
     """The class that a recipe names, or the steward's own NumPyro function."""
     if OWN not in name:
-        return known_class("model", name, all_models()), None
+        cls = declared_as(name, PACKAGE, Model)
+        if cls is None or cls is NumPyroModel:
+            cls = known_class("model", name, all_models())
+        return cls, None
     file, _, wanted = name.rpartition(":")
     module = own_module(file, "model", folder)
     value = vars(module).get(wanted)

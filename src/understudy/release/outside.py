@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -69,15 +70,19 @@ def run_outside(handed: Path, out: Path) -> None:
             shutil.copytree(handed / name, Path(alone, name))
         shutil.copy2(handed / SEED, alone)
         module = "understudy.release.outside"
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", module, str(Path(alone).resolve()), str(out.resolve())],
-            check=False,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            cwd=alone,
-            env=_environment(),
-        )
+        with _living() as pulse:
+            done = subprocess.run(
+                [
+                    sys.executable, "-P", "-m", module,
+                    str(Path(alone).resolve()), str(out.resolve()),
+                ],
+                check=False,
+                capture_output=True,
+                text=True,
+                stdin=pulse,
+                cwd=alone,
+                env=_environment(),
+            )  # fmt: skip
     if done.returncode == 2:
         raise Refused(done.stderr.strip())
     if done.returncode != 0:
@@ -85,6 +90,23 @@ def run_outside(handed: Path, out: Path) -> None:
             "The public files could not be made from the envelope: "
             f"{(done.stderr.strip().splitlines() or ['the process was stopped'])[-1]}."
         )
+
+
+@contextmanager
+def _living() -> Iterator[int]:
+    """A pipe without a word that ends when this process does, however it ends: an outside that
+    wrote on would write into the folder of the next run."""
+    reading, open_while_alive = os.pipe()
+    try:
+        yield reading
+    finally:
+        os.close(open_while_alive)
+        os.close(reading)
+
+
+def _end_with_the_inside() -> None:
+    if not os.read(sys.stdin.fileno(), 1):
+        os._exit(1)
 
 
 def _environment() -> dict[str, str]:
@@ -230,6 +252,7 @@ def _json(value: Any) -> Any:
 
 
 def _main(handed: str, out: str) -> int:
+    threading.Thread(target=_end_with_the_inside, daemon=True).start()
     try:
         make_public(Path(handed), Path(out))
     except Refused as refusal:

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from understudy.claim import KINDS
-from understudy.declarations import OWN, declared_in, own_class, settings_of
-from understudy.errors import Refused
+from understudy.declarations import OWN, declared_as, declared_in, own_class, settings_of
+from understudy.errors import Refused, UnknownName
 from understudy.mechanisms.contract import Mechanism
-from understudy.release.model_part import ModelPart, known_class
+from understudy.release.model_part import ModelPart
 from understudy.release.recipe_values import names_file
 from understudy.survey.survey import Survey
+
+PACKAGE = "understudy.mechanisms"
 
 ReadSurvey = Callable[[Path], Survey]
 
@@ -76,7 +78,7 @@ class GivenPart:
 @cache
 def all_mechanisms() -> dict[str, type[Mechanism]]:
     """Every mechanism of the package."""
-    return declared_in("understudy.mechanisms", Mechanism)
+    return declared_in(PACKAGE, Mechanism)
 
 
 def find_mechanism(name: str, folder: Path) -> type[Mechanism]:
@@ -87,11 +89,14 @@ def find_mechanism(name: str, folder: Path) -> type[Mechanism]:
     """
     if OWN in name:
         return own_class(name, Mechanism, "mechanism", folder)
+    cls = declared_as(name, PACKAGE, Mechanism)
+    if cls is not None:
+        return cls
     known = all_mechanisms()
-    near = None if name.casefold() in map(str.casefold, known) else _near(name, known)
+    near = _near(name, known)
     if near is not None:
         raise Refused(f"Unknown mechanism `{name}`; did you mean `{near}`?")
-    return known_class("mechanism", name, known)
+    raise UnknownName("mechanism", name, known)
 
 
 def own_files(name: str) -> tuple[str, ...]:

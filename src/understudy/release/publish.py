@@ -17,12 +17,12 @@ from pathlib import Path
 import polars as pl
 
 from understudy.chance import Chance, chance_of
+from understudy.internal_mark import marked
 from understudy.models.contract import FileModel
 from understudy.release.bundle import finished, write_manifest
 from understudy.release.check import check_records
 from understudy.release.envelope import open_kept, seal
 from understudy.release.inside import Inside, prepare
-from understudy.release.internal_mark import marked
 from understudy.release.kept import check_kept
 from understudy.release.outside import PUBLIC, RELEASED, files_in, one_thread, run_outside
 from understudy.release.recipe import Recipe, read_recipe

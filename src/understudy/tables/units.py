@@ -20,6 +20,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
+from understudy.internal_mark import marked
 from understudy.survey.survey import Survey
 
 __public__ = ("unit_codes",)
@@ -65,6 +66,7 @@ def unit_of(survey: Survey) -> Unit | None:
     return Unit(column, survey.codebook.records_per_unit)
 
 
+@marked()
 def refuse_missing_ids(survey: Survey, column: str) -> None:
     """Records without an id would stand as one unit: a household among them that goes would let
     others in, and move more counts than its own."""
@@ -90,6 +92,7 @@ def unit_codes(survey: Survey) -> NDArray[np.int32] | None:
     return (values.rank("dense").to_numpy() - 1).astype(np.int32)
 
 
+@marked()
 def held_limit(survey: Survey) -> int:
     """The declared limit, where all of a unit's records count; refused where a unit has more."""
     unit, codes = unit_of(survey), unit_codes(survey)

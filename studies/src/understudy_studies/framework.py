@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 Row = dict[str, Any]
 Tables = dict[str, pl.DataFrame]
-Compute = Callable[[int], Row]
 
 FEWEST = 10  # replicates below which a Monte Carlo error says nothing, and is left out
 SMALL = (
@@ -56,10 +55,24 @@ class Run:
     options: dict[str, Any]
 
     def each(self, name: str, compute: Callable[..., Row], folder: str = "replicates") -> list[Row]:
-        """`compute(design, seed, number)` for every replicate; `name` stands beside the bar."""
-        bound = partial(compute, self.design, self.seed)
-        where = self.out / folder
-        return run_replicates(where, self.replicates, bound, self.progress, name, self.workers)
+        """`compute(design, seed, number)` for each number from 0; those that are stored are read
+        instead. `name` stands beside the bar.
+
+        With more workers `compute` runs in processes of their own, and must be a function that such
+        a process can import.
+        """
+        where, count = self.out / folder, self.replicates
+        where.mkdir(parents=True, exist_ok=True)
+        paths = [where / f"{number:04d}.json" for number in range(count)]
+        missing = [
+            partial(stored, path, partial(compute, self.design, self.seed, number))
+            for number, path in enumerate(paths)
+            if not path.exists()
+        ]
+        with shown_progress(name, count, self.progress, count - len(missing)) as advance:
+            for _ in _done(missing, min(self.workers, len(missing))):
+                advance()
+        return [_read_json(path) for path in paths]
 
     def once(self, name: str, compute: Callable[..., Row]) -> Row:
         """`compute(design, seed)`, computed or read."""
@@ -101,32 +114,46 @@ class Study:
         design = design or (self.quick if quick else self.design)
         usual = self.quick_replicates if quick else self.replicates
         replicates = usual if replicates is None else replicates
-        check_replicates(replicates)
+        if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
+            raise us.Refused("`replicates` must be a whole number of at least 1.")
         own = {**dict(self.options), **options}
-        settings = {**asdict(design), **{name: _plain(value) for name, value in own.items()}}
+        settings = {**asdict(design), **own}
         out = open_study(self.name, out or Path(f"study-{self.name}"), seed, settings)
         # a quick run is mostly compiling, which every further process would do again
-        workers = workers or (1 if quick else processors())
+        workers = workers or (1 if quick else len(os.sched_getaffinity(0)))
         run = Run(out, seed, design, replicates, progress, workers, own)
-        tables, figures, facts = self.parts(run)
-        facts = {"design": design, "replicates": replicates, **facts}
-        return write_study(self.name, out, tables, figures, facts, design != self.design)
+        return self._write(run, *self.parts(run))
 
+    def _write(
+        self, run: Run, tables: Tables, figures: Mapping[str, Figure], facts: Mapping[str, Any]
+    ) -> Path:
+        """Tables as CSV, figures as SVG and PNG, and study.html from the study's page.md.j2, which
+        says first that a study is small."""
+        for name, table in tables.items():
+            table.write_csv(run.out / f"{name}.csv")
+        for name, figure in figures.items():
+            us.save_figure(figure, run.out / name)
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [str(item) for item in value]
-    return None if value is None else str(value)
+        def picture(name: str, caption: str, alt: str = "") -> us.Picture:
+            return us.Picture(run.out / f"{name}.svg", alt or caption, caption)
+
+        small = run.design != self.design
+        known = {
+            "design": run.design, "replicates": run.replicates, "small": small, "tables": tables,
+            "drawn": list(figures), "picture": picture, "grid": grid, "version": us.__version__,
+            "published": partial(published, self.name),
+        }  # fmt: skip
+        template, page = _folder(self.name) / "page.md.j2", run.out / "study.html"
+        return render_page(template, page, {**known, **facts}, SMALL if small else "")
 
 
 def open_study(name: str, out: Path, seed: int, settings: Mapping[str, Any]) -> Path:
     """Make the folder, or check that what lies there was computed with the same settings."""
-    out = Path(out)
     if out.exists() and not out.is_dir():
         raise us.Refused(f"`{out}` is not a folder; choose another --out.")
     out.mkdir(parents=True, exist_ok=True)
     about = {"study": name, "seed": seed, "version": us.__version__, **settings}
-    path, wanted = out / "settings.json", json.loads(json.dumps(about))
+    path, wanted = out / "settings.json", json.loads(json.dumps(about, default=str))
     if not path.exists():
         write_json(path, wanted)
         return out
@@ -140,27 +167,21 @@ def open_study(name: str, out: Path, seed: int, settings: Mapping[str, Any]) -> 
     return out
 
 
-def run_replicates(
-    folder: Path,
-    replicates: int,
-    compute: Compute,
-    progress: bool | None = None,
-    name: str = "replicates",
-    workers: int = 1,
-) -> list[Row]:
-    """`compute(number)` for each number from 0; those that are stored are read instead.
+def _done(tasks: Sequence[Callable[[], Row]], workers: int) -> Iterator[Row]:
+    """The result of each task as soon as it is there.
 
-    With more workers `compute` runs in processes of their own, and must be a function that such
-    a process can import (or a partial of one).
+    Processes are spawned, because JAX's threads do not survive a fork, and are given up, not waited
+    for, when one fails or the user stops.
     """
-    check_replicates(replicates)
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{number:04d}.json" for number in range(replicates)]
-    missing = [number for number, path in enumerate(paths) if not path.exists()]
-    with shown_progress(name, replicates, progress, replicates - len(missing)) as advance:
-        for _ in _computed(paths, missing, compute, workers):
-            advance()
-    return [_read_json(path) for path in paths]
+    if workers <= 1:
+        yield from (task() for task in tasks)
+        return
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    try:
+        for future in as_completed([pool.submit(task) for task in tasks]):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def stacked(results: Sequence[Row], part: str) -> pl.DataFrame:
@@ -172,52 +193,6 @@ def stacked(results: Sequence[Row], part: str) -> pl.DataFrame:
         for result in results
     )
     return pl.concat(frames, how="diagonal_relaxed")
-
-
-def check_replicates(replicates: int) -> None:
-    if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
-        raise us.Refused("`replicates` must be a whole number of at least 1.")
-
-
-def _computed(
-    paths: Sequence[Path], missing: Sequence[int], compute: Compute, workers: int
-) -> Iterator[int]:
-    """Compute and store what is missing, and say which number is done."""
-    if min(workers, len(missing)) <= 1:
-        for number in missing:
-            yield _store(paths[number], compute, number)
-        return
-    with _pool(min(workers, len(missing))) as pool:
-        waiting = [pool.submit(_store, paths[number], compute, number) for number in missing]
-        for done in as_completed(waiting):
-            yield done.result()
-
-
-@contextmanager
-def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that are given up, and not waited for, when one fails or the user stops.
-
-    They are spawned, because JAX's threads do not survive a fork.
-    """
-    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"))
-    try:
-        yield pool
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
-
-
-def _store(path: Path, compute: Compute, number: int) -> int:
-    stored(path, partial(compute, number))
-    return number
-
-
-def processors() -> int:
-    """How many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @contextmanager
@@ -254,7 +229,6 @@ def sum_replicates(
 
     For arrays that are too large to be kept one by one; the sum so far is kept instead.
     """
-    check_replicates(replicates)
     kept = stored_arrays(path, dict) if path.exists() else {"done": 0, "sums": 0.0}
     done, sums = int(kept["done"]), kept["sums"]
     with shown_progress("replicates", replicates, progress, done) as advance:
@@ -274,13 +248,8 @@ def _write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Whole or not at all: a run that is killed leaves no half file."""
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(content, default=_number), encoding="utf-8")
+    part.write_text(json.dumps(content, default=np.generic.item), encoding="utf-8")
     os.replace(part, path)
-
-
-def _number(value: np.generic) -> Any:
-    """NumPy's numbers as Python's."""
-    return value.item()
 
 
 def _read_json(path: Path) -> Row:
@@ -296,12 +265,6 @@ def _read_json(path: Path) -> Row:
 def published(study: str, name: str) -> pl.DataFrame:
     """A table that the paper prints, as it stands in `published/name.csv` of the study."""
     return pl.read_csv(_folder(study) / "published" / f"{name}.csv", infer_schema_length=None)
-
-
-def published_rows(study: str, name: str, keys: int = 1) -> dict[Any, tuple[Any, ...]]:
-    """The same by the first `keys` columns."""
-    rows = published(study, name).iter_rows()
-    return {row[0] if keys == 1 else row[:keys]: row[keys:] for row in rows}
 
 
 def in_lines(table: pl.DataFrame, keys: Sequence[str], name: str, value: str) -> pl.DataFrame:
@@ -321,32 +284,6 @@ def beside_published(ours: pl.DataFrame, printed: pl.DataFrame, name: str) -> pl
     joined = ours.join(theirs, on=[*keys, name], how="left", maintain_order="left")
     first = ours.columns[: ours.columns.index(name) + 1]
     return joined.select(*first, "published", pl.exclude(*first, "published"))
-
-
-def write_study(
-    study: str,
-    out: Path,
-    tables: Mapping[str, pl.DataFrame],
-    figures: Mapping[str, Figure],
-    context: Mapping[str, Any],
-    small: bool = False,
-) -> Path:
-    """Tables as CSV, figures as SVG and PNG, and study.html from the study's page.md.j2.
-
-    The page of a `small` study says so first.
-    """
-    for name, table in tables.items():
-        table.write_csv(out / f"{name}.csv")
-    for name, figure in figures.items():
-        us.save_figure(figure, out / name)
-
-    def picture(name: str, caption: str, alt: str = "") -> us.Picture:
-        return us.Picture(out / f"{name}.svg", alt or caption, caption)
-
-    known = {"tables": tables, "picture": picture, "grid": grid, "version": us.__version__,
-             "small": small}  # fmt: skip
-    template = _folder(study) / "page.md.j2"
-    return render_page(template, out / "study.html", {**known, **context}, SMALL if small else "")
 
 
 def with_error(value: float, error: float | None, replicates: int, digits: int = 3) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
 
 import understudy as us
 
@@ -87,7 +88,7 @@ class _Parts:
 
     def field(self, value: Any) -> Any:
         several = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-        if several and not all(_is_part(part) for part in several):
+        if several and not all(isinstance(part, us.Part) for part in several):
             return value
         self.kept.append(several)
         return f"@{len(self.kept) - 1}@"
@@ -103,37 +104,26 @@ class _Parts:
         """Headings, paragraphs, lists, folds and fields of a text, in order."""
         stack: list[list[us.Part]] = [[]]
         titles: list[str] = []
-        points: list[str] | None = None
-        kind = ""
-        for token in MarkdownIt("zero").enable(["heading", "list"]).parse(text):
-            if token.type == "bullet_list_open":
-                points = []
-            elif token.type == "bullet_list_close":
-                stack[-1].append(us.Points(tuple(points or ())))
-                points = None
-            elif token.type.endswith("_open"):
-                kind = token.type
-            elif token.type == "inline":
-                words = sub(r"[ \n]+", " ", token.content)
-                if points is not None:
-                    points.append(words)
-                elif kind == "heading_open":
-                    stack[-1].append(us.Heading(words))
-                elif number := fullmatch(r"@(\d+)@", words):
-                    stack[-1] += self.kept[int(number[1])]
-                elif words == FOLD:
-                    inside = tuple(stack.pop())
-                    stack[-1].append(us.Fold(titles.pop(), inside))
-                elif words.startswith(FOLD):
-                    titles.append(words.removeprefix(FOLD).strip())
-                    stack.append([])
-                else:
-                    stack[-1].append(us.Words(words))
+        tokens = MarkdownIt("zero").enable(["heading", "list"]).parse(text)
+        for node in SyntaxTreeNode(tokens).children:
+            inside = [each.content for each in node.walk() if each.type == "inline"]
+            points = tuple(sub(r"[ \n]+", " ", content) for content in inside)
+            if node.type == "bullet_list":
+                stack[-1].append(us.Points(points))
+                continue
+            (words,) = points
+            if node.type == "heading":
+                stack[-1].append(us.Heading(words))
+            elif number := fullmatch(r"@(\d+)@", words):
+                stack[-1] += self.kept[int(number[1])]
+            elif words == FOLD:
+                folded = tuple(stack.pop())
+                stack[-1].append(us.Fold(titles.pop(), folded))
+            elif words.startswith(FOLD):
+                titles.append(words.removeprefix(FOLD).strip())
+                stack.append([])
+            else:
+                stack[-1].append(us.Words(words))
         if titles:
             raise ValueError(f"the fold `{titles[-1]}` is not closed")
         return stack[0]
-
-
-def _is_part(value: Any) -> bool:
-    kinds = (us.Heading, us.Words, us.Points, us.Picture, us.Grid, us.Fold)
-    return isinstance(value, kinds)

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 import understudy as us
-
-Fitter = TypeVar("Fitter", bound=us.ModelFitter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,21 +39,9 @@ class SharedFits(us.ModelFitter):
         return digest.digest()
 
 
-def fitter_of(
-    kind: type[Fitter],
-    survey: us.Survey,
-    model: us.OutcomeModel,
-    settings: us.SamplerSettings,
-    seed: int,
-) -> Fitter:
-    """For a survey without missing values."""
-    model = model.for_survey(survey)
-    missing = np.zeros(survey.n, dtype=bool)
-    return kind(model, survey, model.prepare(survey), missing, settings, seed, (), False)
-
-
 def shared_fits(
     survey: us.Survey, model: us.OutcomeModel, settings: us.SamplerSettings, seed: int
 ) -> SharedFits:
-    """`mechanism.release(fitter, 1)` as often as you like."""
-    return fitter_of(SharedFits, survey, model, settings, seed)
+    """For a survey without missing values: `mechanism.release(fitter, 1)` as often as you like."""
+    model, missing = model.for_survey(survey), np.zeros(survey.n, dtype=bool)
+    return SharedFits(model, survey, model.prepare(survey), missing, settings, seed, (), False)

@@ -15,8 +15,9 @@ from blackjax.adaptation.window_adaptation import build_schedule
 from understudy.errors import Refused
 from understudy.fitting import nuts
 from understudy.fitting.diagnostics import diagnose
+from understudy.fitting.fit_settings import Settings
 from understudy.fitting.gibbs import _GibbsChain, has_gibbs
-from understudy.fitting.nuts import Chains, Settings, _NutsChain, _starting_points, spread_over
+from understudy.fitting.nuts import Chains, _NutsChain, _starting_points, spread_over
 from understudy.mechanisms.contract import Terms
 from understudy.models.from_numpyro import from_numpyro
 from understudy.models.mixture.mixture import Mixture

@@ -6,8 +6,7 @@ import pytest
 
 from understudy.errors import UnknownName
 from understudy.fitting.continuation import MOST
-from understudy.fitting.fit_settings import FitSettings
-from understudy.fitting.nuts import Settings
+from understudy.fitting.fit_settings import FitSettings, Settings
 
 
 def test_four_chains_of_five_hundred_draws_after_five_hundred_of_warm_up() -> None:

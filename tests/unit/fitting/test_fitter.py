@@ -19,8 +19,9 @@ import scipy.stats
 from understudy.errors import Refused
 from understudy.fitting import fitter as fitter_module
 from understudy.fitting.diagnostics import diagnose
+from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import FEW, ModelFitter, _factor, random_key
-from understudy.fitting.nuts import Chains, Settings
+from understudy.fitting.nuts import Chains
 from understudy.mechanisms.contract import Terms, plain_terms
 from understudy.models.from_numpyro import NumPyroModel, from_numpyro
 from understudy.survey.codebook import Codebook, Column

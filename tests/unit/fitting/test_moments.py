@@ -14,6 +14,7 @@ import scipy.stats
 from monte_carlo import FAR, Matrix, compare, known_moments, standard_scores
 
 from understudy.demo.doctorates import doctorates
+from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.moments import (
     Moments,
@@ -24,7 +25,6 @@ from understudy.fitting.moments import (
     sample_exactly,
     weighted_moments,
 )
-from understudy.fitting.nuts import Settings
 from understudy.mechanisms.contract import Terms, plain_terms
 from understudy.models.normal_population import FBP
 from understudy.models.normal_sample import FBS

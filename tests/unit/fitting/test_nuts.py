@@ -14,7 +14,8 @@ import pytest
 from monte_carlo import KnownMoments, compare
 
 from understudy.errors import Refused
-from understudy.fitting.nuts import Settings, _program, sample
+from understudy.fitting.fit_settings import Settings
+from understudy.fitting.nuts import _program, sample
 from understudy.models.compilation import cache_folder, compilations
 from understudy.models.density import Density, density_of
 from understudy.models.from_numpyro import from_numpyro

@@ -303,3 +303,16 @@ def test_a_formal_table_is_paid_for_or_says_that_no_ledger_heard_of_it(tmp_path:
         us.laplace_table(survey, "count", "g", 0.3, account=account)
     with Ledger(tmp_path / "ledger.db") as ledger:
         assert [e.micro for e in ledger.entries() if e.kind == "spend"] == [300_000]
+
+
+def test_what_is_said_of_the_records_stays_inside(survey: Survey) -> None:
+    """A refusal that looked at values is an answer about them; one for a wrong call is not."""
+    frame = survey.frame()
+    blank = pl.when(pl.int_range(pl.len()) == 0).then(None)
+    for column in ("salary", "field"):
+        holes = frame.with_columns(blank.otherwise(pl.col(column)).alias(column))
+        with pytest.raises(Refused, match=r"missing values.*internal: computed from confidential"):
+            laplace_table(Survey(holes, survey.design, survey.codebook), STATISTICS, BY, 8.0)
+    with pytest.raises(Refused) as refusal:
+        laplace_table(survey, STATISTICS, [], 8.0)
+    assert "internal" not in str(refusal.value)

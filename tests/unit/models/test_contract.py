@@ -16,9 +16,13 @@ import scipy.stats
 from numpyro.infer.util import log_density
 
 from understudy.errors import Refused
+from understudy.models.beta import Beta
+from understudy.models.beta_regression import BetaRegression
 from understudy.models.contract import array_column, column_array
 from understudy.models.density import density_of
 from understudy.models.from_numpyro import from_numpyro
+from understudy.models.mixture.mixture import Mixture
+from understudy.models.negative_binomial import NegativeBinomial
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 
@@ -115,6 +119,30 @@ def test_what_stands_for_a_sensitive_value_is_declared(survey: Survey) -> None:
     model = from_numpyro(three_outcomes, SENSITIVE)
     values = [model.possible_value(name, survey.codebook) for name in SENSITIVE]
     assert values == [10.0, "no", 1]  # the upper bound, the first level, nothing declared
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Beta("y"),
+        BetaRegression("y", "group"),
+        NegativeBinomial("count"),
+        Mixture("y", "group", 3, typical=1.0),
+        Mixture("y", "group", 3, typical=1.0, assignments="prior"),
+        from_numpyro(three_outcomes, SENSITIVE),
+    ],
+    ids=repr,
+)
+def test_a_model_says_whether_it_generates_from_records(survey: Survey, model: Any) -> None:
+    """It does where something beside its targets holds their values."""
+    others = survey.frame().with_columns(y=-pl.col("y"), count=pl.col("count") + 1)
+    before, after = (
+        model.prepare(file) for file in (survey, Survey(others, codebook=survey.codebook))
+    )
+    assert any((before[name] != after[name]).any() for name in model.targets)
+    beside = set(before) - set(model.targets)
+    changed = [name for name in beside if not np.array_equal(before[name], after[name])]
+    assert model.generates_from_records is bool(changed)
 
 
 def test_equal_models_share_one_density(survey: Survey) -> None:

@@ -15,9 +15,10 @@ from monte_carlo import FAR, standard_scores
 
 from understudy.errors import Refused
 from understudy.fitting.diagnostics import ess_bulk
+from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.gibbs import has_gibbs
-from understudy.fitting.nuts import Chains, Settings, sample
+from understudy.fitting.nuts import Chains, sample
 from understudy.mechanisms.contract import Terms
 from understudy.models.contract import is_weighted
 from understudy.models.density import density_of

@@ -44,14 +44,23 @@ DESIGNS = {
 
 
 @pytest.mark.filterwarnings("ignore:The weights of")
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize(
+    ("design", "declared"),  # sizes of strata that a design does not have change nothing
+    [
+        (name, sizes)
+        for name in DESIGNS
+        for sizes in (False, True)
+        if DESIGNS[name].strata or not sizes
+    ],
+)
 @pytest.mark.parametrize("where", [None, "y > -1"])
-@pytest.mark.parametrize("declared", [False, True])
 def test_the_same_as_by_queries(
     monkeypatch: pytest.MonkeyPatch, design: str, where: Any, declared: bool
 ) -> None:
     survey = us.Survey(FRAME, DESIGNS[design], BOOK if declared else None)
-    asked = ["quantile(y, 0.05, 0.5, 0.75)", "median(y)", "quantile(y + k, 0.3)", "mean(y)"]
+    asked = ["quantile(y, 0.05, 0.5, 0.75)", "quantile(y + k, 0.3)", "mean(y)"]
+    if design == "strata":
+        asked.append("median(y)")  # of the same records in order
 
     def table() -> pl.DataFrame:
         return us.tabulate(survey, asked, ["g", "k"], margins=True, where=where, n=True)

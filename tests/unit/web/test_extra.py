@@ -61,6 +61,7 @@ open("release.toml", "w").write(
 )
 out = us.publish("release.toml", say=lambda _: None)
 print(us.tabulate(us.open_release(out), "count")["estimate"].to_list())
+print([name for name in ("jax", "numpyro", "scipy.stats") if name in sys.modules])
 """
 
 
@@ -69,4 +70,5 @@ def test_a_release_and_its_tables_are_made_without_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     done = without_the_extra(RELEASE)
-    assert (done.stdout, done.stderr) == ("[80.0]\n", "")
+    # nor with a sampler's libraries, which take longer to load than these tables to make
+    assert (done.stdout, done.stderr) == ("[80.0]\n[]\n", "")

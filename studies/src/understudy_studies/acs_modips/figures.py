@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
+import polars as pl
 
 import understudy as us
-from understudy_studies.acs_modips.replicate import QUANTILES, RELATIONS, Summary, of_relation
+from understudy_studies.acs_modips.replicate import RELATIONS
 from understudy_studies.drawing import Figure, legend_above, panels
+from understudy_studies.framework import Vector
 
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 PANELS = (
     ("bias", "|bias|, records"),
     ("rmse", "RMSE, records"),
@@ -17,18 +18,17 @@ PANELS = (
 )
 
 
-def means_figure(summaries: Sequence[Summary]) -> Figure:
+def means_figure(means: pl.DataFrame) -> Figure:
     """Figure 3.1: averages over cells against epsilon, MS and ORI as lines across."""
     with panels(2, 2, 6.4, 5.4, sharex=True) as (figure, axes):
         shown = [*PANELS, ("empty", "cells empty in all sets")]
         for axis, (what, label) in zip(axes.flat, shown, strict=True):
             for relation, colour in zip(RELATIONS, us.COLOURS[1:], strict=False):
-                chosen = of_relation(summaries, relation)
-                x = [summary.method.epsilon for summary in chosen]
-                y = [summary.mean(what) for summary in chosen]
-                axis.plot(x, y, "o-", color=colour, label=f"MODIPS, {relation}", markersize=4)
-            for summary, style in zip(summaries[:2], (":", "--"), strict=True):
-                axis.axhline(summary.mean(what), color="black", ls=style, label=summary.method.name)
+                part, name = means.filter(relation=relation), f"MODIPS, {relation}"
+                axis.plot(part["epsilon"], part[what], "o-", color=colour, label=name, markersize=4)
+            for name, style in (("ORI", ":"), ("MS", "--")):
+                level = means.filter(name=name)[what].item()
+                axis.axhline(level, color="black", ls=style, label=name)
             if what == "coverage":
                 axis.axhline(0.95, color=us.COLOURS[0], lw=0.8, label="95 %")
             axis.set(xscale="log", title=label)
@@ -38,14 +38,14 @@ def means_figure(summaries: Sequence[Summary]) -> Figure:
     return figure
 
 
-def quantiles_figure(summaries: Sequence[Summary]) -> Figure:
+def quantiles_figure(classes: pl.DataFrame) -> Figure:
     """Figure 3.2: 10, 25, 50, 75 and 90 % quantiles over cells, one column per relation."""
     with panels(3, 2, 6.4, 7, sharex=True, sharey="row") as (figure, axes):
         for number, relation in enumerate(RELATIONS):
-            chosen = of_relation(summaries, relation)
-            x = [summary.method.epsilon for summary in chosen]
+            parts = classes.filter(relation=relation).partition_by("epsilon", maintain_order=True)
+            x = [part["epsilon"][0] for part in parts]
             for axis, (what, label) in zip(axes[:, number], PANELS, strict=True):
-                lines = np.array([summary.quantiles(what) for summary in chosen]).T
+                lines = np.array([quantiles(part, what) for part in parts]).T
                 for low, high, strength in ((0, 4, 0.25), (1, 3, 0.55)):
                     name = f"{QUANTILES[low]:.0%} to {QUANTILES[high]:.0%} of the cells"
                     # a line round each band: where quantiles coincide it is all that is seen
@@ -60,3 +60,9 @@ def quantiles_figure(summaries: Sequence[Summary]) -> Figure:
         figure.supxlabel("epsilon (total)", fontsize=10)
         legend_above(figure, axes[0, 0], 3, fontsize=8.5)
     return figure
+
+
+def quantiles(classes: pl.DataFrame, what: str) -> Vector:
+    """Of the size of a figure, over the cells of one method."""
+    sizes, cells = classes[what].abs().to_numpy(), classes["cells"].to_numpy()
+    return np.asarray(np.quantile(sizes, QUANTILES, weights=cells, method="inverted_cdf"))

@@ -16,42 +16,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 import understudy as us
+from understudy_studies.acs_modips.replicate import DATASETS, PRIOR, Counts
 from understudy_studies.framework import Row, Vector
 
-Pairs = list[tuple[int, ...]]
-
 EPSILON = 1.0
-DATASETS = 5
 
 
-def compare_pairs(
-    table: us.CrossTable, epsilon: float = EPSILON, datasets: int = DATASETS, seed: int = 1
-) -> list[Row]:
+def compare_pairs(table: us.CrossTable, seed: int = 1) -> list[Row]:
     """MS, MODIPS and Marginals at the same total epsilon, over all pairs of the table's columns:
     the total variation distances of two-way tables from the true ones."""
-    pairs = us.Marginals(epsilon).columns(len(table.categories.columns))
+    modips, marginals = us.Modips(EPSILON), us.Marginals(EPSILON)
+    pairs = marginals.columns(len(table.categories.columns))
     true = [counts / table.n for counts in us.marginal_counts(table, pairs)]
-    modips, marginals = us.Modips(epsilon), us.Marginals(epsilon)
 
-    def private(rng: np.random.Generator) -> us.CrossTable:
-        basis = us.rescaled_counts(modips.noisy(table.counts, datasets), table.n)
-        return replace(table, counts=us.synthetic_counts(basis, table.n, 0.5, rng))
+    def generators() -> list[np.random.Generator]:
+        return [np.random.default_rng([seed, number]) for number in range(DATASETS)]
 
-    def plain(rng: np.random.Generator) -> us.CrossTable:
-        return replace(table, counts=us.synthetic_counts(table.counts, table.n, 0.5, rng))
+    def each(basis: Callable[[], Vector | Counts]) -> list[us.CrossTable]:
+        drawn = (us.synthetic_counts(basis(), table.n, PRIOR, rng) for rng in generators())
+        return [replace(table, counts=counts) for counts in drawn]
 
-    def from_pairs(rngs: Sequence[np.random.Generator]) -> list[us.CrossTable]:
+    def noisy() -> Vector:
+        return us.rescaled_counts(modips.noisy(table.counts, DATASETS), table.n)
+
+    def all_possible(cells: us.CrossTable) -> NDArray[np.bool_]:
+        return np.ones(len(cells.codes), dtype=bool)  # the drawn population knows no edit rules
+
+    def from_pairs() -> list[us.CrossTable]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the distances say how useful it is
-            return us.marginal_tables(table, marginals, datasets, table.n, rngs, _all_possible)[0]
-
-    def each(draw: Callable[[np.random.Generator], us.CrossTable]) -> list[us.CrossTable]:
-        return [draw(rng) for rng in _generators(seed, datasets)]
+            return us.marginal_tables(
+                table, marginals, DATASETS, table.n, generators(), all_possible
+            )[0]
 
     ways = (
-        ("MS", "risk", each(plain)),
-        ("MODIPS, observed support", "local", each(private)),
-        ("Marginals of order 2", "formal", from_pairs(_generators(seed, datasets))),
+        ("MS", "risk", each(lambda: table.counts)),
+        ("MODIPS, observed support", "local", each(noisy)),
+        ("Marginals of order 2", "formal", from_pairs()),
     )
     return [
         {"method": method, "claim": claim, **distances(tables, true, pairs)}
@@ -59,7 +60,9 @@ def compare_pairs(
     ]
 
 
-def distances(tables: Sequence[us.CrossTable], true: Sequence[Vector], pairs: Pairs) -> Row:
+def distances(
+    tables: Sequence[us.CrossTable], true: Sequence[Vector], pairs: list[tuple[int, ...]]
+) -> Row:
     """Half the sum of absolute differences of shares: means over all pairs for single data sets and
     for the average of all, and the largest over the pairs for single ones."""
     shares = [[counts / table.n for counts in us.marginal_counts(table, pairs)] for table in tables]
@@ -73,11 +76,3 @@ def distances(tables: Sequence[us.CrossTable], true: Sequence[Vector], pairs: Pa
         "mean_file": float(np.mean(together)),
         "worst": float(np.mean(single, axis=0).max()),
     }
-
-
-def _generators(seed: int, count: int) -> list[np.random.Generator]:
-    return [np.random.default_rng([seed, number]) for number in range(count)]
-
-
-def _all_possible(cells: us.CrossTable) -> NDArray[np.bool_]:
-    return np.ones(len(cells.codes), dtype=bool)  # the drawn population knows no edit rules

@@ -39,24 +39,30 @@ def population(
     records: int = RECORDS, cells: int = CELLS, seed: int = 1,
 ) -> us.CrossTable:  # fmt: skip
     """About `cells` occupied cells with `records` records; the seed decides all."""
-    power, table = 1.0, _drawn(tables, pairs, categories, records, 1.0, seed)
+
+    def drawn(power: float) -> us.CrossTable:
+        raised = [table**power for table in tables]
+        shares = [table / table.sum() for table in raised]
+        pool = us.draw_pool(shares, pairs, records, np.random.default_rng(seed), independent=0.0)
+        counts = np.rint(pool.weights * records).astype(np.int64)
+        return us.CrossTable(categories, pool.codes, counts)
+
+    power, table = 1.0, drawn(1.0)
     other, slope = 1.4, None
     for _ in range(6):
         if abs(np.log(table.cells / cells)) < CLOSE:
             return table
         if slope is not None:
             other = power + np.log(cells / table.cells) / slope
-        tried = _drawn(tables, pairs, categories, records, other, seed)
+        tried = drawn(other)
         slope = np.log(tried.cells / table.cells) / (other - power)
         power, table = other, tried
     return table
 
 
-def pums_tables(
-    survey: us.Survey, columns: Sequence[str] = us.ACS_VARIABLES
-) -> tuple[list[Vector], list[Pair]]:
+def pums_tables(survey: us.Survey) -> tuple[list[Vector], list[Pair]]:
     """Shares of all two-way tables of prepared PUMS records."""
-    table = us.cross_tabulate(survey, us.categories_of(survey, columns))
+    table = us.cross_tabulate(survey, us.categories_of(survey, us.ACS_VARIABLES))
     sizes = table.categories.sizes
     pairs = list(combinations(range(len(sizes)), 2))
     counted = us.marginal_counts(table, pairs)
@@ -80,24 +86,8 @@ def invented_tables(sizes: Sequence[int], seed: int = 1) -> tuple[list[Vector], 
 
 def margin_of(table: us.CrossTable, columns: Sequence[str]) -> us.CrossTable:
     """The table of fewer columns."""
-    old = table.categories
-    places = [old.columns.index(name) for name in columns]
-    codes = table.codes[:, places]
-    kept = us.Categories(
-        tuple(columns), tuple(old.levels[p] for p in places), tuple(old.dtypes[p] for p in places)
-    )
+    codes = table.codes[:, [table.categories.columns.index(name) for name in columns]]
+    kept = acs_categories(columns)
     _, first, cell = np.unique(kept.places(codes), return_index=True, return_inverse=True)
     counts = np.bincount(cell, table.counts)
     return us.CrossTable(kept, codes[first], np.rint(counts).astype(np.int64))
-
-
-def _drawn(
-    tables: Sequence[Vector], pairs: Sequence[Pair], categories: us.Categories,
-    records: int, power: float, seed: int,
-) -> us.CrossTable:  # fmt: skip
-    if records < 1:
-        raise us.Refused("A population must have at least one record.")
-    raised = [table**power for table in tables]
-    shares = [table / table.sum() for table in raised]
-    pool = us.draw_pool(shares, pairs, records, np.random.default_rng(seed), independent=0.0)
-    return us.CrossTable(categories, pool.codes, np.rint(pool.weights * records).astype(np.int64))

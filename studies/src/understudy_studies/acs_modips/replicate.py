@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
@@ -30,9 +31,9 @@ EPSILONS = tuple(math.exp(k) for k in range(-6, 5))
 DATASETS = 5
 RELATIONS = ("add-remove", "replace")
 PRIOR = 0.5
-QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 # sums that a replicate adds for each method and true count
-SUMS = ("count", "square", "covered", "covered_or_empty", "empty", "empty_sets")
+SUMS = ("count", "square", "coverage", "coverage_report", "empty", "empty_sets")
+METHOD = ["name", "epsilon", "relation", "scale"]
 
 
 @dataclass(frozen=True)
@@ -51,54 +52,10 @@ class Method:
         return us.Modips(self.epsilon, "observed", self.relation).scale(DATASETS)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, eq=False)
-class Summary:
-    """One method's figures by class of cells, in records: `cells` says how many cells each class
-    has and `true` how many records each of them.
-
-    `rmse_report` adds a squared bias of shares to a variance of counts, as the report prints it;
-    `coverage_report` counts cells that are empty in all sets as covered. `closed_form` is the mean
-    |bias| by methods §8; `away` is how many Monte Carlo errors the simulated bias is from it.
-    """
-
-    method: Method
-    size: float
-    true: Vector
-    cells: Vector
-    bias: Vector
-    rmse: Vector
-    rmse_report: Vector
-    coverage: Vector
-    coverage_report: Vector
-    empty: Vector
-    empty_sets: Vector
-    closed_form: float
-    away: float
-
-    def mean(self, what: str) -> float:
-        return float(np.average(self._values(what), weights=self.cells))
-
-    def _values(self, what: str) -> Vector:
-        return np.asarray(np.abs(self.bias) if what == "bias" else getattr(self, what))
-
-    def quantiles(self, what: str) -> Vector:
-        """10, 25, 50, 75 and 90 % quantiles over cells (Figure 3.2)."""
-        values = self._values(what)
-        order = np.argsort(values)
-        reached = np.cumsum(self.cells[order]) / self.cells.sum()
-        places = np.searchsorted(reached, QUANTILES)
-        return np.asarray(values[order][np.minimum(places, values.size - 1)], dtype=np.float64)
-
-
 def methods(epsilons: Sequence[float] = EPSILONS) -> list[Method]:
     """ORI, MS, then MODIPS by relation and epsilon."""
     private = [Method("MODIPS", e, relation) for relation in RELATIONS for e in epsilons]
     return [Method("ORI"), Method("MS"), *private]
-
-
-def of_relation(summaries: Sequence[Summary], relation: str) -> list[Summary]:
-    """MODIPS under one relation, by epsilon."""
-    return [summary for summary in summaries if summary.method.relation == relation]
 
 
 def run(
@@ -108,8 +65,9 @@ def run(
     epsilons: Sequence[float] = EPSILONS,
     seed: int = 1,
     progress: bool | None = False,
-) -> list[Summary]:
-    """Replicates of the simulation with true counts `counts`; `state` is where the sums are kept.
+) -> pl.DataFrame:
+    """Replicates of the simulation with true counts `counts`: a row for each method and class of
+    cells. `state` is where the sums are kept.
 
     A later call with more replicates goes on from there; each replicate has its own seed.
     """
@@ -120,9 +78,9 @@ def run(
         return one_replicate(counts, classes, every, np.random.default_rng([seed, number]))
 
     sums, used = sum_replicates(state, replicates, compute, progress)
-    return [
-        summary(method, each, true, cells, used) for method, each in zip(every, sums, strict=True)
-    ]
+    return pl.concat(
+        by_class(method, own, true, cells, used) for method, own in zip(every, sums, strict=True)
+    )
 
 
 def one_replicate(
@@ -145,7 +103,6 @@ def one_replicate(
 def synthetic_sets(original: Counts, scale: float, rng: np.random.Generator) -> Vector:
     """m tables of counts, (DATASETS, cells): MS where the scale of the noise is 0, else MODIPS."""
     size = int(original.sum())
-    sets = np.empty((DATASETS, original.size))
 
     def one_set(own: np.random.Generator) -> Counts:
         basis: Vector | Counts = original
@@ -153,9 +110,7 @@ def synthetic_sets(original: Counts, scale: float, rng: np.random.Generator) -> 
             basis = us.rescaled_counts(original + integer_noise(original.size, scale, own), size)
         return us.synthetic_counts(basis, size, PRIOR, own)
 
-    for row, drawn in zip(sets, us.side_by_side(one_set, rng.spawn(DATASETS)), strict=True):
-        row[:] = drawn
-    return sets
+    return np.array(us.side_by_side(one_set, rng.spawn(DATASETS)), dtype=np.float64)
 
 
 def cell_figures(sets: Vector, true: Counts, size: int) -> list[Vector]:
@@ -199,30 +154,53 @@ _GRID = np.linspace(0.0, 0.25, 4001)
 _QUANTILES = np.append(stats.norm.ppf(0.975), stats.t.ppf(0.975, 1 / _GRID[1:]))
 
 
-def summary(method: Method, sums: Vector, true: Counts, cells: Counts, replicates: int) -> Summary:
-    """Means over cells of a class and replicates, and the report's figures from them."""
-    size = float((true * cells).sum())
-    mean = sums / (replicates * cells)
-    bias = mean[0] - true
-    variance = np.maximum(mean[1] - bias**2, 0)
-    weights = cells.astype(np.float64)
+def by_class(
+    method: Method, sums: Vector, true: Counts, cells: Counts, replicates: int
+) -> pl.DataFrame:
+    """Means over the `cells` cells of a class, which have `true` records each, and the replicates;
+    `expected` is the closed form of the bias.
+
+    `rmse_report` adds a squared bias of shares to a variance of counts, as the report prints it;
+    `coverage_report` counts cells that are empty in all sets as covered.
+    """
+    means = dict(zip(SUMS, sums / (replicates * cells), strict=True))
+    bias = means["count"] - true
+    variance = np.maximum(means["square"] - bias**2, 0)
     expected = np.zeros(true.size)
     if method.name != "ORI":
         expected = class_bias(true, cells, PRIOR, method.scale)
+    known = {**asdict(method), "scale": method.scale, "replicates": replicates}
+    numbers = {
+        "true": true,
+        "cells": cells,
+        "bias": bias,
+        "expected": expected,
+        "variance": variance,
+        "rmse": np.sqrt(variance + bias**2),
+        "rmse_report": np.sqrt(variance + (bias / (true * cells).sum()) ** 2),
+    }
+    return pl.DataFrame({**known, **numbers, **means})
+
+
+def over_cells(classes: pl.DataFrame) -> pl.DataFrame:
+    """A line for each method: means over all cells. `closed_form` is the mean |bias| by methods §8;
+    `away` is how many Monte Carlo errors the simulated bias is from it."""
+    cells, bias, expected = pl.col("cells"), pl.col("bias"), pl.col("expected")
+    variance, replicates = pl.col("variance"), pl.col("replicates").first()
+
+    def mean(values: pl.Expr) -> pl.Expr:
+        return (values * cells).sum() / cells.sum()
+
     # of the mean |bias|: cells as if independent, which is too much, for they add up to N
-    error = math.sqrt((weights * variance).sum() / replicates) / float(weights.sum())
-    side = np.where(expected < 0, -1.0, 1.0)
-    return Summary(
-        method,
-        size,
-        true.astype(np.float64),
-        weights,
-        bias,
-        np.sqrt(variance + bias**2),
-        np.sqrt(variance + (bias / size) ** 2),
-        *(mean[2], mean[3], mean[4], mean[5]),
-        float(np.average(np.abs(expected), weights=weights)),
-        float(np.average(side * (bias - expected), weights=weights)) / error,
+    error = ((variance * cells).sum() / replicates).sqrt() / cells.sum()
+    side = pl.when(expected < 0).then(-1.0).otherwise(1.0)
+    return classes.group_by(METHOD, maintain_order=True).agg(
+        size=(pl.col("true") * cells).sum(),
+        cells=cells.sum(),
+        bias=mean(bias.abs()),
+        closed_form=mean(expected.abs()),
+        away=mean(side * (bias - expected)) / error,
+        **{name: mean(pl.col(name)) for name in ("rmse", "rmse_report", *SUMS[2:])},
     )
 
 

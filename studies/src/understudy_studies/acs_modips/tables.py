@@ -9,84 +9,71 @@ import polars as pl
 
 from understudy_studies.acs_modips.pairs import EPSILON
 from understudy_studies.acs_modips.population import TWELVE
-from understudy_studies.acs_modips.replicate import (
-    DATASETS,
-    PRIOR,
-    RELATIONS,
-    Summary,
-    class_bias,
-    of_relation,
-)
+from understudy_studies.acs_modips.replicate import DATASETS, PRIOR, RELATIONS, class_bias
 from understudy_studies.framework import Row
 
 NEAR = 0.02  # relative distance of RMSEs that are called the same
 SMALL_PRIOR = 0.05  # another prior than the report's, for the question of its last conclusion
 
-HEAD = (
-    *("method", "relation", "epsilon", "mean |bias|", "closed form", "away", "RMSE"),
-    *("report's RMSE", "coverage", "empty = covered", "empty", "empty in one set"),
-)
+COLUMNS = {
+    "method": "{name}",
+    "relation": "{relation}",
+    "epsilon": "{epsilon:.4g}",
+    "mean |bias|": "{bias:.3f}",
+    "closed form": "{closed_form:.3f}",
+    "away": "{away:.1f}",
+    "RMSE": "{rmse:.3f}",
+    "report's RMSE": "{rmse_report:.3f}",
+    "coverage": "{coverage:.3f}",
+    "empty = covered": "{coverage_report:.3f}",
+    "empty": "{empty:.4f}",
+    "empty in one set": "{empty_sets:.4f}",
+}
 
 
-def study_table(summaries: Sequence[Summary]) -> pl.DataFrame:
-    rows = [[cell or None for cell in _row(summary)] for summary in summaries]
-    return pl.DataFrame(rows, schema=dict.fromkeys(HEAD, pl.String), orient="row")
+def study_table(means: pl.DataFrame) -> pl.DataFrame:
+    rows = [[cell.format(**row) for cell in COLUMNS.values()] for row in means.to_dicts()]
+    table = pl.DataFrame(rows, schema=list(COLUMNS), orient="row")
+    return table.with_columns(pl.all().replace({"": None, "inf": None, "-0.0": "0.0"}))
 
 
-def _row(summary: Summary) -> tuple[str, ...]:
-    method = summary.method
-    return (
-        method.name,
-        method.relation,
-        f"{method.epsilon:.4g}" if np.isfinite(method.epsilon) else "",
-        *(f"{value:.3f}" for value in (summary.mean("bias"), summary.closed_form)),
-        f"{round(summary.away, 1) + 0.0:.1f}",  # without a minus before 0
-        *(f"{summary.mean(what):.3f}" for what in ("rmse", "rmse_report")),
-        *(f"{summary.mean(what):.3f}" for what in ("coverage", "coverage_report")),
-        *(f"{summary.mean(what):.4f}" for what in ("empty", "empty_sets")),
-    )
-
-
-def facts(summaries: Sequence[Summary], pairs: Sequence[Row]) -> Row:
+def facts(classes: pl.DataFrame, means: pl.DataFrame, pairs: Sequence[Row]) -> Row:
     """Numbers of each method, and whether they agree with report M's."""
-    ori, ms = summaries[:2]
+    ori, ms, *private = means.to_dicts()
+    true, cells = classes.filter(name="ORI").select("true", "cells")
+
+    def at(methods: Sequence[Row], power: float) -> Row:
+        """The method whose epsilon is nearest to e to this power."""
+        return min(methods, key=lambda method: abs(np.log(method["epsilon"]) - power))
+
+    def other_prior(method: Row) -> float:
+        """Mean |bias| under another prior, by the closed form."""
+        bias = class_bias(true, cells, SMALL_PRIOR, method["scale"])
+        return float(np.average(np.abs(bias), weights=cells))
+
+    def modips(relation: str) -> Row:
+        """MODIPS under one relation, by epsilon, beside ORI and MS."""
+        methods = [method for method in private if method["relation"] == relation]
+        low, high = (at(methods, power) for power in (1.0, 2.0))
+        away = abs(methods[-1]["rmse"] - ms["rmse"])
+        return {
+            "all": methods,
+            "low": low,
+            "high": high,
+            "reached": away < NEAR * ms["rmse"],
+            "over": min(method["coverage"] for method in (ori, ms, *methods)) > 0.95,
+            "other_prior": [other_prior(method) for method in (ms, high)],
+        }
+
     return {
         "ori": ori,
         "ms": ms,
         "datasets": DATASETS,
-        "relations": [_relation(of_relation(summaries, each), ori, ms) for each in RELATIONS],
-        "worst": max(abs(summary.away) for summary in summaries),
-        "added": ori.cells.sum() / 2 / ori.size,
+        "relations": [modips(relation) for relation in RELATIONS],
+        "worst": means["away"].abs().max(),
         "prior": PRIOR,
         "small_prior": SMALL_PRIOR,
         "columns": len(TWELVE),
         "pair_epsilon": EPSILON,
         "pairs": pl.DataFrame(pairs),
     }
-
-
-def _relation(private: Sequence[Summary], ori: Summary, ms: Summary) -> Row:
-    """MODIPS under one relation, by epsilon, beside ORI and MS."""
-    low, high = (_nearest(private, power) for power in (1.0, 2.0))
-    coverage, rmse = [summary.mean("coverage") for summary in private], ms.mean("rmse")
-    return {
-        "first": private[0],
-        "low": low,
-        "high": high,
-        "last": private[-1],
-        "reached": abs(private[-1].mean("rmse") - rmse) < NEAR * rmse,
-        "over": min(ori.mean("coverage"), ms.mean("coverage"), *coverage) > 0.95,
-        "coverage": coverage,
-        "lenient": [summary.mean("coverage_report") for summary in private],
-        "other_prior": [_bias(method, SMALL_PRIOR) for method in (ms, high)],
-    }
-
-
-def _nearest(private: Sequence[Summary], power: float) -> Summary:
-    return min(private, key=lambda summary: abs(np.log(summary.method.epsilon) - power))
-
-
-def _bias(summary: Summary, prior: float) -> float:
-    """Mean |bias| under another prior, by the closed form."""
-    bias = class_bias(summary.true, summary.cells, prior, summary.method.scale)
-    return float(np.average(np.abs(bias), weights=summary.cells))

@@ -7,6 +7,7 @@ once, and epsilons lie under each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -14,48 +15,28 @@ import polars as pl
 from scipy.stats import gaussian_kde, pareto
 
 import understudy as us
+from understudy_studies import drawing
 from understudy_studies.censoring.replicate import label
-from understudy_studies.censoring.tables import (
-    NAMES,
-    VIOLINS,
-    Key,
-    keys,
-    true_statistics,
-    values,
-)
-from understudy_studies.drawing import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PINK,
-    SKY,
-    VERMILION,
-    Figure,
-    legend_above,
-    panels,
-)
+from understudy_studies.censoring.tables import KEYS, NAMES, VIOLINS, true_statistics
+from understudy_studies.drawing import Figure, panels
 from understudy_studies.framework import Row, Vector
 
+# in the order in which mechanisms stand under each other
 COLOUR = {
     "Data": "#222222",
-    "Unweighted": GREY,
-    "Weighted": BLUE,
-    "Weighted-e": SKY,
-    "Censor_w": ORANGE,
-    "Censor_uw": VERMILION,
-    "PH": PINK,
-    "PH √n": PINK,
-    "PH ln n": PINK,
-    "ReferenceCensored": GREEN,
+    "Unweighted": drawing.GREY,
+    "Weighted": drawing.BLUE,
+    "Weighted-e": drawing.SKY,
+    "Censor_w": drawing.ORANGE,
+    "Censor_uw": drawing.VERMILION,
+    "PH": drawing.PINK,
+    "PH √n": drawing.PINK,
+    "PH ln n": drawing.PINK,
+    "ReferenceCensored": drawing.GREEN,
 }
 
 MEASURES = {"u_m", "u_a", "bound"}
-ORDER = (
-    "Data", "Unweighted", "Weighted", "Weighted-e", "Censor_w", "Censor_uw", "PH", "PH ln n",
-    "ReferenceCensored",
-)  # fmt: skip
-
+DIGITS = {"u_a": 4, "q15": 4, "bound": 2}
 HEIGHT = 0.27  # inches of a row
 WIDTH = 5.4
 
@@ -65,17 +46,11 @@ def draw_figures(
 ) -> dict[str, Figure]:
     """Every figure of the paper that this study makes."""
     figures = {"figure-01": parameter_figure(draws, n)}
+    order = pl.col("mechanism").cast(pl.Enum(list(COLOUR)))
+    groups = list(rows.sort(order, maintain_order=True).group_by(KEYS, maintain_order=True))
     for name, (column, comparison) in VIOLINS.items():
-        chosen = [key for key in _ordered(rows) if _belongs(key, column, comparison)]
-        shown = {key: numbers for key in chosen if len(numbers := values(rows, key, column))}
-        measured = column in MEASURES
-        figures[name] = violin_figure(
-            [(label_of(key), key[0], numbers) for key, numbers in shown.items()],
-            NAMES[column],
-            None if measured else (true_statistics()[column], "Beta(0.5, 3) itself"),
-            [e and e / 2 for _, e, _ in shown] if column == "bound" else None,
-            digits=4 if column in ("u_a", "q15") else 2 if column == "bound" else 3,
-        )
+        chosen = [(k, part) for k, part in groups if _belongs(k, column, comparison)]
+        figures[name] = violin_figure(column, chosen)
     epsilons = {label(row): _promise(row) for row in applied.iter_rows(named=True)}
     figures["figure-09"] = density_figure(salaries, epsilons)
     return figures
@@ -87,11 +62,7 @@ def _promise(row: Row) -> str:
     return "no promise" if row["epsilon"] is None else f"ε {row['epsilon']:g}"
 
 
-def _ordered(rows: pl.DataFrame) -> list[Key]:
-    return sorted(keys(rows), key=lambda key: ORDER.index(key[0]))
-
-
-def _belongs(key: Key, column: str, comparison: str) -> bool:
+def _belongs(key: Any, column: str, comparison: str) -> bool:
     mechanism, epsilon, c1 = key
     if mechanism == "Data":
         return column not in MEASURES
@@ -106,55 +77,47 @@ def _belongs(key: Key, column: str, comparison: str) -> bool:
     return c1 == 1 and (comparison != "epsilon 5" or epsilon in (None, 5.0))
 
 
-def label_of(key: Key) -> str:
-    mechanism, epsilon, c1 = key
-    return label({"mechanism": mechanism, "epsilon": epsilon, "c1": c1})
+def violin_figure(column: str, groups: Sequence[tuple[Any, pl.DataFrame]]) -> Figure:
+    """`groups` are (mechanism, epsilon, c1) with the rows of its replicates.
 
-
-def violin_figure(
-    violins: Sequence[tuple[str, str, Vector]],
-    axis_label: str,
-    line: tuple[float, str] | None = None,
-    targets: Sequence[float | None] | None = None,
-    digits: int = 3,
-) -> Figure:
-    """`violins` are (row label, mechanism, values over replicates); `line` is (value, name).
-
-    `targets` marks a place in each row: epsilon/2, which a bound should not exceed. The number at
-    the right is the mean.
+    Statistics have a line at their true value, and bounds a mark in each row: epsilon/2, which they
+    should not exceed. The number at the right is the mean.
     """
-    replicates = max(len(values) for _, _, values in violins)
-    heights = _heights([mechanism for _, mechanism, _ in violins])
+    violins = {key: part[column].drop_nulls().to_numpy() for key, part in groups}
+    violins = {key: values for key, values in violins.items() if len(values)}
+    heights = _heights([mechanism for mechanism, *_ in violins])
+    truth = true_statistics().get(column)
     with panels(1, 1, WIDTH, 1.2 + HEIGHT * heights[-1]) as (figure, ((axis,),)):
         axis.grid(axis="x")
-        for height, (_, mechanism, values) in zip(heights, violins, strict=True):
+        for height, ((mechanism, *_), values) in zip(heights, violins.items(), strict=True):
             _violin(axis, height, values, COLOUR[mechanism])
             axis.text(
-                1.02, height, f"{values.mean():.{digits}f}", transform=axis.get_yaxis_transform(),
-                va="center", fontsize=9, color="#333333",
+                1.02, height, f"{values.mean():.{DIGITS.get(column, 3)}f}", va="center", fontsize=9,
+                transform=axis.get_yaxis_transform(), color="#333333",
             )  # fmt: skip
         axis.text(1.02, 1.005, "mean", transform=axis.transAxes, va="bottom", fontsize=9,
                   color="#555555")  # fmt: skip
-        if line is not None:
-            axis.axvline(line[0], color="black", linestyle="--", linewidth=1, label=line[1])
-        if targets is not None:
-            marked = [(t, p) for t, p in zip(targets, heights, strict=True) if t is not None]
-            axis.plot(*zip(*marked, strict=True), "|", color="black", markersize=14, zorder=1.5,
+        if truth is not None:
+            name = "Beta(0.5, 3) itself"
+            axis.axvline(truth, color="black", linestyle="--", linewidth=1, label=name)
+        if column == "bound":
+            marks = [(e / 2, h) for (_, e, _), h in zip(violins, heights, strict=True) if e]
+            axis.plot(*zip(*marks, strict=True), "|", color="black", markersize=14, zorder=1.5,
                       markeredgewidth=1.6, label="ε/2", linestyle="none")  # fmt: skip
-        axis.set_yticks(heights, [name for name, _, _ in violins])
+        names = [label(dict(zip(KEYS, key, strict=True))) for key in violins]
+        axis.set_yticks(heights, names)
         axis.set_ylim(heights[-1] + 0.8, -0.8)
         axis.tick_params(axis="y", length=0)
-        axis.set_xlabel(axis_label)
-        if line is not None or targets is not None:
+        axis.set_xlabel(NAMES[column])
+        if truth is not None or column == "bound":
             figure.legend(loc="outside upper center", frameon=False, fontsize=9)
-        us.figure_footer(figure, f"{replicates} replicates; dot: median, line: smallest to largest")
+        most = max(map(len, violins.values()))
+        us.figure_footer(figure, f"{most} replicates; dot: median, line: smallest to largest")
     return figure
 
 
 def density_figure(salaries: pl.DataFrame, epsilons: dict[str, str]) -> Figure:
     """C Figure 9: each synthetic file's density over the confidential one, one panel each."""
-    from matplotlib.ticker import StrMethodFormatter
-
     names = [name for name in salaries.columns if name != "Data"]
     grid = np.linspace(0, 300_000, 300)
     data = _density(salaries["Data"].to_numpy(), grid)
@@ -170,7 +133,7 @@ def density_figure(salaries: pl.DataFrame, epsilons: dict[str, str]) -> Figure:
         for axis in axes.ravel()[len(names) :]:
             axis.set_visible(False)
         for axis in (axes[-1][0], axes.ravel()[len(names) - 1]):
-            axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axis.xaxis.set_major_formatter("{x:g}")
             axis.tick_params(labelbottom=True)
         us.figure_footer(
             figure, "salary in thousands of dollars; grey: the (simulated) confidential file"
@@ -181,9 +144,9 @@ def density_figure(salaries: pl.DataFrame, epsilons: dict[str, str]) -> Figure:
 def parameter_figure(draws: pl.DataFrame, n: int) -> Figure:
     """C Figure 1: prior, posterior and censored posterior, as they are and centred."""
     looks = {
-        "posterior": (BLUE, "-", "posterior"),
-        "censored": (VERMILION, "-", "Censor_uw, ε 1.6"),
-        "reference-censored": (GREEN, "--", "ReferenceCensored, ε 1.6"),
+        "posterior": (drawing.BLUE, "-", "posterior"),
+        "censored": (drawing.VERMILION, "-", "Censor_uw, ε 1.6"),
+        "reference-censored": (drawing.GREEN, "--", "ReferenceCensored, ε 1.6"),
     }
     with panels(2, 2, WIDTH, 5.2) as (figure, axes):
         for (raw, centred), (name, title) in zip(
@@ -193,7 +156,7 @@ def parameter_figure(draws: pl.DataFrame, n: int) -> Figure:
             room = 0.15 * (ends[1] - ends[0])
             grid = np.linspace(max(0.0, ends[0] - room), ends[1] + room, 400)
             prior = np.ones_like(grid) if name == "phi" else pareto.pdf(grid, 1.5, scale=0.1)
-            raw.plot(grid, prior, color=GREY, linestyle=":", linewidth=1.8, label="prior")
+            raw.plot(grid, prior, color=drawing.GREY, linestyle=":", linewidth=1.8, label="prior")
             for which, (colour, style, label) in looks.items():
                 values = draws.filter(density=which)[name].to_numpy()
                 if not len(values):
@@ -209,19 +172,15 @@ def parameter_figure(draws: pl.DataFrame, n: int) -> Figure:
                 axis.locator_params(axis="x", nbins=5)
                 axis.set_yticks([])
                 axis.set_ylim(0, None)
-        legend_above(figure, axes[0][0], 2)
+        drawing.legend_above(figure, axes[0][0], 2)
         us.figure_footer(figure, f"one simulated file, Beta(0.5, 2), n = {n}")
     return figure
 
 
 def _heights(mechanisms: list[str]) -> list[float]:
     """Rows one apart, with a gap where the mechanism changes."""
-    heights, at = [], 0.0
-    for number, mechanism in enumerate(mechanisms):
-        changes = number > 0 and mechanism != mechanisms[number - 1]
-        at += (1.35 if changes else 1.0) if number else 0.0
-        heights.append(at)
-    return heights
+    steps = (1.0 if below == above else 1.35 for above, below in pairwise(mechanisms))
+    return list(accumulate(steps, initial=0.0))
 
 
 def _violin(axis: Any, height: float, values: Vector, colour: str) -> None:

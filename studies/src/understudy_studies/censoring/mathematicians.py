@@ -27,6 +27,13 @@ SHARES = np.array([0.15, 0.50, 0.90])
 SALARIES = np.array([51_000.0, 80_000.0, 150_000.0])  # the quantiles at SHARES
 MEAN_SALARY = 91_019.0
 BOUNDS = (0.0, 500_000.0)  # declared; the paper scales to [0, 1] and does not say by what
+COLUMNS = (
+    us.Column("gender", "public", "categorical", "Gender", GENDERS),
+    us.Column("age", "public", "categorical", "Age group", AGES),
+    us.Column("weeks", "public", "integer", "Weeks worked", bounds=(2.0, 52.0)),
+    us.Column("salary", "sensitive", "continuous", "Annual salary (dollars)", bounds=BOUNDS),
+)
+TITLE = "Doctorate holders in mathematics (simulated)"
 
 
 def mathematicians(n: int = RECORDS, seed: int = 1, level: float = 1.0) -> us.Survey:
@@ -51,7 +58,8 @@ def mathematicians(n: int = RECORDS, seed: int = 1, level: float = 1.0) -> us.Su
             "salary": salary,
         }
     )
-    return us.Survey(frame, codebook=codebook())
+    book = us.Codebook({column.name: column for column in COLUMNS}, title=TITLE)
+    return us.Survey(frame, codebook=book)
 
 
 def ordered_salaries(n: int) -> Vector:
@@ -84,16 +92,3 @@ def _weeks(rng: np.random.Generator, n: int) -> NDArray[np.int64]:
     )
     weeks[:2] = 2, 52
     return weeks.astype(np.int64)
-
-
-def codebook() -> us.Codebook:
-    columns = [
-        us.Column("gender", "public", "categorical", "Gender", GENDERS),
-        us.Column("age", "public", "categorical", "Age group", AGES),
-        us.Column("weeks", "public", "integer", "Weeks worked", bounds=(2.0, 52.0)),
-        us.Column("salary", "sensitive", "continuous", "Annual salary (dollars)", bounds=BOUNDS),
-    ]
-    return us.Codebook(
-        {column.name: column for column in columns},
-        title="Doctorate holders in mathematics (simulated)",
-    )

@@ -16,16 +16,19 @@ from understudy_studies.censoring.mathematicians import mathematicians
 from understudy_studies.framework import Row, Vector
 from understudy_studies.shared_fits import SharedFits, shared_fits
 
+Key = tuple[str, float | None, float]  # mechanism by its name in C (or ours), epsilon, c1
+
 EPSILONS = (5.0, 4.0, 3.0)
 REFERENCE_EPSILONS = (3.0, 1.0, 0.5)
 DOWNSCALED = (4.0, 0.8)  # epsilon and c1 of C §4.4
 SHAPES = (0.5, 3.0)  # of the simulated outcome, C §4.1
-FIGURE_1 = (0.5, 2.0, 1.6)  # shapes and epsilon of C's Figure 1
+FIGURE_1_SHAPES, FIGURE_1_EPSILON = (0.5, 2.0), 1.6
 EARLIER_LEVEL = 0.96  # salaries of the application's earlier survey, relative to the later one
 QUANTILES = {"median": 0.5, "q15": 0.15, "q90": 0.9}
 NUMBERS = ("bound", "count", "u_m", "u_a", "mean", "median", "q15", "q90")
 NAMES = {"PH": "PH √n"}  # the histogram's bins, where rows are named for a reader
 CODEBOOK = us.Codebook({"y": us.Column("y", "sensitive", bounds=(0.0, 1.0))})
+SAMPLER = us.SamplerSettings(draws=1000, chains=2, warmup=300)
 
 
 @dataclass(frozen=True)
@@ -35,54 +38,38 @@ class CensoringDesign:
     n: int = 2000
     application_n: int = 1601
     predictors: str = "gender + age + weeks"
-    draws: int = 1000
-    chains: int = 2
-    warmup: int = 300
-
-    @property
-    def settings(self) -> us.SamplerSettings:
-        return us.SamplerSettings(self.draws, self.chains, self.warmup)
+    sampler: us.SamplerSettings = SAMPLER
 
 
 # All parts of the study, in two minutes.
-QUICK = CensoringDesign(n=300, application_n=300, predictors="gender + weeks", warmup=200)
+QUICK = CensoringDesign(300, 300, "gender + weeks", us.SamplerSettings(1000, 2, 200))
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A mechanism with the name that the paper gives it (ours for ReferenceCensored)."""
-
-    name: str
-    epsilon: float | None
-    c1: float
-    mechanism: us.Mechanism
-
-
-def entries(reference: us.Survey, epsilons: tuple[float, ...], downscaled: bool) -> list[Entry]:
+def mechanisms(
+    reference: us.Survey, epsilons: tuple[float, ...], downscaled: bool
+) -> dict[Key, us.Mechanism]:
     """Every mechanism of the comparison, in the order of the paper's figures."""
-    listed = [
-        Entry("Unweighted", None, 1.0, us.Unweighted()),
-        Entry("Weighted", None, 1.0, us.Weighted()),
-    ]
+    listed: dict[Key, us.Mechanism] = {
+        ("Unweighted", None, 1.0): us.Unweighted(),
+        ("Weighted", None, 1.0): us.Weighted(),
+    }
     for epsilon in epsilons:
-        listed += [
-            Entry("Weighted-e", epsilon, 1.0, us.WeightedE(epsilon)),
-            Entry("Censor_w", epsilon, 1.0, us.Censored(epsilon)),
-            Entry("Censor_uw", epsilon, 1.0, us.Censored(epsilon, weighted=False)),
-            Entry("PH", epsilon, 1.0, us.PerturbedHistogram(epsilon, "sqrt")),
-            Entry("PH ln n", epsilon, 1.0, us.PerturbedHistogram(epsilon, "log")),
-        ]
+        listed |= {
+            ("Weighted-e", epsilon, 1.0): us.WeightedE(epsilon),
+            ("Censor_w", epsilon, 1.0): us.Censored(epsilon),
+            ("Censor_uw", epsilon, 1.0): us.Censored(epsilon, weighted=False),
+            ("PH", epsilon, 1.0): us.PerturbedHistogram(epsilon, "sqrt"),
+            ("PH ln n", epsilon, 1.0): us.PerturbedHistogram(epsilon, "log"),
+        }
     for epsilon in REFERENCE_EPSILONS:
-        listed.append(
-            Entry("ReferenceCensored", epsilon, 1.0, us.ReferenceCensored(epsilon, reference))
-        )
+        listed["ReferenceCensored", epsilon, 1.0] = us.ReferenceCensored(epsilon, reference)
     if downscaled:
         epsilon, c1 = DOWNSCALED
-        listed += [
-            Entry("Weighted", None, c1, us.Weighted(c1=c1)),
-            Entry("Weighted-e", epsilon, c1, us.WeightedE(epsilon, c1=c1)),
-            Entry("Censor_w", epsilon, c1, us.Censored(epsilon, c1=c1)),
-        ]
+        listed |= {
+            ("Weighted", None, c1): us.Weighted(c1=c1),
+            ("Weighted-e", epsilon, c1): us.WeightedE(epsilon, c1=c1),
+            ("Censor_w", epsilon, c1): us.Censored(epsilon, c1=c1),
+        }
     return listed
 
 
@@ -94,8 +81,8 @@ def replicate(design: CensoringDesign, seed: int, number: int) -> Row:
     """One database of C §4.1 and a reference of the same size, through all mechanisms."""
     rng = np.random.default_rng([seed, number])
     survey, reference = (simulated(SHAPES, design.n, rng) for _ in range(2))
-    fitter = shared_fits(survey, us.Beta("y"), design.settings, int(rng.integers(2**62)))
-    rows, _ = compare(fitter, survey, "y", entries(reference, EPSILONS, downscaled=True))
+    fitter = shared_fits(survey, us.Beta("y"), design.sampler, int(rng.integers(2**62)))
+    rows, _ = compare(fitter, survey, "y", mechanisms(reference, EPSILONS, downscaled=True))
     return {"replicate": number, "rows": rows}
 
 
@@ -107,28 +94,26 @@ def application(design: CensoringDesign, seed: int) -> Row:
     survey = mathematicians(design.application_n, seed)
     earlier = mathematicians(design.application_n, seed + 1, EARLIER_LEVEL)
     model = us.BetaRegression("salary", design.predictors)
-    fitter = shared_fits(survey, model, design.settings, seed)
-    rows, columns = compare(fitter, survey, "salary", entries(earlier, (5.0,), downscaled=False))
+    fitter = shared_fits(survey, model, design.sampler, seed)
+    rows, columns = compare(fitter, survey, "salary", mechanisms(earlier, (5.0,), downscaled=False))
     return {"rows": rows, "salaries": {name: values.tolist() for name, values in columns.items()}}
 
 
 def compare(
-    fitter: SharedFits, survey: us.Survey, outcome: str, compared: list[Entry]
+    fitter: SharedFits, survey: us.Survey, outcome: str, compared: dict[Key, us.Mechanism]
 ) -> tuple[list[Row], dict[str, Vector]]:
     """A row for the confidential data and for each mechanism, and the values behind them."""
     values = survey.frame([outcome])[outcome].to_numpy()
     rows = [_row("Data", None, 1.0) | statistics(values)]
     columns = {"Data": values}
     weights: dict[float, Vector] = {}
-    for entry in compared:
-        row = _row(entry.name, entry.epsilon, entry.c1)
+    for (name, epsilon, c1), mechanism in compared.items():
+        row = _row(name, epsilon, c1)
         rows.append(row)
         try:
-            released = entry.mechanism.release(fitter, 1)
-        except (
-            us.Refused
-        ) as refusal:  # failed diagnostics: nothing is released, and that is counted
-            row["refused"] = str(refusal)
+            released = mechanism.release(fitter, 1)
+        except us.Refused as refusal:
+            row["refused"] = str(refusal)  # failed diagnostics: nothing is released
             continue
         generated = fitter.generated(released.output)[0]
         made = fitter.model.restore(generated, survey)[outcome].to_numpy()
@@ -138,12 +123,11 @@ def compare(
         if released.fitted is None:
             continue
         row["bound"] = released.bounds.overall
-        if entry.name == "Weighted":
-            weights[entry.c1] = released.record_weights
-        if entry.name == "Weighted-e":
-            dropped = (weights[entry.c1] > 0) & (released.record_weights == 0)
-            row["count"] = int(dropped.sum())
-        elif entry.name in ("Censor_w", "Censor_uw", "ReferenceCensored"):
+        if name == "Weighted":
+            weights[c1] = released.record_weights
+        elif name == "Weighted-e":
+            row["count"] = int(((weights[c1] > 0) & (released.record_weights == 0)).sum())
+        elif name != "Unweighted":
             row["count"] = released.bounds.censored
     return rows, columns
 
@@ -176,15 +160,14 @@ def figure_1_draws(design: CensoringDesign, seed: int) -> Row:
 
     The paper does not say whether its example is weighted; this one is not (Censor_uw).
     """
-    *shapes, epsilon = FIGURE_1
     rng = np.random.default_rng([seed, 1, 1])
-    survey, reference = (simulated((shapes[0], shapes[1]), design.n, rng) for _ in range(2))
-    fitter = shared_fits(survey, us.Beta("y"), design.settings, seed)
+    survey, reference = (simulated(FIGURE_1_SHAPES, design.n, rng) for _ in range(2))
+    fitter = shared_fits(survey, us.Beta("y"), design.sampler, seed)
     frames = []
     for name, mechanism in (
         ("posterior", us.Unweighted()),
-        ("censored", us.Censored(epsilon, weighted=False)),
-        ("reference-censored", us.ReferenceCensored(epsilon, reference)),
+        ("censored", us.Censored(FIGURE_1_EPSILON, weighted=False)),
+        ("reference-censored", us.ReferenceCensored(FIGURE_1_EPSILON, reference)),
     ):
         try:
             fitted = mechanism.release(fitter, 1).fitted

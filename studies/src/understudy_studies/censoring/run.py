@@ -29,7 +29,7 @@ def parts(run: Run) -> Any:
     table_2 = pl.DataFrame(applied["rows"], infer_schema_length=None).with_columns(privacy=PRIVACY)
     tables = study_tables(rows, table_2, draws)
     figures = draw_figures(rows, table_2, pl.DataFrame(applied["salaries"]), draws, run.design.n)
-    return tables, figures, facts(tables, rows)
+    return tables, figures, facts(tables)
 
 
 run_study = Study("censoring", CensoringDesign(), QUICK, 100, 3, parts)

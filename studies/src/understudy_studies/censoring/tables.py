@@ -17,13 +17,10 @@ from understudy_studies.censoring.replicate import DOWNSCALED, QUANTILES, SHAPES
 from understudy_studies.framework import (
     Row,
     Tables,
-    Vector,
     beside_published,
     in_lines,
     published,
 )
-
-Key = tuple[str, float | None, float]  # mechanism, epsilon, c1
 
 KEYS = ["mechanism", "epsilon", "c1"]
 STATISTICS = ("mean", *QUANTILES)
@@ -96,35 +93,30 @@ VIOLINS = {
 def study_tables(rows: pl.DataFrame, applied: pl.DataFrame, draws: pl.DataFrame) -> Tables:
     """Every table that the study writes."""
     long = draws.unpivot(index="density", variable_name="parameter")
+    value, bound, u_m, u_a = (pl.col(name) for name in ("value", "bound", "u_m", "u_a"))
+    # C §4.2 has ranges of bounds over 100 replicates, and prints no numbers for utility
+    bounds = {"min": bound.min(), "mean": bound.mean(), "max": bound.max()}
+    ranges = published("censoring", "bounds").with_columns(c1=pl.lit(1.0))
+    utility = {
+        "mean U_m": u_m.mean(),
+        "sd U_m": u_m.std(ddof=0),
+        "mean U_a": u_a.mean(),
+        "sd U_a": u_a.std(ddof=0),
+    }
+    means = {name: pl.col(name).mean() for name in STATISTICS}
+    truth = rows.select("mechanism").unique().with_columns(**true_statistics())
     return {
         "table-1": table_1(rows),
         "table-2": table_2(applied),
         "table-3": table_3(rows),
-        "bounds": bounds_table(rows),
-        "utility": utility_table(rows),
-        "statistics": statistics_table(rows),
+        "bounds": _over_replicates(rows, bounds, ranges),
+        "utility": _over_replicates(rows, utility, pl.DataFrame(schema={"mechanism": pl.String})),
+        "statistics": _over_replicates(rows, means, truth),
         "figure-1": long.group_by("density", "parameter", maintain_order=True).agg(
-            mean=pl.col("value").mean(), sd=pl.col("value").std()
+            mean=value.mean(), sd=value.std()
         ),
         "replicates": rows,
     }
-
-
-def keys(rows: pl.DataFrame) -> list[Key]:
-    """Every mechanism of the study, in the order of the computation."""
-    methods = rows.select("mechanism", "epsilon", "c1").unique(maintain_order=True)
-    return [(str(m), e, float(c)) for m, e, c in methods.iter_rows()]
-
-
-def values(rows: pl.DataFrame, key: Key, column: str) -> Vector:
-    """One number per replicate, without the replicates in which nothing was released."""
-    mechanism, epsilon, c1 = key
-    mine = rows.filter(
-        pl.col("mechanism") == mechanism,
-        pl.col("epsilon").eq_missing(pl.lit(epsilon, pl.Float64)),
-        pl.col("c1") == c1,
-    )
-    return mine[column].drop_nulls().cast(pl.Float64).to_numpy()
 
 
 def true_statistics() -> dict[str, float]:
@@ -156,33 +148,6 @@ def table_3(rows: pl.DataFrame) -> pl.DataFrame:
     return _over_replicates(shown, COUNT_SUMMARY, printed)
 
 
-def bounds_table(rows: pl.DataFrame) -> pl.DataFrame:
-    """Smallest, mean and largest record bound over replicates (Figures 2, 6 and 10); C §4.2 has
-    ranges over 100 replicates."""
-    bound = pl.col("bound")
-    summary = {"min": bound.min(), "mean": bound.mean(), "max": bound.max()}
-    printed = published("censoring", "bounds").with_columns(c1=pl.lit(1.0))
-    return _over_replicates(rows, summary, printed)
-
-
-def utility_table(rows: pl.DataFrame) -> pl.DataFrame:
-    """U_m and U_a, mean and sd over replicates (Figures 3, 4, 7, 21); C prints no numbers."""
-    u_m, u_a = pl.col("u_m"), pl.col("u_a")
-    summary = {
-        "mean U_m": u_m.mean(),
-        "sd U_m": u_m.std(ddof=0),
-        "mean U_a": u_a.mean(),
-        "sd U_a": u_a.std(ddof=0),
-    }
-    return _over_replicates(rows, summary, pl.DataFrame(schema={"mechanism": pl.String}))
-
-
-def statistics_table(rows: pl.DataFrame) -> pl.DataFrame:
-    """Means over replicates; `published` is the analytic value, C's dashed line."""
-    truth = rows.select("mechanism").unique().with_columns(**true_statistics())
-    return _over_replicates(rows, {name: pl.col(name).mean() for name in STATISTICS}, truth)
-
-
 def _over_replicates(
     rows: pl.DataFrame, summary: Mapping[str, pl.Expr], printed: pl.DataFrame
 ) -> pl.DataFrame:
@@ -198,12 +163,12 @@ def _beside(ours: pl.DataFrame, printed: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(difference=pl.col("ours") - pl.col("published"))
 
 
-def by_mechanism(table: pl.DataFrame) -> list[tuple[str, dict[str, tuple[Any, Any]]]]:
-    """(row label, {statistic: (ours, published)}) for a page."""
+def by_mechanism(table: pl.DataFrame) -> dict[str, dict[str, tuple[Any, Any]]]:
+    """{row label: {statistic: (ours, published)}} for a page."""
     by_label: dict[str, dict[str, tuple[Any, Any]]] = {}
     for line in table.iter_rows(named=True):
         by_label.setdefault(label(line), {})[line["statistic"]] = (line["ours"], line["published"])
-    return list(by_label.items())
+    return by_label
 
 
 def grid(caption: str, table: pl.DataFrame, file: str, style: Mapping[str, str]) -> us.Grid:
@@ -215,15 +180,15 @@ def grid(caption: str, table: pl.DataFrame, file: str, style: Mapping[str, str])
 
     rows = tuple(
         (name, *(cell(form, known[column]) for column, form in style.items()))
-        for name, known in by_mechanism(table)
+        for name, known in by_mechanism(table).items()
     )
     return us.Grid(caption, ("", *style), rows, file)
 
 
-def facts(tables: Tables, rows: pl.DataFrame) -> Row:
+def facts(tables: Tables) -> Row:
     """Everything the template asks for: single numbers, and the means behind each figure."""
     of_page = ("utility", "statistics", "bounds", "table-1", "table-2")
-    known = {name: dict(by_mechanism(tables[name])) for name in of_page}
+    known = {name: by_mechanism(tables[name]) for name in of_page}
 
     def value(table: str, row: str, statistic: str, published: bool = False) -> float | None:
         pair = known[table].get(row, {}).get(statistic)
@@ -236,14 +201,8 @@ def facts(tables: Tables, rows: pl.DataFrame) -> Row:
         return [(row, pairs[statistic][0]) for row, pairs in known[table].items()]
 
     return {
-        "refused": rows["refused"].drop_nulls().len() if "refused" in rows.columns else 0,
-        "tried": rows.filter(pl.col("mechanism") != "Data").height,
         "value": value,
         "means": means,
         "quantity": lambda number: NAMES[VIOLINS[f"figure-{number:02d}"][0]],
-        "draws": {
-            (row["density"], row["parameter"]): row
-            for row in tables["figure-1"].iter_rows(named=True)
-        },
         "ours": lambda caption, name, style: grid(caption, tables[name], f"{name}.csv", style),
     }

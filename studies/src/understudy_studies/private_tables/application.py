@@ -8,20 +8,13 @@ depends on salary (T: correlation of salary and weight .09), and varies by logno
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 import understudy as us
-from understudy_studies.framework import Row, Vector, published
-from understudy_studies.private_tables.cells import (
-    CELL_COLUMNS,
-    FIELDS,
-    GENDERS,
-    INNER,
-    CellTable,
-)
+from understudy_studies.framework import Row
+from understudy_studies.private_tables.cells import ALL, FIELDS, GENDERS, CellTable
 from understudy_studies.private_tables.paper_files import paper_files
 from understudy_studies.private_tables.replicate import (
     MODELS,
@@ -31,6 +24,7 @@ from understudy_studies.private_tables.replicate import (
     released_rows,
     unweighted_bounds,
 )
+from understudy_studies.private_tables.tables import printed_table
 
 SALARY_SCALE, SIZE_SCALE, DEPENDENCE = 0.55, 0.5, -0.09
 
@@ -38,24 +32,23 @@ SALARY_SCALE, SIZE_SCALE, DEPENDENCE = 0.55, 0.5, -0.09
 def application_survey(seed: int = 1, n: int = RECORDS) -> us.Survey:
     """The simulated stand-in for the Survey of Doctorate Recipients' public use file."""
     rng = np.random.default_rng([seed, 2017])
-    sizes, means = (_cells(number) for number in (2, 3))
-    cells = np.rint(sizes).astype(np.int64)
+    inner = (pl.col("field") != ALL) & (pl.col("gender") != ALL)  # field by field, men first
+    sizes, means = (printed_table(n).filter(inner)["Sample_est"].to_numpy() for n in (2, 3))
+    cells = sizes.astype(np.int64)
     field = np.repeat(np.repeat(FIELDS, len(GENDERS)), cells)
     gender = np.repeat(np.tile(GENDERS, len(FIELDS)), cells)
     deviation = SALARY_SCALE * rng.standard_normal(cells.sum())
     salary = np.exp(np.repeat(np.log(means), cells) - SALARY_SCALE**2 / 2 + deviation)
     size = np.exp(DEPENDENCE * deviation + SIZE_SCALE * rng.standard_normal(cells.sum()))
     drawn = us.stratified_pps(field, size, us.proportional_allocation(field, n), rng)
-    frame = pl.DataFrame({"field": field, "gender": gender, "salary": salary})[drawn.index]
-    by_field: dict[Any, float] = dict(
-        zip(FIELDS, cells.reshape(-1, 2).sum(axis=1).astype(float).tolist(), strict=True)
-    )
+    persons = pl.DataFrame({"field": field, "gender": gender, "salary": salary})
+    fields = persons.group_by("field", maintain_order=True).agg(pl.len().cast(pl.Float64))
     book = replace(
         us.doctorate_codebook(),
-        population_size=float(cells.sum()),
-        population_by={"field": by_field},
+        population_size=float(persons.height),
+        population_by={"field": dict(fields.iter_rows())},
     )
-    weighted = frame.with_columns(pl.Series("weight", drawn.weight))
+    weighted = persons[drawn.index].with_columns(pl.Series("weight", drawn.weight))
     return us.Survey(weighted, us.Design(weight="weight", strata="field"), book)
 
 
@@ -72,27 +65,12 @@ def application(plan: Plan, seed: int) -> Row:
     bounds = {}
     for name, model in MODELS.items():
         result = us.synthesize(survey, model, us.Weighted(bound=bound), 3, seed, draws=plan.draws)
-        files = result.datasets
+        files, paper = result.datasets, paper_files(result, model, survey, 3, seed)
         tables[name] = us.tabulate(files, STATISTICS, by=by, margins=True, combine="partial")
-        tables[f"{name} paper"] = _by_the_paper(name, result, model, survey, seed)
+        key = (name, "Weighted", 0.0, 3, "paper")
+        tables[f"{name} paper"] = pl.concat(released_rows(key, CellTable(survey.frame()), paper))
         bounds[f"{name}_bounds"] = result.record_bounds.tolist()
         bounds[f"{name}_unweighted"] = unweighted_bounds(result).tolist()
     columns = ["field", "gender", "statistic", "estimate", "se"]
     rows = [t.select(columns).with_columns(method=pl.lit(k)) for k, t in tables.items()]
     return {"rows": pl.concat(rows).to_dict(as_series=False), "bounds": bounds}
-
-
-def _by_the_paper(
-    name: str, result: us.Synthesis, model: us.Model, survey: us.Survey, seed: int
-) -> pl.DataFrame:
-    files = paper_files(result, model, survey, 3, seed)
-    key = (name, "Weighted", 0.0, 3, "paper")
-    return pl.concat(released_rows(key, CellTable(survey.frame()), files))
-
-
-def _cells(number: int) -> Vector:
-    """The 16 cells of the "Sample" column, field by field, men first."""
-    table = published("private-tables", f"table-{number}").cast({"field": pl.String})
-    inner = CELL_COLUMNS.filter(INNER)
-    joined = inner.join(table, on=["field", "gender"], how="left", maintain_order="left")
-    return joined["Sample_est"].to_numpy()

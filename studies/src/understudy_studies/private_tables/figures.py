@@ -11,6 +11,7 @@ import polars as pl
 import understudy as us
 from understudy_studies.drawing import Figure, panels
 from understudy_studies.framework import Vector, published
+from understudy_studies.private_tables.tables import WITH_SE, of_sample
 
 STATISTICS = {"count": "counts", "mean(salary)": "mean salaries"}
 COLOUR = {"FBS": us.COLOURS[2], "FBP": us.COLOURS[1], "Laplace": us.COLOURS[0]}
@@ -18,15 +19,22 @@ Drawn = dict[str, Figure]
 
 
 def draw_figures(
-    rows: pl.DataFrame, cells: pl.DataFrame, pictures: dict[str, Vector], applied: Any
+    rows: pl.DataFrame, cells: pl.DataFrame, pictures: dict[str, Any], applied: Any
 ) -> Drawn:
-    """All figures that the data allow, in T's order; `applied` is the application, or None."""
-    drawn = {} if applied is None else _application(applied)
-    drawn["figure03"] = _bounds(pictures)
-    drawn |= _weights(pictures)
-    drawn |= _ratios(rows.filter(pl.col("replicate") == 0))
+    """All figures that the data allow, in T's order; `applied` is the application."""
+    drawn = {
+        "figure01": _bounds(applied["bounds"]),
+        "figure02": _application(pl.DataFrame(applied["rows"])),
+        "figure03": _bounds(pictures),
+        **_weights(pictures),
+        **_ratios(rows.filter(replicate=0)),
+    }
     for m, bound, number, *_ in published("private-tables", "interval-lengths").iter_rows():
-        drawn |= _coverage(cells, m, bound, number)
+        part = cells.filter(
+            pl.col("field") != "All", mechanism="Weighted", m=m, epsilon=round(2 * m * bound, 6)
+        )
+        if part.height:
+            drawn[f"figure{number}"] = _coverage(part)
     return drawn
 
 
@@ -43,57 +51,42 @@ def _violins(axis: Any, values: dict[str, Vector]) -> None:
     axis.grid(axis="y")
 
 
-def _bounds(pictures: dict[str, Vector]) -> Figure:
+def _bounds(bounds: dict[str, Any]) -> Figure:
     with _panels(2) as (figure, (axes,)):
         for axis, model in zip(axes, ("FBS", "FBP"), strict=True):
-            values = {f"{model} weighted": pictures[f"{model}_bounds"]}
-            if f"{model}_unweighted" in pictures:
-                values = {f"{model} unweighted": pictures[f"{model}_unweighted"], **values}
-            _violins(axis, values)
+            fits = {"unweighted": f"{model}_unweighted", "weighted": f"{model}_bounds"}
+            _violins(axis, {f"{model} {fit}": np.array(bounds[key]) for fit, key in fits.items()})
             axis.set_ylabel("largest |contribution| of a record")
         return figure
 
 
-def _application(applied: Any) -> Drawn:
-    bounds = {name: np.array(values) for name, values in applied["bounds"].items()}
-    drawn = {"figure01": _bounds(bounds)}
-    rows = pl.DataFrame(applied["rows"])
-    sample = rows.filter(pl.col("method") == "Sample").select(
-        "field", "gender", "statistic", pl.col("estimate").alias("own")
-    )
-    joined = rows.join(sample, on=["field", "gender", "statistic"]).with_columns(
-        rmse=((pl.col("estimate") - pl.col("own")) ** 2 + pl.col("se") ** 2).sqrt()
-    )
+def _application(rows: pl.DataFrame) -> Figure:
+    own = pl.col("estimate").filter(pl.col("method") == "Sample").first()
+    error = pl.col("estimate") - own.over("field", "gender", "statistic")
+    joined = rows.with_columns(rmse=(error**2 + pl.col("se") ** 2).sqrt())
     with _panels(2) as (figure, (axes,)):
         for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
-            part = joined.filter(pl.col("statistic") == statistic)
             shown = ("FBS paper", "FBP paper", "FBS", "FBP", "Laplace")
-            _violins(axis, {m: _values(part, "method", m, "rmse") for m in shown})
+            parts = {method: joined.filter(statistic=statistic, method=method) for method in shown}
+            _violins(axis, {method: part["rmse"].to_numpy() for method, part in parts.items()})
             axis.tick_params(axis="x", labelsize=7)
             axis.set(title=title, ylabel="RMSE against the sample", yscale="log")
-        return {**drawn, "figure02": figure}
+        return figure
 
 
-def _values(rows: pl.DataFrame, column: str, name: str, value: str) -> Vector:
-    return rows.filter(pl.col(column) == name)[value].to_numpy()
-
-
-def _weights(pictures: dict[str, Vector]) -> Drawn:
+def _weights(pictures: dict[str, Any]) -> Drawn:
     drawn = {}
-    own = ("confidential_y", "confidential_w", "confidential")
-    plans = {
-        "figure04": [own, *((f"{m}_y", f"{m}_smoothed", f"{m}, smoothed") for m in ("FBS", "FBP"))],
-        "figure08": [own, ("FBS_y", "FBS_synthesized", "FBS, synthesized"),
-                     ("FBS_y", "FBS_smoothed", "FBS, smoothed")],
-        "figure09": [own, ("FBP_y", "FBP_synthesized", "FBP, synthesized"),
-                     ("FBP_y", "FBP_smoothed", "FBP, smoothed")],
-    }  # fmt: skip
-    for name, plan in plans.items():
+    shown = {
+        "figure04": ("FBS, smoothed", "FBP, smoothed"),
+        "figure08": ("FBS, synthesized", "FBS, smoothed"),
+        "figure09": ("FBP, synthesized", "FBP, smoothed"),
+    }
+    for name, titles in shown.items():
         with _panels(3) as (figure, (axes,)):
-            for axis, (y, w, title) in zip(axes, plan, strict=True):
-                axis.plot(
-                    pictures[y], pictures[w], ".", markersize=3, color=us.COLOURS[1], alpha=0.5
-                )
+            for axis, title in zip(axes, ("confidential", *titles), strict=True):
+                model, _, weights = title.partition(", ")
+                y, w = pictures[f"{model}_y"], pictures[f"{model}_{weights or 'w'}"]
+                axis.plot(y, w, ".", markersize=3, color=us.COLOURS[1], alpha=0.5)
                 axis.set(title=title, xlabel="salary", ylabel="weight", xscale="log", yscale="log")
                 axis.xaxis.set_minor_formatter("")
                 axis.yaxis.set_minor_formatter("")
@@ -103,22 +96,11 @@ def _weights(pictures: dict[str, Vector]) -> Drawn:
 
 def _ratios(first: pl.DataFrame) -> Drawn:
     """Figures 5 to 7: RMSE of one sample's tables over the sample's own, 27 cells."""
-    squared = (pl.col("estimate") - pl.col("truth")) ** 2 + pl.col("se") ** 2
-    rows = first.filter((pl.col("formulas") == "paper") | (pl.col("model") == "Sample"))
-    rows = rows.with_columns(rmse=squared.sqrt())
-    key = ["statistic", "field", "gender"]
-    own = rows.filter(pl.col("model") == "Sample").select(*key, pl.col("rmse").alias("own"))
-    rows = rows.join(own, on=key).with_columns(ratio=pl.col("rmse") / pl.col("own"))
-    three = rows.filter((pl.col("m") == 3) & pl.col("epsilon").sub(10.8).abs().lt(1e-6))
-    both = pl.concat([three, rows.filter(pl.col("model") == "Laplace")])
-    drawn = {"figure05": _ratio_figure({"": both}, list(COLOUR))}
+    rows = first.with_columns(rmse=WITH_SE).with_columns(ratio=pl.col("rmse") / of_sample("rmse"))
+    rows = rows.filter(formulas="paper")
+    drawn = {"figure05": _ratio_figure({"": rows.filter(epsilon=10.8)}, list(COLOUR))}
     for name, bound in (("figure06", 1.8), ("figure07", 3.4)):
-        parts = {
-            f"m = {m}": rows.filter(
-                (pl.col("m") == m) & pl.col("epsilon").sub(2 * m * bound).abs().lt(1e-6)
-            ).filter(pl.col("mechanism") == "Weighted")
-            for m in (1, 3, 5)
-        }
+        parts = {f"m = {m}": rows.filter(m=m, epsilon=round(2 * m * bound, 6)) for m in (1, 3, 5)}
         parts = {label: part for label, part in parts.items() if part.height}
         if parts:
             drawn[name] = _ratio_figure(parts, ["FBS", "FBP"])
@@ -129,13 +111,11 @@ def _ratio_figure(parts: dict[str, pl.DataFrame], models: list[str]) -> Figure:
     with _panels(2) as (figure, (axes,)):
         for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
             values = {
-                f"{model} {label}".strip(): _values(
-                    part.filter(pl.col("statistic") == statistic), "model", model, "ratio"
-                )
+                f"{model} {label}".strip(): part.filter(statistic=statistic, model=model)["ratio"]
                 for label, part in parts.items()
                 for model in models
             }
-            _violins(axis, values)
+            _violins(axis, {name: ratios.to_numpy() for name, ratios in values.items()})
             axis.tick_params(axis="x", labelsize=7)
             axis.axhline(1.0, color=us.COLOURS[6], linestyle="--", linewidth=1)
             axis.set(title=title, ylabel="RMSE over the sample's")
@@ -144,20 +124,19 @@ def _ratio_figure(parts: dict[str, pl.DataFrame], models: list[str]) -> Figure:
         return figure
 
 
-def _coverage(cells: pl.DataFrame, m: int, bound: float, number: int) -> Drawn:
-    near = pl.col("epsilon").sub(2 * m * bound).abs().lt(1e-6)
-    part = cells.filter(near & (pl.col("field") != "All"), mechanism="Weighted", m=m)
-    if not part.height:
-        return {}
+def _coverage(cells: pl.DataFrame) -> Figure:
     with _panels(2) as (figure, (axes,)):
         for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
             for model in ("FBS", "FBP"):
                 for formulas, marker in (("paper", "o"), ("recommended", "+")):
-                    chosen = part.filter(model=model, formulas=formulas, statistic=statistic)
-                    x, y = chosen["coverage"].to_numpy(), chosen["cv"].to_numpy()
-                    name = f"{model}, {formulas}"
-                    axis.plot(x, y, marker, color=COLOUR[model], markersize=4, label=name)
+                    part = cells.filter(model=model, formulas=formulas, statistic=statistic)
+                    look = {
+                        "color": COLOUR[model],
+                        "markersize": 4,
+                        "label": f"{model}, {formulas}",
+                    }
+                    axis.plot(part["coverage"], part["cv"], marker, **look)
             axis.axvline(0.95, color=us.COLOURS[6], linestyle="--", linewidth=1)
             axis.set(title=title, xlabel="coverage", ylabel="CV", xlim=(0, 1.03))
         axes[0].legend(fontsize=7)
-        return {f"figure{number}": figure}
+        return figure

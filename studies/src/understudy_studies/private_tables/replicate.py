@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 import polars as pl
@@ -31,7 +31,11 @@ from understudy_studies.private_tables.cells import (
 )
 from understudy_studies.private_tables.paper_files import paper_files, weight_pictures
 
-Key = tuple[str, str, float, int, str]  # model, mechanism, epsilon, m, formulas
+Key = tuple[str, str, float, int, str]  # of METHOD
+METHOD = {
+    "model": pl.String, "mechanism": pl.String, "epsilon": pl.Float64, "m": pl.Int64,
+    "formulas": pl.String,
+}  # fmt: skip
 PREDICTORS = "C(field) + gender"
 MODELS = {"FBS": us.FBS("salary", PREDICTORS), "FBP": us.FBP("salary", PREDICTORS)}
 STATISTICS = ("count", "mean(salary)")
@@ -50,20 +54,14 @@ class Plan:
     epsilon: float = 10.8  # of the mechanisms beside Weighted, over three data sets
     reference_epsilons: tuple[float, ...] = (10.8, 3.0, 1.0)
     draws: int = 1000
-    other_mechanisms: bool = True
-    file_order: bool = True
-    application_records: int = RECORDS  # 0 leaves the application out
+    application_records: int = RECORDS
 
 
 # All parts of the study, in two minutes.
 QUICK = Plan(
-    n=300,
-    bounds=(1.8,),
-    datasets=(1, 3),
-    reference_epsilons=(3.0,),
-    draws=800,
+    n=300, bounds=(1.8,), datasets=(1, 3), reference_epsilons=(3.0,), draws=800,
     application_records=300,
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,16 +97,16 @@ def replicate(plan: Plan, seed: int, number: int) -> Row:
     rng = np.random.default_rng([seed, number])
     survey, reference = (_survey(us.doctorate_sample(persons, plan.n, rng)) for _ in range(2))
     sample = Sample(survey, plan, number)
-    table = sample.table
-    rows = [*sample_rows(survey, table, "none"), *_laplace_rows(sample)]
+    rows = [*sample_rows(sample, "none"), *_laplace_rows(sample)]
     facts: Row = {"refused": []}
     pictures: dict[str, Vector] = {}
     for name, model in MODELS.items():
         for bound in plan.bounds:
             most = max(plan.datasets)
             result = sample.synthesize(model, us.Weighted(bound=bound), most)
+            unweighted = unweighted_bounds(result)
             facts[f"{name} {bound}"] = float(result.record_bounds.max())
-            facts[f"{name} unweighted"] = float(unweighted_bounds(result).max())
+            facts[f"{name} unweighted"] = float(unweighted.max())
             files = {
                 "recommended": [_columns(dataset) for dataset in result.datasets],
                 "paper": paper_files(result, model, survey, most, number),
@@ -116,16 +114,14 @@ def replicate(plan: Plan, seed: int, number: int) -> Row:
             for m in plan.datasets:
                 for formulas, made in files.items():
                     key = (name, "Weighted", 2 * m * bound, m, formulas)
-                    rows += released_rows(key, table, made[:m])
+                    rows += released_rows(key, sample.table, made[:m])
             if number == 0 and bound == plan.bounds[0]:
-                pictures |= {f"{name}_bounds": result.record_bounds}
-                pictures |= {f"{name}_unweighted": unweighted_bounds(result)}
+                pictures[f"{name}_bounds"] = result.record_bounds
+                pictures[f"{name}_unweighted"] = unweighted
                 pictures |= weight_pictures(model, result, files["paper"][0], survey)
-        if plan.other_mechanisms:
-            rows += _other_rows(name, model, sample, reference, facts)
-    if plan.file_order:
-        ordered = _survey(sample_in_file_order(persons, plan.n, rng))
-        rows += _file_order_rows(Sample(ordered, plan, number))
+        rows += _other_rows(name, model, sample, reference, facts["refused"])
+    ordered = _survey(sample_in_file_order(persons, plan.n, rng))
+    rows += _file_order_rows(Sample(ordered, plan, number))
     frame = pl.concat(rows).select(pl.lit(number, pl.Int64).alias("replicate"), pl.all())
     drawn = {name: values.tolist() for name, values in pictures.items()}
     return {"rows": frame.to_dict(as_series=False), "facts": facts, "pictures": drawn}
@@ -133,26 +129,18 @@ def replicate(plan: Plan, seed: int, number: int) -> Row:
 
 def rows_of(key: Key, statistic: str, cells: pl.DataFrame) -> pl.DataFrame:
     """One row per cell, with the method and the statistic before it."""
-    model, mechanism, epsilon, m, formulas = key
-    return cells.select(
-        pl.lit(model).alias("model"),
-        pl.lit(mechanism).alias("mechanism"),
-        pl.lit(float(epsilon)).alias("epsilon"),
-        pl.lit(m, pl.Int64).alias("m"),
-        pl.lit(formulas).alias("formulas"),
-        pl.lit(statistic).alias("statistic"),
-        pl.all(),
-    )
+    method = pl.DataFrame([key], METHOD, orient="row").with_columns(statistic=pl.lit(statistic))
+    return method.join(cells, how="cross")
 
 
-def sample_rows(survey: us.Survey, table: CellTable, mechanism: str) -> list[pl.DataFrame]:
+def sample_rows(sample: Sample, mechanism: str) -> list[pl.DataFrame]:
     """The tables of the sample itself."""
-    own, df = _columns(survey), float(survey.n - 8)
+    own, df = _columns(sample.survey), float(sample.survey.n - 8)
     key = ("Sample", mechanism, 0.0, 1, "recommended")
-    estimates = (table.counts(own["w"]), table.means(own["y"], own["w"]))
+    counts, means = sample.table.counts(own["w"]), sample.table.means(own["y"], own["w"])
     return [
-        rows_of(key, statistic, combined([cells], df))
-        for statistic, cells in zip(STATISTICS, estimates, strict=True)
+        rows_of(key, "count", combined([counts], df)),
+        rows_of(key, "mean(salary)", combined([means], df)),
     ]
 
 
@@ -160,8 +148,9 @@ def _laplace_rows(sample: Sample) -> Iterator[pl.DataFrame]:
     by, epsilon = ["field", "gender"], sample.plan.epsilon
     noisy = us.laplace_table(sample.survey, STATISTICS, by, epsilon, seed=sample.number).table
     for statistic in STATISTICS:
-        part = noisy.filter(pl.col("statistic") == statistic)
-        part = CELL_COLUMNS.join(part, on=by, how="left", maintain_order="left")
+        part = CELL_COLUMNS.join(
+            noisy.filter(statistic=statistic), on=by, how="left", maintain_order="left"
+        )
         for formulas, column in (("paper", "replicate_se"), ("recommended", "se")):
             cells = with_limits(part["estimate"].to_numpy(), part[column].to_numpy(), 1.96)
             yield rows_of(("Laplace", "Laplace", epsilon, 1, formulas), statistic, cells)
@@ -175,12 +164,11 @@ def released_rows(key: Key, table: CellTable, files: list[dict[str, Vector]]) ->
     df = float(table.inside.shape[1] - 8)
     paper = key[4] == "paper"
     own = paper and key[0] == "FBP"
-    kind: Variance = "whole" if own else "strata" if paper else "known sizes"
-    counts = [table.counts(columns["w"], kind) for columns in files]
-    weights = [np.ones_like(columns["w"]) if own else columns["w"] for columns in files]
     by_strata: Variance = "strata" if paper else "known sizes"
+    counts = [table.counts(file["w"], "whole" if own else by_strata) for file in files]
     means = [
-        table.means(columns["y"], w, by_strata) for columns, w in zip(files, weights, strict=True)
+        table.means(file["y"], np.ones_like(file["w"]) if own else file["w"], by_strata)
+        for file in files
     ]
     return [
         rows_of(key, "count", combined(counts, df, normal=own)),
@@ -191,7 +179,7 @@ def released_rows(key: Key, table: CellTable, files: list[dict[str, Vector]]) ->
 def _file_order_rows(sample: Sample) -> list[pl.DataFrame]:
     """T's tables, m = 3, where the sample was selected in the order of the file."""
     bound = sample.plan.bounds[0]
-    rows = sample_rows(sample.survey, sample.table, "none, file order")
+    rows = sample_rows(sample, "none, file order")
     for name, model in MODELS.items():
         result = sample.synthesize(model, us.Weighted(bound=bound), 3)
         made = paper_files(result, model, sample.survey, 3, sample.number)
@@ -214,45 +202,35 @@ def sample_in_file_order(persons: pl.DataFrame, n: int, rng: np.random.Generator
 
 
 def _other_rows(
-    name: str, model: us.Model, sample: Sample, reference: us.Survey, facts: Row
+    name: str, model: us.Model, sample: Sample, reference: us.Survey, refused: list[str]
 ) -> list[pl.DataFrame]:
     """Censored, and ReferenceCensored with a good and with a drifted reference; m = 3."""
     drifted = _survey(reference.frame().with_columns(pl.col("salary") * DRIFT))
+    referred = partial(us.ReferenceCensored, prior_scale=0.5)
     tried: dict[str, us.Mechanism] = {"Censored": us.Censored(sample.plan.epsilon)}
     for epsilon in sample.plan.reference_epsilons:
-        tried[f"ReferenceCensored {epsilon:g}"] = us.ReferenceCensored(
-            epsilon, reference, prior_scale=0.5
-        )
-    tried["ReferenceCensored 3 drifted"] = us.ReferenceCensored(3.0, drifted, prior_scale=0.5)
+        tried[f"ReferenceCensored {epsilon:g}"] = referred(epsilon, reference)
+    tried["ReferenceCensored 3 drifted"] = referred(3.0, drifted)
     rows: list[pl.DataFrame] = []
     for label, mechanism in tried.items():
         try:
             result = sample.synthesize(model, mechanism, 3, chains=2, warmup=SHORT_WARMUP)
         except us.Refused as refusal:
-            facts["refused"].append(f"{name} {label}: {refusal}")
+            refused.append(f"{name} {label}: {refusal}")
             continue
-        epsilon = float(result.claim.epsilon or 0.0)
-        files = [_columns(dataset) for dataset in result.datasets]
-        rows += released_rows((name, label, epsilon, 3, "recommended"), sample.table, files)
+        key = (name, label, float(result.claim.epsilon or 0.0), 3, "recommended")
+        rows += released_rows(key, sample.table, [_columns(made) for made in result.datasets])
     return rows
 
 
 def unweighted_bounds(result: us.Synthesis) -> Vector:
     """Record bounds of the first, unweighted fit: the weight function remembers its draws."""
-    weights = result.weights
-    if weights is None or result.posterior is None:
+    weights, posterior = result.weights, result.posterior
+    if weights is None or posterior is None:
         raise us.Refused("This mechanism has no unweighted fit.")
-
-    posterior = result.posterior
-    n = posterior.density.n
-    bounds = us.record_bounds(
-        posterior.density.record_loglik,
-        weights.positions,
-        posterior.arrays,
-        np.ones(n),
-        np.zeros(n),
-    )
-    return bounds.loglik
+    loglik, n = posterior.density.record_loglik, posterior.density.n
+    plain = (np.ones(n), np.zeros(n))  # weights, and no reference
+    return us.record_bounds(loglik, weights.positions, posterior.arrays, *plain).loglik
 
 
 def _survey(frame: pl.DataFrame) -> us.Survey:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from understudy_studies.framework import Run, Study
@@ -13,7 +12,7 @@ from understudy_studies.private_tables.cells import population_truth
 from understudy_studies.private_tables.figures import draw_figures
 from understudy_studies.private_tables.replicate import QUICK, Plan, replicate, study_population
 from understudy_studies.private_tables.tables import (
-    FILE_ORDER,
+    IN_FILE_ORDER,
     by_cell,
     facts,
     study_rows,
@@ -23,14 +22,13 @@ from understudy_studies.private_tables.tables import (
 
 def parts(run: Run) -> Any:
     results = run.each("T §4, samples", replicate)
-    applied = run.once("application", application) if run.design.application_records else None
+    applied = run.once("application", application)
     rows = study_rows(results, population_truth(study_population(run.seed)))
     cells = by_cell(rows)
-    tables = study_tables(rows, cells, results, applied)
-    pictures = {name: np.array(values) for name, values in results[0]["pictures"].items()}
-    random_order = ~pl.col("mechanism").str.ends_with(FILE_ORDER)
-    figures = draw_figures(rows.filter(random_order), cells.filter(random_order), pictures, applied)
-    return tables, figures, facts(tables, figures, results)
+    tables = study_tables(rows, cells, results, pl.DataFrame(applied["rows"]))
+    rows, cells = (frame.filter(~IN_FILE_ORDER) for frame in (rows, cells))
+    figures = draw_figures(rows, cells, results[0]["pictures"], applied)
+    return tables, figures, facts(tables, results)
 
 
 run_study = Study("private-tables", Plan(), QUICK, 100, 2, parts)

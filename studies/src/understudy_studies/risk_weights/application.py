@@ -7,7 +7,8 @@ shown with what failed, because this is a study and nothing is released from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -23,7 +24,7 @@ from understudy_studies.risk_weights.simulation import (
     CONSTANT_PAIRWISE,
     SYNTHESIZER,
 )
-from understudy_studies.shared_fits import fitter_of
+from understudy_studies.shared_fits import shared_fits
 
 RADIUS = 0.2  # R: what the survey's program deems close
 INTRUDER: Row = {"known": KNOWN, "radius": RADIUS, "small_patterns": "merge"}
@@ -31,6 +32,7 @@ TOPCODED = 0.06
 APART = 1000  # between the seeds of two synthesizers: shared random numbers would hide noise
 STATISTICS: tuple[str | float, ...] = ("mean", "median", 0.9)
 MARGINAL, PAIRWISE = "Marginal", "Pairwise"
+SAMPLER = us.SamplerSettings(2000, 4, 400, most_thinning=8)
 
 
 @dataclass(frozen=True)
@@ -41,34 +43,24 @@ class ApplicationDesign:
     components: int = 10
     predictors: str = PREDICTORS
     datasets: int = 20
-    draws: int = 2000
-    chains: int = 4
-    warmup: int = 400
-    most_thinning: int = 8
-
-    @property
-    def settings(self) -> us.SamplerSettings:
-        return us.SamplerSettings(
-            self.draws, self.chains, self.warmup, most_thinning=self.most_thinning
-        )
+    sampler: us.SamplerSettings = SAMPLER
 
 
 # All parts of the study, in two minutes.
-QUICK = ApplicationDesign(
-    n=300, components=2, predictors="gender", datasets=5, draws=400, chains=2, warmup=150,
-    most_thinning=1,
-)  # fmt: skip
+QUICK = ApplicationDesign(300, 2, "gender", 5, us.SamplerSettings(400, 2, 150, most_thinning=1))
 
 
-def synthesizers(alpha: dict[str, Vector]) -> dict[str, us.Mechanism]:
+def synthesizers(fitter: us.ModelFitter) -> dict[str, us.Mechanism]:
     """R's five synthesizers, and the controls."""
+    marginal, pairwise = us.MarginalRisk(**INTRUDER), us.PairwiseRisk(**INTRUDER)
+    means = [float(risk.settle(fitter)[0].mean()) for risk in (marginal, pairwise)]
     return {
         SYNTHESIZER: us.Unweighted(),
         AGAIN: us.Unweighted(),
-        MARGINAL: us.MarginalRisk(**INTRUDER),
-        PAIRWISE: us.PairwiseRisk(**INTRUDER),
-        CONSTANT_PAIRWISE: us.ConstantWeight(float(alpha[PAIRWISE].mean())),
-        CONSTANT_MARGINAL: us.ConstantWeight(float(alpha[MARGINAL].mean())),
+        MARGINAL: marginal,
+        PAIRWISE: pairwise,
+        CONSTANT_PAIRWISE: us.ConstantWeight(means[1]),
+        CONSTANT_MARGINAL: us.ConstantWeight(means[0]),
         "Pairwise c=1.5": us.PairwiseRisk(**INTRUDER, c=1.5),
         "Pairwise g=0.1": us.PairwiseRisk(**INTRUDER, g=0.1),
     }
@@ -78,65 +70,50 @@ def application(design: ApplicationDesign, survey: us.Survey, seed: int, folder:
     """Results of every synthesizer, the data themselves and topcoding, computed or read."""
     folder.mkdir(parents=True, exist_ok=True)
     model = us.Mixture("income", design.predictors, design.components, zero_by=("earner",))
-    fitter = fitter_of(us.ModelFitter, survey, model, design.settings, seed)
-    alpha = {
-        MARGINAL: us.MarginalRisk(**INTRUDER).settle(fitter)[0],
-        PAIRWISE: us.PairwiseRisk(**INTRUDER).settle(fitter)[0],
-    }
-    results = [stored(folder / "data.json", lambda: _baseline(survey, seed))]
-    for number, (name, mechanism) in enumerate(synthesizers(alpha).items()):
+    fitter = shared_fits(survey, model, design.sampler, seed)
+    data = stored(folder / "data.json", lambda: _baseline(survey, seed))
+    results = [data, {"name": "Topcoding", **data["topcoded"]}]
+    for number, (name, mechanism) in enumerate(synthesizers(fitter).items()):
         path = folder / f"{name.lower().replace(' ', '-').replace(',', '')}.json"
-        run = _Run(design, model, survey, seed + APART * number, name, mechanism)
-        results.append(stored(path, run.compute))
+        own = seed + APART * number
+        compute = partial(synthesized, design, model, survey, own, name, mechanism)
+        results.append(stored(path, compute))
     return results
 
 
-@dataclass(frozen=True)
-class _Run:
-    design: ApplicationDesign
-    model: us.Mixture
-    survey: us.Survey
-    seed: int
-    name: str
-    mechanism: us.Mechanism
-
-    def compute(self) -> Row:
-        began, cpu = perf_counter(), process_time()
-        fitter = fitter_of(us.ModelFitter, self.survey, self.model, self.design.settings, self.seed)
-        terms = self.mechanism.prepare(fitter, self.design.datasets).terms
-        fitted = shown(fitter.fit(terms, "release", self._starts(fitter, terms.alpha)))
-        draws = us.ParameterDraws(tuple(fitted.parameters(self.design.datasets)))
-        generated = fitter.generated(draws)
-        sets = [
-            self.model.restore(columns, self.survey)["income"].to_numpy() for columns in generated
-        ]
-        result = measured(self.survey, sets, self.seed)
-        return {
-            "name": self.name,
-            **result,
-            "weights": np.round(terms.alpha, 5).tolist(),
-            "seconds": perf_counter() - began,
-            "cpu seconds": process_time() - cpu,
-            "convergence": convergence(fitted),
-        }
-
-    def _starts(self, fitter: us.ModelFitter, alpha: Vector) -> Vector:
-        """A start for each chain. The second unweighted run must not have those of the first:
-        what slow chains remember of their start would make the two agree too well."""
-        arrays, chains = fitter.safe_arrays, range(self.design.chains)
-        starts = [self.model.start(arrays, alpha, self.seed + chain) for chain in chains]
-        return np.stack([np.asarray(fitter.density.unconstrain(start, arrays)) for start in starts])
-
-
-class ShownPosterior(us.Posterior):
-    """A fit that a release may refuse; the study takes its draws and shows what failed."""
-
-    def spaced(self, number: int) -> Vector:
-        return self.positions[(np.arange(1, number + 1) * len(self.positions)) // number - 1]
-
-
-def shown(fitted: us.Posterior) -> ShownPosterior:
-    return ShownPosterior(*(getattr(fitted, field.name) for field in fields(fitted)))
+def synthesized(
+    design: ApplicationDesign,
+    model: us.Mixture,
+    survey: us.Survey,
+    seed: int,
+    name: str,
+    mechanism: us.Mechanism,
+) -> Row:
+    """What one synthesizer achieves, its weights, and how its chains did."""
+    began, cpu = perf_counter(), process_time()
+    fitter = shared_fits(survey, model, design.sampler, seed)
+    terms, arrays = mechanism.prepare(fitter, design.datasets).terms, fitter.safe_arrays
+    # A start for each chain. The second unweighted run must not have those of the first: what slow
+    # chains remember of their start would make the two agree too well.
+    chains = range(design.sampler.chains)
+    starts = [model.start(arrays, terms.alpha, seed + chain) for chain in chains]
+    positions = [np.asarray(fitter.density.unconstrain(start, arrays)) for start in starts]
+    fitted = fitter.fit(terms, "release", np.stack(positions))
+    # Spaced as for a release, which may refuse this fit: the study shows what failed.
+    ends = np.arange(1, design.datasets + 1) * len(fitted.positions) // design.datasets - 1
+    named = {k: v.reshape(-1, *v.shape[2:])[ends] for k, v in fitted.draws.items()}
+    draws = us.ParameterDraws(
+        tuple({k: v[number] for k, v in named.items()} for number in range(design.datasets))
+    )
+    files = [model.restore(columns, survey) for columns in fitter.generated(draws)]
+    return {
+        "name": name,
+        **measured(survey, [file["income"].to_numpy() for file in files], seed),
+        "weights": np.round(terms.alpha, 5).tolist(),
+        "seconds": perf_counter() - began,
+        "cpu seconds": process_time() - cpu,
+        "convergence": convergence(fitted),
+    }
 
 
 def convergence(fitted: us.Posterior) -> Row:
@@ -144,31 +121,32 @@ def convergence(fitted: us.Posterior) -> Row:
     differ, and what stands against the fit."""
     checks = fitted.diagnostics
     by_chain = fitted.density.judged(fitted.chains, fitted.arrays)[1].mean(axis=1)
-    apart = np.ptp(by_chain, axis=0)
-    numbers = zip(checks.coordinates, apart, checks.rhat, checks.ess_bulk, strict=True)
-    quantities = [
-        {"quantity": name, "chains apart": round(float(a), 5), "R-hat": round(float(r), 4),
-         "bulk ESS": round(float(e), 1)}
-        for name, a, r, e in numbers
-    ]  # fmt: skip
-    return {"quantities": quantities, "failures": checks.failures, "chains": checks.chains,
-            "draws": checks.draws, "thinning": checks.thinning,
-            "divergences": checks.divergences}  # fmt: skip
+    quantities = pl.DataFrame(
+        {
+            "quantity": checks.coordinates,
+            "chains apart": np.ptp(by_chain, axis=0).round(5),
+            "R-hat": checks.rhat.round(4),
+            "bulk ESS": checks.ess_bulk.round(1),
+        }
+    )
+    names = ("failures", "chains", "draws", "thinning", "divergences")
+    known = {name: getattr(checks, name) for name in names}
+    return {"quantities": quantities.to_dicts(), **known}
 
 
 def measured(survey: us.Survey, sets: list[Vector], seed: int) -> Row:
     """U_m and U_a, intervals, the regression of R, and every record's risk."""
     frame = survey.frame()
     y = frame["income"].to_numpy()
-    surveys = [frame.with_columns(income=pl.Series(incomes)) for incomes in sets]
-    risk = us.identification_risk(frame, surveys, known=KNOWN, target="income", radius=RADIUS)
+    files = [frame.with_columns(income=pl.Series(incomes)) for incomes in sets]
+    risk = us.identification_risk(frame, files, known=KNOWN, target="income", radius=RADIUS)
     distance = np.array([us.ecdf_distance(y, incomes) for incomes in sets]).mean(axis=0)
     rng = np.random.default_rng([seed, len(sets)])
-    made = [us.Survey(table) for table in surveys]
+    coefficients = us.regress([us.Survey(file) for file in files], REGRESSION, combine="partial")
     return {
         "U_m": float(distance[0]),
         "U_a": float(distance[1]),
-        "intervals": _intervals(sets, made, rng),
+        "intervals": _intervals(sets, coefficients, rng),
         "risk": np.round(risk, 6).tolist(),
     }
 
@@ -177,7 +155,7 @@ def _baseline(survey: us.Survey, seed: int) -> Row:
     """The confidential file, and the same file topcoded."""
     frame = survey.frame()
     y = frame["income"].to_numpy()
-    rng = np.random.default_rng(seed)
+    rng, coefficients = np.random.default_rng(seed), us.regress(survey, REGRESSION)
     risk = us.identification_risk(frame, known=KNOWN, target="income", radius=RADIUS)
     after, coded = us.topcoding_risk(
         frame, known=KNOWN, target="income", share=TOPCODED, radius=RADIUS
@@ -185,7 +163,7 @@ def _baseline(survey: us.Survey, seed: int) -> Row:
     distance = us.ecdf_distance(y, coded.values)
     return {
         "name": "Data",
-        "intervals": _intervals([y], [survey], rng),
+        "intervals": _intervals([y], coefficients, rng),
         "risk": np.round(risk, 6).tolist(),
         "income": y.tolist(),
         "topcoded": {"risk": np.round(after, 6).tolist(), "share": coded.share,
@@ -193,15 +171,11 @@ def _baseline(survey: us.Survey, seed: int) -> Row:
     }  # fmt: skip
 
 
-def _intervals(sets: list[Vector], surveys: list[us.Survey], rng: np.random.Generator) -> list[Row]:
-    rows = [
-        {"statistic": i.statistic, "estimate": i.estimate, "lower": i.lower, "upper": i.upper}
-        for i in us.bootstrap_intervals(sets, STATISTICS, rng=rng, replicates=200)
-    ]
-    combine = "partial" if len(surveys) > 1 else None
-    coefficients = us.regress(
-        surveys if len(surveys) > 1 else surveys[0], REGRESSION, combine=combine
-    )
-    line = coefficients.filter(pl.col("term").str.starts_with("earner")).row(0, named=True)
-    rows.append({"statistic": "earner 2"} | {k: line[k] for k in ("estimate", "lower", "upper")})
-    return rows
+def _intervals(
+    sets: list[Vector], coefficients: pl.DataFrame, rng: np.random.Generator
+) -> list[Row]:
+    limits = ("estimate", "lower", "upper")
+    drawn = us.bootstrap_intervals(sets, STATISTICS, rng=rng, replicates=200)
+    rows = [{name: getattr(each, name) for name in ("statistic", *limits)} for each in drawn]
+    earner = coefficients.filter(pl.col("term").str.starts_with("earner"))
+    return [*rows, {"statistic": "earner 2", **earner.select(limits).row(0, named=True)}]

@@ -14,7 +14,7 @@ from understudy_studies.drawing import Figure, panels
 from understudy_studies.framework import Row
 from understudy_studies.risk_weights import application as ce
 from understudy_studies.risk_weights import simulation as nb
-from understudy_studies.risk_weights.tables import RISE
+from understudy_studies.risk_weights.tables import RISE, risks_of
 
 SHORT = {
     "Data": "Data", nb.SYNTHESIZER: "S", nb.AGAIN: "S again", nb.PAIRWISE: "P",
@@ -29,7 +29,6 @@ class Risks:
     """Each record's risk under every synthesizer, and what is drawn of it."""
 
     of: dict[str, Any]
-    before: Any  # under the unweighted synthesizer
     rise: float  # what is highlighted
     title: str
 
@@ -37,19 +36,9 @@ class Risks:
         return us.distribution_figure({self.title: {SHORT.get(n, n): self.of[n] for n in names}})
 
     def scatter(self, name: str) -> Figure:
-        rises = us.whack_a_mole(self.before, self.of[name], self.rise)
-        names = (nb.SYNTHESIZER, name)
-        return us.whack_a_mole_figure(self.before, self.of[name], rises, names)
-
-
-def draw_figures(
-    simulated: Sequence[Row], rows: pl.DataFrame, applied: Sequence[Row], intervals: pl.DataFrame
-) -> dict[str, Figure]:
-    """Every figure of the paper that this study makes."""
-    figures = {f"simulation-{k}": v for k, v in simulation_figures(simulated, rows).items()}
-    return figures | {
-        f"application-{k}": v for k, v in application_figures(applied, intervals).items()
-    }
+        before, after = self.of[nb.SYNTHESIZER], self.of[name]
+        rises = us.whack_a_mole(before, after, self.rise)
+        return us.whack_a_mole_figure(before, after, rises, (nb.SYNTHESIZER, name))
 
 
 def simulation_figures(simulated: Sequence[Row], rows: pl.DataFrame) -> dict[str, Figure]:
@@ -60,42 +49,37 @@ def simulation_figures(simulated: Sequence[Row], rows: pl.DataFrame) -> dict[str
     by_radius = {name: np.asarray(values) for name, values in first["risks"].items()}
     end = f"|{nb.HARD}"
     hard = {n.removesuffix(end): risk for n, risk in by_radius.items() if n.endswith(end)}
-    risks = Risks(hard, hard[nb.SYNTHESIZER], nb.RISE, f"r = {nb.HARD:.0%}")
-    shown = {"D": "Data", "S": nb.SYNTHESIZER}
-    panels_by_radius = {
-        f"r = {r:.0%}": {
-            k: by_radius[f"{n}|{r}"] for k, n in {**shown, "M": nb.marginal(r)}.items()
-        }
-        for r in nb.RADII
-    }
+    risks = Risks(hard, nb.RISE, f"r = {nb.HARD:.0%}")
     marginal, controls = nb.marginal(nb.HARD), (nb.CONSTANT_MARGINAL, nb.CONSTANT_PAIRWISE)
+
+    def at(radius: float) -> dict[str, Any]:
+        shown = {"D": "Data", "S": nb.SYNTHESIZER, "M": nb.marginal(radius)}
+        return {short: by_radius[f"{name}|{radius}"] for short, name in shown.items()}
 
     def medians(*names: str) -> Figure:
         return interval_figure(median_intervals(data, rows, [nb.SYNTHESIZER, *names]), 2)
 
     return {
-        "figure-04": density_figure(np.asarray(first["y"])),
-        "figure-05a": us.distribution_figure(panels_by_radius),
-        "figure-05b": risks.scatter(marginal),
-        "figure-05c": risks.scatter(nb.AGAIN),
-        "figure-06": us.distribution_figure(
-            {"Marginal": {f"{r:.0%}": by_radius[f"{nb.marginal(r)}|{r}"] for r in nb.RADII}}
+        "simulation-figure-04": density_figure(np.asarray(first["y"])),
+        "simulation-figure-05a": us.distribution_figure({f"r = {r:.0%}": at(r) for r in nb.RADII}),
+        "simulation-figure-05b": risks.scatter(marginal),
+        "simulation-figure-05c": risks.scatter(nb.AGAIN),
+        "simulation-figure-06": us.distribution_figure(
+            {"Marginal": {f"{r:.0%}": at(r)["M"] for r in nb.RADII}}
         ),
-        "figure-07": medians(*map(nb.marginal, nb.RADII)),
-        "supplement-2": risks.violins(
+        "simulation-figure-07": medians(*map(nb.marginal, nb.RADII)),
+        "simulation-supplement-2": risks.violins(
             "Data", nb.SYNTHESIZER, nb.AGAIN, marginal, nb.PAIRWISE, *controls
         ),
-        "supplement-3": risks.scatter(nb.PAIRWISE),
-        "supplement-4": medians(marginal, nb.PAIRWISE),
+        "simulation-supplement-3": risks.scatter(nb.PAIRWISE),
+        "simulation-supplement-4": medians(marginal, nb.PAIRWISE),
     }
 
 
 def application_figures(results: Sequence[Row], intervals: pl.DataFrame) -> dict[str, Figure]:
     """R Figures 2, 3, 8 to 10 and supplement Figures 5 to 7."""
-    risk = {result["name"]: np.asarray(result["risk"]) for result in results}
-    risk["Topcoding"] = np.asarray(results[0]["topcoded"]["risk"])
-    weights = {result["name"]: np.asarray(result["weights"]) for result in results[1:]}
-    risks = Risks(risk, risk[nb.SYNTHESIZER], RISE, "r = 20%")
+    weights = {result["name"]: np.asarray(result["weights"]) for result in results[2:]}
+    risks = Risks(risks_of(results), RISE, "r = 20%")
     plain, pairwise = ("Data", nb.SYNTHESIZER), (ce.PAIRWISE, "Pairwise c=1.5", "Pairwise g=0.1")
     controls = (nb.CONSTANT_MARGINAL, nb.CONSTANT_PAIRWISE)
 
@@ -103,17 +87,19 @@ def application_figures(results: Sequence[Row], intervals: pl.DataFrame) -> dict
         return interval_figure(intervals.filter(pl.col("synthesizer").is_in(names)), 4)
 
     return {
-        "figure-02": risks.violins(*plain, ce.MARGINAL, "Topcoding"),
-        "figure-03": risks.scatter(ce.MARGINAL),
-        "figure-08": risks.violins(*plain, nb.AGAIN, ce.MARGINAL, ce.PAIRWISE, *controls),
-        "figure-09": risks.scatter(ce.PAIRWISE),
-        "figure-09-control": risks.scatter(nb.AGAIN),
-        "figure-10": some(*plain, ce.MARGINAL, ce.PAIRWISE),
-        "supplement-5": weights_figure(
+        "application-figure-02": risks.violins(*plain, ce.MARGINAL, "Topcoding"),
+        "application-figure-03": risks.scatter(ce.MARGINAL),
+        "application-figure-08": risks.violins(
+            *plain, nb.AGAIN, ce.MARGINAL, ce.PAIRWISE, *controls
+        ),
+        "application-figure-09": risks.scatter(ce.PAIRWISE),
+        "application-figure-09-control": risks.scatter(nb.AGAIN),
+        "application-figure-10": some(*plain, ce.MARGINAL, ce.PAIRWISE),
+        "application-supplement-5": weights_figure(
             np.asarray(results[0]["income"]), {name: weights[name] for name in pairwise}
         ),
-        "supplement-6": some(*plain, *pairwise),
-        "supplement-7": risks.violins(*plain, *pairwise),
+        "application-supplement-6": some(*plain, *pairwise),
+        "application-supplement-7": risks.violins(*plain, *pairwise),
     }
 
 

@@ -38,9 +38,7 @@ def consumer_incomes(path: Path, n: int | None = None, seed: int = 1) -> us.Surv
     frame = frame.filter(pl.col("INTERVIEW_NO") == FIFTH_INTERVIEW).drop_nulls(list(SOURCE))
     if n is not None and n < frame.height:
         frame = frame.sample(n, seed=seed)
-    group = pl.lit(1, pl.Int64)
-    for first in AGES:
-        group = group + (pl.col("AGE") >= first).cast(pl.Int64)
+    group = pl.sum_horizontal(pl.lit(1), *(pl.col("AGE") >= first for first in AGES))
     return us.Survey(
         frame.select(
             gender=pl.col("SEX"),

@@ -7,16 +7,18 @@ those of the survey file `data` (CE interviews, Parquet), or of a generated file
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 import understudy as us
-from understudy_studies.framework import Row, Run, Study
+from understudy_studies.framework import Run, Study, stacked
 from understudy_studies.risk_weights import application, simulation
-from understudy_studies.risk_weights.figures import draw_figures
+from understudy_studies.risk_weights.figures import application_figures, simulation_figures
 from understudy_studies.risk_weights.incomes import consumer_incomes, generated_incomes
-from understudy_studies.risk_weights.tables import facts, simulation_rows, study_tables
+from understudy_studies.risk_weights.tables import facts, study_tables
 
 PUBLISHED_N = 6208  # consumer units in R's sample
 
@@ -37,17 +39,15 @@ def parts(run: Run) -> Any:
         raise us.Refused(f"There is no file `{data}`; leave `data` out to generate incomes.")
     else:
         survey = consumer_incomes(Path(data), incomes.n, run.seed)
-    simulated = run.each("R §2.4, simulated files", _simulated, "simulation")
+    counts = replace(run, design=run.design.counts)
+    simulated = counts.each("R §2.4, simulated files", simulation.replicate, "simulation")
     applied = application.application(incomes, survey, run.seed, run.out / "application")
-    rows = simulation_rows(simulated)
+    rows = stacked(simulated, "rows").select("replicate", pl.exclude("replicate"))
     tables = study_tables(rows, simulated, applied)
-    figures = draw_figures(simulated, rows, applied, tables["application-table-4"])
-    known = facts(tables, len(simulated), applied)
+    figures = simulation_figures(simulated, rows)
+    figures |= application_figures(applied, tables["application-table-4"])
+    known = facts(tables, applied)
     return tables, figures, {**known, "units": survey.n, "real": data is not None}
-
-
-def _simulated(design: RiskDesign, seed: int, number: int) -> Row:
-    return simulation.replicate(design.counts, seed, number)
 
 
 WHOLE = RiskDesign(simulation.SimulationDesign(), application.ApplicationDesign())

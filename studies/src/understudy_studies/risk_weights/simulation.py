@@ -26,6 +26,7 @@ APART = 500_000  # between the seeds of two synthesizers of one file
 SYNTHESIZER, AGAIN = "Synthesizer", "Synthesizer again"
 PAIRWISE = f"Pairwise r={HARD:.0%}"
 CONSTANT_PAIRWISE, CONSTANT_MARGINAL = "Constant, mean of Pairwise", "Constant, mean of Marginal"
+SAMPLER = us.SamplerSettings(draws=1000, chains=2, warmup=200)
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,7 @@ class SimulationDesign:
     """Sizes; n = 1000 is R's."""
 
     n: int = 1000
-    draws: int = 1000
-    chains: int = 2
-    warmup: int = 200
-
-    @property
-    def settings(self) -> us.SamplerSettings:
-        return us.SamplerSettings(self.draws, self.chains, self.warmup)
+    sampler: us.SamplerSettings = SAMPLER
 
 
 QUICK = SimulationDesign(n=200)  # for a look at all parts
@@ -62,13 +57,14 @@ def replicate(design: SimulationDesign, seed: int, number: int) -> Row:
     made = synthetic_counts(design, y, 1000 * seed + number)
     risks = {name: _risks(y, sets[:SHOWN], radii_of(name)) for name, sets in made.items()}
     before = risks[SYNTHESIZER][HARD]
-    riskiest = np.argsort(-_risks(y, None, (HARD,))[HARD], kind="stable")[: max(1, len(y) // 100)]
+    data = _risks(y, None, RADII)
+    riskiest = most_at_risk(data[HARD])
     rows = []
     for name, sets in made.items():
         distance = np.array([us.ecdf_distance(y, values) for values in sets[:SHOWN]]).mean(axis=0)
         intervals = us.bootstrap_intervals(sets[:SHOWN], rng=rng, replicates=200)
-        for radius in radii_of(name):
-            risk = risks[name][radius]
+        limits = {f"{i.statistic} {k}": v for i in intervals for k, v in _limits(i).items()}
+        for radius, risk in risks[name].items():
             hard = radius == HARD and name != SYNTHESIZER
             row = {
                 "name": name,
@@ -77,14 +73,11 @@ def replicate(design: SimulationDesign, seed: int, number: int) -> Row:
                 "U_a": distance[1],
                 "mean risk": risk.mean(),
                 "max risk": risk.max(),
-                "IQR": float(np.subtract(*np.quantile(risk, [0.75, 0.25]))),
+                "IQR": iqr(risk),
                 "riskiest": risk[riskiest].mean(),
                 "rising": us.whack_a_mole(before, risk, RISE).count if hard else None,
             }
-            limits = {i.statistic: _limits(i) for i in intervals}
-            row |= {f"{s} {part}": v for s, own in limits.items() for part, v in own.items()}
-            rows.append(row)
-    data = _risks(y, None, RADII)
+            rows.append(row | limits)
     rows += [
         {"name": "Data", "radius": r, "mean risk": v.mean(), "max risk": v.max(),
          "riskiest": v[riskiest].mean()} for r, v in data.items()
@@ -105,7 +98,7 @@ def synthetic_counts(design: SimulationDesign, y: Vector, seed: int) -> dict[str
     together and rise less than a second run of the unweighted synthesizer by that alone.
     """
     survey, model = us.Survey(pl.DataFrame({"y": y.astype(np.int64)})), us.NegativeBinomial("y")
-    fitter = shared_fits(survey, model, design.settings, seed)
+    fitter = shared_fits(survey, model, design.sampler, seed)
     mechanisms: dict[str, us.Mechanism] = {SYNTHESIZER: us.Unweighted(), AGAIN: us.Unweighted()}
     mechanisms |= {marginal(radius): us.MarginalRisk((), radius) for radius in RADII}
     mechanisms[PAIRWISE] = us.PairwiseRisk((), HARD)
@@ -114,7 +107,7 @@ def synthetic_counts(design: SimulationDesign, y: Vector, seed: int) -> dict[str
         mechanisms[name] = us.ConstantWeight(float(like((), HARD).settle(fitter)[0].mean()))
     made = {}
     for number, (name, mechanism) in enumerate(mechanisms.items()):
-        own = shared_fits(survey, model, design.settings, seed + APART * number)
+        own = shared_fits(survey, model, design.sampler, seed + APART * number)
         generated = own.generated(mechanism.release(own, max(DATASETS)).output)
         made[name] = [np.asarray(columns["y"], dtype=np.float64) for columns in generated]
     return made
@@ -124,8 +117,7 @@ def radii_of(name: str) -> tuple[float, ...]:
     """At which radii a synthesizer's risk is measured: the Marginal's own, R's four for S."""
     if name == SYNTHESIZER:
         return RADII
-    own = [radius for radius in RADII if name == marginal(radius)]
-    return tuple(own) or (HARD,)
+    return tuple(radius for radius in RADII if name == marginal(radius)) or (HARD,)
 
 
 def _risks(y: Vector, sets: list[Vector] | None, radii: tuple[float, ...]) -> dict[float, Vector]:
@@ -151,5 +143,13 @@ def _table_6(y: Vector, made: dict[str, list[Vector]], rng: np.random.Generator)
 
 
 def _limits(interval: Any) -> Row:
-    return {"estimate": interval.estimate, "lower": interval.lower, "upper": interval.upper,
-            "length": interval.length}  # fmt: skip
+    return {name: getattr(interval, name) for name in ("estimate", "lower", "upper", "length")}
+
+
+def most_at_risk(risk: Vector) -> Any:
+    """The riskiest percent of records."""
+    return np.argsort(-risk, kind="stable")[: max(1, len(risk) // 100)]
+
+
+def iqr(risk: Vector) -> float:
+    return float(np.subtract(*np.quantile(risk, [0.75, 0.25])))

@@ -13,10 +13,10 @@ import understudy as us
 from understudy_studies.framework import (
     Row,
     Tables,
+    Vector,
     beside_published,
     in_lines,
     published,
-    published_rows,
 )
 from understudy_studies.page import number
 from understudy_studies.risk_weights import application as ce
@@ -43,7 +43,7 @@ SIMULATION_ECDF = published("risk-weights", "simulation-ecdf")  # U_m and U_a
 APPLICATION_ECDF = published("risk-weights", "application-ecdf")
 TABLE_6 = published("risk-weights", "table-6")  # mean and median with limits
 TABLE_4 = published("risk-weights", "table-4")
-RISK_IQR = published_rows("risk-weights", "risk-iqr")  # §3.2.1
+RISK_IQR = dict(published("risk-weights", "risk-iqr").iter_rows())  # §3.2.1
 
 
 def study_tables(rows: pl.DataFrame, simulated: Sequence[Row], applied: Sequence[Row]) -> Tables:
@@ -60,14 +60,6 @@ def study_tables(rows: pl.DataFrame, simulated: Sequence[Row], applied: Sequence
         "convergence": convergence_table(applied),
         "simulation-rows": rows,
     }
-
-
-def simulation_rows(results: Sequence[Row]) -> pl.DataFrame:
-    """One row per replicate, synthesizer and radius."""
-    rows = [
-        {"replicate": result["replicate"], **row} for result in results for row in result["rows"]
-    ]
-    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def simulation_ecdf(rows: pl.DataFrame) -> pl.DataFrame:
@@ -103,9 +95,8 @@ def over_files(rows: pl.DataFrame, keys: list[str], measures: Sequence[str]) -> 
 
 def application_ecdf(results: Sequence[Row]) -> pl.DataFrame:
     """R Table 7, supplement Tables 1 and 3, with the controls and topcoding."""
-    made = [{"name": "Topcoding", **results[0]["topcoded"]}, *results[1:]]
     ours = pl.DataFrame(
-        [{"synthesizer": r["name"], "U_m": r["U_m"], "U_a": r["U_a"]} for r in made]
+        [{"synthesizer": r["name"], "U_m": r["U_m"], "U_a": r["U_a"]} for r in results[1:]]
     )
     joined = ours.join(
         APPLICATION_ECDF, on="synthesizer", how="left", maintain_order="left", suffix=" published"
@@ -113,46 +104,48 @@ def application_ecdf(results: Sequence[Row]) -> pl.DataFrame:
     return joined.select("synthesizer", "U_m", "U_m published", "U_a", "U_a published")
 
 
+def risks_of(results: Sequence[Row]) -> dict[str, Vector]:
+    """Each record's risk in the data, topcoded, and under every synthesizer."""
+    return {result["name"]: np.asarray(result["risk"]) for result in results}
+
+
 def application_risk(results: Sequence[Row]) -> pl.DataFrame:
     """Mean, IQR, maximum, riskiest percent, share above .5, and records that rise by .25."""
-    data = np.asarray(results[0]["risk"])
-    riskiest = np.argsort(-data, kind="stable")[: max(1, len(data) // 100)]
-    before = np.asarray(results[1]["risk"])
+    risks = risks_of(results)
+    riskiest, before = nb.most_at_risk(risks["Data"]), risks[nb.SYNTHESIZER]
     rows = []
-    coded = {"name": "Topcoding", "risk": results[0]["topcoded"]["risk"]}
-    for result in [results[0], coded, *results[1:]]:
-        risk = np.asarray(result["risk"])
-        compared = result["name"] not in ("Data", "Topcoding", nb.SYNTHESIZER)
-        rows.append(
-            {"synthesizer": result["name"], "mean": risk.mean(),
-             "IQR": float(np.subtract(*np.quantile(risk, [0.75, 0.25]))),
-             "IQR published": RISK_IQR.get(result["name"], (None,))[0], "max": risk.max(),
-             "riskiest 1 %": risk[riskiest].mean(), "share above 0.5": (risk > 0.5).mean(),
-             "rising by 0.25": us.whack_a_mole(before, risk, RISE).count if compared else None,
-             "mean weight": float(np.mean(result["weights"])) if "weights" in result else None}
-        )  # fmt: skip
+    for result, (name, risk) in zip(results, risks.items(), strict=True):
+        compared = name not in ("Data", "Topcoding", nb.SYNTHESIZER)
+        row = {
+            "synthesizer": name,
+            "mean": risk.mean(),
+            "IQR": nb.iqr(risk),
+            "IQR published": RISK_IQR.get(name),
+            "max": risk.max(),
+            "riskiest 1 %": risk[riskiest].mean(),
+            "share above 0.5": (risk > 0.5).mean(),
+            "rising by 0.25": us.whack_a_mole(before, risk, RISE).count if compared else None,
+            "mean weight": float(np.mean(result["weights"])) if "weights" in result else None,
+        }
+        rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def application_intervals(results: Sequence[Row]) -> pl.DataFrame:
     """R Table 4 and Figure 10: estimates and intervals."""
+    keys, limits = ["synthesizer", "statistic"], ["lower", "upper"]
     ours = pl.DataFrame(
-        [{"synthesizer": r["name"], **line} for r in results for line in r["intervals"]]
+        [{"synthesizer": r["name"], **line} for r in results for line in r.get("intervals", ())]
     )
-    joined = ours.join(
-        TABLE_4, on=["synthesizer", "statistic"], how="left", maintain_order="left",
-        suffix=" published",
-    )  # fmt: skip
-    return joined.rename(
-        {"estimate published": "published", "lower published": "published lower",
-         "upper published": "published upper"}
-    )  # fmt: skip
+    printed = TABLE_4.select(
+        *keys, pl.col("estimate").alias("published"), pl.col(limits).name.prefix("published ")
+    )
+    return ours.join(printed, on=keys, how="left", maintain_order="left")
 
 
 def top_ten(results: Sequence[Row], largest: bool) -> pl.DataFrame:
     """R Table 2 (riskiest records) or Table 3 (largest incomes); ours, then the published."""
-    columns = {result["name"]: np.asarray(result["risk"]) for result in results}
-    columns["Topcoding"] = np.asarray(results[0]["topcoded"]["risk"])
+    columns = risks_of(results)
     by = np.asarray(results[0]["income"]) if largest else columns["Data"]
     order = np.argsort(-by, kind="stable")[:10]
     printed = published("risk-weights", "table-3" if largest else "table-2")
@@ -166,7 +159,7 @@ def convergence_table(results: Sequence[Row]) -> pl.DataFrame:
     return pl.DataFrame(
         [
             {"synthesizer": result["name"], **line}
-            for result in results[1:]
+            for result in results[2:]
             for line in result["convergence"]["quantities"]
         ]
     )
@@ -175,26 +168,23 @@ def convergence_table(results: Sequence[Row]) -> pl.DataFrame:
 def by_synthesizer(caption: str, table: pl.DataFrame, file: str) -> us.Grid:
     """One line for each synthesizer, and for each measure one column: median and [5 %, 95 %],
     then the published number where the table has one."""
-    there = set(table["measure"])
-    lines: dict[str, list[str]] = {
-        name: [name] for name in table["synthesizer"].unique(maintain_order=True)
-    }
-    heads = ["synthesizer"]
-    for measure in (name for name in MEASURES if name in there):
-        part = table.filter(pl.col("measure") == measure)
+    names = table["synthesizer"].unique(maintain_order=True).to_list()
+    header, columns = ["synthesizer"], [names]
+    for measure in (name for name in MEASURES if name in set(table["measure"])):
+        part = table.filter(measure=measure)
         digits = max(0, 2 - floor(log10(part["median"].abs().max() or 1.0)))  # type: ignore[arg-type]
-        rows = {row["synthesizer"]: row for row in part.iter_rows(named=True)}
-        heads.append(HEADS.get(measure, measure))
-        for name, line in lines.items():
-            line.append(_with_spread(rows[name], digits) if name in rows else "–")
+        lines = {row["synthesizer"]: row for row in part.to_dicts()}
+        header.append(HEADS.get(measure, measure))
+        columns.append([_with_spread(lines.get(name), digits) for name in names])
         if "published" in part.columns:
-            heads.append("published")
-            for name, line in lines.items():
-                line.append(number(rows.get(name, {}).get("published")))
-    return us.Grid(caption, tuple(heads), tuple(tuple(line) for line in lines.values()), file)
+            header.append("published")
+            columns.append([number(lines.get(name, {}).get("published")) for name in names])
+    return us.Grid(caption, tuple(header), tuple(zip(*columns, strict=True)), file)
 
 
-def _with_spread(row: Row, digits: int) -> str:
+def _with_spread(row: Row | None, digits: int) -> str:
+    if row is None:
+        return "–"
     middle, low, high = (f"{row[name]:.{digits}f}" for name in ("median", "5 %", "95 %"))
     return f"{middle} [{low}, {high}]"
 
@@ -205,21 +195,26 @@ def as_grid(caption: str, table: pl.DataFrame, file: str) -> us.Grid:
     return us.Grid(caption, tuple(table.columns), body, file)
 
 
-def facts(tables: Tables, files: int, applied: Sequence[Row]) -> Row:
+def facts(tables: Tables, applied: Sequence[Row]) -> Row:
     """What each synthesizer achieves, and what of it the controls bear out."""
-    fits = [fit_facts(result) for result in applied[1:]]
     return {
-        "files": files,
         "counts": count_facts(tables["simulation-table-5"], tables["simulation-risk"]),
         "incomes": income_facts(tables["application-table-7"], tables["application-risk"]),
-        "fits": fits,
-        "failed": sum(fit["failed"] for fit in fits),
-        "apart": max(fit["apart"] for fit in fits),
+        "fits": applied[2:],
+        "failed": sum(bool(result["convergence"]["failures"]) for result in applied[2:]),
+        "apart": apart(*applied[2:]),
+        "apart_of": apart,
         "near_limit": NEAR,
         "internal": us.INTERNAL,
         "whole": lambda name, caption: as_grid(caption, tables[name], f"{name}.csv"),
         "spread": lambda name, caption: by_synthesizer(caption, tables[name], f"{name}.csv"),
     }
+
+
+def apart(*results: Row) -> float:
+    """By how much the means of the chains differ in the distribution function, at most."""
+    lines = [line for result in results for line in result["convergence"]["quantities"]]
+    return max(float(line["chains apart"]) for line in lines if line["quantity"].startswith("F("))
 
 
 def count_facts(ecdf: pl.DataFrame, risk: pl.DataFrame) -> Row:
@@ -276,25 +271,4 @@ def income_facts(ecdf: pl.DataFrame, risk: pl.DataFrame) -> Row:
             for p in below
             if rising[p] < (own := rising[CONSTANT[p]]) and differs(p, own)
         ],
-    }
-
-
-def fit_facts(result: Row) -> Row:
-    """How far the chains of one fit converged, over its predictive quantities."""
-    fit = result["convergence"]
-    lines = fit["quantities"]
-    return {
-        "name": result["name"],
-        "failed": bool(fit["failures"]),
-        "chains": fit["chains"],
-        "draws": fit["draws"],
-        "divergences": fit["divergences"],
-        "near": sum(float(line["R-hat"]) < NEAR for line in lines),
-        "quantities": len(lines),
-        "worst": max(lines, key=lambda line: float(line["R-hat"])),
-        "least": min(lines, key=lambda line: float(line["bulk ESS"])),
-        # by how much the means of the chains differ in the distribution function, at most
-        "apart": max(float(q["chains apart"]) for q in lines if q["quantity"].startswith("F(")),
-        "seconds": result["seconds"],
-        "cpu_seconds": result.get("cpu seconds"),
     }

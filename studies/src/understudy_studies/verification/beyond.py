@@ -11,7 +11,7 @@ import numpy as np
 
 import understudy as us
 from understudy_studies.framework import Vector
-from understudy_studies.verification.samples import Population, simple_sample, systematic_pps
+from understudy_studies.verification.samples import Population, systematic_pps
 
 Numbers = tuple[float, float, float, Vector]  # tau_0, its se, tau_hat, tau_k
 
@@ -25,7 +25,7 @@ def median_and_slope(
     columns = np.array([x, units.size / (len(x) * z), z])
     label = np.arange(len(x)) % m
     rng.shuffle(label)
-    public = simple_sample(units, n_k * m, rng)
+    public = rng.choice(units.n, n_k * m, replace=False, shuffle=False)
     rest = 1 - len(public) / units.n
     centres = {
         "median": _median(units.x[public], rest),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import polars as pl
 
@@ -43,31 +44,23 @@ def draw_figures(rows: Tables, design: VerificationDesign) -> dict[str, Figure]:
 def median_figure(rows: pl.DataFrame, sizes: Sequence[int], partitions: Sequence[int]) -> Figure:
     """V's figures: box plots of posterior medians and r_full, a panel for each alpha."""
     alphas = rows["alpha"].unique(maintain_order=True).to_list()
-    repeats = rows["replicate"].n_unique()
     height = 0.9 + 1.75 * len(alphas)
+    looks = {"widths": 0.7, "patch_artist": True, "medianprops": {"color": "black"},
+             "flierprops": {"markersize": 2, "markeredgecolor": "#777777"}}  # fmt: skip
     with drawing.panels(len(alphas), 1, WIDTH, height, sharex=True) as (figure, grid):
         axes = grid[:, 0]
         for axis, alpha in zip(axes, alphas, strict=True):
             axis.grid(axis="y")
-            for group, n_k in enumerate(sizes):
-                for number, m in enumerate(partitions):
-                    part = rows.filter(n_k=n_k, M=m, alpha=alpha)
-                    at = STEP * group + number
-                    drawn = axis.boxplot(
-                        [part["median"].to_numpy()],
-                        positions=[at],
-                        widths=0.7,
-                        patch_artist=True,
-                        flierprops={"markersize": 2, "markeredgecolor": "#777777"},
-                        medianprops={"color": "black"},
-                    )
-                    drawn["boxes"][0].set(facecolor=BOX[number % 3], alpha=0.45)
-                    if group == 0 and axis is axes[0]:
-                        drawn["boxes"][0].set_label(f"medians, M = {m}")
-                    axis.plot(at, part["inside"].mean(), "D", color=VERMILION, markersize=5.5,
-                              markeredgecolor="white", markeredgewidth=0.8, zorder=5,
-                              label="r_full" if group == number == 0 and axis is axes[0] else None,
-                              linestyle="none")  # fmt: skip
+            for (group, n_k), (number, m) in product(enumerate(sizes), enumerate(partitions)):
+                part = rows.filter(n_k=n_k, M=m, alpha=alpha)
+                at, named = STEP * group + number, group == 0 and axis is axes[0]
+                box = axis.boxplot([part["median"].to_numpy()], positions=[at], **looks)["boxes"][0]
+                label = f"medians, M = {m}" if named else None
+                box.set(facecolor=BOX[number % 3], alpha=0.45, label=label)
+                axis.plot(at, part["inside"].mean(), "D", color=VERMILION, markersize=5.5,
+                          markeredgecolor="white", markeredgewidth=0.8, zorder=5,
+                          label="r_full" if named and number == 0 else None,
+                          linestyle="none")  # fmt: skip
             axis.set_ylim(-0.03, 1.03)
             axis.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
             axis.set_title(f"α = {alpha:g}", fontsize=10, loc="left")
@@ -78,9 +71,8 @@ def median_figure(rows: pl.DataFrame, sizes: Sequence[int], partitions: Sequence
         )
         axes[-1].tick_params(axis="x", length=0)
         figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=9)
-        us.figure_footer(
-            figure, f"{repeats} repeats; box: quartiles, whiskers: 1.5 of their distance"
-        )
+        repeats, whiskers = rows["replicate"].n_unique(), "whiskers: 1.5 of their distance"
+        us.figure_footer(figure, f"{repeats} repeats; box: quartiles, {whiskers}")
     return figure
 
 
@@ -88,10 +80,7 @@ def roc_figure(rows: pl.DataFrame) -> Figure:
     """Discrepancy and agreement at equal epsilon: a row per estimand, a column per alpha."""
     estimands = rows["estimand"].unique(maintain_order=True).to_list()
     alphas = rows["alpha"].unique(maintain_order=True).to_list()
-    looks = {
-        "discrepancy": (BLUE, "-", "discrepancy"),
-        "agreement": (VERMILION, "--", "agreement"),
-    }
+    looks = {"discrepancy": (BLUE, "-"), "agreement": (VERMILION, "--")}
     shape = (len(estimands), len(alphas), WIDTH, 0.9 + 1.95 * len(estimands))
     with drawing.panels(*shape, sharex=True, sharey=True) as (figure, axes):
         for row, estimand in zip(axes, estimands, strict=True):
@@ -105,10 +94,10 @@ def roc_figure(rows: pl.DataFrame) -> Figure:
                 else:
                     axis.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":")
                 shown = {} if few else looks
-                for position, (name, (colour, style, label)) in enumerate(shown.items()):
+                for position, (name, (colour, style)) in enumerate(shown.items()):
                     score = scores_of(part)[name]
                     area = auc(score, inside)
-                    axis.plot(*roc(score, inside), color=colour, linestyle=style, label=label)
+                    axis.plot(*roc(score, inside), color=colour, linestyle=style, label=name)
                     axis.text(0.97, 0.17 - 0.13 * position, f"AUC {area:.2f}", color=colour,
                               ha="right", fontsize=9, transform=axis.transAxes)  # fmt: skip
                 axis.set_title(f"{estimand}, α = {alpha:g}", fontsize=9.5, loc="left")

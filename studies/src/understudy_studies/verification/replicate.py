@@ -16,22 +16,14 @@ import numpy as np
 
 import understudy as us
 from understudy_studies.framework import Vector
+from understudy_studies.verification import samples
 from understudy_studies.verification.beyond import median_and_slope
-from understudy_studies.verification.samples import (
-    Moments,
-    Population,
-    biased_moments,
-    moments,
-    population,
-    simple_moments,
-    simple_sample,
-    systematic_pps,
-)
+from understudy_studies.verification.samples import Moments, Population
 
 Columns = dict[str, list[Any]]
 
 CLIP = 2.0  # c of the discrepancy (methods §7)
-INTERVALS = ("fixed", "adjusted")
+DESIGN = ("n_k", "M", "estimand", "synthesis", "partitioning")  # of a pair
 
 
 @dataclass(frozen=True)
@@ -60,7 +52,7 @@ class Pair:
     """The estimates of one confidential and one synthetic file: all that a measure needs."""
 
     n_k: int
-    partitions: int
+    M: int
     estimand: str
     synthesis: str
     partitioning: str
@@ -72,7 +64,7 @@ class Pair:
 
 @lru_cache(maxsize=2)
 def study_population(n: int, seed: int, smallest: float = 0.0) -> Population:
-    return population(n, np.random.default_rng([seed, 4]), smallest)
+    return samples.population(n, np.random.default_rng([seed, 4]), smallest)
 
 
 def replicate(design: VerificationDesign, seed: int, number: int) -> dict[str, Any]:
@@ -80,7 +72,7 @@ def replicate(design: VerificationDesign, seed: int, number: int) -> dict[str, A
     units = study_population(design.population, seed)
     rng = np.random.default_rng([seed, 4, number])
     drawn = [(n_k, m) for n_k in design.sizes for m in design.partitions]
-    faithful = simple_moments(units, [n_k * m for n_k, m in drawn], rng)
+    faithful = samples.simple_moments(units, [n_k * m for n_k, m in drawn], rng)
     pairs = []
     for (n_k, m), synthetic in zip(drawn, faithful, strict=True):
         pairs += pairs_of(units, n_k, m, synthetic, rng, biased=True)
@@ -109,8 +101,8 @@ def _roc_pairs(
     pairs = []
     for _ in range(design.roc_pairs):
         n_k, m = design.roc_size, design.roc_partitions
-        synthetic = moments(units.x[simple_sample(units, n_k * m, rng)])
-        pairs += pairs_of(units, n_k, m, synthetic, rng, biased=False)
+        drawn = rng.choice(units.n, n_k * m, replace=False, shuffle=False)
+        pairs += pairs_of(units, n_k, m, samples.moments(units.x[drawn]), rng, biased=False)
     return pairs
 
 
@@ -119,51 +111,35 @@ def answers(
 ) -> Columns:
     """One row for each pair, interval and alpha; discrepancies are the same for all of these."""
     micro = us.parse_epsilon(design.epsilon)
+    discrepancy_noise = us.geometric_noise(2 * us.DISCREPANCY_GRID, micro)
     rows: list[dict[str, Any]] = []
     for pair in pairs:
-        sums = [_steps(pair, clip) for clip in (CLIP, *clips)]
-        noisy, *others = (
-            int(number) for number in us.geometric_noise(2 * us.DISCREPANCY_GRID, micro)(sums)
-        )
-        for interval in INTERVALS:
-            gamma = sqrt(pair.partitions) if interval == "adjusted" else 1.0
+        root = sqrt(pair.M)
+        bounds = [clip * root * pair.se for clip in (CLIP, *clips)]
+        steps = [us.discrepancy_steps(pair.estimates, pair.centre, bound) for bound in bounds]
+        sums = [int(each.sum()) for each in steps]
+        about = {name: getattr(pair, name) for name in DESIGN} | {
+            "centre": pair.centre,
+            "full": pair.full,
+            "distance": (pair.full - pair.centre) / pair.se,
+            "steps": sums[0],
+        }
+        named = ("discrepancy", *(f"clip {clip:g}" for clip in clips))
+        about |= zip(named, map(int, discrepancy_noise(sums)), strict=True)
+        for interval, gamma in (("fixed", 1.0), ("adjusted", root)):
             for alpha in design.alphas:
                 flags = us.agreement_flags(pair.estimates, pair.centre, gamma * alpha * pair.se)
                 rows.append(
-                    {
-                        "n_k": pair.n_k,
-                        "M": pair.partitions,
-                        "estimand": pair.estimand,
-                        "synthesis": pair.synthesis,
-                        "partitioning": pair.partitioning,
-                        "interval": interval,
-                        "alpha": alpha,
-                        "centre": pair.centre,
-                        "full": pair.full,
-                        "distance": (pair.full - pair.centre) / pair.se,
-                        "count": int(flags.sum()),
-                        "steps": sums[0],
-                        "discrepancy": noisy,
-                        **{f"clip {c:g}": value for c, value in zip(clips, others, strict=True)},
-                    }
+                    about | {"interval": interval, "alpha": alpha, "count": int(flags.sum())}
                 )
-    return _with_noise({name: [row[name] for row in rows] for name in rows[0]}, micro)
-
-
-def _steps(pair: Pair, clip: float) -> int:
-    bound = clip * sqrt(pair.partitions) * pair.se
-    return int(us.discrepancy_steps(pair.estimates, pair.centre, bound).sum())
-
-
-def _with_noise(columns: Columns, micro: int) -> Columns:
-    """Laplace noise (V) and bounded geometric noise (ours) on every count."""
+    columns: Columns = {name: [row[name] for row in rows] for name in rows[0]}
+    # Laplace noise (V) and bounded geometric noise (ours) on every count
     columns["laplace"] = list(us.laplace_noise(1, micro)(columns["count"]))
     counts, sizes = np.array(columns["count"]), np.array(columns["M"])
     noisy = np.empty(len(counts), dtype=np.int64)
     for m in np.unique(sizes):
         noisy[sizes == m] = us.geometric_noise(1, micro, (0, int(m)))(counts[sizes == m])
-    columns["geometric"] = noisy.tolist()
-    return columns
+    return {**columns, "geometric": noisy.tolist()}
 
 
 def pairs_of(
@@ -175,13 +151,13 @@ def pairs_of(
     biased: bool,
 ) -> list[Pair]:
     """Totals and means (V eq. 3, 7, 8) by equal blocks and by keyed hash."""
-    chosen = systematic_pps(units, n_k * m, rng)
+    chosen = samples.systematic_pps(units, n_k * m, rng)
     n, x, z = len(chosen), units.x[chosen], units.z[chosen]
     weight = units.size / (n * z)
     weighted = weight * x
     syntheses = {"faithful": faithful}
     if biased:
-        syntheses["biased"] = biased_moments(moments(x), n, rng)
+        syntheses["biased"] = samples.biased_moments(samples.moments(x), n, rng)
     equal = (np.arange(n) % m).astype(np.uint8)
     rng.shuffle(equal)
     # Given the key, the hash of a unit's id is as good as a uniform label of its own.

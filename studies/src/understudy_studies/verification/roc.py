@@ -30,22 +30,20 @@ def scores_of(rows: pl.DataFrame) -> dict[str, Vector]:
     }
 
 
-def measured(rows: dict[str, Vector], inside: Flags) -> dict[str, float | None]:
+def measured(scores: dict[str, Vector], inside: Flags) -> dict[str, float | None]:
     """The area of every score and its error; none with hardly any pair inside, or outside."""
     enough = min(inside.sum(), (~inside).sum()) >= FEWEST
     numbers: dict[str, float | None] = {}
-    for name, score in rows.items():
+    for name, score in scores.items():
         area = auc(score, inside) if enough else None
         numbers |= {name: area, f"{name}_se": None if area is None else auc_se(area, inside)}
     return numbers
 
 
-def auc(score: Vector, inside: Flags) -> float | None:
+def auc(score: Vector, inside: Flags) -> float:
     """The chance that a pair inside scores above a pair outside, ties counted half."""
     ones = int(inside.sum())
     others = len(inside) - ones
-    if not ones or not others:
-        return None
     ranks = rankdata(score)
     return float((ranks[inside].sum() - ones * (ones + 1) / 2) / (ones * others))
 

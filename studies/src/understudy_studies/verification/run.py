@@ -12,12 +12,14 @@ from typing import Any
 from understudy_studies.framework import Run, Study
 from understudy_studies.verification.figures import draw_figures
 from understudy_studies.verification.replicate import QUICK, VerificationDesign, replicate
-from understudy_studies.verification.tables import facts, study_rows, study_tables
+from understudy_studies.verification.tables import facts, rows_of, study_tables
+
+PARTS = ("answers", "more", "bounded", "beyond")
 
 
 def parts(run: Run) -> Any:
     results = run.each("V §4, repeats", replicate)
-    rows = study_rows(results, float(run.design.epsilon))
+    rows = {part: rows_of(results, part, float(run.design.epsilon)) for part in PARTS}
     tables = study_tables(rows, run.design, len(results))
     known = facts(tables, run.design, results, rows["answers"])
     return tables, draw_figures(rows, run.design), known

@@ -120,11 +120,6 @@ def simple_moments(units: Population, sizes: list[int], rng: np.random.Generator
     ]
 
 
-def simple_sample(units: Population, n: int, rng: np.random.Generator) -> Places:
-    """A simple random sample without replacement."""
-    return rng.choice(units.n, n, replace=False, shuffle=False)
-
-
 def moments(values: Vector) -> Moments:
     return Moments(float(values.mean()), float(values.var(ddof=1)))
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-import numpy as np
 import polars as pl
 
 import understudy as us
-from understudy_studies.framework import FEWEST, Row, Tables, published, stacked
+from understudy_studies.framework import FEWEST, Row, Tables, stacked
 from understudy_studies.verification.figures import FIGURES
 from understudy_studies.verification.normal import conditions, normal_table
 from understudy_studies.verification.replicate import VerificationDesign
@@ -22,12 +21,6 @@ NORMAL = 4  # times as many pairs as the ROC of a population has: they cost less
 CLOSE = 0.1  # a mean median so near to r_full leads an analyst to the same conclusion
 EVEN, BOUNDED, PAPER = "normal errors", "no extreme weights", "the paper's population"
 POINTS = 4001  # of the grid on which the median of a posterior (V eq. 4) is found
-
-
-def study_rows(results: Sequence[Row], epsilon: float) -> Tables:
-    """The rows of every part of the study."""
-    parts = ("answers", "more", "bounded", "beyond")
-    return {part: rows_of(results, part, epsilon) for part in parts}
 
 
 def study_tables(rows: Tables, design: VerificationDesign, repeats: int) -> Tables:
@@ -56,18 +49,20 @@ def study_tables(rows: Tables, design: VerificationDesign, repeats: int) -> Tabl
 
 def rows_of(results: Sequence[Row], part: str, epsilon: float) -> pl.DataFrame:
     """All repeats' answers with `inside` (Q of V §4) and posterior medians under both noises."""
-    rows = stacked(results, part)
-    rows = rows.with_columns(inside=pl.col("distance").abs() <= pl.col("alpha"))
     noises: tuple[tuple[str, Noise], ...] = (("median", "laplace"), ("own_median", "geometric"))
-    for column, noise in noises:
-        medians = np.empty(len(rows))
-        for (m,), group in rows.with_row_index().group_by("M"):
-            for some in group.iter_slices(2000):  # bounds the memory
-                noisy = some[noise].to_numpy().astype(float)
-                made = us.agreement_medians(noisy, int(str(m)), epsilon, noise, POINTS)
-                medians[some["index"].to_numpy()] = made
-        rows = rows.with_columns(pl.Series(column, medians))
-    return rows
+
+    def with_medians(some: pl.DataFrame) -> pl.DataFrame:
+        for column, noise in noises:
+            noisy = some[noise].cast(pl.Float64).to_numpy()
+            medians = us.agreement_medians(noisy, some["M"][0], epsilon, noise, POINTS)
+            some = some.with_columns(pl.Series(column, medians))
+        return some
+
+    rows = stacked(results, part).with_row_index()
+    rows = rows.with_columns(inside=pl.col("distance").abs() <= pl.col("alpha"))
+    # slices bound the memory
+    parts = [some for group in rows.partition_by("M") for some in group.iter_slices(2000)]
+    return pl.concat(map(with_medians, parts)).sort("index").drop("index")
 
 
 def summary(rows: pl.DataFrame) -> pl.DataFrame:
@@ -107,35 +102,38 @@ def facts(
     def setting(estimand: str, synthesis: str, interval: str) -> Row:
         """The mean medians of a figure's designs against r_full."""
         rows = summary.filter(estimand=estimand, synthesis=synthesis, interval=interval)
-        gaps = np.abs(rows["median"].to_numpy() - rows["r_full"].to_numpy())
+        gaps = rows["median"] - rows["r_full"]
         return {
             "rows": rows,
             "designs": rows.height,
-            "gap": gaps.mean(),
-            "worst": gaps.max(),
-            "near": int((gaps <= CLOSE).sum()),
-            "below": int((rows["median"] < rows["r_full"]).sum()),
-            "above": int((rows["median"] > rows["r_full"]).sum()),
+            "gap": gaps.abs().mean(),
+            "worst": gaps.abs().max(),
+            "near": (gaps.abs() <= CLOSE).sum(),
+            "below": (gaps < 0).sum(),
+            "above": (gaps > 0).sum(),
         }
 
     def typical(table: str, measure: str) -> float:
         known = tables[table].filter(partitioning="equal")[measure].drop_nulls().to_numpy()
         return float(known.mean()) if len(known) else float("nan")
 
+    def changes(along: str, within: Sequence[str], column: str) -> pl.Series:
+        """Of a column from one value of `along` to the next, all else equal."""
+        steps: pl.DataFrame = good["rows"].sort(along).select(pl.col(column).diff().over(within))
+        return steps[column].drop_nulls()
+
     good = setting("total", "faithful", "adjusted")
-    by_m = good["rows"].group_by("alpha", "n_k", maintain_order=True)
-    moves = by_m.agg(move=pl.col("median").max() - pl.col("median").min())["move"]
-    sizes = steps(good["rows"], "n_k", ["alpha", "M"], "median")
-    narrows = steps(good["rows"], "M", ["alpha", "n_k"], "median_sd")
+    median = pl.col("median")
+    moves = good["rows"].group_by("alpha", "n_k").agg(move=median.max() - median.min())["move"]
+    sizes = changes("n_k", ["alpha", "M"], "median")
+    narrows = changes("M", ["alpha", "n_k"], "median_sd")
     even, calm, wild = (
-        tables["auc-conditions"].filter(setting=name)["follows"] for name in (EVEN, BOUNDED, PAPER)
+        tables["auc-conditions"].filter(setting=name)["follows"].to_numpy()
+        for name in (EVEN, BOUNDED, PAPER)
     )
     return {
-        "repeats": len(results),
-        "pairs": len(results) * design.roc_pairs,
         "tau": float(results[0]["tau"]),
-        "unweighted": float(np.mean(biased.to_numpy())),
-        "paper": dict(published("verification", "totals").iter_rows()),
+        "unweighted": biased.mean(),
         "setting": setting,
         "good": good,
         "all_low": summary.filter(synthesis="biased", interval="adjusted"),
@@ -145,14 +143,11 @@ def facts(
         "spread": spread,
         "close": CLOSE,
         "falls": (int((sizes <= 0.01).sum()), len(sizes)),
-        "moves": float(np.max(moves.to_numpy())),
+        "moves": moves.max(),
         "narrows": (int((narrows < 0).sum()), len(narrows)),
         "follows": {"even": even, "calm": calm, "wild": wild},
-        "weights_decide": wild.to_numpy().max() < calm.to_numpy().min(),
-        "ratio_is_not_it": wild.to_numpy().max() < even.to_numpy().min(),
-        "printed": pl.DataFrame({"alpha": design.alphas})
-        .join(published("verification", "figure-2"), on="alpha", how="left", maintain_order="left")
-        .fill_null("–"),
+        "weights_decide": wild.max() < calm.min(),
+        "ratio_is_not_it": wild.max() < even.min(),
         "clipped": pl.concat(
             tables[name].filter(partitioning="equal").with_columns(population=pl.lit(population))
             for population, name in (("paper", "auc"), (BOUNDED, "auc-bounded"))
@@ -169,12 +164,6 @@ def facts(
     }
 
 
-def steps(part: pl.DataFrame, along: str, within: list[str], column: str) -> pl.Series:
-    """Changes of a column from one value of `along` to the next, all else equal."""
-    ordered = part.sort(along).with_columns(step=pl.col(column).diff().over(within))
-    return ordered["step"].drop_nulls()
-
-
 def area(name: str) -> Callable[[Row], str]:
     """A column of a grid: the area and its standard error."""
     return lambda row: "–" if row[name] is None else f"{row[name]:.2f} ({row[f'{name}_se']:.2f})"
@@ -184,11 +173,10 @@ def spread(sd: str, mean: str = "") -> Callable[[Row], str]:
     """A column of a grid: a standard deviation, where the repeats are enough, after its mean."""
 
     def cell(row: Row) -> str:
-        known = row[sd] is not None and row["repeats"] >= FEWEST
-        text = f"{row[sd]:.2f}" if known else "–"
+        enough = row["repeats"] >= FEWEST
         if not mean:
-            return text
-        return f"{row[mean]:.2f}" + (f" ({text})" if row["repeats"] >= FEWEST else "")
+            return f"{row[sd]:.2f}" if enough else "–"
+        return f"{row[mean]:.2f}" + (f" ({row[sd]:.2f})" if enough else "")
 
     return cell
 
