@@ -10,7 +10,8 @@ from understudy.fitting.fit_settings import FitSettings, Settings
 
 
 def test_four_chains_of_five_hundred_draws_after_five_hundred_of_warm_up() -> None:
-    assert FitSettings().sampler == Settings(4 * 500, 4, 500, 0.8, MOST, tolerant=False)
+    expected = Settings(4 * 500, 4, 500, 0.8, MOST, tolerant=False)
+    assert FitSettings().sampler == Settings() == expected
     assert FitSettings(diagnostics="report").sampler.most_thinning == 2
 
 

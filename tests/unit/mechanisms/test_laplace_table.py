@@ -299,7 +299,7 @@ def test_a_formal_table_is_paid_for_or_says_that_no_ledger_heard_of_it(tmp_path:
     assert not any("not charged to any ledger" in condition for condition in paid.conditions)
     with pytest.raises(Refused, match=r"needs epsilon 0.3, 0.2 is left"):
         us.laplace_table(survey, "count", "g", 0.3, "declared", account=account)
-    with pytest.raises(Refused, match="counts guarantees"):
+    with pytest.raises(Refused, match="a table with observed sensitivities states none beforehand"):
         us.laplace_table(survey, "count", "g", 0.3, account=account)
     with Ledger(tmp_path / "ledger.db") as ledger:
         assert [e.micro for e in ledger.entries() if e.kind == "spend"] == [300_000]

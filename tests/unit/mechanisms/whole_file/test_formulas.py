@@ -1,0 +1,211 @@
+"""The rules and formulas of whole files one by one, by closed forms and by what must not matter."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+
+import understudy as us
+from understudy.dp.record_pool import Pool
+from understudy.mechanisms.whole_file import misfit
+from understudy.mechanisms.whole_file.budget import TableBudget
+from understudy.mechanisms.whole_file.files import _empty
+from understudy.mechanisms.whole_file.fit import Fit, _tail, fine_shares
+from understudy.mechanisms.whole_file.measure import FileQuestion, _all_tables, _coarse
+from understudy.mechanisms.whole_file.noisy_file import NoisyFile, NoisySet
+from understudy.mechanisms.whole_file.plan import AFFORDABLE, TablePlan, averaged, plan_of
+from understudy.mechanisms.whole_file.weights import cell_sums
+from understudy.survey.cells import cells_of
+from understudy.survey.codebook import Codebook, Column
+
+MAPPED = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2], dtype=np.int32)  # nine fine cells in three coarse
+COUNTS = np.array([30.0, 50, 20, 40, 60, 35, 25, 22, 18])
+
+
+def noisy_file(*one_way: np.ndarray, variance: float = 0.0) -> NoisyFile:
+    """One column, a set for each table of it."""
+    sets = tuple(NoisySet([table], []) for table in one_way)
+    return NoisyFile(("x",), (MAPPED,), (), (variance,), (), sets, 300)
+
+
+def fit_of(sets: int) -> Fit:
+    pool = Pool(np.arange(3, dtype=np.int32)[:, None], np.full(3, 1 / 3))
+    return Fit(pool, pool.weights, 300.0, (3,), [], ((0,),) * sets)
+
+
+def test_without_noise_fine_cells_have_their_own_shares() -> None:
+    (shares,) = fine_shares(noisy_file(COUNTS), fit_of(1), [9])
+    sums = np.bincount(MAPPED, COUNTS)
+    np.testing.assert_allclose(shares[0], COUNTS / sums[MAPPED], rtol=1e-12)
+
+
+@pytest.mark.parametrize("variance", [5.0, 20.0])
+def test_three_equal_sets_of_three_times_the_variance_are_one_set(variance: float) -> None:
+    """What is drawn to a smooth curve is the average, which has a third of a set's variance."""
+    (alone,) = fine_shares(noisy_file(COUNTS, variance=variance), fit_of(1), [9])
+    three = fine_shares(noisy_file(*[COUNTS] * 3, variance=3 * variance), fit_of(3), [9])
+    for (of_set,) in three:
+        np.testing.assert_allclose(of_set, alone[0], rtol=1e-12)
+    (other,) = fine_shares(noisy_file(COUNTS, variance=9 * variance), fit_of(1), [9])
+    assert np.abs(other[0] - alone[0]).max() > 1e-4
+
+
+def test_a_tail_starts_on_the_line_of_the_runs_beside_it() -> None:
+    """Log heights on a line a + b x at the middles of runs of 3, 4 and 6 cells: at the border of
+    the outermost run, x = 3, the line is at a + 3 b. With so much mass the tail stays there."""
+    members, a, b = np.array([3.0, 4.0, 6.0]), -2.0, 0.3
+    middles = np.cumsum(members) - members / 2
+    logs = _tail(a + b * middles, members, mass=np.inf)
+    np.testing.assert_allclose(logs, a + 3 * b, rtol=1e-12)
+
+
+def test_one_set_is_the_fit_itself() -> None:
+    fit = replace(fit_of(1), sets=[None])  # type: ignore[list-item]
+    assert fit.weights_of(0) is fit.weights
+
+
+# -- the plan ------------------------------------------------------------------------------------
+
+POOR = TableBudget(Fraction(1, 10**6), "rho")
+
+
+def test_two_tables_a_column_are_two_fifths_of_eleven_columns_pairs() -> None:
+    """22 of 55 pairs are exactly the share at which all pairs are measured."""
+    assert AFFORDABLE * math.comb(11, 2) == 22
+    plan = plan_of("chosen", 1000, 11, 0, POOR, 1)
+    assert (plan.order, plan.tables) == (2, 55)
+
+
+def test_above_twelve_columns_tables_are_chosen_unless_all_are_affordable() -> None:
+    tables = set()
+    for thousandths in range(1, 400, 3):
+        budget = TableBudget(Fraction(thousandths, 1000), "rho")
+        plan = plan_of("chosen", 3000, 13, 0, budget, 1)
+        tables.add(plan.tables)
+        assert (plan.order == "chosen") is (plan.tables < math.comb(13, 2))
+    assert any(AFFORDABLE * math.comb(13, 2) <= number < math.comb(13, 2) for number in tables)
+
+
+def test_a_file_has_at_least_one_record() -> None:
+    rich = TableBudget(Fraction(10**9), "rho")
+    none, single, two = (
+        plan_of(2, records, 4, 0, rich, 1).most_triple for records in (0.0, 1.0, 2.0)
+    )
+    assert none == single
+    assert two == pytest.approx(2 * single, rel=1e-6)
+
+
+def test_the_average_of_sets_has_the_variance_of_a_mean() -> None:
+    """Three sets, each at a third of the cost: a Gaussian's variance is tables / (2 rho share / 3)
+    in one, and a third of that in the mean, as if all had been spent on one set."""
+    budget, share = TableBudget(Fraction(1, 100), "rho"), Fraction(1, 2)
+    noise = averaged(budget, 7, share, 3)
+    assert noise.variance == pytest.approx(7 / (2 * 0.01 * 0.5), rel=1e-6)
+    assert noise.size == pytest.approx(math.sqrt(2 / math.pi * noise.variance), rel=1e-6)
+
+
+def test_tables_of_more_columns_than_there_are_hold_all_of_them() -> None:
+    columns = [Column(name, levels=("a", "b"), type="categorical", blanks=False) for name in "xy"]
+    cells = tuple(map(cells_of, columns))
+    maps = tuple(np.arange(2, dtype=np.int32) for _ in cells)
+    noisy = NoisyFile(("x", "y"), maps, (), (1.0, 1.0), (), (), 10)
+    for kept, tables in (((), [(0, 1)]), ((0,), [(0, 1)]), ((0, 1), [])):
+        assert _all_tables(FileQuestion(cells, kept, 3, 1, None), noisy, 3) == tables
+
+
+def test_sums_of_weights_are_those_of_tables_with_the_weight() -> None:
+    columns = {
+        "a": Column("a", type="categorical", levels=("x", "y"), blanks=False),
+        "b": Column("b", type="categorical", levels=("u", "v", "z"), blanks=False),
+        "w": Column("w", "weight", bounds=(1, 9)),
+    }
+    cells = tuple(map(cells_of, columns.values()))
+    maps = tuple(np.arange(each.size, dtype=np.int32) for each in cells)
+    noisy = NoisyFile(("a", "b", "w"), maps, ((0, 1), (1, 2)), (1.0,) * 3, (1.0,) * 2, (), 4)
+    frame = pl.DataFrame({"a": ["x", "y", "y", "x"], "b": ["u", "z", "z", "v"], "w": [1, 2, 3, 4]})
+    ((places, sums),) = cell_sums(frame, frame["w"].to_numpy(), noisy, cells, "w")
+    assert places.tolist() == [0, 2, 2, 1]
+    assert sums.tolist() == [1, 4, 5]
+
+
+def test_large_tables_and_tables_of_kept_columns_are_not_looked_at(monkeypatch) -> None:
+    columns = [
+        Column(name, type="categorical", levels=tuple(range(size)), blanks=False)
+        for name, size in (("a", 2), ("b", 3), ("c", 5))
+    ]
+    cells = tuple(map(cells_of, columns))
+    maps = tuple(np.arange(each.size, dtype=np.int32) for each in cells)
+    noisy = NoisyFile(("a", "b", "c"), maps, ((0, 1),), (1.0,) * 3, (1.0,), (), 4)
+
+    def looked_at(kept: tuple[int, ...]) -> set[tuple[int, ...]]:
+        probes = misfit.probes_of(noisy, cells, kept)
+        return {probe.columns for listed in probes.values() for probe in listed}
+
+    assert looked_at(()) == {(0, 1), (0, 2), (1, 2), (0, 1, 2)}
+    assert looked_at((0, 1)) == {(0, 2), (1, 2), (0, 1, 2)}
+    monkeypatch.setattr(misfit, "LARGEST", 10)
+    assert looked_at(()) == {(0, 1), (0, 2)}
+
+
+def test_levels_without_a_grid_may_be_merged_and_special_values_not() -> None:
+    """Rare levels of a category share a coarse cell; special values beside a grid keep their own,
+    however rare."""
+    category = Column("c", "sensitive", "categorical", levels=("a", "b", "c", "d"), blanks=False)
+    amount = Column(
+        "m", "sensitive", "continuous", bounds=(0, 100), special=(0.0, 50.0, 100.0), blanks=False
+    )
+    cells = (cells_of(category), cells_of(amount))
+    of_c, of_m = np.array([500.0, 300.0, 3.0, 2.0]), np.ones(cells[1].size)
+    of_m[: cells[1].grid_size] = 100.0
+    noisy = NoisyFile(
+        ("c", "m"),
+        tuple(np.arange(each.size, dtype=np.int32) for each in cells),
+        (), (1.0, 1.0), (), (NoisySet([of_c, of_m], []),), 805,
+    )  # fmt: skip
+    plan: TablePlan = replace(plan_of(2, 805, 2, 0, POOR, 1), least_records=20.0, most_cells=8)
+    merged, kept = _coarse(noisy, FileQuestion(cells, (), 2, 1, None), plan)
+    assert merged[0] != merged[1]
+    assert merged[2] == merged[3]
+    beside = kept[cells[1].grid_size :]
+    assert len(set(beside.tolist())) == len(beside) == 3
+    assert not set(beside.tolist()) & set(kept[: cells[1].grid_size].tolist())
+
+
+# -- before anything is spent --------------------------------------------------------------------
+
+
+def forecast_of(mechanism: us.Marginals, n: int = 1000) -> list[str]:
+    levels = {name: tuple("abcdef"[:size]) for name, size in (("x", 2), ("y", 3), ("z", 6))}
+    columns = {
+        name: Column(name, "sensitive", "categorical", levels=of, blanks=False)
+        for name, of in levels.items()
+    }
+    frame = pl.DataFrame({name: (list(of) * n)[:n] for name, of in levels.items()})
+    survey = us.Survey(frame, codebook=Codebook(columns))
+    return mechanism.forecast(us.WholeFile().for_survey(survey), survey, 2)
+
+
+def test_the_forecast_is_the_expected_size_of_laplace_noise() -> None:
+    """c E|noise| / (2 n) of a table with c cells. The average of two sets has noise of E|.|/sqrt(2)
+    with half of the share each; for a large scale b, E|noise| of the discrete Laplace law is b."""
+    n, epsilon = 1000, 0.2
+    one_way, pairs = forecast_of(us.Marginals(epsilon), n)[1:3]
+    scale = 3 * 2 / (epsilon * 0.1)  # three tables, two sets, a tenth of epsilon
+    for name, cells in (("x", 2), ("y", 3), ("z", 6)):
+        moved = cells * scale / math.sqrt(2) / (2 * n)
+        assert f"{name} {min(moved, 1.0):.3f}".replace(" 0.", " .") in one_way, one_way
+    scale = 3 * 2 / (epsilon * 0.85)
+    for names, cells in (("x x y", 6), ("x x z", 12), ("y x z", 18)):
+        moved = cells * scale / math.sqrt(2) / (2 * n)
+        assert f"{names} {min(moved, 1.0):.3f}".replace(" 0.", " .") in pairs, pairs
+
+
+def test_drafted_facts_of_a_published_codebook_are_empty() -> None:
+    column = Column("x")
+    for fact in ("missing", "special", "levels", "bounds", "grid", "rounding", "blanks"):
+        assert _empty(fact) == getattr(column, fact), fact
