@@ -159,6 +159,7 @@ def test_refusals(survey: Survey) -> None:
     refused("Unknown by-variable `region`", by=["region"])
     refused("Unknown column `salry`; did you mean `salary`", statistics=["mean(salry)"])
     refused("counts and means", statistics=["total(salary)"])
+    refused("means of columns with declared bounds", statistics=["mean(log(salary))"])
     refused("epsilon must be", epsilon=-1.0)
     refused("at least 2", replicates=1)
     refused("Unknown kind of sensitivity", sensitivity="global")

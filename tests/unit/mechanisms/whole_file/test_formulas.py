@@ -14,7 +14,7 @@ import understudy as us
 from understudy.dp.record_pool import Pool
 from understudy.mechanisms.whole_file import misfit
 from understudy.mechanisms.whole_file.budget import TableBudget
-from understudy.mechanisms.whole_file.files import _empty
+from understudy.mechanisms.whole_file.files import _empty, published_codebook
 from understudy.mechanisms.whole_file.fit import Fit, _tail, fine_shares
 from understudy.mechanisms.whole_file.measure import FileQuestion, _all_tables, _coarse
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile, NoisySet
@@ -209,3 +209,25 @@ def test_drafted_facts_of_a_published_codebook_are_empty() -> None:
     column = Column("x")
     for fact in ("missing", "special", "levels", "bounds", "grid", "rounding", "blanks"):
         assert _empty(fact) == getattr(column, fact), fact
+
+
+def test_a_derived_column_is_published_with_the_columns_that_it_is_made_of() -> None:
+    columns = [
+        Column("a", bounds=(0, 5)),
+        Column("b", bounds=(0, 5)),
+        Column("both", derived="a + b"),
+        Column("other", derived="a + c"),
+    ]
+    book = Codebook({column.name: column for column in columns})
+    maps = (np.arange(1, dtype=np.int32),) * 2
+    noisy = NoisyFile(("a", "b"), maps, (), (1.0, 1.0), (), (), 10)
+    assert list(published_codebook(book, noisy, us.Design()).columns) == ["a", "b", "both"]
+
+
+def test_a_kind_without_tables_has_the_largest_figure_before_it() -> None:
+    assert misfit.KINDS == ("measured", "pairs", "more")
+    figures = {("counts", "measured"): 2.0, ("counts", "pairs"): 5.0, ("means", "measured"): 3.0}
+    assert misfit._all_kinds("counts", figures) == (2.0, 5.0, 5.0)
+    assert misfit._all_kinds("means", figures) == (3.0, 5.0, 5.0)  # of counts, which is larger
+    figures = {("counts", "pairs"): 1.0, ("means", "measured"): 3.0}
+    assert misfit._all_kinds("means", figures) == (3.0, 3.0, 3.0)
