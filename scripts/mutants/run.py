@@ -58,7 +58,7 @@ RUNNING = int(os.environ.get("MUTANTS_AT_ONCE", "2"))
 TESTS: dict[str, tuple[str, ...]] = {
     "tables": ("tests/unit/tables", "tests/unit/test_influence.py", "tests/reference"),
     "dp": ("tests/unit/dp", "tests/statistical/test_audit_counts.py"),
-    "mechanisms": ("tests/unit/mechanisms",),
+    "mechanisms": ("tests/unit/mechanisms", "tests/unit/release/test_mixed.py"),
     "models": ("tests/unit/models", "tests/statistical/test_mixture_sampler.py"),
     "fitting": ("tests/unit/fitting",),
     "risk": ("tests/unit/risk",),

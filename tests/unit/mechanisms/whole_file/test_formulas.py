@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -62,6 +63,8 @@ def test_a_tail_starts_on_the_line_of_the_runs_beside_it() -> None:
     middles = np.cumsum(members) - members / 2
     logs = _tail(a + b * middles, members, mass=np.inf)
     np.testing.assert_allclose(logs, a + 3 * b, rtol=1e-12)
+    rising = _tail(a - b * middles, members, mass=np.inf)  # to the outside: it does not go on
+    np.testing.assert_allclose(rising, a - b * middles[1], rtol=1e-12)
 
 
 def test_one_set_is_the_fit_itself() -> None:
@@ -179,14 +182,17 @@ def test_levels_without_a_grid_may_be_merged_and_special_values_not() -> None:
 # -- before anything is spent --------------------------------------------------------------------
 
 
-def forecast_of(mechanism: us.Marginals, n: int = 1000) -> list[str]:
+def forecast_of(mechanism: us.Marginals, n: int, **of_units: Any) -> list[str]:
     levels = {name: tuple("abcdef"[:size]) for name, size in (("x", 2), ("y", 3), ("z", 6))}
     columns = {
         name: Column(name, "sensitive", "categorical", levels=of, blanks=False)
         for name, of in levels.items()
     }
     frame = pl.DataFrame({name: (list(of) * n)[:n] for name, of in levels.items()})
-    survey = us.Survey(frame, codebook=Codebook(columns))
+    survey = us.Survey(
+        frame.with_columns(house=pl.int_range(pl.len()) // 3),
+        codebook=Codebook(columns, **of_units),
+    )
     return mechanism.forecast(us.WholeFile().for_survey(survey), survey, 2)
 
 
@@ -203,6 +209,18 @@ def test_the_forecast_is_the_expected_size_of_laplace_noise() -> None:
     for names, cells in (("x x y", 6), ("x x z", 12), ("y x z", 18)):
         moved = cells * scale / math.sqrt(2) / (2 * n)
         assert f"{names} {min(moved, 1.0):.3f}".replace(" 0.", " .") in pairs, pairs
+
+
+def test_the_forecast_says_what_a_unit_costs() -> None:
+    houses = {"unit": "house", "records_per_unit": 3}
+    said = forecast_of(us.Marginals(0.2), 90, **houses)[-1]
+    assert said == (
+        "The claim is for each `house` with up to 3 records: the noise is 3 times that of a claim "
+        "for one record."
+    )
+    assert "3 times (sigma)" in forecast_of(us.Marginals(0.2, 1e-6), 90, **houses)[-1]
+    alone = forecast_of(us.Marginals(0.2), 90, unit="house", records_per_unit=1)
+    assert not any("The claim is for" in line for line in alone)
 
 
 def test_drafted_facts_of_a_published_codebook_are_empty() -> None:
