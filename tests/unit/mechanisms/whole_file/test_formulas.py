@@ -16,7 +16,7 @@ from understudy.dp.record_pool import Pool
 from understudy.mechanisms.whole_file import misfit
 from understudy.mechanisms.whole_file.budget import TableBudget
 from understudy.mechanisms.whole_file.files import _empty, published_codebook
-from understudy.mechanisms.whole_file.fit import Fit, _tail, fine_shares
+from understudy.mechanisms.whole_file.fit import Fit, _tail, fine_shares, fitted, smoothed
 from understudy.mechanisms.whole_file.measure import FileQuestion, _all_tables, _coarse
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile, NoisySet
 from understudy.mechanisms.whole_file.plan import AFFORDABLE, TablePlan, averaged, plan_of
@@ -67,6 +67,30 @@ def test_a_tail_starts_on_the_line_of_the_runs_beside_it() -> None:
     np.testing.assert_allclose(rising, a - b * middles[1], rtol=1e-12)
 
 
+def test_two_runs_fall_off_from_each_other() -> None:
+    """A tenth in the first three cells beside nine tenths in two: r + r^2 + r^3 = (1/10)/(9/20)."""
+    mapped = np.array([0, 0, 0, 1, 1], dtype=np.int32)
+    smooth, _ = smoothed(np.array([0.1, 0, 0, 0.9, 0]), mapped, 5)
+    r = float(np.roots([1, 1, 1, -0.1 / 0.45]).real[-1])
+    np.testing.assert_allclose(smooth, [0.45 * r**3, 0.45 * r**2, 0.45 * r, 0.45, 0.45], rtol=1e-9)
+
+
+def test_sets_of_noise_share_a_smaller_pool() -> None:
+    """Fitted again for every set: cells of next to no weight are thinned out."""
+    rng = np.random.default_rng(2)
+    shape = (40, 40)
+    table = rng.dirichlet(np.full(1600, 0.05)).reshape(shape) * 1e5
+    ways = [table.sum(axis=1), table.sum(axis=0)]
+    maps = tuple(np.arange(40, dtype=np.int32) for _ in shape)
+
+    def cells(sets: int) -> int:
+        of_set = tuple(NoisySet(ways, [table]) for _ in range(sets))
+        noisy = NoisyFile(("a", "b"), maps, ((0, 1),), (1.0, 1.0), (1.0,), of_set, 1000)
+        return len(fitted(noisy, np.random.default_rng(1), 20_000).pool.codes)
+
+    assert cells(2) < 0.9 * cells(1)
+
+
 def test_one_set_is_the_fit_itself() -> None:
     fit = replace(fit_of(1), sets=[None])  # type: ignore[list-item]
     assert fit.weights_of(0) is fit.weights
@@ -92,6 +116,16 @@ def test_above_twelve_columns_tables_are_chosen_unless_all_are_affordable() -> N
         tables.add(plan.tables)
         assert (plan.order == "chosen") is (plan.tables < math.comb(13, 2))
     assert any(AFFORDABLE * math.comb(13, 2) <= number < math.comb(13, 2) for number in tables)
+
+
+def test_coarse_cells_are_as_many_as_noise_moves_a_pair_by_a_tenth() -> None:
+    """k^2 cells with noise of size s move a pair by k^2 s / (2 n): .1 at k = sqrt(.2 n / s)."""
+    budget, n = TableBudget(Fraction(1, 50), "rho"), 20_000
+    plan = plan_of(2, n, 4, 0, budget, 1)
+    size = math.sqrt(2 / math.pi) * math.sqrt(6 / (2 * 0.02 * 0.85))  # six tables
+    assert plan.noise.size == pytest.approx(size, rel=1e-6)
+    assert 8 < plan.most_cells < 32
+    assert plan.most_cells == round(math.sqrt(0.2 * n / size))
 
 
 def test_a_file_has_at_least_one_record() -> None:
