@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
 
 import chance
+from understudy.chance import Chance
 from understudy.errors import Refused
 from understudy.mechanisms.censored import Censored
 from understudy.mechanisms.modips import Modips
+from understudy.mechanisms.outputs.mixed_draws import _with_numbers
 from understudy.mechanisms.unweighted import Unweighted
 from understudy.models.beta_regression import BetaRegression
 from understudy.models.multinomial import Multinomial
@@ -94,3 +98,27 @@ def test_refusals(change, text):
     }
     with pytest.raises(Refused, match=text):
         synthesize_mixed(**(arguments | change))
+
+
+class Captured:
+    """An output that gives the stand-ins back, and remembers what a regression was given."""
+
+    def __init__(self) -> None:
+        self.given_rows: list[dict[str, np.ndarray]] = []
+
+    def arrays(self, dataset, model, arrays, codebook, chance):  # noqa: ARG002
+        self.given_rows.append({k: np.asarray(v) for k, v in arrays.items() if np.ndim(v)})
+        return {name: arrays[name] for name in model.targets}
+
+
+def test_a_row_is_coded_alike_whatever_rows_are_beside_it(result):
+    """By declared levels: centred or scaled by the rows that were drawn, all would follow any."""
+    frame = result.datasets[0].frame().sort("group", "sex")
+    few, step = frame.head(3), Captured()
+    assert few["group"].n_unique() < frame["group"].n_unique()
+    ground = replace(result.ground, codings=())  # as the outside has it
+    _with_numbers(step, 0, [frame, few], ground, Chance(bytes(32), "system"))
+    whole, alone = step.given_rows
+    assert alone
+    for name, values in alone.items():
+        np.testing.assert_array_equal(whole[name][:3], values, err_msg=name)
