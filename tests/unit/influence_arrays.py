@@ -20,10 +20,14 @@ from understudy.tables.influence.unit_sums import GRID, RECORD
 
 @dataclass(frozen=True, eq=False)
 class ArrayFile:
-    """A file of one stratum whose records are its PSUs: what `SyntheticFile` is to a table."""
+    """A file of one stratum whose records are its PSUs: what `SyntheticFile` is to a table.
+
+    `chance` are inclusion probabilities, 0 for draws with replacement; the variance is Brewer's.
+    """
 
     values: Mapping[str, np.ndarray]
     weight: np.ndarray
+    chance: np.ndarray | float = 0.0
 
     @property
     def units(self) -> int:
@@ -44,7 +48,8 @@ class ArrayFile:
 
     def covariance(self, influences: np.ndarray) -> np.ndarray:
         centred = influences - influences.mean(axis=0)
-        return self.units / (self.units - 1) * centred.T @ centred
+        remaining = np.broadcast_to(1 - np.asarray(self.chance), self.units)
+        return self.units / (self.units - 1) * (centred * remaining[:, None]).T @ centred
 
 
 def answer(

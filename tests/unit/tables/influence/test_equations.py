@@ -32,6 +32,7 @@ from understudy.tables.influence.equations.quantile import (
     QuantileEquation,
     bandwidth,
     quantiles_of,
+    spread_quantiles,
 )
 from understudy.tables.influence.equations.ratio import RatioEquation
 from understudy.tables.influence.equations.regression import RegressionEquation
@@ -220,6 +221,33 @@ def test_a_quantile_at_a_heap_is_that_of_spread_values_and_says_so() -> None:
     assert released.public["c"] == pytest.approx(10.3, abs=0.02)
     density = stats.norm.pdf(10.3, loc=10.3, scale=4)
     assert 1 / (n * released.bread[0, 0]) == pytest.approx(density, rel=0.03)
+    # all samples are rounded to this heap, so the spread quantiles of both files are errors
+    assert released.constant[0] == pytest.approx(0.0, abs=0.01)
+    error = 4 * np.sqrt(np.pi / 2 / n)
+    np.testing.assert_allclose(released.rounding, [error, np.sqrt(2) * error], rtol=0.1)
+
+
+def test_the_error_of_rounding_is_that_of_repeated_samples() -> None:
+    """Heaps of 2 standard errors: a median jumps between them, the spread one does not."""
+    draw = np.random.default_rng(2)
+    n, heap = 400, 0.125
+    samples = np.sort(np.round(draw.normal(0.03, 1.0, (4000, n)) / heap) * heap, axis=1)
+    jumping = samples[:, n // 2 - 1]
+    spread = [spread_quantiles(y, np.full(n, 1 / n), np.array([0.5]), heap / 2)[0] for y in samples]
+    left = []
+    for y in samples[:200]:
+        file = FileColumns({"y": y}, np.ones(n), np.ones(n, dtype=bool))
+        left.append(QuantileEquation(0.5).released([file]).rounding)
+    errors = np.std(jumping - np.array(spread))
+    np.testing.assert_allclose(np.mean(left, axis=0), errors, rtol=0.2)
+
+
+def test_spread_quantiles_solve_their_equation() -> None:
+    y, share = np.array([3.0, 1.0, 1.0, 7.0]), np.array([0.3, 0.2, 0.1, 0.4])
+    for probability, at in zip(
+        P := [0.1, 0.45, 0.9], spread_quantiles(y, share, np.array(P), 1.5), strict=True
+    ):
+        assert share @ share_at_most(y, at, 1.5) == pytest.approx(probability)
 
 
 def test_spread_values_have_a_share_below_a_limit() -> None:
