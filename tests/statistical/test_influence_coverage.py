@@ -9,7 +9,6 @@ is of OpenDP's law, from a seed. docs/proofs/influence.md shows the figures of t
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,21 +17,19 @@ import polars as pl
 import pytest
 from scipy import stats
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-
-from influence_arrays import ArrayFile, answer
-
 from shared_files import SHARED_DATA
 from understudy.demo.doctorates import population as doctorate_population
+from understudy.influence import simulated_influence
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.tables.families.gaussian import Gaussian
+from understudy.tables.influence.array_file import ArrayFile
 from understudy.tables.influence.equation import Equation
 from understudy.tables.influence.equations.mean import MeanEquation
 from understudy.tables.influence.equations.quantile import QuantileEquation, quantiles_of
 from understudy.tables.influence.equations.ratio import RatioEquation
 from understudy.tables.influence.equations.regression import RegressionEquation
-from understudy.tables.influence.question import SyntheticFile
+from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile
 
 N = 200_000
 SMALL = 20_000  # units of a population of which a sample is a part to be reckoned with
@@ -130,6 +127,7 @@ def simulated(
     expected = np.exp(np.polyval(np.polyfit(level, np.log(z), 1), level))  # size, given y
     columns = used_columns(name, columns)
     truth = estimate(name, columns, np.ones(len(z)))
+    question = InfluenceQuestion(EQUATIONS[name], lambda _: {})
 
     def sample(smooth: bool = False) -> ArrayFile:
         rows, certain = drawn(z, n, draw)
@@ -141,7 +139,7 @@ def simulated(
     covered, scores, inside = 0, [], []
     for _ in range(repeats):
         confidential, synthetic = sample(), [sample(smoothed) for _ in range(files)]
-        reply = answer(EQUATIONS[name], confidential, synthetic, epsilon, draw)
+        reply = simulated_influence(question, confidential, synthetic, epsilon, draw)
         low, high = reply.interval(0.95)
         covered += low <= truth <= high
         apart = estimate(name, dict(confidential.values), confidential.weight) - reply.released

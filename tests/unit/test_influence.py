@@ -156,6 +156,14 @@ def test_heavy_weights_are_said_before_paying() -> None:
     assert plan.error[0] > plan.prepared.sampling_se[0]
 
 
+def test_released_files_without_weights_are_said_before_paying() -> None:
+    """Equal weights say nothing about what large confidential ones do to the clip."""
+    equal = [survey(people(600, seed).with_columns(w=pl.lit(150.0))) for seed in (1, 2)]
+    assert "weights of the released files are equal" in plan_influence(equal, "mean(x)", 1.0).advice
+    unweighted = [Survey(people(600, seed)) for seed in (1, 2)]
+    assert plan_influence(unweighted, "mean(x)", 1.0).advice == ""
+
+
 def test_a_file_of_another_size_counts_by_its_size() -> None:
     small = [survey(people(500, 21)), survey(people(500, 22))]
     plan = plan_influence(small, "mean(x)", 1.0, units=1500)

@@ -41,6 +41,7 @@ class PreparedInfluence:
     cut_se: Floats  # what clipping, and jumps of the estimate, leave in the differences
     df: float
     heaviest: float  # share of the sampling variance that the heaviest 1 % of units make
+    equal_weights: bool  # whether the synthetic files have weights, all of them the same
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -148,6 +149,7 @@ class MeasuredInfluence:
             cut_se=np.hypot(clip.cut_se * scale, difference),
             df=min(file.df for file in self.files),
             heaviest=_heaviest(whole),
+            equal_weights=all(f.weight.min() == f.weight.max() != 1 for f in self.files),
             notes=tuple(dict.fromkeys(at.note for at in self.released if at.note)),
         )
 
