@@ -48,7 +48,8 @@ class ArrayFile:
     def covariance(self, influences: Floats) -> Floats:
         centred = influences - influences.mean(axis=0)
         remaining = np.broadcast_to(1 - np.asarray(self.chance), self.units)
-        return self.units / (self.units - 1) * (centred * remaining[:, None]).T @ centred
+        squares = (centred * remaining[:, None]).T @ centred
+        return np.asarray(self.units / (self.units - 1) * squares)
 
     def sums(self, prepared: PreparedInfluence) -> Steps:
         """What the pass over a table would add up."""

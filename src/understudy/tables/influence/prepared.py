@@ -132,7 +132,7 @@ class MeasuredInfluence:
         # the loss that is put back has the spread of the synthetic files' tails, and their bias
         put_back = clip.spread**2 / (len(self.files) + 1) + clip.tail**2
         constant = self.constant
-        jumps = [np.tile(at.rounding, (len(at.constant), 1)) for at in self.released]
+        jumps = [np.tile(at.remainder, (len(at.constant), 1)) for at in self.released]
         corrected, difference = np.concatenate(jumps).T
         return PreparedInfluence(
             questions=self.questions,

@@ -49,6 +49,7 @@ class Units:
     reached: Vector
     y: Vector
     x0: Vector
+    weighted: bool = True
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ def units_of(name: str, n: int, seed: int, real: Path | None) -> Units:
         return Units(drawn.z, drawn.reached, drawn.x, drawn.z)
     if name == "normal":
         values = np.random.default_rng([seed, 5]).normal(size=(3, n))
-        return Units(np.ones(n), np.arange(1.0, n + 1), values[0] + values[1], values[1])
+        reached = np.arange(1.0, n + 1)
+        return Units(np.ones(n), reached, values[0] + values[1], values[1], weighted=False)
     file = next(file for file, about in FILES.items() if about[0] == name)
     path, columns = Path(real or "") / file, list(FILES[file][1:])
     if not path.is_file():
@@ -140,7 +142,7 @@ def _files(units: Units, setting: Setting, rng: np.random.Generator) -> list[us.
 
     def weighted() -> us.ArrayFile:
         rows = np.searchsorted(units.reached, rng.uniform(0, units.reached[-1], n))
-        weight = units.reached[-1] / (n * units.size[rows])
+        weight = units.reached[-1] / (n * units.size[rows]) if units.weighted else np.ones(n)
         return us.ArrayFile({"y": units.y[rows], "x0": units.x0[rows]}, weight)
 
     confidential, second = weighted(), weighted()

@@ -5,7 +5,8 @@ distribution function jumps there and has no derivative. Then every value is spr
 value -+ h, as if it had been jittered, and the quantiles Q_s of the spread values are compared:
 psi = p - P(y + U <= c_s). A quantile is a spread one, rounded to a heap: Q(p) = Q_s(p) + r(p). The
 synthetic files show r over the probabilities that a sampling error reaches; its mean there is
-added, and its standard deviation is part of the errors. The answer says so.
+added, and its standard deviation is part of the errors. The answer says so. Where no values are
+shared, what the straight line leaves is known in closed form (docs/proofs/influence.md).
 """
 
 from __future__ import annotations
@@ -55,39 +56,58 @@ class QuantileEquation(Equation):
         size = averaged([file.size for file in used])
         shared = any(np.sum(f.columns["y"] == v) > 1 for f, v in zip(used, values, strict=True))
         if high > low and not shared:
+            centre, spread, constant, note = quantile, 0.0, 0.0, ""
             density = 2 * wide / (high - low)
-            return _released(quantile, 1 / (size * density), quantile, 0.0)
-        spread = _spread(y, quantile, (high - low) / 2)
-        centre = float(spread_quantiles(y, share, np.array([p]), spread)[0])
-        # the place of the population, and that of another sample, as seen from this one
-        roundings = []
-        for places in (1.0, 2.0):
-            error = np.sqrt(places * p * (1 - p) / effective)
-            reached = np.clip(p + error * REACHED, p - wide, p + wide)
-            smooth = spread_quantiles(y, share, reached, spread)
-            roundings.append(quantiles_of(y, share, reached) - smooth)
-        density = float(share @ (np.abs(y - centre) <= spread)) / (2 * spread)
-        note = (
-            f"records share the value {quantile:g}, so values were spread evenly over "
-            f"±{spread:.3g} and the difference is that of quantiles of the spread values"
-        )
-        apart = quantile - centre - float(roundings[0].mean())
-        left = (float(roundings[0].std()), float(roundings[1].std()))
-        return _released(quantile, 1 / (size * density), centre, spread, apart, left, note)
+            left = line_remainder(p, effective, wide, len(used)) / density
+        else:
+            spread = _spread(y, quantile, (high - low) / 2)
+            centre = float(spread_quantiles(y, share, np.array([p]), spread)[0])
+            density = float(share @ (np.abs(y - centre) <= spread)) / (2 * spread)
+            added, left = _rounding(y, share, p, spread, effective, wide, density, len(used))
+            constant = quantile - centre - added
+            note = (
+                f"records share the value {quantile:g}, so values were spread evenly over "
+                f"±{spread:.3g} and the difference is that of quantiles of the spread values"
+            )
+        return ReleasedEquation(
+            np.array([quantile]), np.array([[1 / (size * density)]]), np.array([constant]),
+            {"c": centre, "spread": spread}, note, (float(left[0]), float(left[1])),
+        )  # fmt: skip
 
     def psi(self, columns: RecordColumns, public: Mapping[str, Any]) -> Psi:
         below = share_at_most(columns["y"], public["c"], public["spread"])
         return Psi(self.probability - below, [1.0])
 
 
-def _released(
-    quantile: float, bread: float, centre: float, spread: float,
-    constant: float = 0.0, rounding: tuple[float, float] = (0.0, 0.0), note: str = "",
-) -> ReleasedEquation:  # fmt: skip
-    public = {"c": centre, "spread": spread}
-    return ReleasedEquation(
-        np.array([quantile]), np.array([[bread]]), np.array([constant]), public, note, rounding
-    )
+def places(files: int) -> Floats:
+    """How far the population's quantile, and that of another sample, lie from the synthetic files':
+    variances in those of one sample."""
+    return np.array([1 / files, 1 + 1 / files])
+
+
+def line_remainder(p: float, n: float, wide: float, files: int) -> Floats:
+    """What the straight line leaves in the corrected estimate and in the difference, as shares: the
+    sample's steps between two places, and the error of the slope over `wide` (Bahadur 1966)."""
+    variance = p * (1 - p) / n
+    steps = np.sqrt(2 * places(files) * variance / pi) / n
+    slope = (1 + 1 / files) * variance / (2 * wide * n * files)
+    return np.sqrt(steps + slope)
+
+
+def _rounding(
+    y: Floats, share: Floats, p: float, spread: float, n: float, wide: float, density: float,
+    files: int,
+) -> tuple[float, Floats]:  # fmt: skip
+    """The mean of r = Q - Q_s, and what rounding leaves in the corrected estimate and in the
+    difference: the variance of r over the places, and that of one file's r about another's."""
+    variances = []
+    for place in places(files):
+        error = np.sqrt(place * p * (1 - p) / n)
+        reached = np.clip(p + error * REACHED, p - wide, p + wide)
+        rounding = quantiles_of(y, share, reached) - spread_quantiles(y, share, reached, spread)
+        variances.append(rounding.var())
+    local = spread / (6 * n * density)
+    return float(rounding.mean()), np.sqrt(np.array(variances) + places(files) * local)
 
 
 def bandwidth(p: float, n: float) -> float:
@@ -131,4 +151,5 @@ def spread_quantiles(y: Floats, share: Floats, probabilities: Floats, spread: fl
 
     knots = np.sort(np.concatenate([y - spread, y + spread]))
     reached = (area(knots + spread) - area(knots - spread)) / (2 * spread)
-    return np.interp(probabilities * below[-1], np.maximum.accumulate(reached), knots)
+    rising = np.maximum.accumulate(reached)
+    return np.asarray(np.interp(probabilities * below[-1], rising, knots))
