@@ -25,7 +25,7 @@ import polars as pl
 import understudy as us
 from understudy.influence import InfluencePlan, influence_pass
 
-RECORDS, PREDICTORS, REPEATS = 1_000_000, 9, 9
+RECORDS, PREDICTORS, REPEATS = 1_000_000, 9, 5
 
 
 def frame(n: int, seed: int) -> pl.DataFrame:
