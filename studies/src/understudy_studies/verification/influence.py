@@ -114,7 +114,8 @@ def question_of(estimand: str) -> Any:
     question = us.influence_questions(STATISTICS[estimand], [us.Survey(frame, us.Design())])[0]
     if estimand != "slope":
         return question
-    return replace(question, equation=replace(question.equation, wanted=(1,)), names=("x0",))
+    equation: Any = question.equation
+    return replace(question, equation=replace(equation, wanted=(1,)), names=("x0",))
 
 
 def influence_repeat(
