@@ -432,18 +432,14 @@ def simulated_influence(
     confidential: ArrayFile,
     synthetic: Sequence[ArrayFile],
     epsilon: float,
-    draw: np.random.Generator | None = None,
 ) -> InfluenceAnswer:
     """What `influence` would answer under `replace`, on plain arrays: for simulations.
 
-    Noise is OpenDP's, or of its law from `draw`. No claim is made and nothing is charged.
+    No claim is made and nothing is charged.
     """
     files: Any = synthetic  # ArrayFile does what is asked of a SyntheticFile here
     plan = plan_questions([question], files, LaplaceNoise(epsilon), "replace", confidential.units)
-    sums = confidential.sums(plan.prepared)
-    if draw is None:
-        return plan.answer(plan.noise.add(sums, plan.unit_moves))
-    return plan.answer(sums + np.rint(draw.laplace(0.0, plan.grid_scale, len(sums))))
+    return plan.answer(plan.noise.add(confidential.sums(plan.prepared), plan.unit_moves))
 
 
 def influence_pass(

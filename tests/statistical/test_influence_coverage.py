@@ -31,6 +31,8 @@ from understudy.tables.influence.equations.ratio import RatioEquation
 from understudy.tables.influence.equations.regression import RegressionEquation
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile
 
+pytestmark = pytest.mark.usefixtures("stand_in_noise")
+
 N = 200_000
 SMALL = 20_000  # units of a population of which a sample is a part to be reckoned with
 Columns = dict[str, np.ndarray]
@@ -139,7 +141,7 @@ def simulated(
     covered, scores, inside = 0, [], []
     for _ in range(repeats):
         confidential, synthetic = sample(), [sample(smoothed) for _ in range(files)]
-        reply = simulated_influence(question, confidential, synthetic, epsilon, draw)
+        reply = simulated_influence(question, confidential, synthetic, epsilon)
         low, high = reply.interval(0.95)
         covered += low <= truth <= high
         apart = estimate(name, dict(confidential.values), confidential.weight) - reply.released
@@ -215,3 +217,12 @@ def test_coverage_is_nominal(name: str, population: Population) -> None:
     coverage, auc = simulated(population, name, SIZES.get(population, 1000), REPEATS, 4)
     print(f"{population.__name__} {name}: coverage {coverage:.3f}, AUC {auc:.2f}")
     assert LOW <= coverage <= HIGH
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mean", "median", "slope"])
+def test_coverage_with_weights_that_have_no_variance(name: str) -> None:
+    """V's own sizes: reported, and not far off."""
+    coverage, auc = simulated(vs_own_sizes, name, 1000, 600, 4)
+    print(f"vs_own_sizes {name}: coverage {coverage:.3f}, AUC {auc:.2f}")
+    assert coverage > 0.86

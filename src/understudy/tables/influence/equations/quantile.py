@@ -101,8 +101,8 @@ def _rounding(
     """The mean of r = Q - Q_s, and what rounding leaves in the corrected estimate and in the
     difference: the variance of r over the places, and that of one file's r about another's."""
     variances = []
-    for place in places(files):
-        error = np.sqrt(place * p * (1 - p) / n)
+    for variance in places(files):
+        error = np.sqrt(variance * p * (1 - p) / n)
         reached = np.clip(p + error * REACHED, p - wide, p + wide)
         rounding = quantiles_of(y, share, reached) - spread_quantiles(y, share, reached, spread)
         variances.append(rounding.var())
@@ -146,8 +146,8 @@ def spread_quantiles(y: Floats, share: Floats, probabilities: Floats, spread: fl
 
     def area(at: Floats) -> Floats:
         """The integral of the distribution function up to `at`."""
-        place = np.searchsorted(y, at, side="right")
-        return np.asarray(below[place] * at - first[place])
+        count = np.searchsorted(y, at, side="right")
+        return np.asarray(below[count] * at - first[count])
 
     knots = np.sort(np.concatenate([y - spread, y + spread]))
     reached = (area(knots + spread) - area(knots - spread)) / (2 * spread)
