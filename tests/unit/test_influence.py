@@ -55,7 +55,15 @@ def without_noise(statistic: Any, relation: Any = "replace", **settings: Any) ->
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 @pytest.mark.parametrize(
     "statistic",
-    ["mean(x)", "total(x)", "count", "ratio(y / x)", 'proportion(g == "a")', "quantile(x, 0.5)"],
+    [
+        "mean(x)",
+        "total(x)",
+        "count",
+        "ratio(y / x)",
+        'proportion(g == "a")',
+        "quantile(x, 0.5)",
+        "gini(x)",
+    ],
 )
 def test_the_corrected_estimate_is_the_confidential_one_but_for_the_second_order(
     statistic: str, relation: str

@@ -27,6 +27,7 @@ from understudy.tables.influence.arithmetic import share_at_most
 from understudy.tables.influence.equation import Equation, FileColumns
 from understudy.tables.influence.equations.correlation import CorrelationEquation
 from understudy.tables.influence.equations.difference import DifferenceEquation
+from understudy.tables.influence.equations.gini import GiniEquation
 from understudy.tables.influence.equations.mean import MeanEquation
 from understudy.tables.influence.equations.quantile import (
     QuantileEquation,
@@ -39,6 +40,8 @@ from understudy.tables.influence.equations.regression import RegressionEquation
 from understudy.tables.influence.equations.total import TotalEquation
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile, released_at
 from understudy.tables.regress import regress
+from understudy.tables.statistic import parse_statistic
+from understudy.tables.statistics.gini import Gini
 from understudy.tables.tabulate import tabulate
 
 Arrays = dict[str, np.ndarray]
@@ -122,7 +125,7 @@ def test_every_equation_is_tried() -> None:
         kind.name
         for kind in declared_in("understudy.tables.influence.equations", Equation).values()
     }
-    assert named == {equation.name for equation, _, _ in CASES.values()} | {"quantile"}
+    assert named == {equation.name for equation, _, _ in CASES.values()} | {"quantile", "gini"}
     tried = {e.family.name for e, _, _ in CASES.values() if isinstance(e, RegressionEquation)}
     assert tried == set(families(LinkFamily))
 
@@ -189,6 +192,19 @@ def test_several_files_give_their_mean() -> None:
     released = MeanEquation().released(files)
     assert released.estimates[0] == pytest.approx(np.average(X, weights=W) + 0.5)
     assert released.bread[0, 0] == pytest.approx(1 / (1.5 * W.sum()))
+
+
+def test_ginis_influence_is_its_derivative() -> None:
+    """Against the derivative that `tabulate` has (tested against laeken), but for the 64 shares."""
+    y = np.exp(X / 4)
+    made = influences(GiniEquation(), {"y": y})[:, 0]
+    statistic = parse_statistic("gini(y)", ["y"])
+    assert isinstance(statistic, Gini)
+    wanted = W * statistic.derivative(y, W, EVERYONE)
+    np.testing.assert_allclose(made, wanted, atol=5e-3 * np.abs(wanted).max())
+    released = GiniEquation().released([FileColumns({"y": y}, W, EVERYONE)])
+    assert released.estimates[0] == pytest.approx(statistic.value(y, W, EVERYONE))
+    assert abs(made.sum()) < 1e-12
 
 
 # -- quantiles -----------------------------------------------------------------------------------
