@@ -39,6 +39,7 @@ FILES = {
 WEIGHTS = ("PWGTP", "FINLWT21")
 SYNTHESES = ("faithful", "biased", "faithful, equal weights", "biased, equal weights")
 PAPER = "V, sizes 0 to 10"
+MOST = 1_000_000  # units of a population: draws are with replacement
 
 
 @dataclass(frozen=True)
@@ -125,11 +126,12 @@ def influence_repeat(
     rng = np.random.default_rng([seed, 6, number])
     rows = []
     for setting in settings(design, real):
-        units = units_of(setting.population, design.population, seed, real)
+        population = (setting.population, min(design.population, MOST), seed, real)
+        units = units_of(*population)
         for _ in range(1 if setting.varied == "figures" else design.influence_pairs):
             files = _files(units, setting, rng)
             for estimand in setting.estimands:
-                truth = truth_of(estimand, setting.population, design.population, seed, real)
+                truth = truth_of(estimand, *population)
                 made = _answers(setting, estimand, truth, files, design, rng)
                 rows += [asdict(setting) | {"estimand": estimand} | row for row in made]
     for row in rows:
