@@ -23,6 +23,7 @@ from understudy.influence import InfluenceAnswer as InfluenceAnswer
 from understudy.influence import influence as influence
 from understudy.influence import influence_errors as influence_errors
 from understudy.influence import plan_influence as plan_influence
+from understudy.influence import simulated_influence as simulated_influence
 from understudy.ledger.epsilon import parse_epsilon as parse_epsilon
 from understudy.ledger.ledger_account import LedgerAccount as LedgerAccount
 from understudy.mechanisms.censored import Censored as Censored
@@ -118,6 +119,8 @@ from understudy.tables.cross_table import Categories as Categories
 from understudy.tables.cross_table import CrossTable as CrossTable
 from understudy.tables.cross_table import categories_of as categories_of
 from understudy.tables.cross_table import cross_tabulate as cross_tabulate
+from understudy.tables.influence.array_file import ArrayFile as ArrayFile
+from understudy.tables.influence.ask import questions_of as influence_questions
 from understudy.tables.regress import regress as regress
 from understudy.tables.tabulate import tabulate as tabulate
 from understudy.tables.units import unit_codes as unit_codes
@@ -144,6 +147,7 @@ from understudy.version import __version__ as __version__
 __all__ = [
     "ACS_COLUMNS",
     "ACS_VARIABLES",
+    "ArrayFile",
     "Beta",
     "BetaRegression",
     "COLOURS",
@@ -240,6 +244,7 @@ __all__ = [
     "inclusion_probabilities",
     "influence",
     "influence_errors",
+    "influence_questions",
     "interval_overlap",
     "known_contributions",
     "laplace_noise",
@@ -267,6 +272,7 @@ __all__ = [
     "risk_profile",
     "save_figure",
     "side_by_side",
+    "simulated_influence",
     "stratified_pps",
     "synthesize",
     "synthesize_mixed",

@@ -23,11 +23,12 @@ from scipy import optimize, stats
 from understudy.claim import RECORD, Claim
 from understudy.dp.account import PayingAccount, charged
 from understudy.dp.accounting import Cost
-from understudy.dp.additive import AdditiveNoise, noise_for
+from understudy.dp.additive import AdditiveNoise, LaplaceNoise, noise_for
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
 from understudy.tables.families import LinkFamilyName
 from understudy.tables.influence.arithmetic import unit_weight
+from understudy.tables.influence.array_file import ArrayFile
 from understudy.tables.influence.ask import questions_of
 from understudy.tables.influence.prepared import (
     MeasuredInfluence,
@@ -38,7 +39,13 @@ from understudy.tables.influence.question import InfluenceQuestion, SyntheticFil
 from understudy.tables.influence.unit_sums import Steps, sensitivity, steps_of, unit_sums
 from understudy.tables.units import unit_of
 
-__public__ = ("InfluenceAnswer", "influence", "influence_errors", "plan_influence")
+__public__ = (
+    "InfluenceAnswer",
+    "influence",
+    "influence_errors",
+    "plan_influence",
+    "simulated_influence",
+)
 
 Floats = NDArray[np.float64]
 UnitRelation = Literal["add-remove", "replace"]
@@ -119,6 +126,11 @@ class InfluencePlan:
             parts.append(
                 f"The answer is expected to be off by {error:.1f} standard errors of the "
                 "estimate: spend more epsilon, or ask about a larger domain."
+            )
+        if self.prepared.equal_weights:
+            parts.append(
+                "All weights of the released files are equal: where the confidential ones are not, "
+                "the clip does not fit them, and the answer can be off by far more than it says."
             )
         return " ".join(parts)
 
@@ -413,6 +425,21 @@ def influence(
     row = influence_pass(plan.prepared, table, weights, unit).to_pyarrow().to_pylist()[0]
     sums = steps_of(row, len(plan.prepared.estimates))
     return plan.answer(plan.noise.add(sums, plan.unit_moves))
+
+
+def simulated_influence(
+    question: InfluenceQuestion,
+    confidential: ArrayFile,
+    synthetic: Sequence[ArrayFile],
+    epsilon: float,
+) -> InfluenceAnswer:
+    """What `influence` would answer under `replace`, on plain arrays: for simulations.
+
+    No claim is made and nothing is charged.
+    """
+    files: Any = synthetic  # ArrayFile does what is asked of a SyntheticFile here
+    plan = plan_questions([question], files, LaplaceNoise(epsilon), "replace", confidential.units)
+    return plan.answer(plan.noise.add(confidential.sums(plan.prepared), plan.unit_moves))
 
 
 def influence_pass(

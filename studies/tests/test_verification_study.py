@@ -16,6 +16,13 @@ import understudy as us
 from understudy_studies.verification import run as verification
 from understudy_studies.verification.beyond import median_and_slope
 from understudy_studies.verification.figures import FIGURES
+from understudy_studies.verification.influence import (
+    estimate,
+    influence_repeat,
+    influence_table,
+    parts_of,
+    units_of,
+)
 from understudy_studies.verification.normal import conditions, normal_pairs, normal_table
 from understudy_studies.verification.replicate import (
     Pair,
@@ -45,7 +52,8 @@ from understudy_studies.verification.tables import (
 
 SMALL = VerificationDesign(
     population=100_000, sizes=(60, 300), partitions=(10, 30), roc_size=100, roc_partitions=20,
-    roc_pairs=20, beyond_size=60,
+    roc_pairs=20, beyond_size=60, influence_pairs=1, influence_sizes=(200,),
+    influence_epsilons=(), influence_smallest=(),
 )  # fmt: skip
 
 
@@ -302,6 +310,41 @@ def test_estimators_beyond_the_paper_are_near_their_targets(units: Any) -> None:
         assert abs(parts.mean() - full) < 10 * se
 
 
+@pytest.mark.usefixtures("stand_in_answers", "stand_in_noise")
+def test_influence_tells_what_partitions_do_not() -> None:
+    """In the normal setting answers follow the difference; with equal weights they do not, and the
+    planner says so."""
+    design = VerificationDesign(
+        population=100_000, sizes=(40,), partitions=(25,), roc_partitions=20, influence_pairs=30,
+        influence_sizes=(1000,), influence_epsilons=(), influence_smallest=(),
+    )  # fmt: skip
+    rows = pl.DataFrame(influence_repeat(None, design, 1, 0)["influence"])
+    rows = rows.with_columns(inside=pl.col("distance").abs() <= pl.col("alpha"))
+    even = rows.filter(population="normal", estimand="mean")
+    assert pl.Series(even.select(pl.corr("difference", "distance"))).item() > 0.9
+    line = influence_table(even).filter(alpha=1.0).row(0, named=True)
+    inside = even.filter(alpha=1.0)["inside"].to_numpy()
+    score = -even.filter(alpha=1.0)["difference"].abs().to_numpy()
+    area = mannwhitneyu(score[inside], score[~inside]).statistic
+    assert line["influence"] == pytest.approx(area / (inside.sum() * (~inside).sum()))
+    assert line["influence"] > line["agreement"]
+    equal = rows.filter(synthesis="faithful, equal weights", alpha=1.0)
+    assert equal["warned"].all()
+    assert ((equal["difference"] - equal["distance"]).abs() > 5 * equal["expected"]).all()
+
+
+def test_parts_are_estimated_as_whole_files_are() -> None:
+    draw = np.random.default_rng(4)
+    x0 = draw.normal(size=60)
+    file = us.ArrayFile({"y": draw.normal(size=60), "x0": x0}, draw.uniform(1, 3, 60))
+    y, w = file.values["y"], file.weight
+    assert estimate("mean", file) == pytest.approx(np.average(y, weights=w))
+    assert estimate("slope", file) == pytest.approx(np.polyfit(x0, y, 1, w=np.sqrt(w))[0])
+    assert parts_of("total", file, np.arange(60) % 3, 3).mean() == pytest.approx(w @ y)
+    with pytest.raises(us.Refused, match="no file"):
+        units_of("schools", 1000, 1, Path("nowhere"))
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
     """A study that is killed after its first repeats, then run again to the end."""
@@ -317,7 +360,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]
         return replicate(design, seed, number)
 
     patch.setattr(verification, "replicate", counted)
-    with chance.seeded_answers():
+    with chance.seeded_answers(), chance.seeded_noise():
         with pytest.raises(KeyboardInterrupt):
             run_study(14, out, seed=3, progress=False, design=SMALL)
         run_study(14, out, seed=3, progress=False, design=SMALL)
@@ -329,7 +372,7 @@ def test_a_stopped_study_goes_on(finished: tuple[Path, list[int]]) -> None:
     out, computed = finished
     assert computed == [0, 1, -1, *range(2, 14)]
     text = (out / "study.html").read_text(encoding="utf-8")
-    assert text.count("<img") == len(FIGURES) + 2
+    assert text.count("<img") == 2 * len(FIGURES) + 3  # influence has one for Figures 1 and 2
     assert "99,984,562" in text
     assert "When the discrepancy is informative" in text
     for name in ("auc-normal.csv", "auc-conditions.csv"):

@@ -55,7 +55,15 @@ def without_noise(statistic: Any, relation: Any = "replace", **settings: Any) ->
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 @pytest.mark.parametrize(
     "statistic",
-    ["mean(x)", "total(x)", "count", "ratio(y / x)", 'proportion(g == "a")', "quantile(x, 0.5)"],
+    [
+        "mean(x)",
+        "total(x)",
+        "count",
+        "ratio(y / x)",
+        'proportion(g == "a")',
+        "quantile(x, 0.5)",
+        "gini(x)",
+    ],
 )
 def test_the_corrected_estimate_is_the_confidential_one_but_for_the_second_order(
     statistic: str, relation: str
@@ -154,6 +162,14 @@ def test_heavy_weights_are_said_before_paying() -> None:
     assert "hard" in plan.advice
     assert "standard errors" in plan.advice
     assert plan.error[0] > plan.prepared.sampling_se[0]
+
+
+def test_released_files_without_weights_are_said_before_paying() -> None:
+    """Equal weights say nothing about what large confidential ones do to the clip."""
+    equal = [survey(people(600, seed).with_columns(w=pl.lit(150.0))) for seed in (1, 2)]
+    assert "weights of the released files are equal" in plan_influence(equal, "mean(x)", 1.0).advice
+    unweighted = [Survey(people(600, seed)) for seed in (1, 2)]
+    assert plan_influence(unweighted, "mean(x)", 1.0).advice == ""
 
 
 def test_a_file_of_another_size_counts_by_its_size() -> None:

@@ -33,6 +33,10 @@ OPTIONS: dict[str, Any] = {
     "data": Annotated[
         Path | None, typer.Option(help="CE interviews (Parquet); without it incomes are generated.")
     ],
+    "real": Annotated[
+        Path | None,
+        typer.Option(help="Folder of real files to draw from; without it they are left out."),
+    ],
 }
 STOPPED = "Results are stored as soon as they are there; the same command continues after a stop."
 
@@ -84,5 +88,5 @@ risk_weights = _command(
 verification = _command(
     "verification",
     "What a private verification tells about a synthetic estimate (Lin and Reiter).",
-    "workers",
+    *("workers", "real"),
 )

@@ -33,6 +33,10 @@ def expit(value: RecordNumber) -> RecordNumber:
     return 1.0 / (1.0 + exp(-1.0 * value))
 
 
+def absolute(value: RecordNumber) -> RecordNumber:
+    return value.abs() if isinstance(value, ir.Value) else np.abs(value)
+
+
 def at_most(value: RecordNumber, limit: float) -> RecordNumber:
     """1 where the value is at most the limit, 0 where it is above, missing where it is missing."""
     if isinstance(value, ir.Value):

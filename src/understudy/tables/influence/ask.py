@@ -22,6 +22,8 @@ from understudy.tables.influence.question import ColumnsOf, InfluenceQuestion, I
 from understudy.tables.numbers import as_float
 from understudy.tables.statistic import Statistic, parse_statistic
 
+__public__ = ("questions_of as influence_questions",)
+
 PLAIN = "write plain columns, as in income ~ age + region, and make transformed columns first"
 
 

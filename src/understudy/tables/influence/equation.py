@@ -73,6 +73,8 @@ class ReleasedEquation:
     `estimates` are the k numbers that are asked for, `bread` is J H^-1, (k, p): what the p
     equations do to them. `constant` is what the sum of influences is about to be compared with,
     where a record has no share of it (a total without a public size). `public` is what psi needs.
+    `remainder` is what is left where an estimator moves in jumps, which no equation follows: the
+    standard deviations that it has in the corrected estimates and in the differences.
     """
 
     estimates: Floats  # (k,)
@@ -80,6 +82,7 @@ class ReleasedEquation:
     constant: Floats  # (k,)
     public: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+    remainder: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)

@@ -38,19 +38,16 @@ class PreparedInfluence:
     held_se: Floats  # of the corrected estimate but for the noise: clipped sampling error, tails
     constant: Floats  # taken off the sums: of totals without a public size
     per_unit: Floats  # the same, shared out among units whose number is public
+    cut_se: Floats  # what clipping, and jumps of the estimate, leave in the differences
     df: float
     heaviest: float  # share of the sampling variance that the heaviest 1 % of units make
+    equal_weights: bool  # whether the synthetic files have weights, all of them the same
     notes: tuple[str, ...] = field(default=())
 
     @property
     def steps(self) -> Floats:
         """How many grid steps a unit of each estimate is."""
         return np.asarray(GRID / (self.clip.size * self.scale))
-
-    @property
-    def cut_se(self) -> Floats:
-        """What clipping leaves in the differences."""
-        return self.clip.cut_se * self.scale
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -135,6 +132,8 @@ class MeasuredInfluence:
         # the loss that is put back has the spread of the synthetic files' tails, and their bias
         put_back = clip.spread**2 / (len(self.files) + 1) + clip.tail**2
         constant = self.constant
+        jumps = [np.tile(at.remainder, (len(at.constant), 1)) for at in self.released]
+        corrected, difference = np.concatenate(jumps).T
         return PreparedInfluence(
             questions=self.questions,
             released=self.released,
@@ -144,11 +143,13 @@ class MeasuredInfluence:
             loss=np.mean([e.sum(axis=0) for e in cut], axis=0),
             sampling_se=self.sampling_se,
             scale=scale,
-            held_se=np.sqrt(held + put_back * scale**2),
+            held_se=np.sqrt(held + put_back * scale**2 + corrected**2),
             constant=constant,
             per_unit=constant / self.expected if self.shared else np.zeros(len(constant)),
+            cut_se=np.hypot(clip.cut_se * scale, difference),
             df=min(file.df for file in self.files),
             heaviest=_heaviest(whole),
+            equal_weights=all(f.weight.min() == f.weight.max() != 1 for f in self.files),
             notes=tuple(dict.fromkeys(at.note for at in self.released if at.note)),
         )
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nan
+from typing import Any
 
+import ibis.expr.types as ir
 import numpy as np
 
 from understudy.errors import Refused
+from understudy.tables.influence.equations.gini import GiniEquation
+from understudy.tables.influence.question import InfluenceQuestion
 from understudy.tables.record_statistic import Floats, Mask, RecordStatistic
 
 
@@ -36,6 +40,12 @@ class Gini(RecordStatistic):
         ratio = (w @ larger) / (size * total)
         out[cell] = 2 * larger / (size * total) - ratio * (1 / size + x / total)
         return out
+
+    def influence_question(self) -> InfluenceQuestion:
+        def columns(table: ir.Table) -> dict[str, Any]:
+            return {"y": self.x.numbers(self.text, table)}
+
+        return InfluenceQuestion(GiniEquation(), columns, names=(self.text,))
 
 
 def _larger(x: Floats, w: Floats) -> Floats:

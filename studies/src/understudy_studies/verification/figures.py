@@ -1,8 +1,8 @@
-"""The figures of the study of paper V: its Figures 1 to 5, and the ROC of the two measures."""
+"""The figures of the study of paper V: its Figures 1 to 5, influence beside them, and ROCs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import polars as pl
@@ -10,7 +10,9 @@ import polars as pl
 import understudy as us
 from understudy_studies import drawing
 from understudy_studies.drawing import BLUE, GREEN, GREY, ORANGE, VERMILION, Figure
-from understudy_studies.framework import FEWEST, Tables
+from understudy_studies.framework import FEWEST, Tables, Vector
+from understudy_studies.verification import influence
+from understudy_studies.verification.influence import PAPER, sizes_named
 from understudy_studies.verification.replicate import VerificationDesign
 from understudy_studies.verification.roc import auc, roc, scores_of
 
@@ -30,18 +32,32 @@ FIGURES = {
 
 
 def draw_figures(rows: Tables, design: VerificationDesign) -> dict[str, Figure]:
-    """V's Figures 1 to 5, and the ROC in both populations."""
-    equal = {name: part.filter(partitioning="equal") for name, part in rows.items()}
+    """V's Figures 1 to 5, the same for influence, and the ROC in the populations."""
+    equal = {k: rows[k].filter(partitioning="equal") for k in ("answers", "more", "bounded")}
     figures = {}
     for number, (estimand, synthesis, interval) in FIGURES.items():
         part = equal["answers"].filter(estimand=estimand, synthesis=synthesis, interval=interval)
         figures[f"figure-{number}"] = median_figure(part, design.sizes, design.partitions)
     for name, pairs in (("figure-roc", "more"), ("figure-roc-bounded", "bounded")):
-        figures[name] = roc_figure(equal[pairs].filter(interval="adjusted"))
+        figures[name] = roc_figure(equal[pairs].filter(interval="adjusted"), scores_of)
+    answers = rows["influence"].with_columns(n_k=pl.col("n"), M=pl.lit(1), median=pl.col("within"))
+    sizes = [n_k * min(design.partitions) for n_k in design.sizes]
+    for number, (estimand, synthesis, _) in list(FIGURES.items())[1:]:
+        part = answers.filter(varied="figures", estimand=estimand, synthesis=synthesis)
+        figures[f"figure-{number}-influence"] = median_figure(
+            part, sizes, (1,), "probability within the tolerance", "n"
+        )
+    for name, population in (("figure-roc-influence", sizes_named(design.roc_smallest)),
+                             ("figure-roc-influence-paper", PAPER)):  # fmt: skip
+        part = answers.filter(varied="population", population=population)
+        figures[name] = roc_figure(part, influence.scores_of)
     return figures
 
 
-def median_figure(rows: pl.DataFrame, sizes: Sequence[int], partitions: Sequence[int]) -> Figure:
+def median_figure(
+    rows: pl.DataFrame, sizes: Sequence[int], partitions: Sequence[int],
+    named: str = "medians, M = {m}", size: str = "n_k",
+) -> Figure:  # fmt: skip
     """V's figures: box plots of posterior medians and r_full, a panel for each alpha."""
     alphas = rows["alpha"].unique(maintain_order=True).to_list()
     height = 0.9 + 1.75 * len(alphas)
@@ -53,13 +69,13 @@ def median_figure(rows: pl.DataFrame, sizes: Sequence[int], partitions: Sequence
             axis.grid(axis="y")
             for (group, n_k), (number, m) in product(enumerate(sizes), enumerate(partitions)):
                 part = rows.filter(n_k=n_k, M=m, alpha=alpha)
-                at, named = STEP * group + number, group == 0 and axis is axes[0]
+                at, first = STEP * group + number, group == 0 and axis is axes[0]
                 box = axis.boxplot([part["median"].to_numpy()], positions=[at], **looks)["boxes"][0]
-                label = f"medians, M = {m}" if named else None
+                label = named.format(m=m) if first else None
                 box.set(facecolor=BOX[number % 3], alpha=0.45, label=label)
                 axis.plot(at, part["inside"].mean(), "D", color=VERMILION, markersize=5.5,
                           markeredgecolor="white", markeredgewidth=0.8, zorder=5,
-                          label="r_full" if named and number == 0 else None,
+                          label="r_full" if first and number == 0 else None,
                           linestyle="none")  # fmt: skip
             axis.set_ylim(-0.03, 1.03)
             axis.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
@@ -67,7 +83,7 @@ def median_figure(rows: pl.DataFrame, sizes: Sequence[int], partitions: Sequence
         middle = (len(partitions) - 1) / 2
         axes[-1].set_xticks(
             [STEP * group + middle for group in range(len(sizes))],
-            [f"n_k = {n_k:,}" for n_k in sizes],
+            [f"{size} = {n_k:,}" for n_k in sizes],
         )
         axes[-1].tick_params(axis="x", length=0)
         figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=9)
@@ -76,11 +92,12 @@ def median_figure(rows: pl.DataFrame, sizes: Sequence[int], partitions: Sequence
     return figure
 
 
-def roc_figure(rows: pl.DataFrame) -> Figure:
-    """Discrepancy and agreement at equal epsilon: a row per estimand, a column per alpha."""
+def roc_figure(rows: pl.DataFrame, scores: Callable[..., dict[str, Vector]]) -> Figure:
+    """The measures at equal epsilon: a row per estimand, a column per alpha."""
     estimands = rows["estimand"].unique(maintain_order=True).to_list()
     alphas = rows["alpha"].unique(maintain_order=True).to_list()
-    looks = {"discrepancy": (BLUE, "-"), "agreement": (VERMILION, "--")}
+    known = {"influence": (GREEN, "-"), "discrepancy": (BLUE, "-"), "agreement": (VERMILION, "--")}
+    looks = {name: known[name] for name in known if name in scores(rows)}
     shape = (len(estimands), len(alphas), WIDTH, 0.9 + 1.95 * len(estimands))
     with drawing.panels(*shape, sharex=True, sharey=True) as (figure, axes):
         for row, estimand in zip(axes, estimands, strict=True):
@@ -95,16 +112,17 @@ def roc_figure(rows: pl.DataFrame) -> Figure:
                     axis.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":")
                 shown = {} if few else looks
                 for position, (name, (colour, style)) in enumerate(shown.items()):
-                    score = scores_of(part)[name]
+                    score = scores(part)[name]
                     area = auc(score, inside)
                     axis.plot(*roc(score, inside), color=colour, linestyle=style, label=name)
-                    axis.text(0.97, 0.17 - 0.13 * position, f"AUC {area:.2f}", color=colour,
-                              ha="right", fontsize=9, transform=axis.transAxes)  # fmt: skip
+                    height = 0.13 * (len(looks) - position) - 0.09
+                    axis.text(0.97, height, f"AUC {area:.2f}", color=colour, ha="right",
+                              fontsize=9, transform=axis.transAxes)  # fmt: skip
                 axis.set_title(f"{estimand}, α = {alpha:g}", fontsize=9.5, loc="left")
                 axis.set_aspect("equal")
                 axis.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
                 axis.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
-        drawing.legend_above(figure, axes[0][0], 2)
+        drawing.legend_above(figure, axes[0][0], len(looks))
         figure.supylabel("inside, called inside", fontsize=9.5)
         us.figure_footer(figure, "share of pairs outside the tolerance that are called inside")
     return figure

@@ -41,10 +41,22 @@ class VerificationDesign:
     roc_smallest: float = 2.0  # z of the population without extreme weights, from here to 10
     clips: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)  # c of the discrepancy, for the ROC
     beyond_size: int = 500
+    influence_pairs: int = 4  # per repeat and setting
+    influence_sizes: tuple[int, ...] = (
+        1000,
+        5000,
+        25_000,
+    )  # records; all but one line have the first
+    influence_alphas: tuple[float, ...] = (0.5, 1.0, 2.0)  # V's in its figures
+    influence_epsilons: tuple[str, ...] = ("0.1", "0.3", "3", "10")
+    influence_smallest: tuple[float, ...] = (0.1, 0.5, 1.0)  # z: tails of weights between the two
 
 
 # All parts of the study, in a minute or so.
-QUICK = VerificationDesign(population=1_000_000, sizes=(100, 500, 2000), roc_size=200)
+QUICK = VerificationDesign(
+    population=1_000_000, sizes=(100, 500, 2000), roc_size=200, influence_pairs=3,
+    influence_sizes=(1000, 5000),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,20 @@
 
 The simulation is V's: its population, designs and repeats, its Figures 1 to 5 with r_full. Beside
 it stand the ROC of agreement and discrepancy at equal epsilon, equal blocks against the keyed
-hash, Laplace against geometric noise, and a median and a regression slope.
+hash, Laplace against geometric noise, a median and a regression slope, and answers by influence,
+also from real files that lie in the folder `real`.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from understudy_studies.framework import Run, Study
+import polars as pl
+
+from understudy_studies.framework import Run, Study, stacked
 from understudy_studies.verification.figures import draw_figures
+from understudy_studies.verification.influence import influence_repeat
 from understudy_studies.verification.replicate import QUICK, VerificationDesign, replicate
 from understudy_studies.verification.tables import facts, rows_of, study_tables
 
@@ -20,9 +25,12 @@ PARTS = ("answers", "more", "bounded", "beyond")
 def parts(run: Run) -> Any:
     results = run.each("V §4, repeats", replicate)
     rows = {part: rows_of(results, part, float(run.design.epsilon)) for part in PARTS}
+    repeat = partial(influence_repeat, run.options["real"])
+    answered = stacked(run.each("influence, repeats", repeat, "influence"), "influence")
+    rows["influence"] = answered.with_columns(inside=pl.col("distance").abs() <= pl.col("alpha"))
     tables = study_tables(rows, run.design, len(results))
-    known = facts(tables, run.design, results, rows["answers"])
+    known = facts(tables, run.design, results, rows["answers"]) | {"real": run.options["real"]}
     return tables, draw_figures(rows, run.design), known
 
 
-run_study = Study("verification", VerificationDesign(), QUICK, 200, 12, parts)
+run_study = Study("verification", VerificationDesign(), QUICK, 200, 12, parts, (("real", None),))

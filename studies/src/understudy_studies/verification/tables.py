@@ -10,6 +10,7 @@ import polars as pl
 import understudy as us
 from understudy_studies.framework import FEWEST, Row, Tables, stacked
 from understudy_studies.verification.figures import FIGURES
+from understudy_studies.verification.influence import influence_table
 from understudy_studies.verification.normal import conditions, normal_table
 from understudy_studies.verification.replicate import VerificationDesign
 from understudy_studies.verification.roc import measured, scores_of
@@ -38,6 +39,7 @@ def study_tables(rows: Tables, design: VerificationDesign, repeats: int) -> Tabl
             design.epsilon,
             NORMAL * repeats * design.roc_pairs,
         ),
+        "influence": influence_table(rows["influence"]),
     }
     populations = {
         BOUNDED: (rows["bounded"], tables["auc-bounded"]),

@@ -27,17 +27,21 @@ from understudy.tables.influence.arithmetic import share_at_most
 from understudy.tables.influence.equation import Equation, FileColumns
 from understudy.tables.influence.equations.correlation import CorrelationEquation
 from understudy.tables.influence.equations.difference import DifferenceEquation
+from understudy.tables.influence.equations.gini import GiniEquation
 from understudy.tables.influence.equations.mean import MeanEquation
 from understudy.tables.influence.equations.quantile import (
     QuantileEquation,
     bandwidth,
     quantiles_of,
+    spread_quantiles,
 )
 from understudy.tables.influence.equations.ratio import RatioEquation
 from understudy.tables.influence.equations.regression import RegressionEquation
 from understudy.tables.influence.equations.total import TotalEquation
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile, released_at
 from understudy.tables.regress import regress
+from understudy.tables.statistic import parse_statistic
+from understudy.tables.statistics.gini import Gini
 from understudy.tables.tabulate import tabulate
 
 Arrays = dict[str, np.ndarray]
@@ -121,7 +125,7 @@ def test_every_equation_is_tried() -> None:
         kind.name
         for kind in declared_in("understudy.tables.influence.equations", Equation).values()
     }
-    assert named == {equation.name for equation, _, _ in CASES.values()} | {"quantile"}
+    assert named == {equation.name for equation, _, _ in CASES.values()} | {"quantile", "gini"}
     tried = {e.family.name for e, _, _ in CASES.values() if isinstance(e, RegressionEquation)}
     assert tried == set(families(LinkFamily))
 
@@ -190,6 +194,19 @@ def test_several_files_give_their_mean() -> None:
     assert released.bread[0, 0] == pytest.approx(1 / (1.5 * W.sum()))
 
 
+def test_ginis_influence_is_its_derivative() -> None:
+    """Against the derivative that `tabulate` has (tested against laeken), but for the 64 shares."""
+    y = np.exp(X / 4)
+    made = influences(GiniEquation(), {"y": y})[:, 0]
+    statistic = parse_statistic("gini(y)", ["y"])
+    assert isinstance(statistic, Gini)
+    wanted = W * statistic.derivative(y, W, EVERYONE)
+    np.testing.assert_allclose(made, wanted, atol=5e-3 * np.abs(wanted).max())
+    released = GiniEquation().released([FileColumns({"y": y}, W, EVERYONE)])
+    assert released.estimates[0] == pytest.approx(statistic.value(y, W, EVERYONE))
+    assert abs(made.sum()) < 1e-12
+
+
 # -- quantiles -----------------------------------------------------------------------------------
 
 
@@ -220,6 +237,47 @@ def test_a_quantile_at_a_heap_is_that_of_spread_values_and_says_so() -> None:
     assert released.public["c"] == pytest.approx(10.3, abs=0.02)
     density = stats.norm.pdf(10.3, loc=10.3, scale=4)
     assert 1 / (n * released.bread[0, 0]) == pytest.approx(density, rel=0.03)
+    # all samples are rounded to this heap, so the spread quantiles of both files are errors
+    assert released.constant[0] == pytest.approx(0.0, abs=0.01)
+    error = 4 * np.sqrt(np.pi / 2 / n)
+    np.testing.assert_allclose(released.remainder, [error, np.sqrt(2) * error], rtol=0.12)
+
+
+@pytest.mark.parametrize(
+    ("heap", "files", "most"), [(0.0, 1, 1.2), (0.0, 4, 1.2), (0.125, 1, 1.2), (0.5, 1, 1.6)]
+)
+def test_what_is_left_of_a_quantile_is_that_of_repeated_samples(
+    heap: float, files: int, most: float
+) -> None:
+    """Without noise or clip the answer differs from the true difference by the remainder: with
+    values that are not shared, heaps of 2 standard errors, and heaps of 8 (on the safe side)."""
+    draw, n, pairs = np.random.default_rng(2), 400, 1000
+    equation = QuantileEquation(0.5)
+
+    def file() -> FileColumns:
+        y = draw.normal(0.03, 1.0, n)
+        y = np.round(y / heap) * heap if heap else y
+        return FileColumns({"y": y}, np.ones(n), np.ones(n, dtype=bool))
+
+    errors, left = [], []
+    for _ in range(pairs):
+        released = equation.released([file() for _ in range(files)])
+        confidential = file()
+        parts = equation.influences(released, confidential.columns, 1.0, confidential.inside)
+        quantile = quantiles_of(confidential.columns["y"], confidential.weight, np.array([0.5]))[0]
+        answer = float(np.sum(parts[0])) - released.constant[0]
+        errors.append(answer - (quantile - released.estimates[0]))
+        left.append(released.remainder[1])
+    wanted = float(np.sqrt(np.mean(np.square(errors))))
+    assert 0.85 * wanted < np.sqrt(np.mean(np.square(left))) < most * wanted
+
+
+def test_spread_quantiles_solve_their_equation() -> None:
+    y, share = np.array([3.0, 1.0, 1.0, 7.0]), np.array([0.3, 0.2, 0.1, 0.4])
+    for probability, at in zip(
+        P := [0.1, 0.45, 0.9], spread_quantiles(y, share, np.array(P), 1.5), strict=True
+    ):
+        assert share @ share_at_most(y, at, 1.5) == pytest.approx(probability)
 
 
 def test_spread_values_have_a_share_below_a_limit() -> None:

@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from influence_arrays import array_sums
 from influence_samples import people, survey
 from scipy import stats
 
 from understudy.survey.survey import as_ibis
 from understudy.tables.families.gaussian import Gaussian
+from understudy.tables.influence.array_file import array_sums
 from understudy.tables.influence.clip import LONGER, TOP, Norm, choose_clip, clipped, norms
 from understudy.tables.influence.equations.regression import RegressionEquation
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile, released_at

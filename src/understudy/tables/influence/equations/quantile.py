@@ -1,9 +1,12 @@
 """quantile: psi = p - 1(y <= c), H = f(c) sum w, with the density f of the synthetic files.
 
-Where many records share the released quantile (incomes rounded to thousands, ages in years), the
+Where records share the released quantile (incomes rounded to thousands, ages in years), the
 distribution function jumps there and has no derivative. Then every value is spread evenly over
-value -+ h, as if it had been jittered, and the quantile of the spread values is asked for:
-psi = p - P(y + U <= c). The answer says so.
+value -+ h, as if it had been jittered, and the quantiles Q_s of the spread values are compared:
+psi = p - P(y + U <= c_s). A quantile is a spread one, rounded to a heap: Q(p) = Q_s(p) + r(p). The
+synthetic files show r over the probabilities that a sampling error reaches; its mean there is
+added, and its standard deviation is part of the errors. The answer says so. Where no values are
+shared, what the straight line leaves is known in closed form (docs/proofs/influence.md).
 """
 
 from __future__ import annotations
@@ -27,8 +30,8 @@ from understudy.tables.influence.equation import (
     averaged,
 )
 
-HEAPED = 1.0  # share at the quantile, in standard errors of a share, from which it is a heap
 SMALLEST_TAIL = 0.02  # of the bandwidth: it stays inside (0, 1) by this part of the nearer tail
+REACHED = special.ndtri((np.arange(41) + 0.5) / 41)  # of a normal error, in standard deviations
 
 
 @dataclass(frozen=True)
@@ -50,26 +53,61 @@ class QuantileEquation(Equation):
         effective = float(np.mean([f.size**2 / (f.weight @ f.weight) for f in used]))
         wide = bandwidth(p, effective)
         low, high = quantiles_of(y, share, np.array([p - wide, p + wide]))
-        at = float(averaged([f.weight @ np.isin(f.columns["y"], values) / f.size for f in used]))
         size = averaged([file.size for file in used])
-        if high > low and at <= HEAPED * np.sqrt(p * (1 - p) / effective):
-            density, spread, centre, note = 2 * wide / (high - low), 0.0, quantile, ""
+        shared = any(np.sum(f.columns["y"] == v) > 1 for f, v in zip(used, values, strict=True))
+        if high > low and not shared:
+            centre, spread, constant, note = quantile, 0.0, 0.0, ""
+            density = 2 * wide / (high - low)
+            left = line_remainder(p, effective, wide, len(used)) / density
         else:
             spread = _spread(y, quantile, (high - low) / 2)
-            centre = _spread_quantile(y, share, p, spread, quantile)
+            centre = float(spread_quantiles(y, share, np.array([p]), spread)[0])
             density = float(share @ (np.abs(y - centre) <= spread)) / (2 * spread)
+            added, left = _rounding(y, share, p, spread, effective, wide, density, len(used))
+            constant = quantile - centre - added
             note = (
-                f"many records share the value {quantile:g}, so values were spread evenly over "
+                f"records share the value {quantile:g}, so values were spread evenly over "
                 f"±{spread:.3g} and the difference is that of quantiles of the spread values"
             )
-        bread = np.array([[1 / (size * density)]])
         return ReleasedEquation(
-            np.array([quantile]), bread, np.zeros(1), {"c": centre, "spread": spread}, note
-        )
+            np.array([quantile]), np.array([[1 / (size * density)]]), np.array([constant]),
+            {"c": centre, "spread": spread}, note, (float(left[0]), float(left[1])),
+        )  # fmt: skip
 
     def psi(self, columns: RecordColumns, public: Mapping[str, Any]) -> Psi:
         below = share_at_most(columns["y"], public["c"], public["spread"])
         return Psi(self.probability - below, [1.0])
+
+
+def places(files: int) -> Floats:
+    """How far the population's quantile, and that of another sample, lie from the synthetic files':
+    variances in those of one sample."""
+    return np.array([1 / files, 1 + 1 / files])
+
+
+def line_remainder(p: float, n: float, wide: float, files: int) -> Floats:
+    """What the straight line leaves in the corrected estimate and in the difference, as shares: the
+    sample's steps between two places, and the error of the slope over `wide` (Bahadur 1966)."""
+    variance = p * (1 - p) / n
+    steps = np.sqrt(2 * places(files) * variance / pi) / n
+    slope = (1 + 1 / files) * variance / (2 * wide * n * files)
+    return np.sqrt(steps + slope)
+
+
+def _rounding(
+    y: Floats, share: Floats, p: float, spread: float, n: float, wide: float, density: float,
+    files: int,
+) -> tuple[float, Floats]:  # fmt: skip
+    """The mean of r = Q - Q_s, and what rounding leaves in the corrected estimate and in the
+    difference: the variance of r over the places, and that of one file's r about another's."""
+    variances = []
+    for variance in places(files):
+        error = np.sqrt(variance * p * (1 - p) / n)
+        reached = np.clip(p + error * REACHED, p - wide, p + wide)
+        rounding = quantiles_of(y, share, reached) - spread_quantiles(y, share, reached, spread)
+        variances.append(rounding.var())
+    local = spread / (6 * n * density)
+    return float(rounding.mean()), np.sqrt(np.array(variances) + places(files) * local)
 
 
 def bandwidth(p: float, n: float) -> float:
@@ -100,13 +138,18 @@ def _spread(y: Floats, quantile: float, half: float) -> float:
     return max(half, max(gaps) / 2)
 
 
-def _spread_quantile(y: Floats, share: Floats, p: float, spread: float, near: float) -> float:
-    """The root of sum share (p - P(y + U <= c))."""
+def spread_quantiles(y: Floats, share: Floats, probabilities: Floats, spread: float) -> Floats:
+    """Where sum share P(y + U <= c) reaches the probabilities: it is linear between y -+ spread."""
+    order = np.argsort(y)
+    y, share = y[order], share[order]
+    below, first = (np.concatenate([[0.0], np.cumsum(part)]) for part in (share, share * y))
 
-    def lacking(c: float) -> float:
-        return float(share @ np.asarray(share_at_most(y, c, spread))) - p
+    def area(at: Floats) -> Floats:
+        """The integral of the distribution function up to `at`."""
+        count = np.searchsorted(y, at, side="right")
+        return np.asarray(below[count] * at - first[count])
 
-    from scipy.optimize import brentq  # loads much: where it is used
-
-    low, high = float(y.min()) - spread, float(y.max()) + spread
-    return float(brentq(lacking, low, high, xtol=1e-12 * max(1.0, abs(near))))
+    knots = np.sort(np.concatenate([y - spread, y + spread]))
+    reached = (area(knots + spread) - area(knots - spread)) / (2 * spread)
+    rising = np.maximum.accumulate(reached)
+    return np.asarray(np.interp(probabilities * below[-1], rising, knots))
