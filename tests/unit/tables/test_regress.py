@@ -8,6 +8,8 @@ import pytest
 from scipy import stats
 
 import understudy as us
+from understudy.tables.families.ordered import OrderedLogit
+from understudy.tables.families.poisson import Poisson
 
 RNG = np.random.default_rng(5)
 N = 120
@@ -109,3 +111,25 @@ def test_lonely_strata_get_the_average_of_the_others() -> None:
         for rule in ("average", "certainty")
     }
     np.testing.assert_allclose(errors["average"], errors["certainty"] * np.sqrt(5 / 3))
+
+
+def test_an_outcome_of_three_values_is_not_binary() -> None:
+    three = FRAME.with_columns(z=pl.int_range(pl.len()) % 3)
+    with pytest.raises(us.Refused, match="must be 0 or 1"):
+        us.regress(us.Survey(three, SURVEY.design), "z ~ x", family="binomial")
+
+
+def test_extreme_predictors_keep_numbers() -> None:
+    mu, slope = Poisson().mean_and_slope(np.array([-1e4, 0.0, 1e4]))
+    assert np.isfinite(mu).all()
+    assert mu.tolist() == slope.tolist()
+    fit = OrderedLogit(np.array([0, 1, 2]), np.zeros((3, 1)), 3)
+    assert np.isnan(fit.loglik(np.array([0.0, 1.0, 0.5]))).all()  # thresholds out of order
+    assert np.isfinite(fit.loglik(np.array([0.0, 0.5, 1.0]))).all()
+
+
+def test_columns_of_lists_are_refused_by_name() -> None:
+    lists = FRAME.with_columns(l=pl.concat_list("x", "y"))
+    for asked in (("mean(l)", ()), ("count", "l")):
+        with pytest.raises(us.Refused, match="Column `l` is array"):
+            us.tabulate(us.Survey(lists, SURVEY.design), *asked)
