@@ -11,11 +11,12 @@ import pytest
 from influence_samples import DESIGN, people, survey
 from scipy import optimize
 
-from understudy.corrected_table import corrected_table, synthesis_error, to_public_sizes
+from understudy.corrected_table import corrected_table
 from understudy.dp.additive import GaussianNoise, LaplaceNoise
 from understudy.errors import Refused
 from understudy.influence import influence_pass, plan_influence
 from understudy.survey.survey import Survey
+from understudy.tables.corrected import synthesis_error, to_public_sizes
 from understudy.tables.influence.clip import norms
 from understudy.tables.influence.unit_sums import GRID, sensitivity, steps_of
 from understudy.tables.tabulate import tabulate

@@ -120,6 +120,15 @@ def released_at(
     return released, columns
 
 
+def has_estimate(question: InfluenceQuestion, files: Sequence[SyntheticFile]) -> bool:
+    """Whether every file has an estimate, at which the equation can be evaluated."""
+    try:
+        released_at(question, files)
+    except Refused:
+        return False
+    return True
+
+
 def influence_estimate(
     question: InfluenceQuestion, file: SyntheticFile
 ) -> tuple[float, float, float]:

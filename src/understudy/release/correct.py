@@ -1,0 +1,35 @@
+"""The corrections of a release: noisy sums of the records' influences on its published table.
+
+The files are made from what was handed out, as the outside will make them; from these public files
+alone it follows what is asked of each record (the plan: estimates, derivatives, clip). What the
+records answer leaves with noise, as part of the envelope; the table is made outside.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from understudy.claim import Claim
+from understudy.corrected_table import Corrections
+from understudy.envelope import NoisySums
+from understudy.release.outside import ENVELOPE, HandedOut, correction_plan
+from understudy.survey.survey import Survey
+
+
+def correct(records: Survey, handed: Path) -> None:
+    """Put the noisy sums of these records into the envelope."""
+    release = HandedOut.of(handed)
+    plan = correction_plan(release.facts, release.datasets)
+    sums = plan.noisy_sums(records)
+    NoisySums(tuple(map(int, sums)), tuple(plan.steps)).write(handed / ENVELOPE)
+
+
+def with_corrections(claim: Claim, corrections: Corrections) -> Claim:
+    """What files and corrections promise together."""
+    delta = f" and delta {corrections.delta:g}" if corrections.delta else ""
+    condition = (
+        f"The published table was corrected by noisy sums, which is epsilon {corrections.epsilon:g}"
+        f"{delta} of the whole; for this part a record's weight and other columns do not change when "
+        "another unit is added, removed or changed: weights calibrated over the whole file break it"
+    )
+    return Claim.compose([claim, corrections.claim((condition,))])
