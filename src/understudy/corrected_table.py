@@ -5,8 +5,8 @@
     differences, synthetic files -> corrected cells and margins          (tables/corrected.py)
 
 A record is in one cell, so the cells of a table share one price; all numbers of a unit are clipped
-together. The plan and the table are made from public things alone, by whoever has the noisy sums: in
-a release by the process that never had the confidential file.
+together. The plan and the table are made from public things alone, by whoever has the noisy sums:
+in a release by the process that never had the confidential file.
 """
 
 from __future__ import annotations
@@ -134,14 +134,12 @@ class CorrectionPlan:
         return made.filter(pl.all_horizontal(pl.col(name) != ALL for name in self.by))
 
     def _cells(self, noisy: Steps) -> pl.DataFrame:
-        numbers: dict[str, Sequence[float]] = {"difference": [], "noise": [], "noise_se": []}
+        difference = noise = noise_se = np.zeros(0)
         if self.influence is not None:
             plan, prepared = self.influence, self.influence.prepared
-            numbers = {
-                "difference": noisy * plan.step + prepared.loss - prepared.constant,
-                "noise": plan.error**2,
-                "noise_se": plan.noise_se,
-            }
+            difference = noisy * plan.step + prepared.loss - prepared.constant
+            noise, noise_se = plan.error**2, plan.noise_se
+        numbers = {"difference": difference, "noise": noise, "noise_se": noise_se}
         columns = {name: [cell[k] for cell, _ in self.keys] for k, name in enumerate(self.by)}
         texts = {**columns, "statistic": [text for _, text in self.keys]}
         return pl.DataFrame(

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from understudy.claim import Claim
-from understudy.corrected_table import Corrections
+from understudy.corrected_table import Corrections, plan_corrections
 from understudy.envelope import NoisySums
+from understudy.release.inside import Inside
 from understudy.release.outside import ENVELOPE, HandedOut, correction_plan
 from understudy.survey.survey import Survey
 
@@ -29,7 +32,31 @@ def with_corrections(claim: Claim, corrections: Corrections) -> Claim:
     delta = f" and delta {corrections.delta:g}" if corrections.delta else ""
     condition = (
         f"The published table was corrected by noisy sums, which is epsilon {corrections.epsilon:g}"
-        f"{delta} of the whole; for this part a record's weight and other columns do not change when "
-        "another unit is added, removed or changed: weights calibrated over the whole file break it"
+        f"{delta} of the whole; for this part a record's weight and other columns do not change "
+        "when another unit is added, removed or changed: weights calibrated over the whole file "
+        "break it"
     )
     return Claim.compose([claim, corrections.claim((condition,))])
+
+
+def expected_corrections(inside: Inside) -> list[str]:
+    """What the noise will be in corrected cells, if the files turn out like the records: for the
+    steward, who has these."""
+    corrections, asked = inside.corrections, inside.corrected_statistics
+    if corrections is None:
+        return []
+    plan = plan_corrections([inside.corrected_records], asked, asked, inside.by, corrections)
+    if plan.influence is None:
+        return ["No cell of the table has a sampling error, so none would be corrected."]
+    error = plan.influence.error / plan.influence.prepared.sampling_se
+    notes = []
+    for statistic in asked:
+        own = [k for k, (_, text) in enumerate(plan.keys) if text == statistic.text]
+        if own:
+            low, middle, high = np.quantile(error[own], [0, 0.5, 1])
+            notes.append(
+                f"`{statistic.text}` will be corrected in about {len(own)} cells with noise of "
+                f"{middle:.2g} sampling errors ({low:.2g} to {high:.2g}), and by less where that "
+                "is more than synthesis has wrong."
+            )
+    return notes

@@ -7,9 +7,10 @@ classifying and design columns, and `publish`. A column that nobody named is nev
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import ibis
 import polars as pl
@@ -138,6 +139,17 @@ class Inside:
         relation = relations.pop() if len(relations) == 1 else "replace"
         unit = self.narrowed.codebook.unit_column or RECORD
         return Corrections(tables.correct, tables.correct_delta, relation, unit)
+
+    @property
+    def corrected(self) -> dict[str, Any]:
+        """What is corrected, at what price and for whom, for the manifest."""
+        asked = self.corrections
+        texts = [statistic.text for statistic in self.corrected_statistics]
+        return (
+            {}
+            if asked is None
+            else {**asdict(asked), "noise": asked.noise.word, "statistics": texts}
+        )
 
     @cached_property
     def corrected_statistics(self) -> tuple[Statistic, ...]:

@@ -157,7 +157,7 @@ class HandedOut:
 def corrected_by(
     envelope: Envelope, facts: PublicFacts, datasets: Sequence[Survey]
 ) -> pl.DataFrame:
-    """The corrected table. The plan is made here, from public files, and the sums must be for it."""
+    """The corrected table; the plan is made here, from public files, and the sums must fit it."""
     sums, plan = envelope.corrections, correction_plan(facts, datasets)
     steps = plan.steps
     if sums is None or len(sums.steps) != len(steps) or not np.allclose(sums.steps, steps, 1e-6, 0):
@@ -263,6 +263,7 @@ def _list_and_pack(folder: Path, facts: PublicFacts, count: int) -> None:
             "statistics": [statistic.text for statistic in facts.statistics],
             "by": list(facts.by),
             "margins": facts.margins,
+            "corrected": facts.corrected,
             "checksums": {name: checksum(folder / name) for name in public},
         },
     )

@@ -55,6 +55,12 @@ class PublicFacts:
         public = self.public.columns
         return resting_on_drawn(self.statistics, self.by, self.design.weight, public)
 
+    @property
+    def corrected(self) -> dict[str, Any]:
+        """What was corrected, at what price and for whom, for programs and manifests."""
+        texts = [statistic.text for statistic in self.corrected_statistics]
+        return {**self.corrections, "statistics": texts} if self.corrections else {}
+
     @cached_property
     def formats(self) -> tuple[Format, ...]:
         """Of the files; Parquet first."""

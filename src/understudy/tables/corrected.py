@@ -8,9 +8,9 @@ c + share D is off from the confidential estimate by (1 - share)^2 M + share^2 N
 M/(M + N). M is g times the cell's sampling variance. g comes from all differences of a statistic
 together, and is at least what the spread between the files shows, which has no bias in it.
 
-The error of a corrected entry holds the sampling error (the mean of the files' own variances), noise
-and clipping as far as they were applied, and what is left of synthesis. All of it is computed from
-noisy differences and public files: post-processing (methods §13).
+The error of a corrected entry holds the sampling error (the mean of the files' own variances),
+noise and clipping as far as they were applied, and what is left of synthesis. All of it is computed
+from noisy differences and public files: post-processing (methods §13).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from understudy.tables.tabulate import ALL, tabulate
 
 Floats = NDArray[np.float64]
 ROUNDS = 50  # of the estimate of g
+ROUNDING = 1e-12
 NOTE = "estimates were corrected towards the confidential ones by noisy sums; see the claim"
 BESIDE = ("released", "noise_se", "share")  # columns beside those of `tabulate`
 
@@ -82,7 +83,7 @@ class ReleasedTable:
         whole = whole.with_columns(
             synthesis=synthesis.fill_null(0.0),
             released=pl.col("estimate"),
-            share=pl.lit(None, float),
+            share=pl.lit(None, pl.Float64),
         )
         entries = [tuple(row) for row in self.counts.select(self.by).rows()]
         parts = {part["statistic"][0]: part for part in whole.partition_by("statistic")}
@@ -130,7 +131,8 @@ class ReleasedTable:
             empty = held.sum(axis=1) <= 0
             held[empty] = inside[empty]
             design = held / held.sum(axis=1, keepdims=True)
-        more = np.maximum(np.einsum("ec,cd,ed->e", design, covariance, design), 0.0)
+        more = np.einsum("ec,cd,ed->e", design, covariance, design)
+        more = np.where(more > ROUNDING * (design**2 @ added), more, 0.0)  # known sizes have none
         # cells are not wrong independently: at least what the files show of the whole entry is left
         lasting = 1 - (design @ share) / design.sum(axis=1)
         spread = lasting**2 * part["synthesis"].to_numpy()
