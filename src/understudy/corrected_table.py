@@ -44,7 +44,7 @@ from understudy.tables.units import unit_of
 
 __public__ = ("CorrectedTable", "corrected_table")
 
-Key = tuple[tuple[str, ...], str]  # the levels of a cell, and a statistic
+CellKey = tuple[tuple[str, ...], str]  # the levels of a cell, and a statistic
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class CorrectionPlan:
     surveys: tuple[Survey, ...] = field(repr=False)
     statistics: tuple[Statistic, ...]  # of the table
     by: tuple[str, ...]
-    keys: tuple[Key, ...]  # what is corrected
+    keys: tuple[CellKey, ...]  # what is corrected
     influence: InfluencePlan | None  # None where no cell can be
 
     @property
@@ -125,9 +125,7 @@ class CorrectionPlan:
     def table(self, noisy: Steps, margins: bool, combine: str) -> pl.DataFrame:
         """The corrected table."""
         released = ReleasedTable.of(self.surveys, self.statistics, self.by, combine)
-        # the number of records is public where nobody is added or removed
-        exact = {} if self.corrections.neighbours == "add-remove" else released.exact_sizes()
-        known = exact | public_sizes(self.surveys[0], self.by)
+        known = released.exact_sizes() | public_sizes(self.surveys[0], self.by)
         made = released.corrected(self._cells(noisy), self.statistics, known)
         if margins:
             return made
@@ -164,7 +162,7 @@ def plan_corrections(
     questions = [
         (question, statistic)
         for statistic in corrected
-        for question in questions_of(statistic, synthetic, by)
+        for question in questions_of(statistic, synthetic, by, any_file=True)
         if has_estimate(question, files)
     ]
     plan, keys = None, []
@@ -179,7 +177,7 @@ def plan_corrections(
     )
 
 
-def _key(question: InfluenceQuestion, statistic: Statistic) -> Key:
+def _key(question: InfluenceQuestion, statistic: Statistic) -> CellKey:
     return tuple(map(str, question.cell)), statistic.text
 
 

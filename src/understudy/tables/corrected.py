@@ -119,7 +119,7 @@ class ReleasedTable:
             part[name].fill_null(0.0).to_numpy()[inner]
             for name in ("share", "difference", "added", "kept")
         )
-        value = part["estimate"].to_numpy()[inner] + share * apart
+        value = part["estimate"].fill_null(np.nan).to_numpy()[inner] + share * apart
         covariance = np.diag(added)
         if statistic.adds_up and not statistic.columns:
             rows = [entries.index(entry) for entry in known if entry in entries]
@@ -137,7 +137,16 @@ class ReleasedTable:
         lasting = 1 - (design @ share) / design.sum(axis=1)
         spread = lasting**2 * part["synthesis"].to_numpy()
         spread = np.maximum(spread - design**2 @ kept, 0.0)
-        return _with_limits(part, design @ value, more, spread, self.files)
+        made = _with_limits(part, design @ np.nan_to_num(value), more, spread, self.files)
+        # a mean that one of its cells does not have stays the files' own, as do other cells
+        lacking = (design > 0) @ np.isnan(value)
+        untouched = np.zeros(len(entries), dtype=bool)
+        untouched[inner] = part["share"].is_null().to_numpy()[inner]
+        stays = pl.Series(lacking | untouched)
+        changed = ("estimate", "se", "df", "lower", "upper", "cv", "note")
+        return made.with_columns(
+            pl.when(stays).then(part[name]).otherwise(made[name]).alias(name) for name in changed
+        )
 
 
 def resting_on_drawn(

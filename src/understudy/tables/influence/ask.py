@@ -31,8 +31,10 @@ def questions_of(
     by: str | Sequence[str] = (),
     where: Any = None,
     family: LinkFamilyName = "gaussian",
+    any_file: bool = False,
 ) -> list[InfluenceQuestion]:
-    """One question per statistic and cell; the columns must be in all surveys."""
+    """One question per statistic and cell; the columns must be in all surveys, and the cells, but
+    with `any_file` those of sums, which are 0 where a file has no record."""
     asked = [statistics] if isinstance(statistics, (str, Statistic)) else list(statistics)
     if not asked:
         raise Refused('Name at least one statistic, such as "mean(y)".')
@@ -47,7 +49,7 @@ def questions_of(
     return [
         _inside(question, _domain(where, dict(zip(names, cell, strict=True))), cell)
         for question in single
-        for cell in _cells(surveys, names, where)
+        for cell in _cells(surveys, names, where, any_file and question.equation.everyone)
     ]
 
 
@@ -108,14 +110,16 @@ def _levels(surveys: Sequence[Survey], name: str) -> list[Any]:
     return list(seen.drop_nulls().unique().sort())
 
 
-def _cells(surveys: Sequence[Survey], names: Sequence[str], where: Any) -> list[tuple[Any, ...]]:
-    """The cells that all synthetic files have."""
-    shared: set[tuple[Any, ...]] | None = None
+def _cells(
+    surveys: Sequence[Survey], names: Sequence[str], where: Any, any_file: bool
+) -> list[tuple[Any, ...]]:
+    """The cells that all synthetic files have, or one of them."""
+    found: list[set[tuple[Any, ...]]] = []
     for survey in surveys:
         table = survey.table.filter(_domain(where)(survey.table)).select(list(names)).drop_null()
-        rows = set(table.distinct().to_polars().rows())
-        shared = rows if shared is None else shared & rows
-    return sorted(shared or (), key=lambda cell: tuple(map(str, cell)))
+        found.append(set(table.distinct().to_polars().rows()))
+    cells = set.union(*found) if any_file else set.intersection(*found)
+    return sorted(cells, key=lambda cell: tuple(map(str, cell)))
 
 
 def _domain(where: Any, cell: dict[str, Any] | None = None) -> InsideOf:

@@ -179,7 +179,7 @@ def measure_influence(
             influence
             for question, (at, columns) in zip(questions, solved, strict=True)
             for influence in question.equation.influences(
-                at, columns[number].columns, file.weight, columns[number].inside
+                at, columns[number].columns, file.drawn_weight, columns[number].inside
             )
         ]
         made = np.column_stack([np.broadcast_to(part, file.weight.shape) for part in parts])

@@ -56,7 +56,17 @@ class SyntheticFile:
 
     @cached_property
     def weight(self) -> Floats:
-        name = self.survey.design.weight
+        """Of estimates."""
+        return self._numbers(self.survey.design.weight)
+
+    @cached_property
+    def drawn_weight(self) -> Floats:
+        """Of influences: where weights were smoothed, the drawn ones beside them have the tails
+        that confidential weights have."""
+        design = self.survey.design
+        return self._numbers(design.variance_weight or design.weight)
+
+    def _numbers(self, name: str | None) -> Floats:
         if name is None:
             return np.ones(self.survey.n)
         return self.survey.frame([name])[name].cast(pl.Float64).to_numpy()
