@@ -125,8 +125,8 @@ def moves(case: Case) -> tuple[Any, Any, float]:
     for frame in (base(), changed(base(), 21, "share", 33.25)):
         handed(case, frame)
         handed(case, changed(frame, 5, "share", 99.999))
-    one, other, third, fourth = (sums for sums, _ in SUMS)
-    return other - one, fourth - third, SUMS[0][1] * CORRECT
+    before, after, before_again, after_again = (sums for sums, _ in SUMS)
+    return after - before, after_again - before_again, SUMS[0][1] * CORRECT
 
 
 def test_a_field_that_no_proof_covers_is_refused_outside(tmp_path: Path) -> None:

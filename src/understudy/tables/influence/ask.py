@@ -114,11 +114,11 @@ def _cells(
     surveys: Sequence[Survey], names: Sequence[str], where: Any, any_file: bool
 ) -> list[tuple[Any, ...]]:
     """The cells that all synthetic files have, or one of them."""
-    found: list[set[tuple[Any, ...]]] = []
+    of_files: list[set[tuple[Any, ...]]] = []
     for survey in surveys:
         table = survey.table.filter(_domain(where)(survey.table)).select(list(names)).drop_null()
-        found.append(set(table.distinct().to_polars().rows()))
-    cells = set.union(*found) if any_file else set.intersection(*found)
+        of_files.append(set(table.distinct().to_polars().rows()))
+    cells = set.union(*of_files) if any_file else set.intersection(*of_files)
     return sorted(cells, key=lambda cell: tuple(map(str, cell)))
 
 
