@@ -334,6 +334,7 @@ published("hospital", "public", "mean(births)", 1164.4, 215.28)
 published("hospital", "public", "total(births)", 183983)
 published("fpc", "public", "mean(x)", 5.4481, 0.7413, tolerance = 1e-4)
 published("fpc", "public", "mean(x)", 6.195, where = "x > 4", tolerance = 1e-4)
+# Stata's figure, whose replicated estimates have 32 bits: test_stata_rounding.py
 published("nhanes2brr", "public_estimate", "mean(weight)", NA, 0.1656454)
 published("nhanes2brr", "public_estimate", "total(female)", NA, 1396159, tolerance = 1e-6)
 published("namcs", "public", "count", 117917e3, 14097e3, levels = "Under 15 years")

@@ -18,6 +18,7 @@ EVERYONE = {
     "errors": "",
     "version": "",
     "drawing": "",
+    "one_blas_thread": "",
     "chance": "errors",
     "declarations": "errors",
     "toml_mistakes": "errors",

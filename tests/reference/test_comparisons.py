@@ -117,3 +117,11 @@ def test_refusals() -> None:
         us.contrast(survey, "quantile(y, 0.5)", "a")
     with pytest.raises(Refused, match="two levels"):
         us.association(survey, "a", "b", where="b == 1")
+
+
+def test_no_sampling_error_no_test() -> None:
+    frame = pl.DataFrame({"a": [0, 1], "b": [0, 1], "w": [1.0, 1.0], "r1": [1.0, 1.0]})
+    same = us.Replicates(columns=("r1", "r2"), kind="brr")
+    survey = us.Survey(frame.with_columns(r2="r1"), us.Design("w", replicates=same))
+    with pytest.raises(Refused, match="no sampling error"):
+        us.association(survey, "a", "b")

@@ -53,7 +53,10 @@ def risk(
 
     Everything is computed from the confidential data: for the internal report only.
 
-    Example: understudy risk ce.parquet out/synthetic/*.parquet --known sex,age,region
+    Rows correspond by order, or by an id. Files of a release are sorted, so that no row tells whose
+    it was: their risk is measured before, and stands in the report of the release.
+
+    Example: understudy risk ce.parquet drawn/*.parquet --known sex,age,region
     --target income --radius 0.2 --out risk
     """
     from rich.console import Console

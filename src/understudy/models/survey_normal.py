@@ -79,19 +79,8 @@ class SurveyNormal(GaussianModel, abstract=True):
         return named if self.weight is None else (*named, "w")
 
     def published_design(self, design: Design) -> Design:
-        """The weight is synthesized: what would give the old one away stays inside, which is
-        replicate weights, the PSUs' probabilities and the sizes of later stages. Without these the
-        variance is that of PSUs drawn with replacement, and of weights that are not calibrated."""
-        tells = bool(design.pps or design.stages)
-        return Design(
-            design.weight,
-            design.strata,
-            design.psu,
-            None if tells else design.fpc,
-            lonely_psu=design.lonely_psu,
-            nest=design.nest,
-            variance_weight=design.variance_weight,
-        )
+        weight = () if design.weight is None else (design.weight,)
+        return design.published((*self.outcomes, *weight))
 
     def for_survey(self, survey: Survey) -> Self:
         name = survey.design.weight

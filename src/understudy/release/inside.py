@@ -382,6 +382,8 @@ def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:
     if recipe.model.predictors is not None and not predictors:
         raise Refused("The predictors name no column; name at least one public column.")
     design = model.published_design(whole.design)
+    for step in recipe.given:
+        design = design.published(step.model.sensitive)
     names = [*recipe.model.sensitive, *(n for step in recipe.given for n in step.model.sensitive)]
     if isinstance(model, FileModel):
         names = [*(model.columns or ())]

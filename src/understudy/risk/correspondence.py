@@ -106,7 +106,8 @@ def aligned(
             raise Refused(
                 f"The rows of {whose} do not correspond by order: the known variable `{name}` "
                 "differs; restore the order, or declare the record's id with `by_id` (then known "
-                "variables may be synthesized too)."
+                "variables may be synthesized too). Files of a release are sorted: their risk is "
+                "in its report."
             )
     return synthetic
 

@@ -18,6 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.errors import Refused, UnknownName
+from understudy.one_blas_thread import one_blas_thread
 from understudy.survey.codebook import Column, Value
 from understudy.survey.design import Design, Replicates
 from understudy.survey.survey import Survey
@@ -41,6 +42,7 @@ class Margins:
     formula: str  # of the same columns, for the design
 
 
+@one_blas_thread()
 def calibrate(
     survey: Survey,
     totals: Totals,

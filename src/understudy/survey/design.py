@@ -216,7 +216,22 @@ class Design:
         Weights that were calibrated on one of them do not meet its total any more. The weight
         before calibration stays inside, and so does the population's sum of squares: variances
         are computed from the calibrated weight, and by Brewer's estimate of that sum.
+
+        Where the weight itself is synthetic, what would give the old one away stays inside too:
+        replicate weights, the PSUs' probabilities and the sizes of later stages. Without these the
+        variance is that of PSUs drawn with replacement, and of weights that are not calibrated.
         """
+        if self.weight in synthesized:
+            tells = bool(self.pps or self.stages)
+            return Design(
+                self.weight,
+                self.strata,
+                self.psu,
+                None if tells else self.fpc,
+                lonely_psu=self.lonely_psu,
+                nest=self.nest,
+                variance_weight=self.variance_weight,
+            )
         meets = not set(self.calibrated_on) & set(synthesized)
         return replace(
             self,

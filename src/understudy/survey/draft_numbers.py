@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import ibis
 import ibis.expr.types as ir
 
 from understudy.survey.codebook import EPOCH, Column, Value
@@ -72,7 +73,12 @@ def drafted_codes(summary: Mapping[str, Any]) -> tuple[Value, ...]:
 def shapes(table: ir.Table, columns: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Counts that tell the shape of each column of numbers, in two passes; `columns` are its values
     without missing codes."""
-    table = table.select([values.name(name) for name, values in columns.items()])  # written once
+    table = table.select(  # written once; decimals of 38 digits leave no room for comparisons
+        [
+            (values.cast("float64") if values.type().is_decimal() else values).name(name)
+            for name, values in columns.items()
+        ]
+    )
     shapes = _answers(table, {name: {} for name in columns}, _summary)
     return _answers(table, shapes, _multiples)
 
@@ -112,7 +118,9 @@ def _multiples(values: Any, shape: Mapping[str, Any]) -> dict[str, Any]:
     that may be the column's rounding or tells whether they are whole."""
     if not shape["known"]:
         return {}
-    counts = {"at_low": values == shape["low"], "at_high": values == shape["high"]}
+    counts = {
+        f"at_{end}": values == ibis.literal(shape[end], values.type()) for end in ("low", "high")
+    }
     least = 1 if values.type().is_integer() else 0
     for step in STEPS:
         if step == 1 or (least <= step and _is_fine(step, shape)):

@@ -31,7 +31,7 @@ def formula_columns(text: str) -> list[str]:
         if "`.` operator" in str(error):
             raise Refused(f"Name the columns in `{text}`; `.` does not stand for them.") from None
         first = str(error).splitlines()[0] if str(error) else "it is not understood"
-        raise Refused(f"The formula `{text}` cannot be read: {first}") from None
+        raise Refused(f"The formula `{text}` cannot be read: {first.rstrip('.')}.") from None
     names: set[str] = set()
     for factor in _factors(formula):
         if factor.eval_method is Factor.EvalMethod.LOOKUP:

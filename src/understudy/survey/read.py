@@ -34,8 +34,8 @@ def read_survey(
     format: str | Format | None = None,
     in_memory: bool = False,
 ) -> Survey:
-    """Read a survey file by its extension; the records stay on disk, unless `in_memory`: then the
-    file is opened once, and never again.
+    """Read a survey file by its extension; the records stay on disk (those of a moderate CSV
+    file in memory), unless `in_memory`: then the file is opened once, and never again.
 
     `format` names a format other than the extension's: an extension, or a class in a file of
     your own (`mine.py:Mine`).

@@ -22,7 +22,7 @@ from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Column
 from understudy.survey.design import Design, Replicates
 from understudy.survey.hadamard import hadamard, hadamard_of_order
-from understudy.survey.survey import Survey
+from understudy.survey.survey import NO_RECORDS, Survey
 
 __public__ = ("add_replicates",)
 
@@ -197,6 +197,8 @@ def half_sample_factors(
 
 def first_stage(frame: pl.DataFrame, design: Design) -> FirstStage:
     """Number the PSUs and strata of a file and read its fpc (counts, or fractions up to 1)."""
+    if not frame.height:
+        raise Refused(NO_RECORDS)
     for name in (design.strata, design.psu, design.fpc):
         if name is not None and frame[name].null_count():
             raise Refused(f"The design column `{name}` is missing for some records; repair it.")

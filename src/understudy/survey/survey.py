@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 import ibis
 import ibis.expr.types as ir
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
+from ibis.expr.operations import InMemoryTable
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook, Column, Value
@@ -23,6 +26,7 @@ __public__ = ("Survey",)
 
 ROWS_AT_A_TIME = 250_000  # in a stream of records
 
+NO_RECORDS = "The survey has no records; check the file or the filter that made it."
 LONG_LIST = 500  # levels; a longer list is compared here and not written into a query
 
 
@@ -117,15 +121,16 @@ class Survey:
             return
         weight = self.table[self.design.weight].cast("float64")
         facts = self.table.aggregate(
-            missing=(weight.isnull() | weight.isnan() | weight.isinf()).sum(),
+            known=weight.count(),
             lowest=weight.min(),
             highest=weight.max(),
             records=self.table.count(),
         ).to_polars()
-        missing, lowest, highest, records = facts.row(0)
+        known, lowest, highest, records = facts.row(0)
+        self.n = records
         if records == 0:
-            raise Refused("The survey has no records; check the file or the filter that made it.")
-        if missing:
+            raise Refused(NO_RECORDS)
+        if known < records or not (isfinite(lowest) and isfinite(highest)):
             raise Refused(
                 f"The weight `{self.design.weight}` is missing or not finite for some records; "
                 "remove those records or repair the weight."
@@ -177,7 +182,15 @@ class Survey:
 
 def as_ibis(data: Any, keep: Iterable[str] = (), design: Design | None = None) -> ir.Table:
     """An Ibis table over frames and Arrow tables (without a copy), NaN as null."""
-    return _without_nan(_as_table(data, keep), design or Design())
+    table = _as_table(data, keep)
+    if not isinstance(data, ir.Table):
+        for name, kind in table.schema().items():
+            if kind.is_interval():
+                raise _not_held(name, "durations")
+        empty = [name for name, kind in table.schema().items() if kind.is_null()]
+        if empty:  # as an empty column of a CSV file
+            table = table.mutate(**{name: ibis.null("string") for name in empty})
+    return _without_nan(table, design or Design())
 
 
 def _without_nan(table: ir.Table, design: Design) -> ir.Table:
@@ -187,14 +200,41 @@ def _without_nan(table: ir.Table, design: Design) -> ir.Table:
     floats = [
         name for name, kind in table.schema().items() if kind.is_floating() and name not in weights
     ]
-    if floats and is_own_file(table):  # queries of a view with many columns are written faster
+    if isinstance(table.op(), InMemoryTable):
+        floats = _with_nan(table.op().data.obj, floats)
+    elif floats and is_own_file(table):  # queries of a view with many columns are written faster
         return view_without_nan(table, floats)
+    if not floats:
+        return table
     return table.mutate(
         **{
             name: ibis.ifelse(table[name].isnan(), ibis.null(table[name].type()), table[name])
             for name in floats
         }
     )
+
+
+def refuse_unusable(table: ir.Table, names: Iterable[str]) -> None:
+    """Refuse columns of lists, structures or bytes, of which no table can be made."""
+    for name in names:
+        kind = table[name].type()
+        if not (
+            kind.is_numeric() or kind.is_string() or kind.is_boolean()
+            or kind.is_date() or kind.is_timestamp() or kind.is_time()
+        ):  # fmt: skip
+            raise Refused(
+                f"Column `{name}` is {kind}, and only numbers, texts, dates, times and true/false "
+                "can be used; convert it first."
+            )
+
+
+def _with_nan(data: Any, floats: list[str]) -> list[str]:
+    """The columns in which NaN occurs: looking once is cheaper than asking in every query."""
+    if isinstance(data, pl.DataFrame):
+        return [name for name in floats if data[name].is_nan().any()]
+    if isinstance(data, pa.Table):
+        return [name for name in floats if pc.any(pc.is_nan(data[name])).as_py()]
+    return floats
 
 
 def _as_table(data: Any, keep: Iterable[str]) -> ir.Table:
@@ -209,7 +249,14 @@ def _as_table(data: Any, keep: Iterable[str]) -> ir.Table:
         if twice is not None:
             raise Refused(f"Two columns are called `{twice}`; rename one of them.")
         names = distinct_names(names, keep)
-        return ibis.memtable(data.set_axis(names, axis="columns"))
+        try:
+            return ibis.memtable(
+                pa.Table.from_pandas(data.set_axis(names, axis="columns"), preserve_index=False)
+            )
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            raise Refused(
+                "A column of the pandas frame mixes kinds of values; give each column one type."
+            ) from None
     if isinstance(data, pl.DataFrame):
         names = distinct_names(data.columns, keep)
         data = _storable(data)
@@ -226,18 +273,21 @@ def _storable(frame: pl.DataFrame) -> pl.DataFrame:
     """The frame in types that databases have."""
     wide = [name for name, kind in frame.schema.items() if kind == pl.Int128]
     for name, kind in frame.schema.items():
-        if kind in (pl.Object, pl.Duration):
-            what = "Python objects" if kind == pl.Object else "durations"
-            raise Refused(
-                f"Column `{name}` holds {what}, which a survey cannot have; convert it to numbers "
-                "or text, or leave it out."
-            )
+        if kind == pl.Object:
+            raise _not_held(name, "Python objects")
     try:
         return frame.with_columns(pl.col(wide).cast(pl.Int64))
     except pl.exceptions.InvalidOperationError:
         raise Refused(
             f"Column `{wide[0]}` has whole numbers beyond 64 bits; convert it to decimals or text."
         ) from None
+
+
+def _not_held(name: str, what: str) -> Refused:
+    return Refused(
+        f"Column `{name}` holds {what}, which a survey cannot have; convert it to numbers or text, "
+        "or leave it out."
+    )
 
 
 def distinct_names(names: list[str], keep: Iterable[str]) -> list[str]:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
 import ibis
 import ibis.expr.types as ir
+import pyarrow as pa
 
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Column, Value
@@ -29,6 +30,7 @@ from understudy.survey.engine import (
     parquet_table,
     quoted,
 )
+from understudy.survey.regular_text import RegularText
 
 DELIMITERS = (",", ";", "\t", "|")
 MISSING = ("", "NA", "NaN")
@@ -84,6 +86,7 @@ _TYPES = (
     ),
 )
 _BY_NAME = {type_.name: type_ for type_ in _TYPES}
+_ARROW = {"BIGINT": pa.int64(), "DOUBLE": pa.float64()}  # numbers that it reads as DuckDB does
 _DECIMALS = ("DOUBLE", "DECIMAL COMMA")
 _NUMBERS = ("BIGINT", *_DECIMALS)
 
@@ -119,7 +122,8 @@ def csv_header(path: Path) -> tuple[list[str], str]:
 def csv_table(
     path: Path, names: list[str], delimiter: str, declared: Iterable[Column] = ()
 ) -> ir.Table:
-    """The records as an Ibis table over a Parquet copy in the scratch folder.
+    """The records as an Ibis table: in memory if they are regular text of moderate size, else over
+    a Parquet copy in the scratch folder.
 
     `declared` columns keep the kind of value that the codebook gives them; their missing
     codes that are texts in a column of numbers are read as missing.
@@ -131,27 +135,77 @@ def csv_table(
         else MISSING
         for name in names
     }
-    records = _records(path, len(names), delimiter)
-    typed = new_scratch_file(".parquet")
+    records = _Records(path, len(names), delimiter)
     try:
-        types = _infer(records, names, nulls, known, delimiter)
+        types = _infer(records, names, nulls, known)
         _check_declared(path, records, names, nulls, types, known)
-        columns = ", ".join(
-            f"{_value(i, types[name], nulls[name])} AS {identifier(name)}"
-            for i, name in enumerate(names)
-        )
-        connection().con.cursor().execute(
-            f"COPY (SELECT {columns} FROM {records}) TO {quoted(str(typed))} (FORMAT parquet)"
-        )
+        return records.typed(types, nulls)
     except duckdb.Error as error:
         raise _explained(path, error) from None
-    return parquet_table(typed)
+
+
+class _Records:
+    """The fields of all records in SQL, as columns c0, c1, ...; those of a regular file are in
+    memory, and plain numbers among them are numbers already."""
+
+    def __init__(self, path: Path, width: int, delimiter: str) -> None:
+        self.delimiter = delimiter
+        self.source = _parsed(path, width, delimiter)
+        self._regular = RegularText.of(path, width, delimiter)
+        self._fields: pa.Table | None = None
+        self._cursor = connection().con.cursor()
+
+    def rows(self, query: str) -> list[tuple[object, ...]]:
+        return list(self._cursor.execute(query).fetchall())
+
+    def first(self, count: int) -> Sequence[Sequence[object]]:
+        """The fields of the first records."""
+        regular = None if self._regular is None else self._regular.first(count)
+        if regular is not None:
+            return regular
+        self._regular = None
+        return self.rows(f"SELECT * FROM {self.source} LIMIT {count}")
+
+    def numbers(self, likely: Mapping[int, str]) -> set[int]:
+        """Which of the columns are the plain numbers that they are `likely` to be."""
+        if self._regular is None:
+            return set()
+        kinds = {i: _ARROW[type_] for i, type_ in likely.items()}
+        self._fields, self._regular = self._regular.columns(kinds, MISSING), None
+        if self._fields is None:
+            return set()
+        self.source = "fields"
+        self._cursor.register(self.source, self._fields)
+        return {i for i in likely if self._fields.schema.field(i).type != pa.string()}
+
+    def typed(self, types: Mapping[str, str], nulls: Mapping[str, tuple[str, ...]]) -> ir.Table:
+        """The records with values of these types; in memory where the fields are, else over a
+        Parquet copy in the scratch folder."""
+        values = {
+            i: f"{_value(i, type_, nulls[name])} AS {identifier(name)}"
+            for i, (name, type_) in enumerate(types.items())
+        }
+        if self._fields is None:
+            typed = new_scratch_file(".parquet")
+            selected = f"SELECT {', '.join(values.values())} FROM {self.source}"
+            self.rows(f"COPY ({selected}) TO {quoted(str(typed))} (FORMAT parquet)")
+            return parquet_table(typed)
+        columns = {
+            i: self._fields.column(i).cast(_ARROW[type_], safe=False)
+            for i, type_ in enumerate(types.values())
+            if self._fields.schema.field(i).type != pa.string()
+        }
+        if texts := [i for i in values if i not in columns]:
+            selected = ", ".join(values[i] for i in texts)
+            made = self._cursor.execute(f"SELECT {selected} FROM {self.source}").to_arrow_table()
+            columns |= dict(zip(texts, made.columns, strict=True))
+        return ibis.memtable(pa.table([columns[i] for i in values], names=list(types)))
 
 
 def csv_texts(path: Path, names: list[str], delimiter: str) -> ir.Table:
     """The records as the texts that they are, read when they are asked for."""
     fields = ", ".join(f"c{i} AS {identifier(name)}" for i, name in enumerate(names))
-    query = f"SELECT {fields} FROM {_records(path, len(names), delimiter)}"
+    query = f"SELECT {fields} FROM {_parsed(path, len(names), delimiter)}"
     return connection().sql(query, schema=ibis.schema(dict.fromkeys(names, "string")))
 
 
@@ -168,17 +222,14 @@ def fitting_codes(table: ir.Table, codebook: Codebook) -> Codebook:
     return codebook
 
 
-def _records(path: Path, width: int, delimiter: str) -> str:
+def _parsed(path: Path, width: int, delimiter: str) -> str:
+    """The file as DuckDB parses it, in SQL."""
     columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(width))
     return (
         f"read_csv({quoted(literal_path(path))}, auto_detect=false, header=true, "
         f"columns={{{columns}}}, delim={quoted(delimiter)}, quote='\"', escape='\"', comment='', "
         "strict_mode=true, null_padding=false, nullstr=['', 'NA', 'NaN'], allow_quoted_nulls=false)"
     )
-
-
-def _rows(query: str) -> list[tuple[object, ...]]:
-    return list(connection().con.cursor().execute(query).fetchall())
 
 
 def _text(index: int, nulls: tuple[str, ...]) -> str:
@@ -198,28 +249,28 @@ def _fits(text: str, type_: str) -> str:
 
 
 def _infer(
-    records: str,
-    names: list[str],
-    nulls: dict[str, tuple[str, ...]],
-    known: dict[str, Column],
-    delimiter: str,
+    records: _Records, names: list[str], nulls: dict[str, tuple[str, ...]], known: dict[str, Column]
 ) -> dict[str, str]:
     """The first type that every record of a column fits; VARCHAR if there is none."""
-    first = _rows(f"SELECT * FROM {records} LIMIT {FIRST_RECORDS}")
-    open_types = [t for t in _TYPES if t.name != "DECIMAL COMMA" or delimiter != ","]
+    first = records.first(FIRST_RECORDS)
+    open_types = [t for t in _TYPES if t.name != "DECIMAL COMMA" or records.delimiter != ","]
     types = dict.fromkeys(names, "VARCHAR")
     left: dict[int, list[str]] = {}
+    likely: dict[int, str] = {}
     for i, name in enumerate(names):
         if name in known and _is_text(known[name]):
             continue
-        texts = [str(row[i]).strip() for row in first if row[i] is not None]
-        texts = [text for text in texts if text not in nulls[name]]
+        texts = {str(row[i]).strip() for row in first if row[i] is not None} - {*nulls[name]}
         left[i] = [t.name for t in open_types if all(map(t.may_be, texts))]
+        if texts and left[i] and left[i][0] in _ARROW:
+            likely[i] = left[i][0]
+    for i in records.numbers(likely):
+        types[names[i]], left[i] = likely[i], []
     while left := {i: candidates for i, candidates in left.items() if candidates}:
         for block in _blocks(left, BLOCK):
             fields = ", ".join(f"{_text(i, nulls[names[i]])} AS t{i}" for i in block)
             tests = ", ".join(_passes(f"t{i}", left[i][0]) for i in block)
-            (passes,) = _rows(f"SELECT {tests} FROM (SELECT {fields} FROM {records})")
+            (passes,) = records.rows(f"SELECT {tests} FROM (SELECT {fields} FROM {records.source})")
             for i, passed in zip(block, passes, strict=True):
                 types[names[i]] = left[i][0] if passed else "VARCHAR"
                 left[i] = [] if passed else left[i][1:]
@@ -256,7 +307,7 @@ def _is_number(column: Column) -> bool:
 
 def _check_declared(
     path: Path,
-    records: str,
+    records: _Records,
     names: list[str],
     nulls: dict[str, tuple[str, ...]],
     types: dict[str, str],
@@ -269,8 +320,8 @@ def _check_declared(
             continue
         text = _text(i, nulls[name])
         broken = f"{text} IS NOT NULL AND NOT {_fits(text, 'DOUBLE')}"
-        numbered = f"SELECT *, row_number() OVER () AS record FROM {records}"
-        ((first,),) = _rows(f"SELECT min(record) FROM ({numbered}) WHERE {broken}")
+        numbered = f"SELECT *, row_number() OVER () AS record FROM {records.source}"
+        ((first,),) = records.rows(f"SELECT min(record) FROM ({numbered}) WHERE {broken}")
         if isinstance(first, int):
             raise Refused(
                 f"Column `{name}` of `{path.name}` should hold numbers but record {first:,} "

@@ -22,11 +22,12 @@ from scipy import special
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
 from understudy.tables.collect import Linear, collect
+from understudy.tables.computation import computation
 from understudy.tables.domain import as_condition
 from understudy.tables.linear import joint_estimates, replicated_values
 from understudy.tables.noise_sets import stands_for
 from understudy.tables.numbers import ONE
-from understudy.tables.replicates import replicate_covariance, replicate_degrees
+from understudy.tables.replicates import replicate_covariance
 
 __public__ = ("association",)
 
@@ -34,6 +35,7 @@ Floats = NDArray[np.float64]
 MOST = 200  # cells
 
 
+@computation()
 def association(survey: Survey, rows: str, columns: str, where: Any = None) -> pl.DataFrame:
     """Whether two columns are associated: chi_square, F, df, df_error, p, p_first_order, n.
 
@@ -74,7 +76,7 @@ def association(survey: Survey, rows: str, columns: str, where: Any = None) -> p
     p = np.where(empty, 0.0, p[order])
     covariance = np.where(empty[:, None] | empty, 0.0, covariance[np.ix_(order, order)])
     n = float(sums.records(0, domain, levels.height).sum())
-    nu = sums.strata.df if not sums.replicates else replicate_degrees(survey, sums.replicates)
+    nu = sums.degrees(survey)
     share = stands_for(survey)  # a further file has the sampling error of the sample
     return pl.DataFrame([rao_scott(p.reshape(shape), covariance / share, n, nu * share)])
 
@@ -90,7 +92,13 @@ def rao_scott(p: Floats, covariance: Floats, n: float, nu: float) -> dict[str, f
     scaled = inverse[:, None] * contrasts
     delta = np.linalg.lstsq(simple, scaled.T @ covariance @ scaled, rcond=None)[0]
     trace = float(np.trace(delta))
-    d = trace**2 / float(np.trace(delta @ delta))
+    spread = float(np.trace(delta @ delta))
+    if not (np.isfinite(chi_square) and trace > 0 and spread > 0):
+        raise Refused(
+            "Some levels have no weight, or the proportions no sampling error under this design, "
+            "so there is no test; leave such levels out with `where`."
+        )
+    d = trace**2 / spread
     cells = (r - 1) * (c - 1)
     f = chi_square / trace
     return {

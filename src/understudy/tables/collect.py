@@ -6,13 +6,12 @@ same code. What comes back is small: a row per stratum, PSU and cell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from math import isclose, nan
 from typing import Any
 
-import duckdb
 import ibis
 import ibis.expr.types as ir
 import numpy as np
@@ -24,17 +23,15 @@ from understudy.errors import Refused
 from understudy.survey.codebook import Value
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
+from understudy.tables.computation import NOT_FINITE
 from understudy.tables.design_records import DesignRecords
 from understudy.tables.numbers import as_float
 from understudy.tables.record_terms import RecordTerms
+from understudy.tables.replicates import refuse_unknown, replicate_degrees
 from understudy.tables.taylor import Rows, RowWeights, Strata, check_strata
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-NOT_FINITE = (
-    "A column has infinite values, or values too large to add up; correct them, declare them as "
-    "missing, or leave them out with `where`."
-)
 ADDS_UP = 1e-6  # relative: weights may have been rounded in a file
 
 
@@ -66,6 +63,12 @@ class Sums:
     @cached_property
     def strata(self) -> Strata:
         return _strata(self.frame, self.design)
+
+    def degrees(self, survey: Survey) -> float:
+        """Degrees of freedom of the survey that the sums are of."""
+        if not self.replicates:
+            return self.strata.df
+        return replicate_degrees(survey, self.replicates, known=True)
 
     def rows(self, j: int) -> Rows:
         """Statistic j's rows for Taylor linearisation."""
@@ -166,14 +169,16 @@ def collect(
         else ()
     )
     pivots = _pivots(table, weight, statistics, inside)
+    masks = [_known(statistic, inside) for statistic in statistics]
+    if replicates:  # a mask that lets everything through would cost a sum for every replicate
+        masks = _without_idle(table, masks)
     columns: dict[str, Any] = {"w": weight}
     if inside is not None:
         columns["inside"] = inside
     for k, variable in enumerate(by):
         columns[f"by{k}"] = variable
-    for j, (statistic, pivot) in enumerate(zip(statistics, pivots, strict=True)):
+    for j, (statistic, pivot, mask) in enumerate(zip(statistics, pivots, masks, strict=True)):
         a, x = statistic.a, statistic.x
-        mask = _known(statistic, inside)
         columns[f"a{j}"] = _zero_outside(a if x is None else a - pivot * x, mask)
         if x is not None:
             columns[f"x{j}"] = _zero_outside(x, mask)
@@ -181,27 +186,29 @@ def collect(
             columns[f"k{j}"] = ibis.literal(True) if mask is None else mask
     if replicates:
         for r, name in enumerate(replicates):
-            columns[f"r{r}"] = as_float(table[name])
+            columns[f"r{r}"] = table[name].cast("float64")  # NaN shows in the sums
     else:
-        columns["h"] = table[design.strata] if design.strata else ibis.literal(1)
+        if design.strata:
+            columns["h"] = table[design.strata]
         if design.psu:
             columns["c"] = table[design.psu]
         if design.fpc:
             columns["f"] = as_float(table[design.fpc])
     records = table.select(**columns)
     keys = [f"by{k}" for k in range(len(by))]
-    if not replicates:
-        keys += ["h", "c"] if design.psu else ["h"]
-    sums = _aggregates(records, design, len(statistics), len(replicates))
+    keys += [key for key in ("h", "c") if key in columns]
+    ones = {name for name, value in columns.items() if _is_one(value)}
+    sums = _aggregates(records, design, len(statistics), len(replicates), ones)
     sizes = survey.declared.population_by.get(design.strata or "", {}) if design.weight else {}
     if sizes and not replicates:
         sums |= _weight_sums(records, design, len(statistics))
     grouped = records.group_by(keys).aggregate(**sums) if keys else records.aggregate(**sums)
-    try:
-        frame = grouped.to_polars()
-    except duckdb.OutOfRangeException:  # a variance that is not a number
-        raise Refused(NOT_FINITE) from None
+    frame = grouped.to_polars()
     frame = frame.sort(keys, nulls_last=True) if keys else frame
+    if not replicates and "h" not in columns:
+        frame = frame.with_columns(h=pl.lit(1))
+    if replicates:
+        _check_replicates(survey, replicates, frame)
     added = [c for c in frame.columns if c[0] in "uv" and c[1:].isdigit()]
     if not all(frame[c].cast(pl.Float64).is_finite().all() for c in added):
         raise Refused(NOT_FINITE)
@@ -222,9 +229,32 @@ def _known(statistic: Linear, inside: ir.BooleanValue | None) -> ir.BooleanValue
     return ibis.and_(*masks) if masks else None
 
 
+def _without_idle(
+    table: ir.Table, masks: Sequence[ir.BooleanValue | None]
+) -> list[ir.BooleanValue | None]:
+    """The masks, with None for those that are true for every record."""
+    asked = {f"m{j}": (~mask).any() for j, mask in enumerate(masks) if mask is not None}
+    if not asked:
+        return list(masks)
+    leaves_out = table.aggregate(**asked).to_polars().row(0, named=True)
+    return [mask if leaves_out.get(f"m{j}") else None for j, mask in enumerate(masks)]
+
+
+def _is_one(value: Any) -> bool:
+    return isinstance(value.op(), Literal) and value.op().value == 1
+
+
+def _check_replicates(survey: Survey, replicates: Sequence[str], frame: pl.DataFrame) -> None:
+    known, total = frame["r_known"].sum(), frame["r_sum"].cast(pl.Float64).fill_null(0.0)
+    if known < frame["n"].sum() or not total.is_finite().all():
+        refuse_unknown(survey, replicates)
+
+
 def _zero_outside(value: Any, mask: ir.BooleanValue | None) -> ir.NumericValue:
     if mask is None:
         return value if isinstance(value, ir.Value) else ibis.literal(value)
+    if not isinstance(value, ir.Value) and value == 1.0:  # a database may take 1.0 for a decimal
+        return mask.cast("float64")
     return ibis.ifelse(mask, value, 0.0)
 
 
@@ -251,8 +281,11 @@ def _pivots(
     )
 
 
-def _aggregates(records: ir.Table, design: Design, count: int, replicates: int) -> dict[str, Any]:
-    """Sums of w a and w x, and what the variance needs: replicated sums, or second moments."""
+def _aggregates(
+    records: ir.Table, design: Design, count: int, replicates: int, ones: Set[str]
+) -> dict[str, Any]:
+    """Sums of w a and w x, and what the variance needs: replicated sums, or second moments. `ones`
+    are columns that are 1 throughout."""
     sums: dict[str, Any] = {
         "n": records.count(), "weighing": (records.w > 0).sum(), "w": records.w.sum()
     }  # fmt: skip
@@ -261,22 +294,38 @@ def _aggregates(records: ir.Table, design: Design, count: int, replicates: int) 
     for j in range(count):
         parts = [(letter, f"{letter_of}{j}") for letter, letter_of in (("u", "a"), ("v", "x"))]
         parts = [(letter, name) for letter, name in parts if name in records.columns]
-        weighted = {letter: records.w * records[name] for letter, name in parts}
+        weighted = {
+            letter: records.w if name in ones else records.w * records[name]
+            for letter, name in parts
+        }
         sums |= {f"{letter}{j}": value.sum() for letter, value in weighted.items()}
         if f"k{j}" in records.columns:
             sums[f"k{j}"] = records[f"k{j}"].sum()
             sums[f"used{j}"] = (records[f"k{j}"] & (records.w > 0)).sum()
         for r in range(replicates):
             for letter, name in parts:
-                sums[f"{letter}{j}r{r}"] = (records[f"r{r}"] * records[name]).sum()
+                weight = records[f"r{r}"]
+                sums[f"{letter}{j}r{r}"] = (
+                    weight if name in ones else weight * records[name]
+                ).sum()
         if not replicates and design.psu is None:
             sums |= {f"{k}{k}{j}": value.var(how="pop") for k, value in weighted.items()}
             if "v" in weighted:
                 sums[f"uv{j}"] = weighted["u"].cov(weighted["v"], how="pop")
+    if replicates:
+        every = _added([records[f"r{r}"] for r in range(replicates)])
+        sums |= {"r_known": every.count(), "r_sum": every.sum()}
     if design.fpc and not replicates:
         sums |= {"f_low": records.f.min(), "f_high": records.f.max()}
         sums["f_missing"] = records.f.isnull().sum()
     return sums
+
+
+def _added(values: list[Any]) -> Any:
+    """The sum of several columns: null where one of them is. In halves, since a deep expression
+    cannot be written."""
+    middle = len(values) // 2
+    return _added(values[:middle]) + _added(values[middle:]) if middle else values[0]
 
 
 def _weight_sums(records: ir.Table, design: Design, count: int) -> dict[str, Any]:

@@ -24,9 +24,9 @@ from understudy.survey.survey import Survey
 from understudy.tables.collect import collect
 from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
+from understudy.tables.computation import computation
 from understudy.tables.domain import as_condition
 from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
-from understudy.tables.replicates import replicate_degrees
 from understudy.tables.statistic import Cells, LinearStatistic, Statistic, parse_statistic
 
 __public__ = ("contrast", "t_test")
@@ -45,6 +45,7 @@ class JointEstimates:
     df: float
 
 
+@computation()
 def contrast(
     survey: Survey | Sequence[Survey],
     statistic: str | Statistic,
@@ -78,6 +79,7 @@ def contrast(
     return _frame(tuple(wanted), values[0], variances[0], df, level)
 
 
+@computation()
 def t_test(
     survey: Survey, x: str, by: str | None = None, equals: float = 0.0, where: Any = None,
     level: float = 0.95,
@@ -120,7 +122,7 @@ def joint_estimates(
         inside,
         by_records=survey.design.replicates is None,
     )
-    df = sums.strata.df if not sums.replicates else replicate_degrees(survey, sums.replicates)
+    df = sums.degrees(survey)
     kept = tuple(range(len(by)))
     domain, levels = sums.cells(kept)
     if by:  # records without a level belong to no cell

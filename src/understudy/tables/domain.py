@@ -15,6 +15,7 @@ from typing import Any
 import ibis.expr.types as ir
 
 from understudy.errors import Refused, SyntaxRefused, UnknownName
+from understudy.survey.survey import refuse_unusable
 
 _COMPARE: dict[type[ast.cmpop], Any] = {
     ast.Eq: operator.eq,
@@ -116,18 +117,19 @@ def operand_of(node: ast.expr, text: str, table: ir.Table) -> Any:
 def _column(name: str, table: ir.Table) -> ir.Value:
     if name not in table.columns:
         raise UnknownName("column", name, table.columns)
+    refuse_unusable(table, [name])
     return table[name]
 
 
 def _comparable(a: Any, b: Any, text: str, node: ast.expr) -> None:
     """A column of text against a number would be a database error; say it here instead."""
-    kinds = [_kind(side) for side in (a, b)]
-    if "other" not in kinds and kinds[0] != kinds[1]:
-        raise SyntaxRefused(
-            "A number is compared with text here; put text in quotes and write numbers without:",
-            text,
-            node.col_offset,
-        )
+    kinds = {_kind(side) for side in (a, b)}
+    if len(kinds) == 1 or kinds == {"time", "text"}:  # a date is written as a text
+        return
+    problem = "A number is compared with text here; put text in quotes and write numbers without:"
+    if "time" in kinds:
+        problem = 'A date is compared with a number here; write it as a text, such as "2024-01-31":'
+    raise SyntaxRefused(problem, text, node.col_offset)
 
 
 def _kind(side: Any) -> str:
@@ -135,7 +137,7 @@ def _kind(side: Any) -> str:
         dtype = side.type()
         if dtype.is_string():
             return "text"
-        return "number" if dtype.is_numeric() or dtype.is_boolean() else "other"
+        return "number" if dtype.is_numeric() or dtype.is_boolean() else "time"
     return "text" if isinstance(side, str) else "number"
 
 

@@ -34,6 +34,13 @@ class FamilyFit:
     influence: Callable[[Floats, Floats], Floats]
 
 
+def least_squares(matrix: Floats, right: Floats) -> Floats:
+    """LAPACK itself would print about numbers that are not finite."""
+    if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
+        raise np.linalg.LinAlgError
+    return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
+
+
 class Family(Declared, abstract=True):
     """A family of regressions."""
 
@@ -68,7 +75,7 @@ class LinkFamily(Family, abstract=True):
         for _ in range(STEPS):
             mu, slope = self.mean_and_slope(X @ beta)
             hessian = (X * (w * slope)[:, None]).T @ X
-            step = np.linalg.lstsq(hessian, X.T @ (w * (y - mu)), rcond=None)[0]
+            step = least_squares(hessian, X.T @ (w * (y - mu)))
             beta = beta + step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-300))
             if np.abs(step).max() < 1e-10 * (1 + np.abs(beta).max()):
                 return np.asarray(beta)

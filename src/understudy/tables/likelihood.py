@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
-from understudy.tables.family import Family, FamilyFit, Floats
+from understudy.tables.family import Family, FamilyFit, Floats, least_squares
 
 Ints = NDArray[np.int64]
 ROUNDS = 100
@@ -51,7 +51,7 @@ class Likelihood(ABC):
             value = self._weighed(theta, w)
             for _ in range(ROUNDS):
                 gradient = w @ self.scores(theta)
-                step = np.linalg.lstsq(self.information(theta, w), gradient, rcond=None)[0]
+                step = least_squares(self.information(theta, w), gradient)
                 for halved in range(HALVINGS):
                     trial = theta + step / 2**halved
                     reached = self._weighed(trial, w)

@@ -18,9 +18,10 @@ from scipy import special
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.formula import formula_columns
-from understudy.survey.survey import Survey
+from understudy.survey.survey import Survey, refuse_unusable
 from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
+from understudy.tables.computation import computation
 from understudy.tables.design_records import DesignRecords
 from understudy.tables.domain import as_condition
 from understudy.tables.families import FamilyName
@@ -48,6 +49,7 @@ class RegressionFit:
     df: float
 
 
+@computation()
 def regress(
     survey: Survey | Sequence[Survey],
     formula: str,
@@ -96,11 +98,13 @@ def regress(
     return table.with_columns(pl.Series("note", combined.note))
 
 
+@computation()
 def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) -> RegressionFit:
     """The regression of one survey."""
     design = survey.design
     names = _variables(formula, survey.columns)
     table = survey.table
+    refuse_unusable(table, names)
     inside = as_condition(where, table)
     selected = table.select(list(dict.fromkeys([*names, *design.columns(survey.columns)])))
     if inside is not None:
@@ -219,9 +223,11 @@ def _model_matrix(formula: str, frame: pl.DataFrame) -> Any:
     try:
         with np.errstate(all="ignore"):
             both = Formula(formula).get_model_matrix(frame.to_pandas(), na_action="ignore")
-    except (FormulaicError, ValueError, TypeError, KeyError) as error:
-        first = str(error).splitlines()[0] if str(error) else "it is not understood"
-        raise Refused(f"The formula `{formula}` cannot be used: {first}") from None
+    except (FormulaicError, ValueError, TypeError, KeyError):  # the texts may quote values
+        raise Refused(
+            f"The formula `{formula}` cannot be used with these columns; compute with numbers, "
+            "and write C(...) around a category."
+        ) from None
     if "|" in formula and isinstance(getattr(both, "rhs", None), tuple):
         raise Refused(f"`|` has no meaning in `{formula}`; write `+` between two predictors.")
     return both

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from weakref import WeakKeyDictionary
 
+import ibis.expr.types as ir
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
 from understudy.survey.design import Replicates
 from understudy.survey.survey import Survey
-from understudy.tables.numbers import as_float
 
 Floats = NDArray[np.float64]
 
@@ -89,11 +89,14 @@ def _rank(products: Floats) -> int:
     return int((eigenvalues > 1e-10 * eigenvalues[-1]).sum())
 
 
-def replicate_degrees(survey: Survey, replicates: Sequence[str]) -> float:
-    """Degrees of freedom of a design with replicate weights; one pass for each survey."""
+def replicate_degrees(survey: Survey, replicates: Sequence[str], known: bool = False) -> float:
+    """Degrees of freedom of a design with replicate weights; one pass for each survey, and another
+    one to see that all weights are numbers, unless that is `known`."""
     columns = tuple(replicates)
     degrees = _DEGREES.setdefault(survey, {})
     if columns not in degrees:
+        if not known:
+            refuse_unknown(survey, columns)
         degrees[columns] = replicate_df(_replicate_blocks(survey, columns))
     return degrees[columns]
 
@@ -101,8 +104,9 @@ def replicate_degrees(survey: Survey, replicates: Sequence[str]) -> float:
 _DEGREES: WeakKeyDictionary[Survey, dict[tuple[str, ...], float]] = WeakKeyDictionary()
 
 
-def _replicate_blocks(survey: Survey, columns: tuple[str, ...]) -> Iterator[Floats]:
-    selected = survey.table.select([as_float(survey.table[name]).name(name) for name in columns])
+def refuse_unknown(survey: Survey, columns: Sequence[str]) -> None:
+    """Refuse replicate weights that are missing, NaN or infinite for a record."""
+    selected = _selected(survey, columns)
     facts = selected.aggregate(
         **{f"known{i}": selected[name].count() for i, name in enumerate(columns)},
         **{f"sum{i}": selected[name].sum() for i, name in enumerate(columns)},
@@ -115,6 +119,14 @@ def _replicate_blocks(survey: Survey, columns: tuple[str, ...]) -> Iterator[Floa
                 f"The replicate weight `{name}` is missing or not finite for some records; repair "
                 "it, or set it to 0 where a record has no part in the replicate."
             )
-    for batch in selected.to_pyarrow_batches(chunk_size=20_000):
+
+
+def _selected(survey: Survey, columns: Sequence[str]) -> ir.Table:
+    table = survey.table
+    return table.select([table[name].cast("float64").name(name) for name in columns])
+
+
+def _replicate_blocks(survey: Survey, columns: tuple[str, ...]) -> Iterator[Floats]:
+    for batch in _selected(survey, columns).to_pyarrow_batches(chunk_size=20_000):
         block = [column.to_numpy(zero_copy_only=False) for column in batch]
         yield np.column_stack(block).astype(np.float64)

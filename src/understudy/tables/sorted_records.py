@@ -121,7 +121,10 @@ class SortedRecords:
             }
         frame = self.sums.frame.with_columns(**{k: pl.Series(v) for k, v in columns.items()})
         share = Linear(ibis.literal(1.0), 1.0, pivoted=False)
-        return replace(self.sums, frame=frame, statistics=(share,) * count, pivots=(0.0,) * count)
+        pivots = (0.0,) * count
+        return replace(
+            self.sums, frame=frame, statistics=(share,) * count, pivots=pivots, terms=None
+        )
 
     def _positions(self, cell: int, values: Floats) -> Ints:
         """How many records of a cell lie at or below each value; none below NaN."""

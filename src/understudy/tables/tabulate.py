@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook
-from understudy.survey.survey import Survey
+from understudy.survey.survey import Survey, refuse_unusable
 from understudy.tables.calibration_hint import warn_of_calibration
 from understudy.tables.collect import collect
 from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
+from understudy.tables.computation import computation
 from understudy.tables.domain import as_condition
 from understudy.tables.intervals import checked_kinds, limits_of
 from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
 from understudy.tables.precision import PrecisionRule, precision_rule
-from understudy.tables.replicates import replicate_degrees
 from understudy.tables.sorted_records import SortedRecords
 from understudy.tables.statistic import Cells, LinearStatistic, Statistic, parse_statistics
 from understudy.tables.taylor import DomainEstimates
@@ -39,6 +39,7 @@ OWN = (
 )  # fmt: skip
 
 
+@computation()
 def tabulate(
     survey: Survey | Sequence[Survey],
     statistics: str | Statistic | Sequence[str | Statistic],
@@ -154,6 +155,7 @@ def _weighted(survey: Survey, wanted: _Wanted) -> pl.DataFrame:
             raise UnknownName("by-variable", name, survey.columns)
         if name in OWN:
             raise Refused(f"The table has a column `{name}` of its own; rename the by-variable.")
+    refuse_unusable(survey.table, [*names, *(n for each in statistics for n in each.columns)])
     if len(set(names)) < len(names):
         raise Refused("A by-variable is named twice; name each once.")
     check_conditions([survey], [statistic.text for statistic in statistics if statistic.adds_up])
@@ -168,7 +170,7 @@ def _weighted(survey: Survey, wanted: _Wanted) -> pl.DataFrame:
     )
     if collected:
         warn_of_calibration(survey, sums, names)
-    df = sums.strata.df if not sums.replicates else replicate_degrees(survey, sums.replicates)
+    df = sums.degrees(survey)
     tables: list[pl.DataFrame] = []
     in_order: dict[str, SortedRecords] = {}
     for kept in _grouping_sets(len(names), margins):

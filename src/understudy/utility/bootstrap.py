@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import Refused, UnknownName
+from understudy.tables.computation import computation
 
 __public__ = ("bootstrap_intervals",)
 
@@ -47,6 +48,7 @@ class BootstrapInterval:
         return self.upper - self.lower
 
 
+@computation()
 def bootstrap_intervals(
     data: npt.ArrayLike | Sequence[npt.ArrayLike],
     statistics: Sequence[str | float] = ("mean", "median"),

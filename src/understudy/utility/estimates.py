@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from understudy.errors import Refused
 from understudy.survey.survey import Survey
+from understudy.tables.computation import computation
 from understudy.tables.tabulate import tabulate
 
 __public__ = ("compare",)
@@ -27,6 +28,7 @@ OF_ARRAYS: dict[str, ArrayStatistic] = {
 }
 
 
+@computation()
 def compare(
     confidential: Any,
     synthetic: Any,

@@ -23,6 +23,7 @@ from scipy.special import expit
 
 from understudy.errors import Refused
 from understudy.survey.survey import Survey
+from understudy.tables.computation import computation
 
 __public__ = ("propensity_score",)
 
@@ -51,6 +52,7 @@ class Propensity:
         )
 
 
+@computation()
 def propensity_score(
     confidential: Survey | pl.DataFrame,
     synthetic: Survey | pl.DataFrame,

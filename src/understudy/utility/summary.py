@@ -16,6 +16,7 @@ import polars as pl
 
 from understudy.errors import Refused
 from understudy.survey.survey import Survey
+from understudy.tables.computation import computation
 from understudy.utility.bootstrap import bootstrap_intervals
 from understudy.utility.ecdf import ecdf_distance
 from understudy.utility.interval_overlap import interval_overlap
@@ -39,6 +40,7 @@ class UtilitySummary:
         return float(np.mean([score.ratio for score in self.propensity]))
 
 
+@computation()
 def summarise_utility(
     confidential: Survey | pl.DataFrame,
     synthetic: Sequence[Survey | pl.DataFrame],

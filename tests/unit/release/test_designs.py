@@ -101,6 +101,15 @@ def test_nothing_gives_a_weight_away_that_is_synthesized(tmp_path: Path, design:
         us.FBS("share", "sex").for_survey(inside.whole)
 
 
+@pytest.mark.parametrize("design", [STAGES, CALIBRATED, BREWER])
+def test_any_model_of_the_weight_hides_what_tells_it(design: str) -> None:
+    published = us.Beta("w", bounds=(0, 9)).published_design(DESIGNS[design])
+    assert published == us.Design("w", psu="school")
+    kept = us.Design("w", replicates=us.Replicates(prefix="r", kind="brr"))
+    assert us.Beta("w", bounds=(0, 9)).published_design(kept) == us.Design("w")
+    assert us.Beta("share", bounds=(0, 1)).published_design(kept) == kept
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_an_analyst_gets_the_variance_of_the_design(tmp_path: Path) -> None:
     bundle = us.publish(recipe(tmp_path, STAGES), say=lambda _: None, progress=False)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
 
 import pandas as pd
 import polars as pl
@@ -33,3 +36,55 @@ def test_two_columns_of_one_name_are_refused() -> None:
     frame = pd.DataFrame([[1, 2]], columns=["y", "y"])
     with pytest.raises(us.Refused, match="Two columns are called `y`"):
         us.Survey(frame)
+
+
+@pytest.mark.parametrize("library", ["arrow", "pandas"])
+def test_durations_are_refused_from_any_library(library: str) -> None:
+    frame = pl.DataFrame({"z": [datetime.timedelta(1)]})
+    data = frame.to_arrow() if library == "arrow" else frame.to_pandas()
+    with pytest.raises(us.Refused, match="`z` holds durations"):
+        us.Survey(data)
+
+
+def test_an_empty_column_is_text_as_in_a_csv_file(tmp_path: Path) -> None:
+    survey = us.Survey(pl.DataFrame({"y": [1, 2], "z": [None, None]}))
+    us.write_survey(survey, tmp_path / "survey.parquet")
+    assert us.read_survey(tmp_path / "survey.parquet").raw["z"].type().is_string()
+    with pytest.raises(us.Refused, match="`z` has no known value"):
+        us.tabulate(survey, "proportion(z)")
+
+
+def test_a_pandas_column_of_several_kinds_is_refused() -> None:
+    with pytest.raises(us.Refused, match="mixes kinds of values"):
+        us.Survey(pd.DataFrame({"z": [1, "a", b"c"]}))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda survey: us.tabulate(survey, "count", by="z"),
+        lambda survey: us.tabulate(survey, "count", where="z > 1"),
+        lambda survey: us.regress(survey, "y ~ z"),
+    ],
+)
+def test_lists_cannot_be_used(run: Callable[[us.Survey], object]) -> None:
+    survey = us.Survey(pl.DataFrame({"y": [1.0, 2.0], "z": [[1], [2, 3]]}))
+    with pytest.raises(us.Refused, match="`z` is array<int64>, and only numbers, texts"):
+        run(survey)
+
+
+def test_decimals_of_38_digits_are_drafted() -> None:
+    values = pl.Series([Decimal(10) ** 37, Decimal(1)], dtype=pl.Decimal(38, 0))
+    column = us.Survey(pl.DataFrame({"z": values})).codebook["z"]
+    assert column.bounds == pytest.approx((1.0, 1e37))
+
+
+def test_the_largest_whole_number_is_drafted() -> None:
+    values = pl.Series([*range(60), 2**64 - 1], dtype=pl.UInt64)
+    assert us.Survey(pl.DataFrame({"z": values})).codebook["z"].type == "integer"
+
+
+def test_quantiles_beside_design_effects() -> None:
+    survey = us.Survey(pl.DataFrame({"y": [1.0, 2.0, 4.0, 8.0]}))
+    table = us.tabulate(survey, ["count", "median(y)"], deff=True)
+    assert table["estimate"].to_list() == [4.0, 2.0]

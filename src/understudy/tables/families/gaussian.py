@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.tables.family import Floats, LinkFamily
+from understudy.tables.family import Floats, LinkFamily, least_squares
 
 
 class Gaussian(LinkFamily):
@@ -23,4 +23,4 @@ class Gaussian(LinkFamily):
     def solve(self, y: Floats, X: Floats, w: Floats, start: Floats | None = None) -> Floats:  # noqa: ARG002
         """Weighted least squares."""
         root = np.sqrt(w)[:, None]
-        return np.asarray(np.linalg.lstsq(X * root, y * root[:, 0], rcond=None)[0])
+        return least_squares(X * root, y * root[:, 0])

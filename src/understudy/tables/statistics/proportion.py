@@ -65,6 +65,8 @@ class Proportion(LinearStatistic):
             x = survey.table[column]
             values = survey.table.select(x=x).filter(lambda t: t.x.notnull()).distinct()
             levels = values.order_by("x").limit(MOST + 1).to_polars()["x"].to_list()
+        if not levels:
+            raise Refused(f"`{column}` has no known value, and so no proportions; leave it out.")
         if len(levels) > MOST:
             raise Refused(
                 f"`{column}` has more than {MOST} levels; name those that you want, as in "
