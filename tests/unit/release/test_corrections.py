@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -101,7 +102,7 @@ def test_a_release_with_a_corrected_table(recipe: Path) -> None:
         cells = [key for key in inner if key[0] == level]
         total = sum(counts[key] for key in cells)
         assert counts[level, "All"] == pytest.approx(total, abs=1e-6)
-        if total > 0:
+        if total > 0 and None not in [means[key] for key in cells]:  # noise may make a Missing
             mean = sum(counts[key] * means[key] for key in cells) / total
             assert means[level, "All"] == pytest.approx(mean)
     facts = json.loads((out / "release.json").read_text())
@@ -114,9 +115,8 @@ def test_a_release_with_a_corrected_table(recipe: Path) -> None:
     assert "which no program can make again from the files" in page  # of the R program
 
 
-def _rows(table: pl.DataFrame, statistic: str) -> list[tuple[str, str, float]]:
-    rows = table.filter(statistic=statistic).with_columns(pl.col("estimate").fill_null(0.0))
-    return rows.select("g", "h", "estimate").rows()
+def _rows(table: pl.DataFrame, statistic: str) -> list[tuple[Any, ...]]:
+    return table.filter(statistic=statistic).select("g", "h", "estimate").rows()
 
 
 class Killed(BaseException):
