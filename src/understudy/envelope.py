@@ -3,6 +3,7 @@
     claim.json   what is promised
     draws.json   the mechanism's output: parameters, histograms or noisy tables, of each data set
     N.parquet    in its place, where nothing is claimed or the class says so: the rows of data set N
+    corrections.json   where the table is corrected: noisy sums of influences, and their grid
 
 Nothing else may be in it: a field that no proof covers is a leak (docs/proofs/published-bytes.md).
 """
@@ -20,7 +21,23 @@ import polars as pl
 from understudy.claim import Claim
 from understudy.errors import Refused
 
-CLAIM, DRAWS = "claim.json", "draws.json"
+CLAIM, DRAWS, CORRECTIONS = "claim.json", "draws.json", "corrections.json"
+
+UNCOVERED = "The envelope holds something that no claim covers; nothing is published."
+
+
+@dataclass(frozen=True)
+class NoisySums:
+    """Sums of clipped influences with noise, in steps of a grid that follows from the files."""
+
+    sums: tuple[int, ...]
+    steps: tuple[float, ...]  # how many make a unit of each estimate
+
+    def write(self, envelope: Path) -> None:
+        """Into the folder of an envelope, whose files they were made for."""
+        values = {"sums": self.sums, "steps": self.steps}
+        text = json.dumps(values, allow_nan=False) + "\n"
+        (envelope / CORRECTIONS).write_text(text, encoding="utf-8")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +50,7 @@ class Envelope:
     output: tuple[str, ...] = ()
     draws: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     rows: tuple[pl.DataFrame, ...] = field(default=(), repr=False)
+    corrections: NoisySums | None = field(default=None, repr=False)
 
     def write(self, folder: Path) -> None:
         """Into a new folder."""
@@ -50,14 +68,23 @@ def open_envelope(folder: Path) -> Envelope:
     """The envelope in a folder; refused where anything else lies in it."""
     names = {path.name for path in folder.iterdir()}
     claim = Claim.from_json((folder / CLAIM).read_text(encoding="utf-8"))
+    corrections = None
+    if CORRECTIONS in names:
+        names.remove(CORRECTIONS)
+        values = json.loads((folder / CORRECTIONS).read_text(encoding="utf-8"))
+        if set(values) != {"sums", "steps"}:
+            raise Refused(UNCOVERED)
+        corrections = NoisySums(tuple(values["sums"]), tuple(values["steps"]))
     if names == {CLAIM, DRAWS}:
         noted = json.loads((folder / DRAWS).read_text(encoding="utf-8"))
         if set(noted) == {"output", "draws"}:
-            return Envelope(claim, tuple(noted["output"]), tuple(noted["draws"]))
+            output, draws = tuple(noted["output"]), tuple(noted["draws"])
+            return Envelope(claim, output, draws, corrections=corrections)
     rows = [f"{number}.parquet" for number in range(1, len(names))]
     if not rows or names != {CLAIM, *rows}:
-        raise Refused("The envelope holds something that no claim covers; nothing is published.")
-    return Envelope(claim, rows=tuple(pl.read_parquet(folder / name) for name in rows))
+        raise Refused(UNCOVERED)
+    frames = tuple(pl.read_parquet(folder / name) for name in rows)
+    return Envelope(claim, rows=frames, corrections=corrections)
 
 
 def plain_draw(value: Any) -> Any:

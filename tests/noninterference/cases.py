@@ -117,4 +117,20 @@ def by_unit() -> list[Case]:
     return cases
 
 
-CASES = [*by_mechanism(), *by_model(), *by_unit(), *by_counts()]
+def by_correction() -> list[Case]:
+    """Tables corrected by the records: of rows that are all drawn, and of a drawn share by a public
+    column, for homes."""
+    rows = ("group", "rank", "share")
+    private = 'epsilon = 40\nrelation = "replace"\norder = 2'
+    drawn, synthesis = MODELS["BetaRegression"]
+    censored = MECHANISMS["Censored"]
+    return [
+        Case("WholeFile", "Marginals", rows, "", private, corrects="share", by="group"),
+        Case(
+            "BetaRegression", "Censored", drawn, synthesis, censored, unit=True,
+            corrects="share", by="area",
+        ),
+    ]  # fmt: skip
+
+
+CASES = [*by_mechanism(), *by_model(), *by_correction(), *by_unit(), *by_counts()]

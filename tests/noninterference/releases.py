@@ -28,13 +28,14 @@ from understudy.dp.record_bounds import RecordBounds
 from understudy.fitting.diagnostics import Diagnostics
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.posterior import Posterior
-from understudy.release.envelope import seal
 from understudy.release.inside import Inside, prepare
 from understudy.release.outside import DECLARED, ENVELOPE, SEED
+from understudy.release.publish import run_synthesis
 from understudy.release.recipe import read_recipe
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
 from understudy.synthesis import Synthesis
+from understudy.tables.influence.unit_sums import GRID
 
 SECRET = Chance(bytes(range(100, 132)), "system")
 CODEBOOK = """\
@@ -133,9 +134,12 @@ class Case:
     weight: bool = False
     unit: bool = False  # claims are for homes of three
     figures: bool = False  # the claim's figure is computed on the database, and says so
+    corrects: str = ""  # the column whose mean, with the count, is corrected in the table
+    by: str = ""
 
     def __str__(self) -> str:
         parts = {"mixed": "[[given]]" in self.more, "keep": "keep =" in self.synthesis}
+        parts["corrected"] = bool(self.corrects)
         more = [name for name, there in {**parts, "unit": self.unit}.items() if there]
         return "-".join([self.model, self.mechanism, *more])
 
@@ -155,12 +159,16 @@ class Case:
         design = '[design]\nweight = "w"\n' if self.weight else ""
         missing = f'missing = "{self.missing}"\n' if self.missing else ""
         by = '\nby = ["area"]' if "predictors" in self.synthesis and not self.more else ""
+        statistics = '"count"'
+        if self.corrects:
+            statistics += f', "mean({self.corrects})"'
+            by = f'\nby = ["{self.by}"]\ncorrect = {CORRECT}'
         return (
             f'[data]\npath = "file{suffix}"\ncodebook = "codebook.toml"\n{design}'
             f'[synthesis]\nmodel = "{self.model}"\nsensitive = [{columns}]\ndatasets = 2\n'
             f"draws = 20\nchains = 2\nwarmup = 10\n{missing}{self.synthesis}\n"
             f'[privacy]\nmechanism = "{self.mechanism}"\n{self.privacy}\n'
-            f'[tables]\nstatistics = ["count"]{by}\n{self.more}'
+            f"[tables]\nstatistics = [{statistics}]{by}\n{self.more}"
         )
 
 
@@ -182,7 +190,14 @@ def _fixed_fit(fitter: ModelFitter, terms: Any, *_stage_and_start: Any) -> Poste
     return Fixed(fitter.density, fitter.safe_arrays, terms, fitter.present, chains, passed)
 
 
-def _coarse(counts: Any, _scale: float) -> Any:
+CORRECT = 0.5
+SUMS: list[tuple[Any, float]] = []  # of influences, as noise was asked for: exact sums and scale
+
+
+def _coarse(counts: Any, scale: float) -> Any:
+    if scale > GRID:  # sums of influences: one record may turn their signs
+        SUMS.append((np.asarray(counts, dtype=float), scale))
+        return np.full(np.shape(counts), 1000)
     if np.size(counts) == 1:  # a distance (misfit.py): one record may move it past any limit
         return np.full(np.shape(counts), 1000)
     return np.where(np.asarray(counts) >= 2, 1000, 0)
@@ -220,7 +235,7 @@ def handed(case: Case, frame: pl.DataFrame, suffix: str = ".parquet") -> dict[st
     with inside_of(case, frame, suffix) as (folder, inside):
         out = folder / "out"
         out.mkdir()
-        seal(inside.synthesize(SECRET, False), inside, out)
+        run_synthesis(inside, SECRET, out, False)
         return {
             str(path.relative_to(out)): path.read_bytes().replace(str(folder).encode(), b"FOLDER")
             for path in (out / SEED, *(out / ENVELOPE).iterdir(), *(out / DECLARED).iterdir())

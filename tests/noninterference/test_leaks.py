@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cases import CASES
-from neighbours import extreme
-from releases import Case, base, handed
+from neighbours import changed, extreme
+from releases import CORRECT, SUMS, Case, base, handed
 
-from understudy.envelope import Envelope, open_envelope
+from understudy.corrected_table import CorrectionPlan, plan_corrections
+from understudy.envelope import Envelope, NoisySums, open_envelope
 from understudy.errors import Refused
 from understudy.release import envelope as hand_over
 from understudy.release import inside
+from understudy.release.outside import HandedOut, correction_plan
 from understudy.survey.draft import draft_codebook
 from understudy.tables.cross_table import CrossTable
 
@@ -55,11 +58,41 @@ def facts_drafted_from_the_records(patch: Patch) -> None:
     patch.setattr(hand_over, "_declared", drafting)
 
 
+def corrections_planned_on_the_records(patch: Patch) -> None:
+    """The clip, and all else of the plan, from the confidential file."""
+
+    def planned(records: Any, handed: Path) -> None:
+        facts = HandedOut.of(handed).facts
+        plan = correction_plan(facts, [records])
+        NoisySums(tuple(map(int, plan.noisy_sums(records))), plan.steps).write(handed / "envelope")
+
+    patch.setattr("understudy.release.publish.correct", planned)
+
+
+def centred_at_the_records(patch: Patch) -> None:
+    """Estimates and derivatives from the confidential file, at a clip from the public ones."""
+    sound = CorrectionPlan.noisy_sums
+
+    def centred(plan: CorrectionPlan, records: Any) -> Any:
+        asked = [s for s in plan.statistics if s.text in {text for _, text in plan.keys}]
+        own = plan_corrections([records], asked, asked, plan.by, plan.corrections)
+        assert plan.influence is not None
+        assert own.influence is not None
+        prepared = plan.influence.prepared
+        at = dict(zip(own.keys, own.influence.prepared.released, strict=True))
+        released = tuple(at.get(k, r) for k, r in zip(plan.keys, prepared.released, strict=True))
+        influence = replace(plan.influence, prepared=replace(prepared, released=released))
+        return sound(replace(plan, influence=influence), records)
+
+    patch.setattr(CorrectionPlan, "noisy_sums", centred)
+
+
 MISTAKES: list[tuple[Callable[[Patch], None], Case]] = [
     (types_off_the_values, case_of("BetaRegression-Censored")),
     (codes_among_levels_that_occur, case_of("Multinomial-Modips", "threshold")),
     (rows_as_in_the_file, case_of("BetaRegression-Censored")),
     (facts_drafted_from_the_records, case_of("BetaRegression-Censored")),
+    (corrections_planned_on_the_records, case_of("WholeFile-Marginals-corrected")),
 ]
 
 
@@ -68,6 +101,32 @@ def test_a_planted_mistake_is_found(plant: Callable[[Patch], None], case: Case) 
     with pytest.MonkeyPatch.context() as patch:
         plant(patch)
         assert handed(case, base()) != handed(case, extreme(case))
+
+
+CORRECTED = [case for case in CASES if case.corrects]
+
+
+@pytest.mark.parametrize("case", CORRECTED, ids=str)
+def test_a_record_moves_corrections_by_its_own_influence_and_no_more(case: Case) -> None:
+    """By the same whole numbers whatever another record holds, and by what the noise is for."""
+    first, second, allowed = moves(case)
+    assert abs(first).sum() > 0
+    assert abs(first).sum() <= allowed
+    assert (first == second).all()
+    with pytest.MonkeyPatch.context() as patch:
+        centred_at_the_records(patch)
+        first, second, _ = moves(case)
+        assert (first != second).any()
+
+
+def moves(case: Case) -> tuple[Any, Any, float]:
+    """How the sums move with record 5, in two files that differ in record 21; their noise."""
+    SUMS.clear()
+    for frame in (base(), changed(base(), 21, "share", 33.25)):
+        handed(case, frame)
+        handed(case, changed(frame, 5, "share", 99.999))
+    before, after, before_again, after_again = (sums for sums, _ in SUMS)
+    return after - before, after_again - before_again, SUMS[0][1] * CORRECT
 
 
 def test_a_field_that_no_proof_covers_is_refused_outside(tmp_path: Path) -> None:

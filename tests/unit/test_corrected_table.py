@@ -11,13 +11,21 @@ import pytest
 from influence_samples import DESIGN, people, survey
 from scipy import optimize
 
-from understudy.corrected_table import corrected_table, synthesis_error, to_public_sizes
+from understudy.corrected_table import Corrections, corrected_table, plan_corrections
 from understudy.dp.additive import GaussianNoise, LaplaceNoise
 from understudy.errors import Refused
 from understudy.influence import influence_pass, plan_influence
+from understudy.survey.design import Design
 from understudy.survey.survey import Survey
+from understudy.tables.corrected import (
+    ReleasedTable,
+    resting_on_drawn,
+    synthesis_error,
+    to_public_sizes,
+)
 from understudy.tables.influence.clip import norms
 from understudy.tables.influence.unit_sums import GRID, sensitivity, steps_of
+from understudy.tables.statistic import parse_statistics
 from understudy.tables.tabulate import tabulate
 
 SYNTHETIC = [survey(people(900, seed)) for seed in (31, 32)]
@@ -145,3 +153,85 @@ def test_numbers_that_are_clipped_one_by_one_are_caught() -> None:
     both = pl.concat([base, odd.cast(dict(base.schema))])
     moved = sums(both, apart=True) - sums(base, apart=True)
     assert float(norms(moved[None, :], 2)[0]) > 1.2 * sensitivity(len(moved))
+
+
+# -- errors: what a corrected entry says of itself ------------------------------------------------
+
+
+def released_table(c: np.ndarray, sampling: np.ndarray, between: np.ndarray) -> ReleasedTable:
+    """Totals by cells `c` with their sum, as if tabulated from three files."""
+    levels = [*map(str, range(len(c))), "All"]
+
+    def column(values: np.ndarray) -> np.ndarray:
+        return np.append(values, values.sum())
+
+    se, df = np.sqrt(column(sampling) + column(between)), np.full(len(levels), 500.0)
+    keys = {"g": levels, "statistic": ["total(x)"] * len(levels)}
+    numbers = {"estimate": column(c), "se": se, "df": df, "lower": df, "upper": df, "cv": df}
+    combined = pl.DataFrame({**keys, **numbers, "note": [""] * len(levels)})
+    counts = pl.DataFrame({"g": levels, "estimate": column(np.ones(len(c))), "se": df})
+    within = pl.DataFrame({**keys, "within": column(sampling), "design_df": df})
+    return ReleasedTable(combined, counts, within, ("g",), 3)
+
+
+@pytest.mark.parametrize("wrong", [0.3, 4.0])
+def test_errors_are_those_of_simulated_tables(wrong: float) -> None:
+    """Population 0; q ~ N(0, s^2) is the confidential estimate, c = q + N(0, wrong s^2) the files',
+    D = q - c + N(0, noise). Cells and their sum are as far off as they say, and less than c is."""
+    draw = np.random.default_rng(11)
+    cells, tables = 60, 60
+    sampling, noise = draw.uniform(1, 4, cells), draw.uniform(0.5, 6, cells)
+    total = parse_statistics("total(x)", ["x"])
+    squares, stated, before = [], [], []
+    for _ in range(tables):
+        q = draw.normal(0, np.sqrt(sampling))
+        c = q + draw.normal(0, np.sqrt(wrong * sampling))
+        apart = q - c + draw.normal(0, np.sqrt(noise))
+        columns = {"difference": apart, "noise": noise, "noise_se": np.sqrt(noise)}
+        keys = {"g": list(map(str, range(cells))), "statistic": ["total(x)"] * cells}
+        table = released_table(c, sampling, wrong * sampling)
+        made = table.corrected(pl.DataFrame({**keys, **columns}), total, {})
+        squares.append(made["estimate"].to_numpy() ** 2)
+        stated.append(made["se"].to_numpy() ** 2)
+        before.append(np.append(c, c.sum()) ** 2)
+        assert made["estimate"][-1] == pytest.approx(made["estimate"][:-1].sum())
+    off, said = np.mean(squares, axis=0), np.mean(stated, axis=0)
+    room = 6 * np.sqrt(2 / (tables * cells))
+    assert off[:-1].sum() == pytest.approx(said[:-1].sum(), rel=room)
+    assert off[-1] == pytest.approx(said[-1], rel=6 * np.sqrt(2 / tables))
+    assert said[:-1].sum() < np.mean(before, axis=0)[:-1].sum()
+
+
+def test_a_mean_that_a_file_lacks_stays_and_leaves_the_other_cells_alone() -> None:
+    """Without the cell (c, 3) in one file; its sum is corrected all the same."""
+    gone = SYNTHETIC[0].frame().filter(~((pl.col("g") == "c") & (pl.col("h") == 3)))
+    files = [Survey(gone, DESIGN), SYNTHETIC[1]]
+    statistics = parse_statistics(["count", "mean(x)"], files[0].columns)
+    asked = Corrections(1.0)
+    plan = plan_corrections(files, statistics, statistics, BY, asked)
+    assert (("c", "3"), "count") in plan.keys
+    assert (("c", "3"), "mean(x)") not in plan.keys
+    table = plan.table(np.full(len(plan.keys), GRID, dtype=np.int64), True, "partial")
+    rows = {(g, h, s): (e, r) for g, h, s, e, r in table.select(*BY, "statistic", "estimate",
+                                                                "released").rows()}  # fmt: skip
+    assert rows["c", "3", "mean(x)"] == (None, None)
+    for entry in (("c", "All"), ("All", "3"), ("All", "All")):
+        estimate, released = rows[*entry, "mean(x)"]
+        assert estimate == released
+    assert rows["a", "1", "mean(x)"][0] != rows["a", "1", "mean(x)"][1]
+    assert rows["a", "All", "mean(x)"][0] != rows["a", "All", "mean(x)"][1]
+    assert rows["c", "3", "count"][0] != rows["c", "3", "count"][1]
+
+
+def test_public_columns_need_no_correction_and_drawn_weights_have_the_tails() -> None:
+    count, mean = parse_statistics(["count", "mean(x)"], ["g", "x", "w"])
+    assert resting_on_drawn([count, mean], ["g"], "w", ["g", "w"]) == (mean,)
+    assert resting_on_drawn([count, mean], ["g"], "w", ["g"]) == (count, mean)
+    frame = people(900, 31).with_columns(smooth=pl.lit(2.0))
+    design = Design(weight="smooth", variance_weight="w")
+    smoothed, drawn = (
+        plan_influence([Survey(frame, each)], "count", 1.0, by="g", units=900)
+        for each in (Design(weight="smooth"), design)
+    )
+    assert drawn.prepared.clip.size != smoothed.prepared.clip.size
+    np.testing.assert_allclose(drawn.prepared.estimates, smoothed.prepared.estimates)

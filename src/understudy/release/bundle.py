@@ -1,6 +1,7 @@
 """The bundle: every file of a release in one folder, with checksums.
 
     synthetic/1.parquet ...  codebook.toml  tables.csv  claim.json  draws.json    public
+    corrections.json (where the table was corrected)                              public
     public.html  release.json  public.zip (all of these in one file)              public
     report.html  evidence.json  manifest.json (recipe, versions, seed, checksums) internal
 
@@ -69,6 +70,7 @@ def write_manifest(
             "libraries": {name: version(name) for name in LIBRARIES},
             "recipe": recipe,  # without the ledger's address, which may hold a password
             "seed": chance.secret.hex(),
+            "corrected": inside.corrected,
             "unseeded": [f"noise of {name} (OpenDP)" for name in inside.unseeded],
             "diagnostics": diagnostics,
             "fitness": verdict,

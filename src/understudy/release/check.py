@@ -13,6 +13,7 @@ from understudy.publication import Publication
 from understudy.release.inside import Inside
 from understudy.release.mixed import ready_steps
 from understudy.synthesis import ready_file, ready_outcome, ready_rows
+from understudy.tables.units import unit_of
 
 
 def check_records(inside: Inside) -> None:
@@ -21,6 +22,8 @@ def check_records(inside: Inside) -> None:
         _check_model(inside)
         inside.try_published_design()
         _ = inside.confidential_table
+        if inside.corrections is not None:
+            unit_of(inside.corrected_records)
 
 
 def _check_model(inside: Inside) -> None:

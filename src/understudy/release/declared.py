@@ -28,7 +28,7 @@ TYPES, KNOWN = "types.parquet", "known.parquet"
 
 _PLAIN = (
     *("title", "models", "columns", "synthesized", "records", "asked_statistics", "by", "margins"),
-    *("asked_formats", "folder"),
+    *("asked_formats", "folder", "corrections"),
 )
 
 

@@ -128,6 +128,7 @@ def _declared(result: Synthesis, inside: Inside, public: pl.DataFrame) -> Public
         codebook=result.datasets[0].codebook if rows else ground.codebook,
         types=ground.types,
         public=public,
+        corrections={} if inside.corrections is None else asdict(inside.corrections),
         known=pl.DataFrame() if rows else ground.known,
     )
 

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from understudy.claim import KINDS
+from understudy.corrected_table import Corrections
 from understudy.errors import Refused
 from understudy.fitting.missing import without_missing
 from understudy.internal_mark import with_mark
 from understudy.models.contract import OutcomeModel
 from understudy.publication import hides_unit
+from understudy.release.correct import expected_corrections
 from understudy.release.inside import Inside
 from understudy.release.kept import check_kept
 from understudy.release.shape import shape_notes
@@ -51,6 +53,9 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
     datasets = recipe.synthesis.datasets
     notes = shape_notes(survey, inside.model)
     notes += inside.mechanism.forecast(inside.model, survey, datasets)
+    if inside.corrections is not None:
+        lines.insert(5, _prices(inside, inside.corrections))
+        notes += expected_corrections(inside)
     lines += [*map(with_mark, notes), *filter(None, [check_kept(inside)])]
     if recipe.ledger is not None:
         lines.append(f"The ledger will be charged {price(inside)}.")
@@ -62,18 +67,35 @@ def _promise(inside: Inside) -> str:
     recipe = inside.recipe
     parts = (recipe.mechanism, *(step.mechanism for step in recipe.given))
     words = " and ".join(str(part) for part in parts)
+    if inside.corrections is not None:
+        words += " and the corrected table"
     kind = max((mechanism.claims for mechanism in inside.mechanisms), key=KINDS.index)
     if kind == "local":
         return f"Claim: kind `local` ({words}): a figure for comparison, not a guarantee."
     if kind == "risk":
         return f"Claim: kind `risk`, no epsilon ({words}); risk is measured, not bounded."
     epsilons = [mechanism.epsilon for mechanism in inside.mechanisms]
+    if inside.corrections is not None:
+        epsilons.append(inside.corrections.epsilon)
     if None in epsilons:
         return f"Claim: kind `{kind}`, with the epsilon that results ({words})."
     total = sum(float(epsilon) for epsilon in epsilons if epsilon is not None)
     fitted = any(mechanism.fits for mechanism in inside.mechanisms)
     passing = ", if the sampler's diagnostics pass" if fitted else ""
     return f"Claim: kind `{kind}`, epsilon {total:g} over all data sets ({words}){passing}."
+
+
+def _prices(inside: Inside, corrections: Corrections) -> str:
+    """What the files cost and what the corrections do; the claim is of both."""
+    known = [mechanism.epsilon for mechanism in inside.mechanisms]
+    files = sum(epsilon for epsilon in known if epsilon is not None)
+    delta = f" and delta {corrections.delta:g}" if corrections.delta else ""
+    said = "the epsilon that results" if None in known else f"epsilon {files:g}"
+    texts = ", ".join(statistic.text for statistic in inside.corrected_statistics)
+    return (
+        f"The table is corrected in {texts}: epsilon {corrections.epsilon:g}{delta} "
+        f"({corrections.noise.word}), and the files cost {said}."
+    )
 
 
 def _cost(inside: Inside) -> tuple[tuple[float, float], float]:

@@ -7,9 +7,10 @@ classifying and design columns, and `publish`. A column that nobody named is nev
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import ibis
 import polars as pl
@@ -18,6 +19,8 @@ from duckdb import Error as DuckDBError
 from ibis.common.exceptions import IbisError
 
 from understudy.chance import Chance
+from understudy.claim import RECORD
+from understudy.corrected_table import Corrections, check_corrected
 from understudy.dp.account import UNHEARD
 from understudy.errors import Refused, UnknownName
 from understudy.fitting.missing import without_missing
@@ -43,6 +46,7 @@ from understudy.survey.published_type import published_dtype
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.synthesis import Synthesis, synthesize_for
+from understudy.tables.corrected import resting_on_drawn
 from understudy.tables.domain import as_condition
 from understudy.tables.statistic import Statistic, parse_statistic
 from understudy.tables.tabulate import tabulate
@@ -104,8 +108,9 @@ class Inside:
 
     @property
     def unseeded(self) -> list[str]:
-        """The mechanisms whose noise has no seed: made again, they give other bytes."""
-        return [type(mechanism).__name__ for mechanism in self.mechanisms if not mechanism.seeded]
+        """Whatever has noise without a seed: made again, it gives other bytes."""
+        names = [type(mechanism).__name__ for mechanism in self.mechanisms if not mechanism.seeded]
+        return names if self.corrections is None else [*names, "the corrected table"]
 
     @property
     def sensitive(self) -> tuple[str, ...]:
@@ -117,6 +122,43 @@ class Inside:
     def confidential(self) -> Survey:
         """The records that the synthetic files stand for, with the steward's whole design."""
         return self._kept(self.whole)
+
+    @cached_property
+    def corrected_records(self) -> Survey:
+        """The same records with the published columns and design: what their table is corrected
+        towards, and what the claim is about."""
+        return self._kept(self.narrowed)
+
+    @property
+    def corrections(self) -> Corrections | None:
+        """What the recipe spends on the table, in the relation and for the unit of the files."""
+        tables = self.recipe.tables
+        if tables.correct is None:
+            return None
+        relations = {mechanism.relation for mechanism in self.mechanisms}
+        relation = relations.pop() if len(relations) == 1 else "replace"
+        unit = self.narrowed.codebook.unit_column or RECORD
+        return Corrections(tables.correct, tables.correct_delta, relation, unit)
+
+    @property
+    def corrected(self) -> dict[str, Any]:
+        """What is corrected, at what price and for whom, for the manifest."""
+        asked = self.corrections
+        texts = [statistic.text for statistic in self.corrected_statistics]
+        return (
+            {}
+            if asked is None
+            else {**asdict(asked), "noise": asked.noise.word, "statistics": texts}
+        )
+
+    @cached_property
+    def corrected_statistics(self) -> tuple[Statistic, ...]:
+        """What the table is corrected in."""
+        codebook = self.narrowed.codebook
+        derived = [column.name for column in codebook if column.derived]
+        drawn = (*self.synthesized, *derived)
+        public = [name for name in self.narrowed.columns if name not in drawn]
+        return resting_on_drawn(self.statistics, self.by, self.narrowed.design.weight, public)
 
     @cached_property
     def confidential_table(self) -> pl.DataFrame:
@@ -225,9 +267,17 @@ def prepare(recipe: Recipe) -> Inside:
         __version__,
     ]
     identity = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    return Inside(
+    inside = Inside(
         recipe, whole, narrowed, model, mechanism, regressions, tuple(drawn), file, identity
     )
+    if inside.corrections is not None:
+        check_corrected(inside.statistics, inside.by)
+        if not inside.corrected_statistics:
+            raise Refused(
+                "The table rests on columns that are published as they are, so there is nothing to "
+                "correct; leave out `correct`."
+            )
+    return inside
 
 
 def _read(recipe: Recipe) -> Survey:

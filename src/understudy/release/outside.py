@@ -20,15 +20,17 @@ import threading
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ibis
+import numpy as np
 import polars as pl
 
 from understudy.chance import Chance
-from understudy.envelope import CLAIM, DRAWS, Envelope, open_envelope
+from understudy.envelope import CLAIM, CORRECTIONS, DRAWS, Envelope, open_envelope
 from understudy.errors import Refused
 from understudy.mechanisms.outputs.output import Ground
 from understudy.mechanisms.outputs.outputs import output_from
@@ -47,6 +49,7 @@ from understudy.tables.tabulate import tabulate
 from understudy.version import __version__
 
 if TYPE_CHECKING:
+    from understudy.corrected_table import CorrectionPlan
     from understudy.models.contract import Model
 
 KIND: CombiningRule = (
@@ -117,22 +120,72 @@ def _environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": os.pathsep.join(packages)}
 
 
+@dataclass(frozen=True, eq=False)
+class HandedOut:
+    """What was handed out, and the records that follow from it."""
+
+    envelope: Envelope
+    facts: PublicFacts  # of the files as they are published
+    made: list[Survey]  # in the order of the public rows
+
+    @staticmethod
+    def of(handed: Path) -> HandedOut:
+        envelope, facts = open_envelope(handed / ENVELOPE), open_declared(handed / DECLARED)
+        made = _made(handed, envelope, facts)
+        columns, design = made[0].columns, made[0].design
+        drawn = [name for name in columns if name not in facts.public.columns]
+        codebook = published_codebook(made[0], drawn)
+        return HandedOut(
+            envelope, replace(facts, columns=columns, design=design, codebook=codebook), made
+        )
+
+    @cached_property
+    def datasets(self) -> list[Survey]:
+        """The data sets as they are published."""
+        columns, design, codebook = self.facts.columns, self.facts.design, self.facts.codebook
+        return [Survey(d.raw.to_polars().sort(columns), design, codebook) for d in self.made]
+
+    def table(self) -> pl.DataFrame:
+        """The table of the data sets, corrected by the noisy sums where there are any."""
+        facts = self.facts
+        with one_thread():
+            if facts.corrections:
+                return corrected_by(self.envelope, facts, self.datasets)
+            return tabulate(self.datasets, facts.statistics, facts.by, facts.margins, combine=KIND)
+
+
+def corrected_by(
+    envelope: Envelope, facts: PublicFacts, datasets: Sequence[Survey]
+) -> pl.DataFrame:
+    """The corrected table; the plan is made here, from public files, and the sums must fit it."""
+    sums, plan = envelope.corrections, correction_plan(facts, datasets)
+    steps = plan.steps
+    if sums is None or len(sums.steps) != len(steps) or not np.allclose(sums.steps, steps, 1e-6, 0):
+        raise Refused(
+            "The corrections were not made for these files; nothing is published. Make the release "
+            "again."
+        )
+    return plan.table(np.array(sums.sums, dtype=np.int64), facts.margins, KIND)
+
+
+def correction_plan(facts: PublicFacts, datasets: Sequence[Survey]) -> CorrectionPlan:
+    """What the noisy sums are of, and what becomes of them; from public files alone."""
+    from understudy.corrected_table import Corrections, plan_corrections
+
+    asked = Corrections(**facts.corrections)
+    return plan_corrections(datasets, facts.statistics, facts.corrected_statistics, facts.by, asked)
+
+
 def make_public(handed: Path, out: Path) -> None:
     """All public files of the release that was handed out, and their table."""
-    envelope, facts = open_envelope(handed / ENVELOPE), open_declared(handed / DECLARED)
-    made = _made(handed, envelope, facts)
-    columns, design = made[0].columns, made[0].design
-    drawn = [name for name in columns if name not in facts.public.columns]
-    codebook = published_codebook(made[0], drawn)
-    facts = replace(facts, columns=columns, design=design, codebook=codebook)
-    datasets = [Survey(d.raw.to_polars().sort(columns), design, codebook) for d in made]
-    with one_thread():
-        table = tabulate(datasets, facts.statistics, facts.by, facts.margins, combine=KIND)
+    release = HandedOut.of(handed)
+    envelope, facts, datasets = release.envelope, release.facts, release.datasets
+    table = release.table()
     table.write_parquet(out / RELEASED)
     _write_public(out / PUBLIC, handed, envelope, facts, datasets, table)
     (out / ROWS).mkdir()
     if envelope.draws:
-        for number, dataset in enumerate(made, start=1):
+        for number, dataset in enumerate(release.made, start=1):
             write_survey(dataset, out / ROWS / f"{number}.parquet")
 
 
@@ -187,8 +240,9 @@ def _write_public(
             write_survey(dataset, folder / name, format)
     write_codebook(facts.codebook, folder / "codebook.toml")
     table.write_csv(folder / "tables.csv", line_terminator="\n")
-    for name in (CLAIM, DRAWS) if envelope.draws else (CLAIM,):
-        (folder / name).write_bytes((handed / ENVELOPE / name).read_bytes())
+    for name in (CLAIM, DRAWS, CORRECTIONS):
+        if (handed / ENVELOPE / name).is_file():
+            (folder / name).write_bytes((handed / ENVELOPE / name).read_bytes())
     page = public_page(facts, envelope, datasets, table)
     (folder / "public.html").write_text(page, encoding="utf-8")
     _list_and_pack(folder, facts, len(datasets))
@@ -209,6 +263,7 @@ def _list_and_pack(folder: Path, facts: PublicFacts, count: int) -> None:
             "statistics": [statistic.text for statistic in facts.statistics],
             "by": list(facts.by),
             "margins": facts.margins,
+            "corrected": facts.corrected,
             "checksums": {name: checksum(folder / name) for name in public},
         },
     )

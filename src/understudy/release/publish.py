@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -21,6 +22,7 @@ from understudy.internal_mark import marked
 from understudy.models.contract import FileModel
 from understudy.release.bundle import finished, write_manifest
 from understudy.release.check import check_records
+from understudy.release.correct import correct, with_corrections
 from understudy.release.envelope import open_kept, seal
 from understudy.release.inside import Inside, prepare
 from understudy.release.kept import check_kept
@@ -96,8 +98,12 @@ def run_synthesis(inside: Inside, chance: Chance, folder: Path, progress: bool |
     """Everything that looks at the records ends in the envelope."""
     with marked():
         result = inside.synthesize(chance, progress)
+        if inside.corrections is not None:
+            result = replace(result, claim=with_corrections(result.claim, inside.corrections))
         check_price(inside, result.claim)
         seal(result, inside, folder)
+        if inside.corrections is not None:
+            correct(inside.corrected_records, folder)
 
 
 def draw_chance(folder: Path) -> None:

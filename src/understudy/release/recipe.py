@@ -1,6 +1,6 @@
 """The recipe: release.toml as typed parts, or every mistake in it at once.
 
-    [data]       path, codebook, where          [tables]   statistics, by, margins
+    [data]       path, codebook, where          [tables]   statistics, by, margins, correct
     [design]     weight, strata, psu, ...       [risk]     known, radius
     [synthesis]  model, sensitive, ...          [utility]  regression
     [privacy]    mechanism, epsilon, ...        [output]   folder, title, formats

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.declarations import OWN, Setting, alternatives, choices_of, settings_of
+from understudy.dp.additive import noise_for
 from understudy.errors import Refused, UnknownName
 from understudy.mechanisms.contract import Mechanism
 from understudy.release.model_part import (
@@ -260,9 +261,35 @@ def _check_together(checked: Checked) -> None:
     if checked.given and model is not None and model.cls.synthesizes != "rows":
         rows = [own for own, cls in all_models().items() if cls.synthesizes == "rows"]
         checked.add("given 1", None, f"[[given]] follows a {' or '.join(rows)} model.")
+    _check_corrections(checked)
     if "ledger" in checked.sections and mechanism is not None:
         for part in (mechanism, *(step.mechanism for step in checked.given)):
             _check_price(checked, part)
+
+
+def _check_corrections(checked: Checked) -> None:
+    """A corrected table has cells, noise of its own, and files that claim something too."""
+    tables = checked.sections.get("tables", {})
+    epsilon, delta = tables.get("correct"), tables.get("correct_delta", 0.0)
+    if epsilon is None:
+        if "correct_delta" in tables:
+            checked.add("tables", "correct_delta", "`correct_delta` stands beside `correct`.")
+        return
+    try:
+        noise_for(epsilon, delta)
+    except Refused as refusal:
+        checked.add("tables", "correct", f"`correct` and `correct_delta`: {refusal}")
+    if not tables.get("by"):
+        checked.add("tables", "correct", "A corrected table has cells; name columns in `by`.")
+    parts = [checked.mechanism, *(step.mechanism for step in checked.given)]
+    for part in parts:
+        if part is not None and part.facts().claims == "risk":
+            checked.add(
+                "tables",
+                "correct",
+                f"Corrections have an epsilon, and {part.name} claims none for the files beside "
+                "them; take a mechanism with an epsilon, or leave out `correct`.",
+            )
 
 
 def _check_price(checked: Checked, part: MechanismPart) -> None:

@@ -93,6 +93,14 @@ class Tables:
     statistics: Annotated[tuple[str, ...], 'Such as "count", "mean(salary)".']
     by: Annotated[tuple[str, ...], "Classifying columns."] = ()
     margins: Annotated[bool, "Whether margins are shown."] = True
+    correct: Annotated[
+        float | None,
+        "Epsilon for correcting the table by noisy sums of the records' influences; it is added to "
+        "that of [privacy].",
+    ] = None
+    correct_delta: Annotated[
+        float, "Beside `correct`: 0 is Laplace noise, above 0 Gaussian noise (zCDP)."
+    ] = 0.0
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ def costs_of(inside: Inside) -> list[Cost]:
                 "give `epsilon`, or leave out [ledger]."
             )
         costs.append(replace(cost, unit=unit))
+    if inside.corrections is not None:
+        costs.append(replace(inside.corrections.cost, unit=unit))
     return costs
 
 

@@ -25,6 +25,7 @@ def python_example(facts: PublicFacts) -> str:
         formula = f"{left} ~ {' + '.join(map(_term, predictors))}"
     return rendered(
         "analysis.py.j2",
+        corrected=facts.corrected.get("statistics", ()),
         statistics=[statistic.text for statistic in facts.statistics if not statistic.is_own],
         by=list(facts.by),
         formula=formula,

@@ -30,6 +30,7 @@ def r_program(
     sizes = {} if design.replicates else facts.codebook.population_by.get(design.strata or "", {})
     return rendered(
         "analysis.R.j2",
+        corrected=facts.corrected.get("statistics", ()),
         design=design,
         stages=_stages(design),
         calibrated=(design.calibrated or "").replace("C(", "factor("),

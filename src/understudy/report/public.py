@@ -22,6 +22,7 @@ from understudy.report.sentences import protection
 from understudy.report.templates import rendered
 from understudy.survey.codebook import Column
 from understudy.survey.survey import Survey
+from understudy.tables.corrected import BESIDE
 from understudy.tables.statistic import Statistic
 from understudy.tables.tabulate import MISSING
 from understudy.version import __version__
@@ -29,6 +30,8 @@ from understudy.version import __version__
 __all__ = ["public_page", "python_example", "r_example"]
 
 MOST_LEVELS = 12
+HEAD = ("cell", "estimate", "SE", "95 % limits", "df")
+CORRECTED = ("files alone", "noise SE", "share")
 
 
 def public_page(
@@ -53,13 +56,14 @@ def public_page(
         columns=_columns(facts),
         by=[facts.label(name) for name in facts.by],
         quality=noise_quality(envelope.draws, facts),
-        tables=[_table(rows, statistic) for statistic in facts.statistics],
+        tables=[_table(rows, statistic, facts) for statistic in facts.statistics],
+        corrected=_corrected(facts),
         notes=list(dict.fromkeys(row["note"] for row in rows if row["note"])),
         design=[f"`{name}` ({role})" for name, role in facts.design.named.items()],
         python=python_example(facts),
         r=r_example(facts, count),
         r_package=read_in_r(facts).r_package,
-        files=_files(facts, count, bool(envelope.draws)),
+        files=_files(facts, count, envelope),
     )
 
 
@@ -123,7 +127,23 @@ def _values(column: Column) -> str:
     return column.type
 
 
-def _table(rows: list[dict[str, Any]], statistic: Statistic) -> dict[str, Any]:
+def _corrected(facts: PublicFacts) -> str:
+    """What was done to the table, and what to make of it."""
+    if not facts.corrections:
+        return ""
+    names = listed([f"`{text}`" for text in facts.corrected["statistics"]])
+    epsilon, delta = facts.corrections["epsilon"], facts.corrections["delta"]
+    noise = f"Gaussian noise, delta {delta:g}" if delta else "Laplace noise"
+    return (
+        f"Corrected in {names}, at epsilon {epsilon:g} of the claim above ({noise}): a noisy sum "
+        "says how far each cell of the synthetic files is from the confidential one, and a share "
+        "of that is added, less where the noise outweighs what the files have wrong. Margins are "
+        "made of cells. Standard errors hold sampling, the noise and what is left of synthesis. "
+        "What you compute from the files yourself is not corrected: compare it with `files alone`."
+    )
+
+
+def _table(rows: list[dict[str, Any]], statistic: Statistic, facts: PublicFacts) -> dict[str, Any]:
     """The rows of one statistic, and their figure where there is more than one."""
     mine = [row for row in rows if row["statistic"] == statistic.text]
     drawn = [row for row in mine if finite(row["released"]["estimate"]) is not None]
@@ -137,7 +157,8 @@ def _table(rows: list[dict[str, Any]], statistic: Statistic) -> dict[str, Any]:
         "svg": svg,
         "drawn": len(drawn),
         "shown": MOST_ROWS,
-        "rows": [_printed(row) for row in mine],
+        "head": [*HEAD, *(CORRECTED if facts.corrections else ())],
+        "rows": [(*_printed(row), *_beside(row, facts)) for row in mine],
     }
 
 
@@ -150,6 +171,7 @@ def _rows(facts: PublicFacts, table: pl.DataFrame) -> list[dict[str, Any]]:
             "confidential": None,
             "released": plain({name: row[name] for name in (*NUMBERS, "df")}),
             "note": str(row.get("note") or ""),
+            "beside": plain({name: row[name] for name in BESIDE if name in row}),
         }
         for row in table.iter_rows(named=True)
     ]
@@ -170,7 +192,20 @@ def _printed(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _files(facts: PublicFacts, count: int, draws: bool) -> tuple[str, ...]:
+def _beside(row: dict[str, Any], facts: PublicFacts) -> tuple[str, ...]:
+    """What a corrected table has beside: the files' own estimate, the noise, the share."""
+    if not facts.corrections:
+        return ()
+    numbers, se = row["beside"], row["released"]["se"]
+    share = finite(numbers["share"])
+    return (
+        shown(numbers["released"], se),
+        shown(numbers["noise_se"], numbers["noise_se"]),
+        NOTHING if share is None else f"{share:.2f}",
+    )
+
+
+def _files(facts: PublicFacts, count: int, envelope: Envelope) -> tuple[str, ...]:
     others = [f"`{file_format.written[0]}`" for file_format in facts.formats[1:]]
     beside = f", also as {listed(others)}" if others else ""
     names = facts.formats[0].released_files(count)
@@ -179,6 +214,8 @@ def _files(facts: PublicFacts, count: int, draws: bool) -> tuple[str, ...]:
     files.append("`tables.csv`: the table above, in full precision.")
     files.append("`codebook.toml`: what is public about each column.")
     files.append("`claim.json` and `release.json`: the claim and the design, for programs.")
-    if draws:
+    if envelope.draws:
         files.append("`draws.json`: the parameter draws that the files were made from.")
+    if envelope.corrections is not None:
+        files.append("`corrections.json`: the noisy sums that the table was corrected by.")
     return tuple(files)

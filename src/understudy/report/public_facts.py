@@ -13,6 +13,7 @@ import polars as pl
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.file_format import Format, released_formats
+from understudy.tables.corrected import resting_on_drawn
 from understudy.tables.statistic import Statistic, parse_statistic
 
 
@@ -38,11 +39,27 @@ class PublicFacts:
     records: int = 0
     types: Mapping[str, pl.DataType] = field(default_factory=dict)
     known: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
+    # what was spent on correcting the table, and for whom; empty where it is not corrected
+    corrections: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
         folder = Path(self.folder)
         return tuple(parse_statistic(text, self.columns, folder) for text in self.asked_statistics)
+
+    @property
+    def corrected_statistics(self) -> tuple[Statistic, ...]:
+        """What the table is corrected in, where it is."""
+        if not self.corrections:
+            return ()
+        public = self.public.columns
+        return resting_on_drawn(self.statistics, self.by, self.design.weight, public)
+
+    @property
+    def corrected(self) -> dict[str, Any]:
+        """What was corrected, at what price and for whom, for programs and manifests."""
+        texts = [statistic.text for statistic in self.corrected_statistics]
+        return {**self.corrections, "statistics": texts} if self.corrections else {}
 
     @cached_property
     def formats(self) -> tuple[Format, ...]:

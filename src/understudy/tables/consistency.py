@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from understudy.errors import Refused
 
@@ -43,6 +42,8 @@ def membership(entries: list[tuple[str, ...]], every: str) -> Floats:
 
 def consistent_counts(noisy: Floats, noise_variance: Floats, inside: Floats) -> Consistent:
     """min_x sum_e (noisy_e - sum_c inside_ec x_c)^2 / variance_e with x >= 0."""
+    from scipy.optimize import nnls  # the outside of a release, which imports this, starts quicker
+
     root = 1.0 / np.sqrt(noise_variance)
     # one unit for all: nnls stops by an absolute tolerance
     unit = max(float(np.abs(noisy).max()), 1.0)

@@ -33,8 +33,10 @@ def questions_of(
     by: str | Sequence[str] = (),
     where: Any = None,
     family: LinkFamilyName = "gaussian",
+    any_file: bool = False,
 ) -> list[InfluenceQuestion]:
-    """One question per statistic and cell; the columns must be in all surveys."""
+    """One question per statistic and cell; the columns must be in all surveys, and the cells, but
+    with `any_file` those of sums, which are 0 where a file has no record."""
     asked = [statistics] if isinstance(statistics, (str, Statistic)) else list(statistics)
     if not asked:
         raise Refused('Name at least one statistic, such as "mean(y)".')
@@ -49,7 +51,7 @@ def questions_of(
     return [
         _inside(question, _domain(where, dict(zip(names, cell, strict=True))), cell)
         for question in single
-        for cell in _cells(surveys, names, where)
+        for cell in _cells(surveys, names, where, any_file and question.equation.everyone)
     ]
 
 
@@ -110,14 +112,16 @@ def _levels(surveys: Sequence[Survey], name: str) -> list[Any]:
     return list(seen.drop_nulls().unique().sort())
 
 
-def _cells(surveys: Sequence[Survey], names: Sequence[str], where: Any) -> list[tuple[Any, ...]]:
-    """The cells that all synthetic files have."""
-    shared: set[tuple[Any, ...]] | None = None
+def _cells(
+    surveys: Sequence[Survey], names: Sequence[str], where: Any, any_file: bool
+) -> list[tuple[Any, ...]]:
+    """The cells that all synthetic files have, or one of them."""
+    of_files: list[set[tuple[Any, ...]]] = []
     for survey in surveys:
         table = survey.table.filter(_domain(where)(survey.table)).select(list(names)).drop_null()
-        rows = set(table.distinct().to_polars().rows())
-        shared = rows if shared is None else shared & rows
-    return sorted(shared or (), key=lambda cell: tuple(map(str, cell)))
+        of_files.append(set(table.distinct().to_polars().rows()))
+    cells = set.union(*of_files) if any_file else set.intersection(*of_files)
+    return sorted(cells, key=lambda cell: tuple(map(str, cell)))
 
 
 def _domain(where: Any, cell: dict[str, Any] | None = None) -> InsideOf:

@@ -7,7 +7,7 @@ cuts off there, and the design-based error: all from the synthetic files.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -104,6 +104,17 @@ class MeasuredInfluence:
         share = np.maximum(np.mean(active, axis=0), 1e-12)
         return np.asarray(self.sampling_se / np.sqrt(share))
 
+    def only(self, kept: NDArray[np.int64]) -> MeasuredInfluence:
+        """The same for some of the questions, each of which has one estimate."""
+        return replace(
+            self,
+            questions=tuple(self.questions[k] for k in kept),
+            released=tuple(self.released[k] for k in kept),
+            by_record=tuple(made[:, kept] for made in self.by_record),
+            by_unit=tuple(made[:, kept] for made in self.by_unit),
+            constant=self.constant[kept],
+        )
+
     def variance(self, records: Sequence[Floats]) -> Floats:
         each = [
             np.diag(file.covariance(made)) for file, made in zip(self.files, records, strict=True)
@@ -169,7 +180,7 @@ def measure_influence(
             influence
             for question, (at, columns) in zip(questions, solved, strict=True)
             for influence in question.equation.influences(
-                at, columns[number].columns, file.weight, columns[number].inside
+                at, columns[number].columns, file.drawn_weight, columns[number].inside
             )
         ]
         made = np.column_stack([np.broadcast_to(part, file.weight.shape) for part in parts])

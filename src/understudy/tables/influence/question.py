@@ -56,7 +56,17 @@ class SyntheticFile:
 
     @cached_property
     def weight(self) -> Floats:
-        name = self.survey.design.weight
+        """Of estimates."""
+        return self._numbers(self.survey.design.weight)
+
+    @cached_property
+    def drawn_weight(self) -> Floats:
+        """Of influences: where weights were smoothed, the drawn ones beside them have the tails
+        that confidential weights have."""
+        design = self.survey.design
+        return self._numbers(design.variance_weight or design.weight)
+
+    def _numbers(self, name: str | None) -> Floats:
         if name is None:
             return np.ones(self.survey.n)
         return self.survey.frame([name])[name].cast(pl.Float64).to_numpy()
@@ -118,6 +128,15 @@ def released_at(
     if not (np.all(np.isfinite(released.estimates)) and np.all(np.isfinite(released.bread))):
         raise Refused("This does not exist in the synthetic files; ask about another domain.")
     return released, columns
+
+
+def has_estimate(question: InfluenceQuestion, files: Sequence[SyntheticFile]) -> bool:
+    """Whether every file has an estimate, at which the equation can be evaluated."""
+    try:
+        released_at(question, files)
+    except Refused:
+        return False
+    return True
 
 
 def influence_estimate(
