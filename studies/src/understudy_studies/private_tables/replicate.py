@@ -38,7 +38,7 @@ METHOD = {
 }  # fmt: skip
 PREDICTORS = "C(field) + gender"
 MODELS = {"FBS": us.FBS("salary", PREDICTORS), "FBP": us.FBP("salary", PREDICTORS)}
-STATISTICS, BY = ("count", "mean(salary)"), ["field", "gender"]
+STATISTICS = ("count", "mean(salary)")
 SHORT_WARMUP = 100  # of clipped fits: chains start among the reference's draws, in their units
 RECORDS = 10_355  # of T's application
 DRIFT = 1.10  # the drifted reference's salaries are 10 % too high
@@ -119,7 +119,6 @@ def replicate(plan: Plan, seed: int, number: int) -> Row:
                 pictures[f"{name}_bounds"] = result.record_bounds
                 pictures[f"{name}_unweighted"] = unweighted
                 pictures |= weight_pictures(model, result, files["paper"][0], survey)
-        rows += corrected_rows(name, model, sample)
         rows += _other_rows(name, model, sample, reference, facts["refused"])
     ordered = _survey(sample_in_file_order(persons, plan.n, rng))
     rows += _file_order_rows(Sample(ordered, plan, number))
@@ -145,21 +144,8 @@ def sample_rows(sample: Sample, mechanism: str) -> list[pl.DataFrame]:
     ]
 
 
-def corrected_rows(name: str, model: us.Model, sample: Sample) -> Iterator[pl.DataFrame]:
-    """Half of epsilon makes three files, and half corrects their table by influence."""
-    half = sample.plan.epsilon / 2
-    files = sample.synthesize(model, us.Weighted(half), 3).datasets
-    asked = (sample.survey, files, STATISTICS, BY, half)
-    made = us.corrected_table(*asked, relation="blank").table
-    columns = ["field", "gender", "estimate", "se", "lower", "upper"]
-    for statistic in STATISTICS:
-        part = made.filter(statistic=statistic).select(columns)
-        cells = CELL_COLUMNS.join(part, on=BY, how="left", maintain_order="left")
-        yield rows_of((name, "Weighted, corrected", 2 * half, 3, "recommended"), statistic, cells)
-
-
 def _laplace_rows(sample: Sample) -> Iterator[pl.DataFrame]:
-    by, epsilon = BY, sample.plan.epsilon
+    by, epsilon = ["field", "gender"], sample.plan.epsilon
     noisy = us.laplace_table(sample.survey, STATISTICS, by, epsilon, seed=sample.number).table
     for statistic in STATISTICS:
         part = CELL_COLUMNS.join(
