@@ -21,7 +21,6 @@ from fractions import Fraction
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import stats
 
 from understudy.claim import RECORD, Claim, Relation
 from understudy.dp.account import PayingAccount, charged, said_of_account
@@ -43,6 +42,7 @@ from understudy.tables.influence.arithmetic import unit_weight
 from understudy.tables.influence.ask import questions_of
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile
 from understudy.tables.influence.unit_sums import steps_of
+from understudy.tables.intervals import limits_of
 from understudy.tables.statistic import Statistic, parse_statistics
 from understudy.tables.tabulate import ALL, tabulate
 from understudy.tables.units import unit_of
@@ -51,6 +51,7 @@ __public__ = ("CorrectedTable", "corrected_table")
 
 Floats = NDArray[np.float64]
 ROUNDS = 50  # of the estimate of g
+LEVEL = 0.95  # of confidence
 NOTE = "estimates were corrected towards the confidential ones by noisy sums; see the claim"
 
 
@@ -236,7 +237,7 @@ def _finished(
             design[empty] = inside[empty] / inside[empty].sum(axis=1, keepdims=True)
         more = np.einsum("ec,cd,ed->e", design, added, design)
         se = np.sqrt(part["se"].to_numpy() ** 2 + np.maximum(more, 0.0))
-        parts.append(_with_limits(part, design @ value, se))
+        parts.append(_with_limits(part, design @ value, se, statistic))
     made = pl.concat(parts)
     places = {statistic.text: k for k, statistic in enumerate(statistics)}
     made = made.with_columns(__at=pl.col("statistic").replace_strict(places))
@@ -280,8 +281,11 @@ def to_public_sizes(
     return cells, covariance
 
 
-def _with_limits(part: pl.DataFrame, value: Floats, se: Floats) -> pl.DataFrame:
-    reach = stats.t.ppf(0.975, np.maximum(part["df"].to_numpy(), 1.0)) * se
+def _with_limits(
+    part: pl.DataFrame, value: Floats, se: Floats, statistic: Statistic
+) -> pl.DataFrame:
+    df, records = np.maximum(part["df"].to_numpy(), 1.0), np.full(len(value), np.nan)
+    lower, upper = limits_of(statistic.intervals[0], value, se, df, records, LEVEL)
     with np.errstate(divide="ignore", invalid="ignore"):
         cv = se / np.abs(value)
     return part.with_columns(
@@ -289,7 +293,7 @@ def _with_limits(part: pl.DataFrame, value: Floats, se: Floats) -> pl.DataFrame:
         note=pl.concat_str(pl.col("note"), pl.lit(f" {NOTE}")).str.strip_chars(),
         estimate=value,
         se=se,
-        lower=value - reach,
-        upper=value + reach,
+        lower=lower,
+        upper=upper,
         cv=cv,
     )

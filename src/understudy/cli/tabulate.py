@@ -26,7 +26,7 @@ def tabulate(
     interval: Annotated[
         list[str],
         typer.Option(
-            help="Another kind of interval: proportion=beta, proportion=logit, count=log."
+            help="Another kind of interval: proportion=beta, count=t; or t, for all."
         ),
     ] = [],  # noqa: B006
     precision: Annotated[
@@ -57,7 +57,7 @@ def tabulate(
         margins,
         where or None,
         level=level,
-        intervals=parse_pairs(interval, "--interval"),
+        intervals="t" if interval == ["t"] else parse_pairs(interval, "--interval"),
         precision=parse_precision(precision),
         n=n,
         labels=labels,

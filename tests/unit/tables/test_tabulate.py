@@ -110,15 +110,15 @@ def test_a_list_is_combined_cell_by_cell() -> None:
     assert "synthesis variance is missing" in item["note"][0]
 
 
-def test_limits_of_combined_shares_end_at_zero_and_one() -> None:
-    """By the t distribution; a share of 1 in 20 reaches below 0, and of 19 beyond 1."""
+def test_limits_of_combined_shares_are_those_of_their_logit() -> None:
+    """By the t distribution; on their own scale a share of 1 in 20 reaches below 0."""
     surveys = [us.Survey(pl.DataFrame({"x": np.roll(np.arange(20), k)})) for k in (0, 1)]
     for met in (1, 10, 19):
         (row,) = us.tabulate(surveys, f"proportion(x < {met})", combine="partial").rows(named=True)
-        half = scipy.stats.t.ppf(0.975, row["df"]) * row["se"]
-        assert row["lower"] == pytest.approx(max(met / 20 - half, 0.0))
-        assert row["upper"] == pytest.approx(min(met / 20 + half, 1.0))
-        assert (row["lower"] == 0.0, row["upper"] == 1.0) == (met == 1, met == 19)
+        p, half = met / 20, scipy.stats.t.ppf(0.975, row["df"]) * row["se"]
+        for end, sign in (("lower", -1), ("upper", 1)):
+            odds = p / (1 - p) * np.exp(sign * half / (p * (1 - p)))
+            assert row[end] == pytest.approx(odds / (1 + odds), rel=1e-12)
 
 
 def test_a_cell_that_is_absent_from_one_data_set() -> None:
