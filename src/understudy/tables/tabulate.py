@@ -66,9 +66,9 @@ def tabulate(
     from one set of noisy tables (`Release.draw`) are averaged first.
 
     `proportion(x)` stands for the proportions of all levels of x. Limits stay in the range of what
-    they are about: those of a proportion are logit ones, those of a count log ones. `intervals` names
-    another kind ("t" for all, or {"proportion": "beta", "count": "t"}; intervals.py), `precision` a
-    rule by which notes flag estimates of low precision ("nchs", or {"records": 50, "cv": 0.3}).
+    they are about: a proportion has logit ones, a count log ones. `intervals` names another kind
+    ("t" for all, or {"proportion": "beta", "count": "t"}; intervals.py), `precision` a rule by
+    which notes flag estimates of low precision ("nchs", or {"records": 50, "cv": 0.3}).
     `n` adds the number of records behind each estimate, `deff` the design effect (the variance over
     that of a simple random sample without replacement of the same size), and `labels` shows the
     by-columns with the codebook's labels, in the order of its levels.

@@ -301,6 +301,34 @@ def test_a_cell_without_weight_in_a_replicate_is_estimated_from_the_others() -> 
         assert table.filter(pl.col("g") != "a")["note"].to_list() == [""] * 4
 
 
+def test_records_that_are_in_or_out_together_have_no_standard_error() -> None:
+    """Half-samples of two pairs of PSUs: cell a is one PSU, b the others, c two that alternate."""
+    frame = pl.DataFrame(
+        {
+            "w": [1.0] * 8,
+            "g": list("aacbbbcb"),
+            "y": [1.0, 4.0, 2.0, 3.0, 5.0, 6.0, 2.0, 1.0],
+            "r1": [2.0, 2.0, 2.0, 0.0, 0.0, 2.0, 0.0, 2.0],
+            "r2": [0.0, 0.0, 0.0, 2.0, 2.0, 2.0, 2.0, 0.0],
+            "r3": [2.0, 2.0, 2.0, 0.0, 0.0, 0.0, 0.0, 2.0],
+        }
+    )
+    survey = us.Survey(frame, us.Design("w", replicates=us.Replicates(prefix="r", kind="brr")))
+    table = us.tabulate(survey, ["mean(y)", "count"], by="g")
+    se = {(row["g"], row["statistic"]): row for row in table.iter_rows(named=True)}
+    together = se["a", "mean(y)"]
+    assert together["estimate"] == 2.5
+    assert together["se"] is together["lower"] is together["upper"] is None
+    assert together["note"] == (
+        "no weight in 1 of 3 replicates and the same estimate in the others: its variance cannot "
+        "be estimated"
+    )
+    assert se["a", "count"]["se"] == pytest.approx(2.0)  # 4, 0 and 4 for 2
+    assert se["b", "mean(y)"]["se"] > 0
+    assert se["c", "mean(y)"]["se"] == 0.0  # every replicate has a record of it, all of them 2
+    assert se["c", "mean(y)"]["note"] == ""
+
+
 def test_one_record_or_one_psu_has_no_standard_error() -> None:
     by_record = us.tabulate(SURVEY, ["mean(y)", "quantile(y, 0.5)", "count"], by=["b", "a"])
     lonely = by_record.filter(pl.col("b") == 2, pl.col("a") == "y")
