@@ -142,7 +142,7 @@ class Survey:
         """How many weights are known, the lowest, the highest, and the number of records."""
         records = self.table.op()
         if isinstance(records, InMemoryTable) and isinstance(records.data.obj, pa.Table):
-            weights = records.data.obj[name].cast(pa.float64())  # without a query: ten times faster
+            weights = records.data.obj[name].cast(pa.float64(), safe=False)  # quicker than a query
             ends = pc.min_max(weights).as_py()
             return len(weights) - weights.null_count, ends["min"], ends["max"], len(weights)
         weight = self.table[name].cast("float64")
