@@ -101,6 +101,7 @@ from understudy.survey.design import Design as Design
 from understudy.survey.design import Replicates as Replicates
 from understudy.survey.design import Stage as Stage
 from understudy.survey.from_svy import from_svy as from_svy
+from understudy.survey.implicates import implicates as implicates
 from understudy.survey.read import read_survey as read_survey
 from understudy.survey.replicate_weights import add_replicates as add_replicates
 from understudy.survey.selection import inclusion_probabilities as inclusion_probabilities
@@ -241,6 +242,7 @@ __all__ = [
     "geometric_noise",
     "house_style",
     "identification_risk",
+    "implicates",
     "inclusion_probabilities",
     "influence",
     "influence_errors",

@@ -29,6 +29,11 @@ IN_ORDER = (
 WITHOUT_WEIGHTS = (
     "Design weights were not used: the synthetic records stand for the file's records, each once"
 )
+IMPUTED = (
+    "The records are the first of several implicates: what was imputed for a record counts as its "
+    "answer, what its answers did to values imputed for others is not covered, and intervals lack "
+    "the variance between implicates"
+)
 MISSING_LEVEL = "A missing value is a level of its own, and is synthesized like the others"
 
 
@@ -37,12 +42,14 @@ class Publication:
     """How the records will be published, as far as the claim must speak of it.
 
     `in_order`: in the order of the confidential file. `where`: only these records were used.
+    `imputed`: they are one of several implicates.
     `given_drawn`: the columns that the model is given are themselves drawn before publication.
     `account`: where the guarantee is paid for, or `counted`: what the claim says of its payment.
     """
 
     in_order: bool = True
     where: str | None = None
+    imputed: bool = False
     given_drawn: bool = False
     account: PayingAccount | None = None
     counted: str | None = None
@@ -124,12 +131,13 @@ def _types(survey: Survey, columns: tuple[str, ...]) -> list[str]:
 
 
 def _restriction(publication: Publication) -> tuple[str, ...]:
-    if publication.where is None:
-        return ()
-    return (
-        f"Only records with `{publication.where}` were used; which and how many they were is not "
-        "covered, nor what a record that is there tells of the columns in this condition",
-    )
+    conditions = [IMPUTED] if publication.imputed else []
+    if publication.where is not None:
+        conditions.append(
+            f"Only records with `{publication.where}` were used; which and how many they were is "
+            "not covered, nor what a record that is there tells of the columns in this condition"
+        )
+    return tuple(conditions)
 
 
 def published_codebook(dataset: Survey, synthesized: Iterable[str]) -> Codebook:

@@ -102,6 +102,7 @@ def check(numbers: pl.DataFrame, key: tuple[str, str, str, str], folder: Path | 
         expected["statistic"].unique(maintain_order=True).to_list(),
         by=names,
         where=where or None,
+        intervals="t",  # as confint has them
         n=True,
     )
     levels = pl.concat_str([pl.col(name).cast(pl.String) for name in names], separator="|")

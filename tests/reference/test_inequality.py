@@ -153,7 +153,7 @@ def test_replicated_quantiles_are_those_of_r(
     for by in (None, "a"):
         expected = rows.filter(pl.col("by") == (by or ""))
         texts = [f"replicated_{text}" for text in expected["statistic"].unique(maintain_order=True)]
-        table = us.tabulate(survey, texts, by=by or ())
+        table = us.tabulate(survey, texts, by=by or (), intervals="t")
         key = "" if by is None else pl.col("a")
         table = table.with_columns(levels=pl.lit("") if by is None else key)
         for row in expected.rows(named=True):

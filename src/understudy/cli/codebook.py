@@ -74,9 +74,7 @@ def codebook(
     # With an empty codebook the one beside a CSV file is not read: it is being replaced.
     kept = read_codebook(target) if merge and target.exists() else Codebook()
     survey = read_survey(file, parse_design(design), kept)
-    declared = survey.codebook
-    if source is not None:
-        declared = described(survey, declared, source)
+    declared = survey.codebook if source is None else described(survey, kept, source)
     rest = [name for name in survey.columns if name not in declared]
     drafted = draft_codebook(survey.raw.select(rest), survey.design) if rest else Codebook()
     columns = {**declared.columns, **drafted.columns}
@@ -91,10 +89,13 @@ def codebook(
     _show(whole, title=f"{file.name}: {survey.n:,} records, {len(survey.columns)} columns")
     to_check = sum(len(column.drafted) for column in whole)
     typer.echo(f"Written to {target}")
+    use = f"--codebook {target}"
+    if as_sheet:
+        use = f"a codebook once `understudy codebook {file.name} --from {target}` has read it"
     typer.echo(
         f"Next: check the {to_check} drafted facts against public documents, set the role of what "
         "is public, and take every fact that you have confirmed off its column's `drafted` list. "
-        f"Other commands take it as --codebook {target}."
+        f"Other commands take it as {use}."
     )
 
 

@@ -33,6 +33,10 @@ def risk(
     by_id: Annotated[
         str | None, typer.Option(help="Column that identifies a record; else rows go by order.")
     ] = None,
+    implicates: Annotated[
+        str,
+        typer.Option(help="The confidential file's column of implicates: risks are averaged."),
+    ] = "",
     baseline: Annotated[
         list[Path] | None,
         typer.Option(help="A data set of another synthesizer to compare with; repeat for more."),
@@ -64,12 +68,14 @@ def risk(
     from understudy.cli.internal_output import names_in
     from understudy.risk.assessment import assess_risk
     from understudy.risk.measure import measure_of
+    from understudy.survey.implicates import implicates as split
     from understudy.survey.read import read_survey
 
     chosen = measure_of(measure)
+    survey = read_survey(confidential)
     with Console(stderr=True).status("Computing risks"):
         assessment = assess_risk(
-            read_survey(confidential),
+            split(survey, implicates) if implicates else survey,
             [read_survey(path) for path in synthetic or []],
             known=[names_in(text) for text in known or [""]],
             target=names_in(target),

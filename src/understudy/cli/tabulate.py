@@ -21,13 +21,14 @@ def tabulate(
     by: Annotated[str, typer.Option(help="Variables to classify by: a,b")] = "",
     where: Annotated[str, typer.Option(help='A domain: "age > 65"; the design stays whole.')] = "",
     margins: Annotated[bool, typer.Option("--margins", help="Add all margins.")] = False,
+    implicates: Annotated[
+        str, typer.Option(help="The column that numbers implicates: Rubin's rule.")
+    ] = "",
     codebook: Annotated[Path | None, typer.Option(help="Codebook (TOML).")] = None,
     level: Annotated[float, typer.Option(help="Confidence level of the limits.")] = 0.95,
     interval: Annotated[
         list[str],
-        typer.Option(
-            help="Another kind of interval: proportion=beta, proportion=logit, count=log."
-        ),
+        typer.Option(help="Another kind of interval: proportion=beta, count=t; or t, for all."),
     ] = [],  # noqa: B006
     precision: Annotated[
         str, typer.Option(help="Flag estimates of low precision: nchs, or records=30,cv=0.3")
@@ -45,19 +46,21 @@ def tabulate(
     """
     from understudy.cli.options import parse_design, parse_pairs, parse_precision
     from understudy.cli.show import show_table, write_table
+    from understudy.survey.implicates import implicates as split
     from understudy.survey.read import read_survey
     from understudy.tables.tabulate import tabulate as make_table
 
     survey = read_survey(file, parse_design(design), codebook=codebook)
+    surveys = split(survey, implicates) if implicates else survey
     names = [name.strip() for name in by.split(",") if name.strip()]
     table = make_table(
-        survey,
+        surveys,
         statistic,
         names,
         margins,
         where or None,
         level=level,
-        intervals=parse_pairs(interval, "--interval"),
+        intervals="t" if interval == ["t"] else parse_pairs(interval, "--interval"),
         precision=parse_precision(precision),
         n=n,
         labels=labels,

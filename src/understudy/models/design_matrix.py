@@ -43,7 +43,7 @@ def design_matrix(
     own = _frame(like, names, like)
     frame = own if survey is like else _frame(survey, names, like)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
             warnings.simplefilter("error", DataMismatchWarning)
             coded = formula.get_model_matrix(own)
             matrix = coded.model_spec.get_model_matrix(frame)
@@ -58,11 +58,24 @@ def design_matrix(
     if columns[0] != "Intercept":
         raise Refused("The predictors need an intercept; leave out `0 +` or `- 1`.")
     base = np.asarray(coded, dtype=np.float64)
+    finite = np.atleast_1d(np.isfinite(base).all(axis=0))
+    infinite = [c for c, known in zip(columns, finite, strict=True) if not known]
+    if infinite:
+        raise Refused(
+            f"The predictor `{infinite[0]}` is not finite for some records, as the logarithm of 0 "
+            "is not; shift the column by a public constant first, or leave these records out."
+        )
     centre, spread = _standard(base)
     constant = [c for c, s in zip(columns[1:], spread[1:], strict=True) if s == 0]
+    constant += [str(term) for term, places in coded.model_spec.term_indices.items() if not places]
+    constant += [name for name in names if _is_one_level(own[name])]
     if constant:
         raise Refused(f"The predictor `{constant[0]}` is constant; leave it out of the formula.")
     return np.asarray((np.asarray(matrix, dtype=np.float64) - centre) / spread)
+
+
+def _is_one_level(values: pd.Series[Any]) -> bool:
+    return isinstance(values.dtype, pd.CategoricalDtype) and values.nunique() == 1
 
 
 def _standard(matrix: Matrix) -> tuple[Matrix, Matrix]:

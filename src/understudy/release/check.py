@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from understudy.internal_mark import marked
 from understudy.models.contract import FileModel, OutcomeModel, RowsModel
-from understudy.publication import Publication
 from understudy.release.inside import Inside
 from understudy.release.mixed import ready_steps
 from understudy.synthesis import ready_file, ready_outcome, ready_rows
@@ -33,7 +32,7 @@ def _check_model(inside: Inside) -> None:
     recipe, survey = inside.recipe, inside.narrowed
     fit = recipe.fit_settings(None)
     datasets = recipe.synthesis.datasets
-    publication = Publication(in_order=False, where=recipe.data.where)
+    publication = inside.publication
     if isinstance(inside.model, RowsModel):
         ready_rows(publication, survey, inside.model, inside.mechanism)
         ready_steps(survey, inside.model, inside.given, datasets, fit)

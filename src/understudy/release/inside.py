@@ -42,6 +42,7 @@ from understudy.survey.codebook import Codebook, read_codebook
 from understudy.survey.codebook_text import codebook_beside, codebook_to_toml
 from understudy.survey.file_format import format_of
 from understudy.survey.formula import formula_columns
+from understudy.survey.implicates import Implicates, check_same_records, implicates
 from understudy.survey.published_type import published_dtype
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
@@ -52,6 +53,8 @@ from understudy.tables.statistic import Statistic, parse_statistic
 from understudy.tables.tabulate import tabulate
 from understudy.version import __version__
 
+PLACE = "__place"  # of a record in its file, while records are put in order
+
 
 @dataclass(frozen=True, eq=False)
 class Inside:
@@ -59,6 +62,7 @@ class Inside:
 
     recipe: Recipe
     whole: Survey = field(repr=False)  # all columns, the steward's design
+    implicates: Implicates = field(repr=False)  # all of them, `whole` the first; empty: none
     narrowed: Survey = field(repr=False)  # what is published, with the published design
     model: Model
     mechanism: Mechanism
@@ -161,9 +165,23 @@ class Inside:
         return resting_on_drawn(self.statistics, self.by, self.narrowed.design.weight, public)
 
     @cached_property
+    def analysed(self) -> Survey | Implicates:
+        """What estimates of the confidential file are made from: all of its implicates."""
+        if not self.implicates:
+            return self.confidential
+        return Implicates(self._kept(each) for each in self.implicates)
+
+    @cached_property
     def confidential_table(self) -> pl.DataFrame:
         """Of the confidential records, by the steward's whole design."""
-        return tabulate(self.confidential, self.statistics, self.by, self.recipe.tables.margins)
+        return tabulate(self.analysed, self.statistics, self.by, self.recipe.tables.margins)
+
+    @property
+    def publication(self) -> Publication:
+        """The files are sorted by content before they are published."""
+        counted = UNHEARD if self.recipe.ledger is None else ""
+        where, imputed = self.recipe.data.where, bool(self.implicates)
+        return Publication(in_order=False, where=where, imputed=imputed, counted=counted)
 
     def try_published_design(self) -> None:
         """Refused where the table of the synthetic files would be: before anything is spent.
@@ -208,9 +226,7 @@ class Inside:
     def synthesize(self, chance: Chance, progress: bool | None) -> Synthesis:
         """Fit and draw; refused when the sampler's diagnostics fail."""
         recipe = self.recipe
-        # the files are sorted by content before they are published
-        counted = UNHEARD if recipe.ledger is None else ""
-        publication = Publication(in_order=False, where=recipe.data.where, counted=counted)
+        publication = self.publication
         fit, datasets = recipe.fit_settings(progress), recipe.synthesis.datasets
         if self.given and isinstance(self.model, RowsModel):
             return mixed_for(
@@ -234,7 +250,12 @@ def prepare(recipe: Recipe) -> Inside:
     with marked():
         read = _read(recipe)
         file, ordered = _identified(read)
-        whole = _restricted(recipe, read)
+        column = recipe.data.implicates
+        several = [] if column is None else implicates(read, column)
+        several = Implicates(_restricted(recipe, each) for each in several)
+        if several:
+            check_same_records(several)
+        whole = several[0] if several else _restricted(recipe, read)
         check_totals(whole)
     model = recipe.model.build(recipe.synthesis.missing)
     if isinstance(model, FileModel):
@@ -243,7 +264,10 @@ def prepare(recipe: Recipe) -> Inside:
     drawn = [name for step in recipe.given for name in step.model.sensitive]
     drawn += model.for_survey(narrowed).sensitive
     hidden = [*drawn, whole.codebook.unit_column]
-    whole = _in_order(whole, [name for name in narrowed.columns if name not in hidden])
+    order = _public_order(whole, [name for name in narrowed.columns if name not in hidden])
+    if order is not None:
+        several = Implicates(_ordered(each, order) for each in several)
+        whole = several[0] if several else _ordered(whole, order)
     narrowed = _narrowed(recipe, whole, model)
     _check_columns(recipe, narrowed)
     references: list[str] = []
@@ -268,8 +292,9 @@ def prepare(recipe: Recipe) -> Inside:
     ]
     identity = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     inside = Inside(
-        recipe, whole, narrowed, model, mechanism, regressions, tuple(drawn), file, identity
-    )
+        recipe, whole, several, narrowed, model, mechanism, regressions, tuple(drawn), file,
+        identity,
+    )  # fmt: skip
     if inside.corrections is not None:
         check_corrected(inside.statistics, inside.by)
         if not inside.corrected_statistics:
@@ -318,13 +343,17 @@ def _restricted(recipe: Recipe, read: Survey) -> Survey:
     return Survey(frame, read.design, codebook)
 
 
-def _in_order(whole: Survey, public: list[str]) -> Survey:
-    """The records in the order of their public values: what is drawn for a row must not depend on
+def _public_order(whole: Survey, public: list[str]) -> pl.Series | None:
+    """The order of the records by their public values: what is drawn for a row must not depend on
     where its record stood in the file."""
     if not public:
-        return whole
-    frame = whole.raw.to_polars().sort(public, maintain_order=True)
-    return Survey(frame, whole.design, whole.codebook)
+        return None
+    frame = pl.DataFrame(whole.raw.select(public).to_polars()).with_row_index(PLACE)
+    return frame.sort(public, maintain_order=True)[PLACE]
+
+
+def _ordered(survey: Survey, order: pl.Series) -> Survey:
+    return Survey(survey.raw.to_polars()[order], survey.design, survey.codebook)
 
 
 def _inside(where: str, read: Survey) -> pl.Series:
@@ -344,7 +373,8 @@ def _reference(recipe: Recipe, path: Path, like: Survey) -> tuple[Survey, str]:
     digest of its records."""
     past = read_survey(path, codebook=_codebook_of_reference(recipe, path, like))
     digest = _identified(past)[1]
-    past = _restricted(recipe, past)
+    column = recipe.data.implicates
+    past = _restricted(recipe, implicates(past, column)[0] if column in past.columns else past)
     unit, codebook, names = like.codebook.unit_column, like.codebook, like.columns
     if hides_unit(like) and unit not in past.columns:
         codebook, names = codebook.without_unit(), tuple(name for name in names if name != unit)

@@ -35,6 +35,11 @@ class Data:
     where: Annotated[str | None, "Only these records, such as `PINCP > 0`; the claim says so."] = (
         None
     )
+    implicates: Annotated[
+        str | None,
+        "The column that numbers implicates: the first is synthesized, and tables of the "
+        "confidential file combine all.",
+    ] = None
     floats: Annotated[
         tuple[str, ...], "Whole-number columns to store as decimals, such as a weight."
     ] = ()

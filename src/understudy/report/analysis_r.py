@@ -45,7 +45,7 @@ def r_program(
         ],
         slope_factor=_factor(facts, [c.name for c in (outcome, *predictors) if c is not None]),
         sums=[statistic.text for statistic in facts.statistics if statistic.adds_up],
-        within=[s.text for s in facts.statistics if "beta" in s.intervals and files > 1],
+        kinds={s.text: s.intervals[0] for s in facts.statistics if s.intervals[0] != "t"},
         grouped=bool(facts.by),
         by=list(facts.by) or ["All"],
         files=format.released_files(files),

@@ -12,6 +12,7 @@ from understudy.report.cells import NUMBERS, compared_cells
 from understudy.report.curves import numbers_of
 from understudy.report.plain import plain
 from understudy.survey.codebook import Codebook
+from understudy.survey.implicates import Implicates
 from understudy.survey.survey import Survey
 from understudy.tables.regress import regress
 from understudy.utility.bootstrap import bootstrap_intervals
@@ -100,7 +101,7 @@ def propensity(survey: Survey, datasets: list[Survey], columns: list[str]) -> di
 
 
 def coefficients(
-    formula: str | None, survey: Survey, datasets: list[Survey]
+    formula: str | None, survey: Survey | Implicates, datasets: list[Survey]
 ) -> dict[str, Any] | None:
     """The regression of the recipe on both sides; None when there is none."""
     if formula is None:

@@ -80,10 +80,12 @@ def gather(inside: InsideFacts, result: Synthesis, released: pl.DataFrame) -> di
             "cells": cells,
             "summary": cell_summary(cells),
         },
-        "regression": coefficients(inside.regression, survey, datasets),
+        "regression": coefficients(inside.regression, inside.analysed, datasets),
         "utility": utility(ours, theirs, numeric)
         | {"propensity": propensity(survey, datasets, [*inside.by, *names])},
-        "risk": risk_evidence(inside.risk, survey, datasets if result.rows_correspond else None),
+        "risk": risk_evidence(
+            inside.risk, inside.analysed, datasets if result.rows_correspond else None
+        ),
         "attacks": attack_evidence(inside.rehearse(), codebook),
         "fitness": fitness_evidence(inside, datasets, cells),
         "chains": None if checks is None else chain_evidence(checks),

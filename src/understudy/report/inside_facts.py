@@ -10,6 +10,7 @@ import polars as pl
 from understudy.report.verdict import Fitness
 from understudy.risk.attacks import Rehearsal
 from understudy.risk.measure import DEFAULT, RiskMeasure, measure_of
+from understudy.survey.implicates import Implicates
 from understudy.survey.survey import Survey
 from understudy.tables.statistic import Statistic
 
@@ -42,6 +43,8 @@ class InsideFacts(Protocol):
     def synthesized(self) -> tuple[str, ...]: ...
     @property
     def confidential(self) -> Survey: ...
+    @property
+    def analysed(self) -> Survey | Implicates: ...  # the same, or all of its implicates
     @property
     def confidential_table(self) -> pl.DataFrame: ...  # the rows of `tabulate(..., margins=...)`
     @property

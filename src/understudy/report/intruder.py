@@ -9,6 +9,7 @@ from understudy.report.inside_facts import RiskSettings
 from understudy.report.plain import curve, plain
 from understudy.risk.assessment import assess_risk
 from understudy.risk.figure import risk_density
+from understudy.survey.implicates import Implicates
 from understudy.survey.survey import Survey
 
 WHY_FULL = (
@@ -23,7 +24,7 @@ WHY_DATA = (
 
 
 def risk_evidence(
-    settings: RiskSettings | None, survey: Survey, datasets: list[Survey] | None
+    settings: RiskSettings | None, survey: Survey | Implicates, datasets: list[Survey] | None
 ) -> dict[str, Any] | None:
     """Profiles under every set of known columns; None when no intruder was described. `datasets` is
     None where their rows do not correspond to the survey's."""
@@ -46,7 +47,9 @@ def risk_evidence(
         return {**document, "refused": str(refused)}
 
 
-def _assessed(settings: RiskSettings, survey: Survey, datasets: list[Survey]) -> dict[str, Any]:
+def _assessed(
+    settings: RiskSettings, survey: Survey | Implicates, datasets: list[Survey]
+) -> dict[str, Any]:
     assessed = assess_risk(
         survey,
         datasets,

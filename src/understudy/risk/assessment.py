@@ -5,9 +5,10 @@ Everything here is computed from confidential data and belongs to the internal r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from understudy.errors import Refused
@@ -23,6 +24,7 @@ from understudy.risk.profile import (
     whack_a_mole,
 )
 from understudy.risk.topcoding import topcoding_risk
+from understudy.survey.implicates import Implicates
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,12 @@ def assess_risk(
     rise: float = 0.25,
     measure: str | RiskMeasure = DEFAULT,
 ) -> RiskAssessment:
-    """Risk of the data, of synthetic data sets, of a baseline's and of topcoding."""
+    """Risk of the data, of synthetic data sets, of a baseline's and of topcoding.
+
+    Of a survey's implicates (`us.implicates`) each record has the mean of its risks: that of an
+    intruder who is right where the imputed value is.
+    """
+    each = confidential if isinstance(confidential, Implicates) else [confidential]
     targets, sets = list(target), [tuple(names) for names in known]
     if not targets:
         raise Refused("Name the sensitive variable as the target.")
@@ -71,32 +78,41 @@ def assess_risk(
         raise Refused(f"{chosen.title} is not defined for topcoding; leave topcoding out.")
     intruder = Intruder(tuple(sets), tuple(targets), radius, kind, by_id)
     by_release: dict[str, dict[KnownSet, Floats]] = {
-        "Data": chosen.risks(confidential, None, intruder)
+        "Data": _averaged(chosen.risks(implicate, None, intruder) for implicate in each)
     }
     for release, files in (("Synthetic", synthetic), ("Baseline", baseline)):
         if files and chosen.of_release:
-            by_release[release] = chosen.risks(confidential, list(files), intruder)
+            by_release[release] = _averaged(
+                chosen.risks(implicate, list(files), intruder) for implicate in each
+            )
     if topcode is not None:
-        by_release["Topcoded"] = {
-            names: topcoding_risk(
-                confidential,
-                known=names,
-                target=targets[0],
-                share=topcode,
-                radius=radius,
-                kind=kind,
-            )[0]
-            for names in sets
-        }
+        by_release["Topcoded"] = _averaged(
+            {
+                names: topcoding_risk(
+                    implicate,
+                    known=names,
+                    target=targets[0],
+                    share=topcode,
+                    radius=radius,
+                    kind=kind,
+                )[0]
+                for names in sets
+            }
+            for implicate in each
+        )
     risks = {names: {name: of[names] for name, of in by_release.items()} for names in sets}
     main = risks[sets[0]]
     released = list(synthetic) if synthetic and chosen.of_release else None
-    contributions = chosen.contributions(confidential, released, intruder)
+    contributions = _averaged_table(
+        [chosen.contributions(implicate, released, intruder) for implicate in each]
+    )
     moles = None
     if "Synthetic" in main and "Baseline" in main:
         moles = whack_a_mole(main["Baseline"], main["Synthetic"], rise)
-    values = sensitive_values(frame_of(confidential, targets), targets, "the confidential data")
+    values = sensitive_values(frame_of(each[0], targets), targets, "the confidential data")
     notes = list(radius_notes(values, tuple(targets), kind))
+    if len(each) > 1:
+        notes.append(f"Risks are averaged over {len(each)} implicates.")
     if (synthetic or baseline) and chosen.of_release:
         notes.insert(0, f"Records correspond {matching_rule(by_id, sets[0])}.")
     if moles is not None:
@@ -109,6 +125,22 @@ def assess_risk(
         moles,
         tuple(notes),
     )
+
+
+def _averaged(of_implicates: Iterable[dict[KnownSet, Floats]]) -> dict[KnownSet, Floats]:
+    """The mean risk of every record under each set of known variables."""
+    risks = list(of_implicates)
+    return {names: np.mean([each[names] for each in risks], axis=0) for names in risks[0]}
+
+
+def _averaged_table(of_implicates: list[pl.DataFrame | None]) -> pl.DataFrame | None:
+    """The table with the means of its numbers; None without one."""
+    tables = [table for table in of_implicates if table is not None]
+    if len(tables) < 2:
+        return tables[0] if tables else None
+    keys = tables[0].select(pl.exclude(pl.Float64)).columns
+    means = pl.concat(tables).group_by(keys, maintain_order=True).agg(pl.col(pl.Float64).mean())
+    return means.select(tables[0].columns)
 
 
 def profile_table(risks: dict[KnownSet, dict[str, Floats]], threshold: float) -> pl.DataFrame:

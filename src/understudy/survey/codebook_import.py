@@ -14,8 +14,8 @@ from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 
 
-def described(survey: Survey, codebook: Codebook, source: Path) -> Codebook:
-    """The codebook with what `source` says of the survey's columns.
+def described(survey: Survey, kept: Codebook, source: Path) -> Codebook:
+    """The survey's codebook with what `source` says of its columns, but for those that are `kept`.
 
     A spreadsheet has all facts of its columns. Labels, value labels and missing codes of other
     sources are declared, and what they leave open is drafted from the records.
@@ -30,7 +30,7 @@ def described(survey: Survey, codebook: Codebook, source: Path) -> Codebook:
         known = {
             names[name.lower()]: replace(column, name=names[name.lower()])
             for name, column in labelled.columns.items()
-            if name.lower() in names and name not in codebook
+            if name.lower() in names and names[name.lower()] not in kept
         }
         columns = {}
         if known:
@@ -39,7 +39,7 @@ def described(survey: Survey, codebook: Codebook, source: Path) -> Codebook:
     shared = {name: column for name, column in columns.items() if name in survey.columns}
     if not shared:
         raise Refused(f"`{source.name}` describes no column of the file; check that they match.")
-    return replace(codebook, columns={**codebook.columns, **shared})
+    return replace(survey.codebook, columns={**survey.codebook.columns, **shared})
 
 
 def _labels(source: Path) -> Codebook:

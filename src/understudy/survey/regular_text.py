@@ -130,12 +130,12 @@ class RegularText:
         """Columns in which a field starts with a zero that a number would not have (007, 0x1F);
         all of them where quotes or empty lines hide which it is."""
         octets, delimiter = self.octets, ord(self.delimiter)
-        in_blocks = [
-            start + 1 + np.flatnonzero(_zeros(octets[start : start + BLOCK + 2], delimiter))
-            for start in range(
-                0, len(octets), BLOCK
-            )  # two more: a zero is seen with its neighbours
-        ]
+        in_blocks = [np.zeros(0, dtype=np.int64)]
+        for start in range(0, len(octets), BLOCK):
+            # two more: a zero is seen with its neighbours
+            zeros = _zeros(octets[start : start + BLOCK + 2], delimiter)
+            if zeros.any():
+                in_blocks.append(start + 1 + np.flatnonzero(zeros))
         places = np.concatenate(in_blocks)
         signed = np.isin(octets[places - 1], (MINUS, PLUS))
         borders = np.array([delimiter, LINE, QUOTE, BLANK, TAB], dtype=np.uint8)

@@ -21,16 +21,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from understudy.survey.survey import Survey
 from understudy.tables.consistency import membership
+from understudy.tables.intervals import limits_of
 from understudy.tables.statistic import Statistic
 from understudy.tables.tabulate import ALL, tabulate
 
 Floats = NDArray[np.float64]
 ROUNDS = 50  # of the estimate of g
 ROUNDING = 1e-12
+LEVEL = 0.95  # of confidence
 NOTE = "estimates were corrected towards the confidential ones by noisy sums; see the claim"
 BESIDE = ("released", "noise_se", "share")  # columns beside those of `tabulate`
 
@@ -137,7 +138,9 @@ class ReleasedTable:
         lasting = 1 - (design @ share) / design.sum(axis=1)
         spread = lasting**2 * part["synthesis"].to_numpy()
         spread = np.maximum(spread - design**2 @ kept, 0.0)
-        made = _with_limits(part, design @ np.nan_to_num(value), more, spread, self.files)
+        made = _with_limits(
+            part, design @ np.nan_to_num(value), more, spread, self.files, statistic.intervals[0]
+        )
         # a mean that one of its cells does not have stays the files' own, as do other cells
         lacking = (design > 0) @ np.isnan(value)
         untouched = np.zeros(len(entries), dtype=bool)
@@ -230,7 +233,12 @@ def to_public_sizes(
 
 
 def _with_limits(
-    part: pl.DataFrame, value: Floats, more: Floats, spread: Floats, files: int
+    part: pl.DataFrame,
+    value: Floats,
+    more: Floats,
+    spread: Floats,
+    files: int,
+    kind: str,
 ) -> pl.DataFrame:
     """The entries with their errors; degrees of freedom as in the rule for partial synthesis, with
     what is left of the spread between the files."""
@@ -243,7 +251,8 @@ def _with_limits(
     known = np.isfinite(variance)
     se = np.where(known, np.sqrt(np.maximum(variance, 0.0)), np.sqrt(before**2 + more))
     df = np.where(known & ~np.isnan(df), df, part["df"].to_numpy())
-    reach = stdtrit(np.maximum(df, 1.0), 0.975) * se
+    records = np.full(len(value), np.nan)
+    lower, upper = limits_of(kind, value, se, np.maximum(df, 1.0), records, LEVEL)
     with np.errstate(divide="ignore", invalid="ignore"):
         cv = se / np.abs(value)
     return part.with_columns(
@@ -251,7 +260,7 @@ def _with_limits(
         estimate=value,
         se=se,
         df=df,
-        lower=value - reach,
-        upper=value + reach,
+        lower=lower,
+        upper=upper,
         cv=cv,
     )

@@ -5,6 +5,9 @@
     beta    Clopper and Pearson's limits at the effective sample size  (proportions)
     log     the t interval of log(estimate), se/estimate, taken back   (counts and totals above 0)
 
+Unless another is asked for, a statistic has the first kind of its `intervals`: none of these leaves
+the range of what it estimates (docs/decisions/031).
+
 `beta` is Korn and Graubard's (1998): n_eff = p(1-p)/V, times (t(n-1)/t(df))^2 at the asked level,
 n the records that the estimate rests on, as R survey's svyciprop has it by the name of beta: n_eff
 may exceed n where the design effect is below 1.
@@ -35,10 +38,8 @@ def t_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) -> 
 def logit_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) -> Limits:  # noqa: ARG001
     with np.errstate(divide="ignore", invalid="ignore"):
         half = _t(df, level) * se / (value * (1 - value))
-        centre = np.log(value / (1 - value))
-        limits = tuple(1 / (1 + np.exp(-(centre + sign * half))) for sign in (-1, 1))
-    inside = (value > 0) & (value < 1)
-    return np.where(inside, limits[0], np.nan), np.where(inside, limits[1], np.nan)
+        centre = np.where((value > 0) & (value < 1), special.logit(value), np.nan)
+    return special.expit(centre - half), special.expit(centre + half)
 
 
 def beta_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) -> Limits:
@@ -57,7 +58,7 @@ def beta_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) 
 
 
 def log_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) -> Limits:  # noqa: ARG001
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         half = _t(df, level) * se / value
         lower, upper = value * np.exp(-half), value * np.exp(half)
     return np.where(value > 0, lower, np.nan), np.where(value > 0, upper, np.nan)
@@ -69,20 +70,27 @@ _LIMITS: Mapping[str, Callable[[Floats, Floats, Floats, Floats, float], Limits]]
     "beta": beta_limits,
     "log": log_limits,
 }
+_RANGE = {"t": (-np.inf, np.inf), "logit": (0.0, 1.0), "beta": (0.0, 1.0), "log": (0.0, np.inf)}
 
 
 def limits_of(kind: str, value: Floats, se: Floats, df: Floats, n: Floats, level: float) -> Limits:
-    """The limits of one kind; a t interval where the kind has none (a share of 0 by logit)."""
+    """The limits of one kind; where it has none (a share of 0 by logit) those of t, cut at the ends
+    of the kind's range if the estimate lies in it."""
     lower, upper = _LIMITS[kind](value, se, df, n, level)
-    if kind == "t":
-        return lower, upper
-    plain = t_limits(value, se, df, n, level)
+    low, high = _RANGE[kind]
+    within = (value >= low) & (value <= high)
+    plain = [np.where(within, np.clip(x, low, high), x) for x in t_limits(value, se, df, n, level)]
     lacking = np.isnan(lower)
     return np.where(lacking, plain[0], lower), np.where(lacking, plain[1], upper)
 
 
-def checked_kinds(asked: Mapping[str, str] | None, allowed: Mapping[str, tuple[str, ...]]) -> None:
-    """Refused where an interval is asked for a statistic that has none of this kind."""
+def chosen_kinds(
+    asked: str | Mapping[str, str] | None, allowed: Mapping[str, tuple[str, ...]]
+) -> dict[str, str]:
+    """The kind of interval of each statistic by its name: the one asked for (a text is asked for
+    all), else its own; refused where a statistic has none of this kind."""
+    if isinstance(asked, str):
+        asked = dict.fromkeys(allowed, asked)
     for name, kind in (asked or {}).items():
         if name not in allowed:
             raise UnknownName("statistic in `intervals`", name, allowed)
@@ -90,6 +98,7 @@ def checked_kinds(asked: Mapping[str, str] | None, allowed: Mapping[str, tuple[s
             raise UnknownName("kind of interval", kind, KINDS)
         if kind not in allowed[name]:
             raise Refused(f"A {name} has no {kind} interval; it has {' and '.join(allowed[name])}.")
+    return {name: kinds[0] for name, kinds in allowed.items()} | dict(asked or {})
 
 
 def _t(df: Floats, level: float) -> Floats:

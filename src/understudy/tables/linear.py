@@ -15,12 +15,18 @@ from understudy.tables.replicates import replicate_covariance, replicate_varianc
 from understudy.tables.taylor import DomainEstimates, taylor
 
 ONE_UNIT = "one {unit}: its variance cannot be estimated"
+TOGETHER = (
+    "no weight in {without} of {replicates} replicates and the same estimate in the others: its "
+    "variance cannot be estimated"
+)
+SAME = 1e-12  # replicated estimates that differ by less, relatively, are the same
 
 
 def linear_estimates(sums: Sums, j: int, domain: NDArray[np.int64], count: int) -> DomainEstimates:
     """Statistic j in every domain, by Taylor or by replicate weights.
 
     The ratio of a domain with one record, or one PSU, has no variance: the formulas would say 0.
+    Nor has one whose records are in or out of every replicate together, as those of one PSU are.
     """
     records = sums.records(j, domain, count)
     estimates = _estimates(sums, j, domain, count)
@@ -83,9 +89,17 @@ def _estimates(sums: Sums, j: int, domain: NDArray[np.int64], count: int) -> Dom
     if spec is None:
         raise Refused("The design has no replicate weights.")
     variance, without = replicate_variance(values[:, 0], values[:, 1:], spec)
+    ratio = sums.statistics[j].x is not None
+    with np.errstate(invalid="ignore"):
+        same = ratio & (without > 0) & (np.sqrt(variance) <= SAME * np.abs(values[:, 0]))
     replicates = len(sums.replicates)
-    notes = [_left_out(number, replicates) for number in without]
-    return DomainEstimates(values[:, 0], variance, notes=tuple(notes))
+    notes = [
+        TOGETHER.format(without=number, replicates=replicates)
+        if together
+        else _left_out(number, replicates)
+        for number, together in zip(without, same, strict=True)
+    ]
+    return DomainEstimates(values[:, 0], np.where(same, np.nan, variance), notes=tuple(notes))
 
 
 def replicated_values(

@@ -86,7 +86,7 @@ class Statistic(Declared, abstract=True):
     form: ClassVar[str]  # how it is written
     empty: ClassVar[float]  # its value in a cell without records: 0 for sums, else NaN
     interval: ClassVar[Literal["t", "own"]]  # estimate ± t se, or limits that it brings itself
-    intervals: ClassVar[tuple[str, ...]]  # kinds that `tabulate` may give it (intervals.py)
+    intervals: ClassVar[tuple[str, ...]]  # kinds (intervals.py) that it may have, its own first
     averages: ClassVar[bool]  # whether a margin is the average of its cells, by counts
     of_counts: ClassVar[bool]  # about numbers of records, and not about a column of numbers
 

@@ -19,7 +19,7 @@ from understudy.tables.combine import RULES
 from understudy.tables.combine import combine as combine_estimates
 from understudy.tables.computation import computation
 from understudy.tables.domain import as_condition
-from understudy.tables.intervals import checked_kinds, limits_of
+from understudy.tables.intervals import chosen_kinds, limits_of
 from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
 from understudy.tables.precision import PrecisionRule, precision_rule
 from understudy.tables.sorted_records import SortedRecords
@@ -49,7 +49,7 @@ def tabulate(
     combine: str | None = None,
     level: float = 0.95,
     *,
-    intervals: Mapping[str, str] | None = None,
+    intervals: str | Mapping[str, str] | None = None,
     precision: str | Mapping[str, float] | None = None,
     n: bool = False,
     labels: bool = False,
@@ -65,9 +65,10 @@ def tabulate(
     one survey, or "none" (the tables one under the other, with their number). Files that were drawn
     from one set of noisy tables (`Release.draw`) are averaged first.
 
-    `proportion(x)` stands for the proportions of all levels of x. `intervals` names another kind of
-    interval for a statistic ({"proportion": "beta", "count": "log"}; intervals.py), `precision` a
-    rule by which notes flag estimates of low precision ("nchs", or {"records": 50, "cv": 0.3}).
+    `proportion(x)` stands for the proportions of all levels of x. Limits stay in the range of what
+    they are about: a proportion has logit ones, a count log ones. `intervals` names another kind
+    ("t" for all, or {"proportion": "beta", "count": "t"}; intervals.py), `precision` a rule by
+    which notes flag estimates of low precision ("nchs", or {"records": 50, "cv": 0.3}).
     `n` adds the number of records behind each estimate, `deff` the design effect (the variance over
     that of a simple random sample without replacement of the same size), and `labels` shows the
     by-columns with the codebook's labels, in the order of its levels.
@@ -100,7 +101,7 @@ def tabulate(
             for i, t in enumerate(tables, start=1)
         ]
         return pl.concat(numbered)
-    return asked.finished(_combined(surveys, tables, str(combine), parsed), within=True)
+    return asked.finished(_combined(surveys, tables, str(combine), parsed))
 
 
 def _check_list(surveys: list[Survey], combine: str | None) -> None:
@@ -335,7 +336,7 @@ class _Asked:
         survey: Survey,
         statistics: str | Statistic | Sequence[str | Statistic],
         level: float,
-        intervals: Mapping[str, str] | None,
+        intervals: str | Mapping[str, str] | None,
         precision: str | Mapping[str, float] | None,
         n: bool,
         deff: bool,
@@ -346,15 +347,14 @@ class _Asked:
             for statistic in each.spread_out(survey)
         ]
         allowed = {statistic.name: statistic.intervals for statistic in self.statistics}
-        checked_kinds(intervals, allowed)
+        kinds = chosen_kinds(intervals, allowed)
         self.level, self.n, self.deff = level, n, deff
-        self.kinds = {s.text: (intervals or {}).get(s.name, "t") for s in self.statistics}
+        self.kinds = {s.text: kinds[s.name] for s in self.statistics}
         self.shares = {s.text for s in self.statistics if "beta" in s.intervals}
         self.rule: PrecisionRule | None = precision_rule(precision)
 
-    def finished(self, table: pl.DataFrame, within: bool = False) -> pl.DataFrame:
-        """se, limits and cv from variances; limits that a statistic brought are kept. `within`:
-        those of shares are cut at 0 and 1 (one survey's are as R survey has them)."""
+    def finished(self, table: pl.DataFrame) -> pl.DataFrame:
+        """se, limits and cv from variances; limits that a statistic brought are kept."""
 
         def numbers_in(name: str) -> Floats:
             return table[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
@@ -368,9 +368,6 @@ class _Asked:
             limits = limits_of(kind, value[rows], se[rows], df[rows], records[rows], self.level)
             (lower, upper) = (np.array(lower), np.array(upper))
             lower[rows], upper[rows] = limits
-        if within:
-            share = texts.is_in(list(self.shares)).to_numpy()
-            lower[share], upper[share] = (np.clip(limit[share], 0, 1) for limit in (lower, upper))
         with np.errstate(divide="ignore", invalid="ignore"):
             cv = np.where(value != 0, se / np.abs(value), np.nan)
         numbers = {"estimate": value, "se": se, "df": df, "lower": lower, "upper": upper, "cv": cv}

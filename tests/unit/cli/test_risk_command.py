@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from glob import glob
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -13,6 +17,7 @@ from understudy.cli.risk import risk
 from understudy.cli.utility import utility
 from understudy.risk.identification import identification_risk
 
+ROOT = Path(__file__).resolve().parents[3]
 MARK = "internal: computed from confidential data"
 
 app = typer.Typer()
@@ -75,6 +80,33 @@ def test_risk_writes_marked_tables_and_figures(folder):
         assert (folder / "out" / f"internal_{name}.svg").read_text().startswith("<?xml")
         assert (folder / "out" / f"internal_{name}.png").stat().st_size > 5000
     assert {p.name.split("_")[0] for p in (folder / "out").iterdir()} == {"internal"}
+
+
+def test_the_example_of_the_page_works_and_sorted_files_are_refused_with_the_way_out(
+    tmp_path, monkeypatch
+):
+    rng = np.random.default_rng(2)
+    frame = pl.DataFrame(
+        {
+            "sex": rng.choice(["f", "m"], 80),
+            "age": rng.integers(20, 60, 80),
+            "region": rng.integers(1, 4, 80),
+            "income": np.round(rng.lognormal(10, 1, 80)),
+        }
+    )
+    frame.write_parquet(tmp_path / "ce.parquet")
+    (tmp_path / "drawn").mkdir()
+    drawn = frame.with_columns(income=pl.col("income") * 1.1)
+    drawn.write_parquet(tmp_path / "drawn" / "1.parquet")
+    page = " ".join((ROOT / "docs" / "commands.md").read_text(encoding="utf-8").split())
+    example = re.search(r"Example: understudy (risk .*? --out risk)", page)[1].split()
+    monkeypatch.chdir(tmp_path)
+    files = [name for word in example for name in (sorted(glob(word)) if "*" in word else [word])]
+    run(*files)
+    assert (tmp_path / "risk" / "internal_records.csv").exists()
+    drawn.sort("income").write_parquet(tmp_path / "drawn" / "1.parquet")
+    with pytest.raises(Refused, match="Files of a release are sorted: their risk is in its report"):
+        run(*files)
 
 
 def test_risk_of_the_confidential_file_alone(folder):

@@ -119,6 +119,56 @@ def test_all_three_refuse_with_the_mark_and_nothing_is_spent(
     assert not (tmp_path / "out").exists()
 
 
+REGRESSION = """\
+[data]
+path = "file.parquet"
+
+[synthesis]
+model = "FBP"
+sensitive = "pay"
+predictors = "{predictors}"
+population = 1000
+
+[design]
+weight = "w"
+
+[privacy]
+mechanism = "Unweighted"
+"""
+
+
+@pytest.mark.parametrize(
+    ("predictors", "problem"),
+    [
+        ("C(area)", "`C.area.` is constant"),
+        ("sex", "`sex` is constant"),
+        ("log(age)", "`log.age.` is not finite for some records"),
+        ("age", "`pay` is zero or negative for some records"),
+    ],
+)
+def test_all_three_refuse_predictors_of_one_level_and_zeros_under_a_log(
+    tmp_path: Path, predictors: str, problem: str
+) -> None:
+    zero = predictors == "age"
+    pl.DataFrame(
+        {
+            "pay": [0.0 if zero else 9.0, *range(1, 60)],
+            "w": [1.0, 2.0] * 30,
+            "area": [1] * 60,
+            "sex": ["f"] * 60,
+            "age": [0.0, 1.0, 2.0] * 20,
+        }
+    ).write_parquet(tmp_path / "file.parquet")
+    recipe = tmp_path / "release.toml"
+    recipe.write_text(REGRESSION.format(predictors=predictors))
+    with pytest.raises(Refused, match=problem) as refusal:
+        publish(recipe, tmp_path / "out", say=lambda _: None)
+    for command in (["check", str(recipe)], ["release", str(recipe), "--dry-run"]):
+        result = CliRunner().invoke(app, command)
+        assert str(result.exception) == str(refusal.value)
+    assert not (tmp_path / "out").exists()
+
+
 def test_records_that_are_ready_pass(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["check", str(written(tmp_path, list(GOOD)))])
     assert result.exit_code == 0

@@ -97,6 +97,10 @@ class Sample:
     attacks: Rehearsal | None = ATTACKS
     rows_correspond: bool = True
 
+    @property
+    def analysed(self) -> Survey:
+        return self.confidential
+
     def rehearse(self) -> Rehearsal | None:
         return self.attacks
 

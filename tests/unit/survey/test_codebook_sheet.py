@@ -126,6 +126,8 @@ def test_a_document_of_an_archive(tmp_path: Path) -> None:
     assert frame["SEX"].to_list() == [1, 9]
     assert frame["PAY"].to_list() == [10.5, 2.5]
     assert frame["AREA"].to_list() == ["N1", "01"]
+    assert survey.codebook["SEX"].value_labels == {1: "Male", 9: "Not stated"}
+    assert survey.frame()["SEX"].to_list() == [1, None]  # as the document beside the file says
     whole = described(survey, Codebook(), tmp_path / "people.xml")
     assert whole["SEX"].value_labels == {1: "Male", 9: "Not stated"}
     assert "missing" not in whole["SEX"].drafted

@@ -36,17 +36,27 @@ def test_a_record_without_weight_has_no_part_in_estimates_and_stays_in_the_desig
     assert survey.n == 12
 
 
+@pytest.mark.parametrize("kind", [pl.DataFrame, pl.DataFrame.to_arrow])
 @pytest.mark.parametrize(
-    ("value", "sentence"), [(-1.0, "negative.*calibrate with limits"), (None, "missing")]
+    ("value", "sentence"),
+    [
+        (-1.0, "negative.*calibrate with limits"),
+        (None, "missing"),
+        (float("nan"), "missing or not finite"),
+        (float("inf"), "missing or not finite"),
+    ],
 )
-def test_weights_that_are_refused(value: float | None, sentence: str) -> None:
+def test_weights_that_are_refused(value: float | None, sentence: str, kind: Any) -> None:
     with pytest.raises(Refused, match=sentence):
-        Survey(with_first(FRAME, "w", value), Design(weight="w"))
+        Survey(kind(with_first(FRAME, "w", value)), Design(weight="w"))
 
 
-def test_weights_that_are_all_zero_are_refused() -> None:
+@pytest.mark.parametrize("kind", [pl.DataFrame, pl.DataFrame.to_arrow])
+def test_weights_that_are_all_zero_are_refused(kind: Any) -> None:
     with pytest.raises(Refused, match="0 for every record"):
-        Survey(FRAME.with_columns(w=0.0), Design(weight="w"))
+        Survey(kind(FRAME.with_columns(w=0.0)), Design(weight="w"))
+    whole = FRAME.with_columns(w=pl.lit(2**60 + 1))  # a whole number that no decimal is equal to
+    assert Survey(kind(whole), Design(weight="w")).n == 12
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])

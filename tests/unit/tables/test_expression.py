@@ -45,7 +45,7 @@ DESIGN = us.Design("w", "h")
 
 
 def same(text: str, column: pl.Expr, plain: str) -> None:
-    ours = us.tabulate(us.Survey(FRAME, DESIGN), text, by="h", n=True)
+    ours = us.tabulate(us.Survey(FRAME, DESIGN), text, by="h", n=True, intervals="t")
     expected = us.tabulate(
         us.Survey(FRAME.with_columns(made=column.cast(pl.Float64)), DESIGN), plain, by="h", n=True
     )

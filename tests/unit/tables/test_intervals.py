@@ -81,11 +81,46 @@ def test_logit_and_log_limits_are_t_limits_on_their_scale() -> None:
     assert np.log(upper[0] / lower[0]) == pytest.approx(2 * t * 15 / 40, rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["logit", "log"])
-def test_where_a_kind_has_no_limits_those_of_t_stand(kind: str) -> None:
-    assert limits_of(kind, *single_cell(0.0, 0.1, 9, 10), 0.95) == limits_of(
-        "t", *single_cell(0.0, 0.1, 9, 10), 0.95
+def test_where_a_kind_has_no_limits_those_of_t_stand_within_its_range() -> None:
+    reach = stats.t.ppf(0.975, 9) * 0.1
+    for kind, value, limits in [
+        ("logit", 0.0, (0, reach)),
+        ("logit", 1.0, (1 - reach, 1)),
+        ("log", 0.0, (0, reach)),
+        ("log", -2.0, (-2 - reach, -2 + reach)),  # a total below 0 has no range to stay in
+    ]:
+        lower, upper = limits_of(kind, *single_cell(value, 0.1, 9, 10), 0.95)
+        assert (lower[0], upper[0]) == pytest.approx(limits, rel=1e-12)
+
+
+def test_no_interval_leaves_its_range_unless_t_is_asked_for() -> None:
+    """Two records of twelve in a cell and three in all: t limits are below 0, or above 1."""
+    frame = pl.DataFrame(
+        {
+            "w": [1.0, 9.0] * 6,
+            "a": ["x", "x", *["y"] * 10],
+            "yes": [True, False, *[True] * 9, False],
+            "y": [0.0, 0.0, 0.0, *range(9)],
+        }
     )
+    survey = us.Survey(frame, us.Design(weight="w"))
+    asked = ["count", "proportion(yes)", "poverty_rate(y)", "gini(y)", "quintile_share_ratio(y)"]
+    t = us.tabulate(survey, asked, by="a", intervals="t")
+    assert (t["lower"] < 0).any()
+    assert (t.filter(pl.col("statistic").str.starts_with("prop"))["upper"] > 1).any()
+    others = frame.with_columns(yes=~pl.col("yes"), a=pl.col("a").reverse())
+    several = [survey, us.Survey(others, survey.design)]
+    for table in (
+        us.tabulate(survey, asked, by="a", margins=True),
+        us.tabulate(several, asked, by="a", combine="partial"),
+        us.tabulate(several, asked, by="a", combine="imputed"),
+    ):
+        known = table.drop_nulls("lower")
+        assert (known["lower"] >= 0).all()
+        assert (known["lower"] <= known["estimate"]).all()
+        assert (known["estimate"] <= known["upper"]).all()
+        shares = known.filter(pl.col("statistic").str.contains("proportion|poverty|gini"))
+        assert (shares["upper"] <= 1).all()
 
 
 SMALL = us.Survey(

@@ -110,15 +110,15 @@ def test_a_list_is_combined_cell_by_cell() -> None:
     assert "synthesis variance is missing" in item["note"][0]
 
 
-def test_limits_of_combined_shares_end_at_zero_and_one() -> None:
-    """By the t distribution; a share of 1 in 20 reaches below 0, and of 19 beyond 1."""
+def test_limits_of_combined_shares_are_those_of_their_logit() -> None:
+    """By the t distribution; on their own scale a share of 1 in 20 reaches below 0."""
     surveys = [us.Survey(pl.DataFrame({"x": np.roll(np.arange(20), k)})) for k in (0, 1)]
     for met in (1, 10, 19):
         (row,) = us.tabulate(surveys, f"proportion(x < {met})", combine="partial").rows(named=True)
-        half = scipy.stats.t.ppf(0.975, row["df"]) * row["se"]
-        assert row["lower"] == pytest.approx(max(met / 20 - half, 0.0))
-        assert row["upper"] == pytest.approx(min(met / 20 + half, 1.0))
-        assert (row["lower"] == 0.0, row["upper"] == 1.0) == (met == 1, met == 19)
+        p, half = met / 20, scipy.stats.t.ppf(0.975, row["df"]) * row["se"]
+        for end, sign in (("lower", -1), ("upper", 1)):
+            odds = p / (1 - p) * np.exp(sign * half / (p * (1 - p)))
+            assert row[end] == pytest.approx(odds / (1 + odds), rel=1e-12)
 
 
 def test_a_cell_that_is_absent_from_one_data_set() -> None:
@@ -299,6 +299,34 @@ def test_a_cell_without_weight_in_a_replicate_is_estimated_from_the_others() -> 
             "no weight in 1 of 4 replicates: its variance rests on the others"
         )
         assert table.filter(pl.col("g") != "a")["note"].to_list() == [""] * 4
+
+
+def test_records_that_are_in_or_out_together_have_no_standard_error() -> None:
+    """Half-samples of two pairs of PSUs: cell a is one PSU, b the others, c two that alternate."""
+    frame = pl.DataFrame(
+        {
+            "w": [1.0] * 8,
+            "g": list("aacbbbcb"),
+            "y": [1.0, 4.0, 2.0, 3.0, 5.0, 6.0, 2.0, 1.0],
+            "r1": [2.0, 2.0, 2.0, 0.0, 0.0, 2.0, 0.0, 2.0],
+            "r2": [0.0, 0.0, 0.0, 2.0, 2.0, 2.0, 2.0, 0.0],
+            "r3": [2.0, 2.0, 2.0, 0.0, 0.0, 0.0, 0.0, 2.0],
+        }
+    )
+    survey = us.Survey(frame, us.Design("w", replicates=us.Replicates(prefix="r", kind="brr")))
+    table = us.tabulate(survey, ["mean(y)", "count"], by="g")
+    se = {(row["g"], row["statistic"]): row for row in table.iter_rows(named=True)}
+    together = se["a", "mean(y)"]
+    assert together["estimate"] == 2.5
+    assert together["se"] is together["lower"] is together["upper"] is None
+    assert together["note"] == (
+        "no weight in 1 of 3 replicates and the same estimate in the others: its variance cannot "
+        "be estimated"
+    )
+    assert se["a", "count"]["se"] == pytest.approx(2.0)  # 4, 0 and 4 for 2
+    assert se["b", "mean(y)"]["se"] > 0
+    assert se["c", "mean(y)"]["se"] == 0.0  # every replicate has a record of it, all of them 2
+    assert se["c", "mean(y)"]["note"] == ""
 
 
 def test_one_record_or_one_psu_has_no_standard_error() -> None:

@@ -8,8 +8,8 @@ Values are cut out of the lines and then read as those of a CSV file are: an emp
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from understudy.survey.formats.csv import Csv
 if TYPE_CHECKING:
     import polars as pl
 
-    from understudy.survey.codebook import Codebook
+    from understudy.survey.codebook import Codebook, Value
     from understudy.survey.survey import Survey
 
 SEPARATOR = "\x1f"  # between no two fields: a line is one text
@@ -47,9 +47,14 @@ class FixedWidth(Format):
         opened = Csv().open(_cut(path, fields), naming, declared)
         names = naming([field.name for field in fields])
         labels = {
-            name: Column(name, label=field.label)
-            for name, field in zip(names, fields, strict=True)
-            if field.label
+            name: Column(
+                name,
+                label=each.label,
+                value_labels=dict(each.value_labels),
+                missing=each.missing,
+            )
+            for name, each in zip(names, fields, strict=True)
+            if each.label or each.value_labels or each.missing
         }
         return Opened(opened.table, Codebook(labels), untyped=opened.untyped)
 
@@ -67,6 +72,8 @@ class Field:
     decimals: int = 0
     label: str = ""
     numeric: bool = False  # zeros in front of a number mean nothing
+    value_labels: Mapping[Value, str] = field(default_factory=dict)
+    missing: tuple[Value, ...] = ()
 
 
 def fields_of(path: Path) -> list[Field]:
@@ -77,7 +84,9 @@ def fields_of(path: Path) -> list[Field]:
     from understudy.survey.ddi import ddi_variables
 
     fields = [
-        Field(v.name, v.start - 1, v.width, v.decimals, v.label, v.numeric)
+        Field(
+            v.name, v.start - 1, v.width, v.decimals, v.label, v.numeric, v.value_labels, v.missing
+        )
         for v in ddi_variables(document)
         if v.start and v.width
     ]

@@ -17,7 +17,7 @@ class Count(LinearStatistic):
     name = "count"
     form = "count"
     empty = 0.0
-    intervals = ("t", "log")
+    intervals = ("log", "t")
     averages = False
     of_counts = True
 

@@ -20,7 +20,7 @@ class Gini(RecordStatistic):
     name = "gini"
     form = "gini(x)"
     empty = nan
-    intervals = ("t",)
+    intervals = ("logit", "t")
     averages = False
     of_counts = False
 

@@ -32,7 +32,7 @@ class PovertyRate(RecordStatistic):
     name = "poverty_rate"
     form = "poverty_rate(x)"
     empty = nan
-    intervals = ("t",)
+    intervals = ("logit", "t")
     averages = False
     of_counts = False
 

@@ -32,7 +32,7 @@ class Proportion(LinearStatistic):
     name = "proportion"
     form = 'proportion(x == "level")'
     empty = nan
-    intervals = ("t", "logit", "beta")
+    intervals = ("logit", "beta", "t")
     averages = False
     of_counts = True
 

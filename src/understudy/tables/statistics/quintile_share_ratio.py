@@ -21,7 +21,7 @@ class QuintileShareRatio(RecordStatistic):
     name = "quintile_share_ratio"
     form = "quintile_share_ratio(x)"
     empty = nan
-    intervals = ("t",)
+    intervals = ("log", "t")
     averages = False
     of_counts = False
 
