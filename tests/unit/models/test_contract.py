@@ -131,7 +131,7 @@ def test_what_stands_for_a_sensitive_value_is_declared(survey: Survey) -> None:
         Mixture("y", "group", 3, typical=1.0, assignments="prior"),
         from_numpyro(three_outcomes, SENSITIVE),
     ],
-    ids=repr,
+    ids=lambda model: f"{type(model).__name__} {getattr(model, 'assignments', '')}",
 )
 def test_a_model_says_whether_it_generates_from_records(survey: Survey, model: Any) -> None:
     """It does where something beside its targets holds their values."""
