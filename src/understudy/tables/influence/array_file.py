@@ -29,6 +29,10 @@ class ArrayFile:
     chance: Floats | float = 0.0
 
     @property
+    def drawn_weight(self) -> Floats:
+        return self.weight
+
+    @property
     def units(self) -> int:
         return len(self.weight)
 
