@@ -44,7 +44,7 @@ def test_cell_tables_are_tabulates() -> None:
         for survey in surveys
     ]
     expected = us.tabulate(
-        same, STATISTICS, by=["field", "gender"], margins=True, combine="partial"
+        same, STATISTICS, by=["field", "gender"], margins=True, combine="partial", intervals="t"
     )
     tables = [CellTable(survey.frame()) for survey in same]
     frames = [survey.frame() for survey in same]

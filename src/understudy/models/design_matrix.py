@@ -58,6 +58,8 @@ def design_matrix(
     if columns[0] != "Intercept":
         raise Refused("The predictors need an intercept; leave out `0 +` or `- 1`.")
     base = np.asarray(coded, dtype=np.float64)
+    if not len(base):
+        raise Refused("No record has a value of every predictor; leave out those that are missing.")
     finite = np.atleast_1d(np.isfinite(base).all(axis=0))
     infinite = [c for c, known in zip(columns, finite, strict=True) if not known]
     if infinite:

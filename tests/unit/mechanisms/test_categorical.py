@@ -180,7 +180,8 @@ def test_large_epsilon_is_ms_in_distribution():
 def test_cell_proportions_are_combined_as_in_the_report():
     """M eq. 3.1-3.3 written out, against tabulate(..., combine="partial")."""
     result = synthesize(survey(), MODEL, Modips(8.0), 5)
-    table = tabulate(result.datasets, 'proportion(region == "N")', combine="partial")
+    asked = 'proportion(region == "N")'
+    table = tabulate(result.datasets, asked, combine="partial", intervals="t")
     shares = [float((dataset.frame()["region"] == "N").mean()) for dataset in result.datasets]
     n, m = 4000, 5
     mean, between = np.mean(shares), np.var(shares, ddof=1)

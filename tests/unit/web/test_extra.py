@@ -61,7 +61,7 @@ open("release.toml", "w").write(
 )
 out = us.publish("release.toml", say=lambda _: None)
 print(us.tabulate(us.open_release(out), "count")["estimate"].to_list())
-print([name for name in ("jax", "numpyro", "scipy.stats") if name in sys.modules])
+print([name for name in ("jax", "numpyro", "blackjax") if name in sys.modules])
 """
 
 
