@@ -19,6 +19,7 @@ from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.tables.corrected import (
     ReleasedTable,
+    _with_limits,
     resting_on_drawn,
     synthesis_error,
     to_public_sizes,
@@ -235,3 +236,17 @@ def test_public_columns_need_no_correction_and_drawn_weights_have_the_tails() ->
     )
     assert drawn.prepared.clip.size != smoothed.prepared.clip.size
     np.testing.assert_allclose(drawn.prepared.estimates, smoothed.prepared.estimates)
+
+
+def test_with_all_of_the_spread_left_errors_are_those_of_the_combined_files() -> None:
+    """Standard error, degrees of freedom and limits of the rule for partial synthesis."""
+    files = [*SYNTHETIC, CONFIDENTIAL]
+    statistic = parse_statistics("mean(x)", files[0].columns)[0]
+    released = ReleasedTable.of(files, [statistic], BY, "partial")
+    part = released.combined.join(released.within, on=[*BY, "statistic"], maintain_order="left")
+    spread = part["se"].to_numpy() ** 2 - part["within"].to_numpy()
+    assert (spread > 0).all()
+    kind, nothing = statistic.intervals[0], np.zeros(part.height)
+    made = _with_limits(part, part["estimate"].to_numpy(), nothing, spread, len(files), kind)
+    for name in ("se", "df", "lower", "upper"):
+        np.testing.assert_allclose(made[name], released.combined[name], rtol=1e-9, err_msg=name)
