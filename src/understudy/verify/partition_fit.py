@@ -1,4 +1,4 @@
-"""Quantile, linear and logistic coefficient of one partition, and the worker that runs them.
+"""Quantile, Gini's coefficient or regression coefficient of one partition, and the worker.
 
 Run as a program, it reads tasks from its standard input and writes one number for each;
 not-a-number says that the estimate does not exist. The kernel ends the process when a task
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.declarations import own_module
+from understudy.tables.gini_coefficient import gini_coefficient
 
 __public__ = ("Task as PartitionTask", "estimate as estimate_partition")
 
@@ -67,6 +68,11 @@ def fit_named(name: str) -> Callable[[Task], float]:
 def quantile(task: Task) -> float:
     outcome, weight = task.columns
     return weighted_quantile(outcome, weight, task.probability)
+
+
+def gini(task: Task) -> float:
+    outcome, weight = task.columns
+    return float("nan") if np.any(outcome < 0) else gini_coefficient(outcome, weight)
 
 
 def linear(task: Task) -> float:

@@ -118,6 +118,16 @@ def test_quantile_is_the_inverse_of_the_weighted_distribution(
         assert np.sum(part["w"][part["income"] <= value]) >= share
 
 
+def test_gini_is_the_mean_distance_of_all_pairs(
+    data: ConfidentialData, frame: pl.DataFrame
+) -> None:
+    ours, parts = both(data, frame, estimator="gini", variable="hours", domain={"sex": [2]})
+    for value, part in zip(ours, parts, strict=True):
+        w, x = (part[name][part["sex"] == 2].astype(float) for name in ("w", "hours"))
+        apart = np.outer(w, w) * np.abs(x[:, None] - x[None, :])
+        assert value == pytest.approx(apart.sum() / (2 * w.sum() * (w @ x)), rel=1e-10)
+
+
 def regression_arrays(part: dict[str, np.ndarray]) -> np.ndarray:
     columns = [np.ones(len(part["w"])), part["hours"]]
     columns += [part["region"] == level for level in ("South", "East")]

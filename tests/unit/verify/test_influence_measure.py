@@ -76,6 +76,7 @@ QUESTIONS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "ratio": ({"estimator": "ratio", "denominator": "hours"}, "ratio(income / hours)"),
     "quantile": ({"estimator": "quantile", "probability": 0.5}, "quantile(income, 0.5)"),
+    "gini": ({"estimator": "gini", "variable": "hours"}, "gini(hours)"),
 }
 
 

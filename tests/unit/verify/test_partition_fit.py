@@ -21,6 +21,13 @@ def test_one_record_has_a_quantile_and_none_has_not() -> None:
     assert math.isnan(estimate(Task("quantile", np.empty((2, 0)))))
 
 
+def test_a_gini_needs_values_that_are_not_negative_and_not_all_zero() -> None:
+    assert estimate(Task("gini", np.array([[3.0, 3.0], [2.0, 1.0]]))) == pytest.approx(0.0)
+    assert estimate(Task("gini", np.array([[0.0, 6.0], [1.0, 1.0]]))) == pytest.approx(0.5)
+    for values in ([0.0, 0.0], [-1.0, 6.0]):
+        assert math.isnan(estimate(Task("gini", np.array([values, [1.0, 1.0]]))))
+
+
 def test_columns_of_any_length_are_solved() -> None:
     outcome = np.array([3.0, -5.0])
     coefficients = linear_coefficients(outcome, np.eye(2), np.ones(2))

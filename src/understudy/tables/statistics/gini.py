@@ -10,6 +10,7 @@ import ibis.expr.types as ir
 import numpy as np
 
 from understudy.errors import Refused
+from understudy.tables.gini_coefficient import gini_coefficient
 from understudy.tables.influence.equations.gini import GiniEquation
 from understudy.tables.influence.question import InfluenceQuestion
 from understudy.tables.record_statistic import Floats, Mask, RecordStatistic
@@ -29,9 +30,7 @@ class Gini(RecordStatistic):
             raise Refused(f"{self.text} needs values that are not negative; restrict `where`.")
 
     def value(self, x: Floats, w: Floats, cell: Mask) -> float:
-        x, w = x[cell], w[cell]
-        total = float(w.sum() * (w @ x))
-        return float(w @ _larger(x, w)) / total - 1 if total > 0 else nan
+        return gini_coefficient(x[cell], w[cell])
 
     def derivative(self, x: Floats, w: Floats, cell: Mask) -> Floats:
         out = np.zeros(len(x))

@@ -40,8 +40,6 @@ from understudy.tables.influence.equations.regression import RegressionEquation
 from understudy.tables.influence.equations.total import TotalEquation
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile, released_at
 from understudy.tables.regress import regress
-from understudy.tables.statistic import parse_statistic
-from understudy.tables.statistics.gini import Gini
 from understudy.tables.tabulate import tabulate
 
 Arrays = dict[str, np.ndarray]
@@ -194,17 +192,40 @@ def test_several_files_give_their_mean() -> None:
     assert released.bread[0, 0] == pytest.approx(1 / (1.5 * W.sum()))
 
 
+def _gini(y: np.ndarray, w: np.ndarray) -> float:
+    """By all pairs of records."""
+    pairs = np.outer(w, w) * np.abs(y[:, None] - y[None, :])
+    return float(pairs.sum() / (2 * w.sum() * (w @ y)))
+
+
 def test_ginis_influence_is_its_derivative() -> None:
-    """Against the derivative that `tabulate` has (tested against laeken), but for the 64 shares."""
-    y = np.exp(X / 4)
+    """By moving one record's weight in the sum over all pairs; but for the 64 shares."""
+    y = np.round(np.exp(X / 4))  # with ties
     made = influences(GiniEquation(), {"y": y})[:, 0]
-    statistic = parse_statistic("gini(y)", ["y"])
-    assert isinstance(statistic, Gini)
-    wanted = W * statistic.derivative(y, W, EVERYONE)
-    np.testing.assert_allclose(made, wanted, atol=5e-3 * np.abs(wanted).max())
     released = GiniEquation().released([FileColumns({"y": y}, W, EVERYONE)])
-    assert released.estimates[0] == pytest.approx(statistic.value(y, W, EVERYONE))
+    assert released.estimates[0] == pytest.approx(_gini(y, W))
     assert abs(made.sum()) < 1e-12
+    for record in (0, 17, 250, int(np.argmax(y)), int(np.argmin(y)), int(np.argmax(W))):
+        up, down = W.copy(), W.copy()
+        up[record] *= 1 + 1e-4
+        down[record] *= 1 - 1e-4
+        derivative = (_gini(y, up) - _gini(y, down)) / 2e-4
+        assert made[record] == pytest.approx(derivative, abs=5e-3 * np.abs(made).max())
+
+
+def test_ginis_sum_is_the_step_towards_another_file() -> None:
+    """Second order in how far the files are apart, as for the others."""
+    y = np.exp(X / 4)
+    equation = GiniEquation()
+    released = equation.released([FileColumns({"y": y}, W, EVERYONE)])
+    draw = np.random.default_rng(5).normal(size=len(W))
+    for size in (0.1, 0.3):
+        w = W * np.exp(size * draw)
+        (part,) = equation.influences(released, {"y": y}, w, EVERYONE)
+        apart = _gini(y, w) - released.estimates[0]
+        assert np.sum(part) == pytest.approx(apart, rel=2 * size)
+    with pytest.raises(Refused, match="not negative"):
+        equation.released([FileColumns({"y": y - 50.0}, W, EVERYONE)])
 
 
 # -- quantiles -----------------------------------------------------------------------------------

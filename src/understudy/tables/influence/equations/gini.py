@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from understudy.errors import Refused
+from understudy.tables.gini_coefficient import gini_coefficient
 from understudy.tables.influence.arithmetic import RecordNumber, absolute
 from understudy.tables.influence.equation import (
     Equation,
@@ -26,6 +28,7 @@ from understudy.tables.influence.equation import (
 )
 
 SHARES = 64
+NEGATIVE = "Gini's coefficient needs values that are not negative; ask about another variable."
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,10 @@ class GiniEquation(Equation):
 
     def released(self, files: Sequence[FileColumns]) -> ReleasedEquation:
         used = [file.used() for file in files]
-        gini = float(averaged([_gini(file.columns["y"], file.weight) for file in used]))
+        gini = float(averaged([gini_coefficient(f.columns["y"], f.weight) for f in used]))
         y = np.concatenate([file.columns["y"] for file in used])
+        if (y < 0).any():
+            raise Refused(NEGATIVE)
         share = np.concatenate([file.weight / file.size / len(used) for file in used])
         public = {"c": gini, "at": _means_of_shares(y, share), "k": 0.0}
         public["k"] = float(share @ self.psi({"y": y}, public).common)
@@ -53,16 +58,6 @@ class GiniEquation(Equation):
         for at in public["at"]:
             distance = distance + absolute(y - float(at))
         return Psi(distance / len(public["at"]) - public["c"] * y - public["k"], [1.0])
-
-
-def _gini(y: Floats, weight: Floats) -> Floats:
-    """sum_jk w_j w_k |y_j - y_k|/(2 N sum w y)."""
-    order = np.argsort(y)
-    y, weight = y[order], weight[order]
-    size, total = weight.sum(), weight @ y
-    below = np.cumsum(weight) - weight / 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(2 * (weight * y) @ below / (size * total) - 1)
 
 
 def _means_of_shares(y: Floats, share: Floats) -> Floats:
