@@ -83,10 +83,12 @@ def choose_clip(
     if not largest > 0:
         return Clip(1.0, noise, np.zeros(estimates), np.zeros(estimates), 0.0)
     candidates = largest * np.geomspace(LARGEST, SMALLEST, CANDIDATES)
-    first, second, above = _cut_off(influences, lengths, candidates, TOP * files)
+    tried = np.concatenate([candidates, candidates / LONGER])
+    both, second, above = _cut_off(influences, lengths, tried, TOP * files)
+    first, longer = both[:, :CANDIDATES], LONGER * both[:, CANDIDATES:]
+    second, above = second[:CANDIDATES], above[:CANDIDATES]
     mean = (first[0] - first[1]) / count  # what is cut off above, less what is below
     spread = (1 + 1 / files) * units * np.maximum(second / count - mean**2, 0.0)
-    longer = LONGER * _cut_off(influences, lengths, candidates / LONGER, TOP * files)[0]
     tail = (((longer - first) / count * units) ** 2).sum(axis=0)
     drawn = noise * candidates**2
     best = int(np.argmin(drawn * weight.sum() + (spread + tail) @ weight))
