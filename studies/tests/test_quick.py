@@ -13,7 +13,7 @@ PARTS = {
     "censoring": ["table-2.csv", "table-3.csv", "figure-09.svg", "figure-24.svg"],
     "private_tables": ["table2_counts.csv", "table5_means.csv", "figure01.svg", "figure10.svg"],
     "risk_weights": ["application-table-4.csv", "simulation-table-6.csv", "convergence.csv"],
-    "verification": ["auc-normal.csv", "beyond-auc.csv", "influence.csv", "figure-5-influence.svg"],
+    "verification": ["auc-normal.csv", "influence.csv", "figure-5-influence.svg"],
 }
 
 

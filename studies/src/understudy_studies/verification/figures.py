@@ -41,11 +41,10 @@ def draw_figures(rows: Tables, design: VerificationDesign) -> dict[str, Figure]:
     for name, pairs in (("figure-roc", "more"), ("figure-roc-bounded", "bounded")):
         figures[name] = roc_figure(equal[pairs].filter(interval="adjusted"), scores_of)
     answers = rows["influence"].with_columns(n_k=pl.col("n"), M=pl.lit(1), median=pl.col("within"))
-    sizes = [n_k * min(design.partitions) for n_k in design.sizes]
     for number, (estimand, synthesis, _) in list(FIGURES.items())[1:]:
         part = answers.filter(varied="figures", estimand=estimand, synthesis=synthesis)
         figures[f"figure-{number}-influence"] = median_figure(
-            part, sizes, (1,), "probability within the tolerance", "n"
+            part, design.whole_sizes, (1,), "probability within the tolerance", "n"
         )
     for name, population in (("figure-roc-influence", sizes_named(design.roc_smallest)),
                              ("figure-roc-influence-paper", PAPER)):  # fmt: skip

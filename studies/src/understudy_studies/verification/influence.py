@@ -74,7 +74,7 @@ def settings(design: VerificationDesign, real: Path | None) -> Iterator[Setting]
     yield from (Setting("records", calm, size, epsilon) for size in design.influence_sizes[1:])
     yield from (Setting("epsilon", calm, n, other) for other in design.influence_epsilons)
     yield from (Setting("weights", sizes_named(z), n, epsilon) for z in design.influence_smallest)
-    for size in (n_k * min(design.partitions) for n_k in design.sizes):
+    for size in design.whole_sizes:
         for synthesis in SYNTHESES:
             yield Setting("figures", PAPER, size, epsilon, synthesis, ("total", "mean"))
 
@@ -144,21 +144,23 @@ def _files(units: Units, setting: Setting, rng: np.random.Generator) -> list[us.
     n, total = setting.n, len(units.y)
 
     def weighted() -> us.ArrayFile:
-        rows = np.searchsorted(units.reached, rng.uniform(0, units.reached[-1], n))
+        # in order, which is quicker to look up; parts are dealt out at random later
+        rows = np.searchsorted(units.reached, np.sort(rng.uniform(0, units.reached[-1], n)))
         weight = units.reached[-1] / (n * units.size[rows]) if units.weighted else np.ones(n)
         return us.ArrayFile({"y": units.y[rows], "x0": units.x0[rows]}, weight)
 
-    confidential, second = weighted(), weighted()
+    confidential = weighted()
+    kind, _, equal = setting.synthesis.partition(", ")
     y = confidential.values["y"]
-    normal = rng.normal(y.mean(), y.std(), n)
-    equal = np.full(n, total / n)
-    synthetic = {
-        "faithful": second,
-        "biased": us.ArrayFile({"y": normal}, second.weight),
-        "faithful, equal weights": us.ArrayFile({"y": units.y[rng.integers(total, size=n)]}, equal),
-        "biased, equal weights": us.ArrayFile({"y": normal}, equal),
-    }
-    return [confidential, synthetic[setting.synthesis]]
+    if not equal:
+        synthetic = weighted()
+    else:
+        drawn = units.y[rng.integers(total, size=n)] if kind == "faithful" else y
+        synthetic = us.ArrayFile({"y": drawn}, np.full(n, total / n))
+    if kind == "biased":
+        values = {"y": rng.normal(y.mean(), y.std(), n)}
+        synthetic = us.ArrayFile(values, synthetic.weight)
+    return [confidential, synthetic]
 
 
 def _answers(
@@ -187,7 +189,8 @@ def _answers(
         "distance": (full - reply.released) / se,
         "difference": reply.difference / se,
         "expected": float(plan.error[0]) / se,
-        "warned": bool(plan.advice),
+        "heaviest": plan.prepared.heaviest,
+        "advice": plan.advice,
         "covered": low <= truth <= high,
         "discrepancy": int(us.geometric_noise(2 * us.DISCREPANCY_GRID, micro)([steps])[0]),
     }
@@ -243,7 +246,8 @@ def influence_table(rows: pl.DataFrame) -> pl.DataFrame:
             "error": error.abs().median(),
             "expected": part["expected"].median(),
             "covered": part["covered"].mean(),
-            "warned": part["warned"].mean(),
+            "heaviest": part["heaviest"].median(),
+            "warned": (part["advice"] != "").mean(),
             "within": part["within"].mean(),
         }
         lines.append(dict(zip(keys, key, strict=True)) | about | measured(scores_of(part), inside))

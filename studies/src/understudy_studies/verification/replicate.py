@@ -17,7 +17,6 @@ import numpy as np
 import understudy as us
 from understudy_studies.framework import Vector
 from understudy_studies.verification import samples
-from understudy_studies.verification.beyond import median_and_slope
 from understudy_studies.verification.samples import Moments, Population
 
 Columns = dict[str, list[Any]]
@@ -28,7 +27,7 @@ DESIGN = ("n_k", "M", "estimand", "synthesis", "partitioning")  # of a pair
 
 @dataclass(frozen=True)
 class VerificationDesign:
-    """V §4, and where more pairs are drawn for the ROC and for estimators beyond the paper."""
+    """V §4, and where more pairs are drawn for the ROC and for influence."""
 
     population: int = 10_000_000
     sizes: tuple[int, ...] = (500, 20_000, 50_000)  # n_k
@@ -40,16 +39,16 @@ class VerificationDesign:
     roc_pairs: int = 10  # per repeat and population
     roc_smallest: float = 2.0  # z of the population without extreme weights, from here to 10
     clips: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)  # c of the discrepancy, for the ROC
-    beyond_size: int = 500
     influence_pairs: int = 4  # per repeat and setting
-    influence_sizes: tuple[int, ...] = (
-        1000,
-        5000,
-        25_000,
-    )  # records; all but one line have the first
+    influence_sizes: tuple[int, ...] = (1000, 5000, 25_000)  # all but one line have the first
     influence_alphas: tuple[float, ...] = (0.5, 1.0, 2.0)  # V's in its figures
     influence_epsilons: tuple[str, ...] = ("0.1", "0.3", "3", "10")
     influence_smallest: tuple[float, ...] = (0.1, 0.5, 1.0)  # z: tails of weights between the two
+
+    @property
+    def whole_sizes(self) -> tuple[int, ...]:
+        """Records of the paper's two smaller files, for answers that divide nothing."""
+        return tuple(n_k * min(self.partitions) for n_k in self.sizes[:2])
 
 
 # All parts of the study, in a minute or so.
@@ -91,11 +90,6 @@ def replicate(design: VerificationDesign, seed: int, number: int) -> dict[str, A
     more = _roc_pairs(units, design, rng)
     calm = study_population(design.population, seed, design.roc_smallest)
     bounded = _roc_pairs(calm, design, rng)
-    beyond = [
-        Pair(design.beyond_size, m, name, "faithful", "equal", *numbers)
-        for m in design.partitions
-        for name, numbers in median_and_slope(units, design.beyond_size, m, rng).items()
-    ]
     tau = units.n * float(units.x.mean())
     return {
         "replicate": number,
@@ -103,7 +97,6 @@ def replicate(design: VerificationDesign, seed: int, number: int) -> dict[str, A
         "answers": answers(pairs, design),
         "more": answers(more, design, design.clips),
         "bounded": answers(bounded, design, design.clips),
-        "beyond": answers(beyond, design),
     }
 
 

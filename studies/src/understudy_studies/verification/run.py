@@ -2,8 +2,8 @@
 
 The simulation is V's: its population, designs and repeats, its Figures 1 to 5 with r_full. Beside
 it stand the ROC of agreement and discrepancy at equal epsilon, equal blocks against the keyed
-hash, Laplace against geometric noise, a median and a regression slope, and answers by influence,
-also from real files that lie in the folder `real`.
+hash, Laplace against geometric noise, and answers by influence (means, medians, slopes), also from
+real files that lie in the folder `real`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from understudy_studies.verification.influence import influence_repeat
 from understudy_studies.verification.replicate import QUICK, VerificationDesign, replicate
 from understudy_studies.verification.tables import facts, rows_of, study_tables
 
-PARTS = ("answers", "more", "bounded", "beyond")
+PARTS = ("answers", "more", "bounded")
 
 
 def parts(run: Run) -> Any:

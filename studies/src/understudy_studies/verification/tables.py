@@ -32,8 +32,6 @@ def study_tables(rows: Tables, design: VerificationDesign, repeats: int) -> Tabl
         "auc": auc_table(rows["more"]),
         "auc-bounded": auc_table(rows["bounded"]),
         "auc-designs": auc_table(answers.filter(synthesis="faithful", partitioning="equal")),
-        "beyond": summary(rows["beyond"]),
-        "beyond-auc": auc_table(rows["beyond"]),
         "auc-normal": normal_table(
             sorted({*design.partitions, design.roc_partitions}),
             design.epsilon,
@@ -156,13 +154,6 @@ def facts(
         ),
         "clips": [(f"c = {clip:g}", area(f"clip {clip:g}")) for clip in design.clips],
         "choices": choices(tables["summary"]),
-        "beyond": tables["beyond"]
-        .filter(interval="adjusted")
-        .join(
-            tables["beyond-auc"].drop("synthesis", "partitioning", "interval", "n_k"),
-            on=["estimand", "alpha", "M"],
-            maintain_order="left",
-        ),
     }
 
 
