@@ -159,12 +159,14 @@ def plan_corrections(
     files = [SyntheticFile(survey, unit) for survey in synthetic]
     # sums without a number per unit: a record then counts in its own cell alone
     neighbours = corrections.neighbours
-    questions = [
+    asked = [
         (question, statistic)
         for statistic in corrected
         for question in questions_of(statistic, synthetic, by, any_file=True)
-        if has_estimate(question, files)
     ]
+    for file in files:
+        file.read([question for question, _ in asked])
+    questions = [(q, statistic) for q, statistic in asked if has_estimate(q, files)]
     plan, keys = None, []
     if questions:
         measured = measured_for([question for question, _ in questions], files, neighbours)

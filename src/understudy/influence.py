@@ -338,6 +338,8 @@ def _measured(
         raise Refused("Give one synthetic Survey, or a list with at least one.")
     files = [SyntheticFile(survey, unit) for survey in surveys]
     questions = questions_of(statistics, surveys, by, where, family)
+    for file in files:
+        file.read(questions)
     return measured_for(questions, files, relation, units or files[0].units)
 
 

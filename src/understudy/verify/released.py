@@ -181,7 +181,10 @@ class ReleasedFiles:
         self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
     ) -> MeasuredInfluence:
         files = [SyntheticFile(survey, unit) for survey in self._surveys]
-        return measured_for(self._questions(query), files, relation, units)
+        questions = self._questions(query)
+        for file in files:
+            file.read(questions)
+        return measured_for(questions, files, relation, units)
 
     def _questions(self, query: Query) -> list[InfluenceQuestion]:
         """One, or one for every cell of the table that all released files have."""

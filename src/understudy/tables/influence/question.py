@@ -7,7 +7,7 @@ confidential file, whose columns stay expressions in its engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -53,6 +53,7 @@ class SyntheticFile:
 
     survey: Survey
     unit: str | None = None
+    _read: dict[InfluenceQuestion, FileColumns] = field(default_factory=dict, repr=False)
 
     @cached_property
     def weight(self) -> Floats:
@@ -84,11 +85,29 @@ class SyntheticFile:
         return int(self.unit_number.max()) + 1
 
     def columns(self, question: InfluenceQuestion) -> FileColumns:
+        if question not in self._read:
+            self.read([question])
+        return self._read[question]
+
+    def read(self, questions: Sequence[InfluenceQuestion]) -> None:
+        """The columns of several questions in one query, which are kept."""
+        if not questions:
+            return
         table = self.survey.table
-        made = {n: v.cast("float64") for n, v in question.columns(table).items()}
-        frame = table.select(**made, __inside=question.inside(table)).to_polars()
-        arrays = {name: frame[name].fill_null(np.nan).to_numpy() for name in made}
-        return FileColumns(arrays, self.weight, frame["__inside"].to_numpy())
+        made: dict[str, Any] = {}
+        for k, question in enumerate(questions):
+            numbers = question.columns(table).items()
+            made |= {f"{k} {name}": value.cast("float64") for name, value in numbers}
+            made[f"{k}"] = question.inside(table)
+        frame = table.select(**made).to_polars()
+        for k, question in enumerate(questions):
+            start = f"{k} "
+            arrays = {
+                name.removeprefix(start): frame[name].fill_null(np.nan).to_numpy()
+                for name in made
+                if name.startswith(start)
+            }
+            self._read[question] = FileColumns(arrays, self.weight, frame[f"{k}"].to_numpy())
 
     def by_unit(self, influences: Floats) -> Floats:
         """(records, k) influences summed within units."""
