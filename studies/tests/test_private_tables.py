@@ -187,7 +187,10 @@ def test_application_is_nearly_non_informative() -> None:
 def test_a_small_study_runs_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A study that is stopped after its first replicate, then run again to the end; without what
     the paper does not have, and with tables of the sample in place of the application's fits."""
-    plan = Plan(n=300, bounds=(1.8,), datasets=(3,), draws=800, application_records=300)
+    plan = Plan(
+        n=300, bounds=(1.8,), datasets=(3,), corrected_bounds=(1.8,), draws=800,
+        application_records=300,
+    )  # fmt: skip
 
     def applied(plan: Plan, seed: int) -> dict[str, Any]:
         survey = application_survey(seed, plan.application_records)
@@ -219,11 +222,14 @@ def test_a_small_study_runs_and_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
     assert "Figure 10: coverage and CV" in text
     assert "2 samples of about 300 persons" in text
     assert "This run is small" in text
-    assert text.count("data:image/svg+xml") == len(list(tmp_path.glob("figure*.svg")))
+    assert text.count("data:image/svg+xml") == len(list(tmp_path.glob("*.svg")))
     assert "±" not in text.split("after ±")[1]  # two replicates know no Monte Carlo error
     summary = pl.read_csv(tmp_path / "summary.csv")
     assert set(summary["model"]) == {"Sample", "Laplace", "FBS", "FBP"}
     assert (summary["replicates"] == 2).all()
+    corrected = pl.read_csv(tmp_path / "corrections.csv")
+    assert set(corrected["mechanism"]) == {"none", "Laplace", "Weighted", "corrected"}
+    assert set(corrected.filter(pl.col("model") != "Sample")["epsilon"]) == {10.8}
     ours = pl.read_csv(tmp_path / "table4_counts.csv")
     assert ours.height == 24
     assert ours["our_FBS_recommended_coverage"].is_between(0, 1).all()

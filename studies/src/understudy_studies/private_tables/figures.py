@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 import understudy as us
-from understudy_studies.drawing import Figure, panels
+from understudy_studies.drawing import Figure, legend_above, panels
 from understudy_studies.framework import Vector, published
 from understudy_studies.private_tables.tables import WITH_SE, of_sample
 
@@ -139,4 +139,36 @@ def _coverage(cells: pl.DataFrame) -> Figure:
             axis.axvline(0.95, color=us.COLOURS[6], linestyle="--", linewidth=1)
             axis.set(title=title, xlabel="coverage", ylabel="CV", xlim=(0, 1.03))
         axes[0].legend(fontsize=7)
+        return figure
+
+
+def corrections_figure(table: pl.DataFrame) -> Figure:
+    """RMSE over the sample's for each model and epsilon: Laplace, files alone, and corrected."""
+    files = table.filter(mechanism="Weighted", statistic="count")
+    groups = files.select("model", "epsilon").sort("epsilon", descending=True).rows()
+    looks = {
+        "Laplace table": ("Laplace", "s", COLOUR["Laplace"]),
+        "files alone": ("Weighted", "o", COLOUR["FBP"]),
+        "files, corrected": ("corrected", "D", COLOUR["FBS"]),
+    }
+    with _panels(2) as (figure, (axes,)):
+        for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
+            for step, (label, (mechanism, marker, colour)) in enumerate(looks.items()):
+                for at, (model, epsilon) in enumerate(groups):
+                    own = "Laplace" if mechanism == "Laplace" else model
+                    row = table.filter(
+                        statistic=statistic, mechanism=mechanism, model=own, epsilon=epsilon
+                    ).row(0, named=True)
+                    axis.errorbar(
+                        row["rmse_ratio_16"], at + 0.2 * (1 - step), fmt=marker, color=colour,
+                        xerr=2 * (row["rmse_ratio_16_error"] or 0.0), markersize=5,
+                        label=label if at == 0 else None,
+                    )  # fmt: skip
+            names = [f"{model},\nε = {epsilon:g}" for model, epsilon in groups]
+            axis.set_yticks(range(len(groups)), names if axis is axes[0] else [""] * len(groups))
+            axis.axvline(1.0, color=us.COLOURS[6], linestyle="--", linewidth=1)
+            axis.set(title=title, xlabel="RMSE over the sample's", xscale="log")
+            axis.invert_yaxis()
+            axis.grid(axis="x")
+        legend_above(figure, axes[0], 3)
         return figure

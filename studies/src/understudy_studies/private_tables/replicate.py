@@ -38,7 +38,7 @@ METHOD = {
 }  # fmt: skip
 PREDICTORS = "C(field) + gender"
 MODELS = {"FBS": us.FBS("salary", PREDICTORS), "FBP": us.FBP("salary", PREDICTORS)}
-STATISTICS = ("count", "mean(salary)")
+STATISTICS, BY = ("count", "mean(salary)"), ["field", "gender"]
 SHORT_WARMUP = 100  # of clipped fits: chains start among the reference's draws, in their units
 RECORDS = 10_355  # of T's application
 DRIFT = 1.10  # the drifted reference's salaries are 10 % too high
@@ -53,14 +53,15 @@ class Plan:
     datasets: tuple[int, ...] = (1, 3, 5, 10)
     epsilon: float = 10.8  # of the mechanisms beside Weighted, over three data sets
     reference_epsilons: tuple[float, ...] = (10.8, 3.0, 1.0)
+    corrected_bounds: tuple[float, ...] = (1.8, 0.5)  # of files that are corrected, or are not
     draws: int = 1000
     application_records: int = RECORDS
 
 
 # All parts of the study, in two minutes.
 QUICK = Plan(
-    n=300, bounds=(1.8,), datasets=(1, 3), reference_epsilons=(3.0,), draws=800,
-    application_records=300,
+    n=300, bounds=(1.8,), datasets=(1, 3), reference_epsilons=(3.0,), corrected_bounds=(1.8,),
+    draws=800, application_records=300,
 )  # fmt: skip
 
 
@@ -95,9 +96,9 @@ def replicate(plan: Plan, seed: int, number: int) -> Row:
     """The rows of one sample: all methods, statistics and cells; its bounds; what is drawn."""
     persons = study_population(seed)
     rng = np.random.default_rng([seed, number])
-    survey, reference = (_survey(us.doctorate_sample(persons, plan.n, rng)) for _ in range(2))
+    survey, reference = (survey_of(us.doctorate_sample(persons, plan.n, rng)) for _ in range(2))
     sample = Sample(survey, plan, number)
-    rows = [*sample_rows(sample, "none"), *_laplace_rows(sample)]
+    rows = [*sample_rows(sample, "none"), *laplace_rows(sample, plan.epsilon)]
     facts: Row = {"refused": []}
     pictures: dict[str, Vector] = {}
     for name, model in MODELS.items():
@@ -108,7 +109,7 @@ def replicate(plan: Plan, seed: int, number: int) -> Row:
             facts[f"{name} {bound}"] = float(result.record_bounds.max())
             facts[f"{name} unweighted"] = float(unweighted.max())
             files = {
-                "recommended": [_columns(dataset) for dataset in result.datasets],
+                "recommended": [columns_of(dataset) for dataset in result.datasets],
                 "paper": paper_files(result, model, survey, most, number),
             }
             for m in plan.datasets:
@@ -120,11 +121,16 @@ def replicate(plan: Plan, seed: int, number: int) -> Row:
                 pictures[f"{name}_unweighted"] = unweighted
                 pictures |= weight_pictures(model, result, files["paper"][0], survey)
         rows += _other_rows(name, model, sample, reference, facts["refused"])
-    ordered = _survey(sample_in_file_order(persons, plan.n, rng))
+    ordered = survey_of(sample_in_file_order(persons, plan.n, rng))
     rows += _file_order_rows(Sample(ordered, plan, number))
-    frame = pl.concat(rows).select(pl.lit(number, pl.Int64).alias("replicate"), pl.all())
     drawn = {name: values.tolist() for name, values in pictures.items()}
-    return {"rows": frame.to_dict(as_series=False), "facts": facts, "pictures": drawn}
+    return numbered(number, rows) | {"facts": facts, "pictures": drawn}
+
+
+def numbered(number: int, rows: list[pl.DataFrame]) -> Row:
+    """The rows of a replicate, as they are stored."""
+    frame = pl.concat(rows).select(pl.lit(number, pl.Int64).alias("replicate"), pl.all())
+    return {"rows": frame.to_dict(as_series=False)}
 
 
 def rows_of(key: Key, statistic: str, cells: pl.DataFrame) -> pl.DataFrame:
@@ -135,7 +141,7 @@ def rows_of(key: Key, statistic: str, cells: pl.DataFrame) -> pl.DataFrame:
 
 def sample_rows(sample: Sample, mechanism: str) -> list[pl.DataFrame]:
     """The tables of the sample itself."""
-    own, df = _columns(sample.survey), float(sample.survey.n - 8)
+    own, df = columns_of(sample.survey), float(sample.survey.n - 8)
     key = ("Sample", mechanism, 0.0, 1, "recommended")
     counts, means = sample.table.counts(own["w"]), sample.table.means(own["y"], own["w"])
     return [
@@ -144,12 +150,11 @@ def sample_rows(sample: Sample, mechanism: str) -> list[pl.DataFrame]:
     ]
 
 
-def _laplace_rows(sample: Sample) -> Iterator[pl.DataFrame]:
-    by, epsilon = ["field", "gender"], sample.plan.epsilon
-    noisy = us.laplace_table(sample.survey, STATISTICS, by, epsilon, seed=sample.number).table
+def laplace_rows(sample: Sample, epsilon: float) -> Iterator[pl.DataFrame]:
+    noisy = us.laplace_table(sample.survey, STATISTICS, BY, epsilon, seed=sample.number).table
     for statistic in STATISTICS:
         part = CELL_COLUMNS.join(
-            noisy.filter(statistic=statistic), on=by, how="left", maintain_order="left"
+            noisy.filter(statistic=statistic), on=BY, how="left", maintain_order="left"
         )
         for formulas, column in (("paper", "replicate_se"), ("recommended", "se")):
             cells = with_limits(part["estimate"].to_numpy(), part[column].to_numpy(), 1.96)
@@ -205,7 +210,7 @@ def _other_rows(
     name: str, model: us.Model, sample: Sample, reference: us.Survey, refused: list[str]
 ) -> list[pl.DataFrame]:
     """Censored, and ReferenceCensored with a good and with a drifted reference; m = 3."""
-    drifted = _survey(reference.frame().with_columns(pl.col("salary") * DRIFT))
+    drifted = survey_of(reference.frame().with_columns(pl.col("salary") * DRIFT))
     referred = partial(us.ReferenceCensored, prior_scale=0.5)
     tried: dict[str, us.Mechanism] = {"Censored": us.Censored(sample.plan.epsilon)}
     for epsilon in sample.plan.reference_epsilons:
@@ -219,7 +224,7 @@ def _other_rows(
             refused.append(f"{name} {label}: {refusal}")
             continue
         key = (name, label, float(result.claim.epsilon or 0.0), 3, "recommended")
-        rows += released_rows(key, sample.table, [_columns(made) for made in result.datasets])
+        rows += released_rows(key, sample.table, [columns_of(made) for made in result.datasets])
     return rows
 
 
@@ -233,10 +238,10 @@ def unweighted_bounds(result: us.Synthesis) -> Vector:
     return us.record_bounds(loglik, weights.positions, posterior.arrays, *plain).loglik
 
 
-def _survey(frame: pl.DataFrame) -> us.Survey:
+def survey_of(frame: pl.DataFrame) -> us.Survey:
     return us.Survey(frame, us.Design(weight="weight", strata="field"), us.doctorate_codebook())
 
 
-def _columns(survey: us.Survey) -> dict[str, Vector]:
+def columns_of(survey: us.Survey) -> dict[str, Vector]:
     frame = survey.frame(["salary", "weight"])
     return {"y": frame["salary"].to_numpy(), "w": frame["weight"].to_numpy()}

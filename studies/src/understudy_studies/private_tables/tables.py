@@ -47,7 +47,6 @@ def study_tables(
     rows: pl.DataFrame, cells: pl.DataFrame, results: Sequence[Row], applied: pl.DataFrame
 ) -> Tables:
     """Every table that the study writes."""
-    errors = monte_carlo_errors(rows)
     three = cells.filter(epsilon=10.8, m=3)
     simulated = {
         f"{model}_{label}": three.filter(model=model, mechanism=mechanism, formulas=formulas)
@@ -59,7 +58,7 @@ def study_tables(
         for method in ("Sample", "Laplace", "FBS", "FBP", "FBS paper", "FBP paper")
     }
     return {
-        "summary": summary(cells).join(errors, on=KEYS, how="left", maintain_order="left"),
+        "summary": with_errors(rows, cells),
         "table4_counts": _beside(4, COUNT, simulated, ("coverage", "length")),
         "table5_means": _beside(5, MEAN, simulated, ("coverage", "length")),
         "interval_lengths": _length_ratios(cells),
@@ -67,6 +66,12 @@ def study_tables(
         "table2_counts": _beside(2, COUNT, released, ("est", "se")),
         "table3_means": _beside(3, MEAN, released, ("est", "se")),
     }
+
+
+def with_errors(rows: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
+    """One line per method with its Monte Carlo errors."""
+    errors = monte_carlo_errors(rows)
+    return summary(cells).join(errors, on=KEYS, how="left", maintain_order="left")
 
 
 def _beside(
@@ -196,11 +201,18 @@ def facts(tables: Tables, results: Sequence[Row]) -> Row:
     wide = lengths.pivot("statistic", index=["m", "epsilon"], values=["ours", "T"])
     return {
         "with_error": with_error,
+        "error_of": error_of,
         "split": split,
         "cell_grid": lambda name, caption: cell_grid(tables[name], name, caption),
         "lengths": wide.with_columns(bound=pl.col("epsilon") / (2 * pl.col("m"))),
         "refused": [text for result in results for text in result["facts"]["refused"]],
     }
+
+
+def error_of(lines: pl.DataFrame, model: str, mechanism: str, statistic: str) -> float:
+    """The RMSE ratio of one method over the 16 cells."""
+    line = lines.filter(model=model, mechanism=mechanism, statistic=statistic)
+    return float(line["rmse_ratio_16"].item())
 
 
 def split(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
