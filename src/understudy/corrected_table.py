@@ -12,7 +12,7 @@ in a release by the process that never had the confidential file.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -67,6 +67,7 @@ class Corrections:
     delta: float = 0.0
     relation: Relation = "replace"  # of the claim; noise for `replace` is enough for `blank`
     unit: str = RECORD
+    records: int = 1  # the most that a unit has: the clip is planned for 1 to so many
 
     @property
     def noise(self) -> AdditiveNoise:
@@ -156,7 +157,7 @@ def plan_corrections(
     """The plan for `corrected`, those of the table's statistics that are asked about. A cell that a
     synthetic file lacks, or in which nothing varies, stays as it is."""
     unit = None if corrections.unit == RECORD else corrections.unit
-    files = [SyntheticFile(survey, unit) for survey in synthetic]
+    files = [SyntheticFile(survey, unit, corrections.records) for survey in synthetic]
     # sums without a number per unit: a record then counts in its own cell alone
     neighbours = corrections.neighbours
     asked = [
@@ -208,15 +209,19 @@ def corrected_table(
     parsed = parse_statistics(statistics, synthetic[0].columns)
     check_corrected(parsed, names)
     declared = unit_of(confidential)
-    unit = RECORD if declared is None else declared.column
-    corrections = Corrections(epsilon, delta, relation, unit)
+    corrections = Corrections(epsilon, delta, relation)
+    if declared is not None:
+        # without their ids the files do not say which records go together, but how many can
+        records = 1 if declared.column in synthetic[0].columns else declared.limit
+        corrections = replace(corrections, unit=declared.column, records=records)
     plan = plan_corrections(synthetic, parsed, parsed, names, corrections)
     if plan.influence is None:
         raise Refused(
             "The synthetic files share no cell of this table that has a sampling error; use fewer "
             "columns."
         )
-    paid = charged(account, confidential, [corrections.cost], unit, "a corrected table")
+    whom = corrections.unit
+    paid = charged(account, confidential, [corrections.cost], whom, "a corrected table")
     table = plan.table(plan.noisy_sums(confidential), margins, combine)
     return CorrectedTable(table, said_of_account(corrections.claim(CONDITIONS), paid))
 

@@ -15,6 +15,7 @@ from understudy.corrected_table import Corrections, corrected_table, plan_correc
 from understudy.dp.additive import GaussianNoise, LaplaceNoise
 from understudy.errors import Refused
 from understudy.influence import influence_pass, plan_influence
+from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.tables.corrected import (
@@ -25,6 +26,7 @@ from understudy.tables.corrected import (
     to_public_sizes,
 )
 from understudy.tables.influence.clip import norms
+from understudy.tables.influence.question import SyntheticFile, made_up_units
 from understudy.tables.influence.unit_sums import GRID, sensitivity, steps_of
 from understudy.tables.statistic import parse_statistics
 from understudy.tables.tabulate import tabulate
@@ -250,3 +252,76 @@ def test_with_all_of_the_spread_left_errors_are_those_of_the_combined_files() ->
     made = _with_limits(part, part["estimate"].to_numpy(), nothing, spread, len(files), kind)
     for name in ("se", "df", "lower", "upper"):
         np.testing.assert_allclose(made[name], released.combined[name], rtol=1e-9, err_msg=name)
+
+
+# -- units of several records, whose ids are not published ----------------------------------------
+
+
+def homes(seed: int) -> pl.DataFrame:
+    """People in homes of one to three."""
+    sizes = np.random.default_rng(seed).integers(1, 4, 900)
+    return people(900, seed).with_columns(u=pl.Series(np.repeat(np.arange(900), sizes)[:900]))
+
+
+def test_units_are_made_up_of_one_to_so_many_records_that_lie_far_apart() -> None:
+    number = made_up_units(600, 3)
+    assert np.bincount(np.bincount(number)).tolist() == [0, 100, 100, 100]
+    apart = [np.diff(np.flatnonzero(number == unit)).min(initial=600) for unit in range(300)]
+    assert min(apart) > 50
+
+
+@pytest.mark.parametrize("records", [1, 3])
+@pytest.mark.parametrize("ids", [False, True])
+def test_what_is_summed_by_unit_goes_back_to_its_records(records: int, ids: bool) -> None:
+    """Ids in no order, one for each record or for three."""
+    order = np.random.default_rng(2).permutation(90) // records
+    frame = pl.DataFrame({"x": np.arange(90.0), **({"u": order} if ids else {})})
+    file = SyntheticFile(Survey(frame), "u", records)
+    x = np.arange(90.0)[:, None]
+    shared = file.by_record(file.by_unit(x))[:, 0]
+    expected = [x[file.unit_number == unit].mean() for unit in file.unit_number]
+    np.testing.assert_allclose(shared, expected)
+    if records == 1:
+        np.testing.assert_array_equal(shared, x[:, 0])
+
+
+@pytest.mark.parametrize("statistic", ["count", "mean(x)"])
+def test_the_clip_is_planned_for_units(statistic: str) -> None:
+    """What clipping does to the sums of homes is what the plan says; planned for single records it
+    is many times that for counts, whose influences have one sign."""
+    off: dict[int, list[float]] = {1: [], 3: []}
+    for seed in range(40, 44):
+        files = [survey(homes(seed + more).drop("u")) for more in (10, 20)]
+        parsed = parse_statistics(statistic, files[0].columns)
+        confidential = survey(homes(seed))
+        own, released = (
+            tabulate(surveys, parsed, "g", combine="partial")["estimate"].to_numpy()
+            for surveys in ([confidential], files)
+        )
+        for records, errors in off.items():
+            asked = Corrections(2.0, unit="u", records=records)
+            plan = plan_corrections(files, parsed, parsed, ["g"], asked)
+            assert plan.influence is not None
+            prepared, table = plan.influence.prepared, confidential.table
+            weights = table["w"].cast("float64")
+            row = influence_pass(prepared, table, weights, "u").to_pyarrow().to_pylist()[0]
+            sums = steps_of(row, len(plan.keys)) * plan.influence.step
+            left = sums + prepared.loss - prepared.constant - (own - released)
+            errors += list((left / plan.influence.error) ** 2)
+    assert np.sqrt(np.mean(off[3])) < 0.6  # clipping is the smaller part of the error
+    if statistic == "count":
+        assert np.sqrt(np.mean(off[1])) > 3
+
+
+@pytest.mark.any_noise
+def test_a_corrected_table_for_units_needs_their_limit_or_their_ids() -> None:
+    columns = {"u": Column("u", "unit", "integer")} | {c: Column(c) for c in ("x", "g", "w")}
+    frame = homes(40).select(list(columns))
+    files = [survey(homes(seed).drop("u")) for seed in (50, 60)]
+    without = Survey(frame, DESIGN, Codebook(columns))
+    with pytest.raises(Refused, match="declare `records_per_unit`"):
+        corrected_table(without, files, "count", "g", 1.0)
+    told = Survey(frame, DESIGN, Codebook(columns, records_per_unit=3))
+    assert corrected_table(told, files, "count", "g", 1.0).claim.unit == "u"
+    with_ids = [survey(homes(seed)) for seed in (50, 60)]
+    assert corrected_table(without, with_ids, "count", "g", 1.0).claim.unit == "u"

@@ -19,7 +19,6 @@ from duckdb import Error as DuckDBError
 from ibis.common.exceptions import IbisError
 
 from understudy.chance import Chance
-from understudy.claim import RECORD
 from understudy.corrected_table import Corrections, check_corrected
 from understudy.dp.account import UNHEARD
 from understudy.errors import Refused, UnknownName
@@ -51,6 +50,7 @@ from understudy.tables.corrected import resting_on_drawn
 from understudy.tables.domain import as_condition
 from understudy.tables.statistic import Statistic, parse_statistic
 from understudy.tables.tabulate import tabulate
+from understudy.tables.units import Unit
 from understudy.version import __version__
 
 PLACE = "__place"  # of a record in its file, while records are put in order
@@ -141,8 +141,12 @@ class Inside:
             return None
         relations = {mechanism.relation for mechanism in self.mechanisms}
         relation = relations.pop() if len(relations) == 1 else "replace"
-        unit = self.narrowed.codebook.unit_column or RECORD
-        return Corrections(tables.correct, tables.correct_delta, relation, unit)
+        corrections = Corrections(tables.correct, tables.correct_delta, relation)
+        codebook = self.narrowed.codebook
+        if codebook.unit_column is None:
+            return corrections
+        unit = Unit(codebook.unit_column, codebook.records_per_unit)
+        return replace(corrections, unit=unit.column, records=unit.limit)
 
     @property
     def corrected(self) -> dict[str, Any]:

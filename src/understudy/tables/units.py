@@ -35,10 +35,10 @@ class Unit:
 
     @property
     def limit(self) -> int:
-        """The declared limit; refused where a table of counts would rest on one that is not."""
+        """The declared limit; refused where a table would rest on one that is not."""
         if self.records is None:
             raise Refused(
-                f"Counts with a claim for each `{self.column}` need the most records that one may "
+                f"Tables with a claim for each `{self.column}` need the most records that one may "
                 "have; declare `records_per_unit` in the codebook."
             )
         return self.records

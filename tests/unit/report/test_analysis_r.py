@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,14 @@ import polars as pl
 import pytest
 from release_samples import CODEBOOK, sample, whole_rows
 
+from understudy.corrected_table import Corrections, plan_corrections
 from understudy.report.analysis import r_example
 from understudy.report.public_facts import PublicFacts
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design, Replicates, Stage
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
+from understudy.tables.influence.unit_sums import GRID
 from understudy.tables.regress import regress
 from understudy.tables.tabulate import tabulate
 
@@ -203,3 +205,27 @@ def test_public_stratum_sizes(rscript: str, tmp_path: Path) -> None:
     without = tabulate(plain, public.statistics, by="gender", combine="partial")
     assert ours["se"].to_list() != pytest.approx(without["se"].to_list(), rel=1e-3)
     same(read(tmp_path / "table.csv"), ours, ["gender", "statistic"])
+
+
+def test_the_program_of_a_corrected_release_makes_the_column_released(
+    rscript: str, tmp_path: Path
+) -> None:
+    """Corrections cannot be made again from the files; the program says so, and what it makes
+    stands beside the corrected estimates in tables.csv."""
+    of, asked = sample(n=300), Corrections(1.0)
+    statistics = ("count", "mean(salary)")
+    public = of.facts(asked_statistics=statistics, by=("field",), corrections=asdict(asked))
+    assert [statistic.text for statistic in public.corrected_statistics] == list(statistics)
+    plan = plan_corrections(
+        of.datasets, public.statistics, public.corrected_statistics, public.by, asked
+    )
+    table = plan.table(np.full(len(plan.keys), GRID, dtype=np.int64), False, "partial")
+    assert (table["estimate"] - table["released"]).abs().min() > 0
+    program = r_example(public, len(of.datasets))
+    assert "# count, mean(salary) were corrected by noisy sums" in program
+    run(rscript, public, of.datasets, tmp_path)
+    ours = tabulate(of.datasets, statistics, ["field"], combine="partial")
+    keys = ["field", "statistic"]
+    both = ours.cast({"field": pl.String}).join(table, on=keys, how="left", maintain_order="left")
+    np.testing.assert_allclose(both["released"], ours["estimate"], rtol=1e-9)
+    same(read(tmp_path / "table.csv"), ours, ["field", "statistic"])

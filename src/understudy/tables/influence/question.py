@@ -49,10 +49,15 @@ class InfluenceQuestion:
 
 @dataclass(frozen=True, eq=False)
 class SyntheticFile:
-    """A synthetic file with its design; `unit` names the column whose records stand together."""
+    """A synthetic file with its design; `unit` names the column whose records stand together.
+
+    Where the file does not have it, units of 1 to `records` records are made up, as many of each
+    size, of records that have nothing to do with each other.
+    """
 
     survey: Survey
     unit: str | None = None
+    records: int = 1
     _read: dict[InfluenceQuestion, FileColumns] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -74,11 +79,13 @@ class SyntheticFile:
 
     @cached_property
     def unit_number(self) -> NDArray[np.int64]:
-        """The unit of each record, from 0."""
+        """The unit of each record, from 0; in the order of the records where each has its own."""
+        every = np.arange(len(self.weight))
         if self.unit is None or self.unit not in self.survey.columns:
-            return np.arange(len(self.weight))
+            return every if self.records == 1 else made_up_units(len(every), self.records)
         ids = self.survey.frame([self.unit])[self.unit]
-        return (ids.rank("dense").cast(pl.Int64) - 1).to_numpy()
+        number = (ids.rank("dense").cast(pl.Int64) - 1).to_numpy()
+        return every if number.max() + 1 == len(every) else number
 
     @property
     def units(self) -> int:
@@ -134,6 +141,16 @@ class SyntheticFile:
     @cached_property
     def _design(self) -> DesignRecords:
         return DesignRecords(self.survey)
+
+
+def made_up_units(count: int, most: int) -> NDArray[np.int64]:
+    """A unit for each of `count` records: sizes 1, 2, ..., `most`, and again. Published records lie
+    in the order of their values, so those of a unit are taken far apart (steps of the golden ratio,
+    which fill the file evenly)."""
+    order = np.argsort(np.arange(count) * (np.sqrt(5) - 1) / 2 % 1.0, kind="stable")
+    number = np.empty(count, dtype=np.int64)
+    number[order] = np.repeat(np.arange(count), np.arange(count) % most + 1)[:count]
+    return number
 
 
 def released_at(

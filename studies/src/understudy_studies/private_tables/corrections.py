@@ -1,9 +1,9 @@
 """Corrected tables beside the files alone and beside T's Laplace tables, at equal epsilon.
 
 Weighted promises 2 b for each file, b the bound that one fit was tuned to. So three files cost 6 b,
-and two of the three with corrections at 2 b cost as much: one fit serves both. The model is T's FBS,
-which the population follows, and FBS without gender, which it does not: men and women then have the
-same salaries in every field.
+and two of the three with corrections at 2 b cost as much: one fit serves both. The model is T's
+FBS, which the population follows, and FBS without gender, which it does not: men and women then
+have the same salaries in every field.
 """
 
 from __future__ import annotations
