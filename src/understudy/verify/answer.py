@@ -19,6 +19,7 @@ from understudy.errors import Refused, UnknownName
 from understudy.influence import InfluencePlan, UnitRelation, influence_pass
 from understudy.ledger.ledger import Ledger, Reservation, StoredAnswer
 from understudy.tables.influence.unit_sums import steps_of
+from understudy.tables.units import Unit
 from understudy.verify.confidential import WEIGHT, ConfidentialData
 from understudy.verify.influence_figures import figures_of
 from understudy.verify.measure import Floats, QuestionTerms, Steps
@@ -86,13 +87,15 @@ def check_question(
     return CheckedQuery(query, synthetic, plan)
 
 
-def public_units(data: ConfidentialData) -> tuple[UnitRelation, str | None, int | None]:
-    """Relation, unit and number of units of an answer by influence.
+def public_units(data: ConfidentialData) -> tuple[UnitRelation, Unit | None, int | None]:
+    """Relation, unit with its declared limit, and number of units of an answer by influence.
 
     Noise for `replace` is enough for `add-remove` too: the ledger counts both where there is a
     unit, and then the number of units is not public.
     """
-    return "replace", data.unit, data.units if data.unit is None else None
+    if data.unit is None:
+        return "replace", None, data.units
+    return "replace", Unit(data.unit, data.codebook.records_per_unit), None
 
 
 def answer_question(

@@ -38,6 +38,7 @@ from understudy.tables.influence.question import (
 )
 from understudy.tables.regress import regress
 from understudy.tables.tabulate import tabulate
+from understudy.tables.units import Unit
 from understudy.verify.influence_figures import InfluenceFigures, figures_of
 from understudy.verify.mistakes import InvalidQuery, say
 from understudy.verify.partition_pass import inside_domain
@@ -74,11 +75,11 @@ class ReleasedEstimates(Protocol):
     def __call__(self, query: Query) -> Synthetic: ...
 
     def influence_plan(
-        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+        self, query: Query, relation: UnitRelation, unit: Unit | None, units: int | None
     ) -> InfluencePlan: ...
 
     def influence_errors(
-        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+        self, query: Query, relation: UnitRelation, unit: Unit | None, units: int | None
     ) -> pl.DataFrame: ...
 
 
@@ -160,7 +161,7 @@ class ReleasedFiles:
         return Synthetic(estimate, se)
 
     def influence_plan(
-        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+        self, query: Query, relation: UnitRelation, unit: Unit | None, units: int | None
     ) -> InfluencePlan:
         """What an answer by influence is worth, and how its sum is taken: all of it public."""
         with _said():
@@ -168,7 +169,7 @@ class ReleasedFiles:
             return settled(measured, query.price_noise(), relation)
 
     def influence_errors(
-        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+        self, query: Query, relation: UnitRelation, unit: Unit | None, units: int | None
     ) -> pl.DataFrame:
         """Error against epsilon, from a quarter of the price to four times it."""
         with _said():
@@ -178,9 +179,10 @@ class ReleasedFiles:
             return error_curve(measured, noises, relation)
 
     def _measured(
-        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+        self, query: Query, relation: UnitRelation, unit: Unit | None, units: int | None
     ) -> MeasuredInfluence:
-        files = [SyntheticFile(survey, unit) for survey in self._surveys]
+        column, records = (None, 1) if unit is None else (unit.column, unit.records or 1)
+        files = [SyntheticFile(survey, column, records) for survey in self._surveys]
         questions = self._questions(query)
         for file in files:
             file.read(questions)

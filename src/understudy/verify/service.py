@@ -20,6 +20,7 @@ from understudy.ledger.epsilon import show_epsilon
 from understudy.ledger.ledger import Ledger, StillAnswering
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
+from understudy.tables.units import Unit
 from understudy.verify.answer import (
     CheckedQuery,
     answer_question,
@@ -200,7 +201,7 @@ class Remembered:
             return self._known[asked]
 
     def influence_plan(
-        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+        self, query: Query, relation: UnitRelation, unit: Unit | None, units: int | None
     ) -> InfluencePlan:
         """The same for plans of answers by influence, which depend on the price as well."""
         asked = query.estimand, query.domain, query.by, query.micro, query.delta
@@ -212,7 +213,7 @@ class Remembered:
             return self._plans[asked]
 
     def influence_errors(
-        self, query: Query, relation: UnitRelation, unit: str | None, units: int | None
+        self, query: Query, relation: UnitRelation, unit: Unit | None, units: int | None
     ) -> pl.DataFrame:
         """Not remembered: a page is looked at once."""
         with self._lock:

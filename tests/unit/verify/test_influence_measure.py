@@ -188,6 +188,28 @@ def test_the_noise_is_enough_for_both_relations(data: ConfidentialData) -> None:
         assert counted.prepared.per_unit[0] == pytest.approx(counted.prepared.constant[0] / 2000)
 
 
+@pytest.mark.usefixtures("no_noise")
+def test_a_clip_is_for_units_of_as_many_records_as_the_codebook_says(ledger: Ledger) -> None:
+    """A total of homes of three, whose ids were not released: every home's share is three records'
+    large. Planned for single records, two thirds of it would be cut off."""
+    frame = CONFIDENTIAL.with_columns(person=pl.col("person") // 3)
+    truth = tabulate(make_survey(frame), "total(income)").row(0, named=True)
+    off = {}
+    for limit, epsilon in ((None, "1"), (3, "1.1")):  # the same question would be a replay
+        book = replace(BOOK, records_per_unit=limit)
+        with ConfidentialData("survey", make_survey(frame, book)) as homes:
+            if limit is None:
+                ledger.add_dataset(homes.fingerprint, "homes", "100")
+            asked = question(estimator="total", epsilon=epsilon)
+            checked = check_question(asked, homes, FILES)
+            receipt = answer_question(checked, homes, ledger, "ann")
+        assert checked.plan is not None
+        shown = receipt.posterior.model_dump()
+        off[limit] = abs(shown["corrected"] - truth["estimate"]) / checked.plan.error[0]
+    assert off[3] < 1
+    assert off[None] > 5
+
+
 def test_plans_are_computed_once(data: ConfidentialData) -> None:
     class Counted(ReleasedFiles):
         calls = 0
