@@ -361,7 +361,7 @@ def test_a_stopped_study_goes_on(finished: tuple[Path, list[int]]) -> None:
     out, computed = finished
     assert computed == [0, 1, -1, *range(2, 14)]
     text = (out / "study.html").read_text(encoding="utf-8")
-    assert text.count("<img") == 2 * len(FIGURES) + 3  # influence has one for Figures 1 and 2
+    assert text.count("<img") == 2 * len(FIGURES) + 4  # influence has one for Figures 1 and 2
     assert "99,984,562" in text
     assert "When the discrepancy is informative" in text
     for name in ("auc-normal.csv", "auc-conditions.csv"):

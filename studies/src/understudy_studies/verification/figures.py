@@ -17,6 +17,7 @@ from understudy_studies.verification.replicate import VerificationDesign
 from understudy_studies.verification.roc import auc, roc, scores_of
 
 BOX = (BLUE, ORANGE, GREEN)
+MEASURES = {"influence": (GREEN, "-"), "discrepancy": (BLUE, "-"), "agreement": (VERMILION, "--")}
 WIDTH = 5.4
 STEP = 4.2  # between groups of n_k
 
@@ -50,7 +51,48 @@ def draw_figures(rows: Tables, design: VerificationDesign) -> dict[str, Figure]:
                              ("figure-roc-influence-paper", PAPER)):  # fmt: skip
         part = answers.filter(varied="population", population=population)
         figures[name] = roc_figure(part, influence.scores_of)
+    figures["figure-auc-influence"] = auc_figure(
+        influence.influence_table(rows["influence"]), design
+    )
     return figures
+
+
+def auc_figure(table: pl.DataFrame, design: VerificationDesign) -> Figure:
+    """Areas against records, epsilon, the tail of the weights and the tolerance."""
+    calm = sizes_named(design.roc_smallest)
+    usual = table.filter(varied="population")
+    one = pl.col("alpha") == 1.0
+    base = usual.filter(one, population=calm)
+    smallest = pl.col("population").str.extract(r"sizes (\S+)").cast(pl.Float64)
+    tails = usual.filter(one, population=PAPER), table.filter(one, varied="weights"), base
+    shown = {
+        "records": (pl.concat([base, table.filter(one, varied="records")]), pl.col("n")),
+        "epsilon": (
+            pl.concat([base, table.filter(one, varied="epsilon")]),
+            pl.col("epsilon").cast(pl.Float64),
+        ),
+        "smallest size": (pl.concat(tails), smallest),
+        "tolerance": (usual.filter(population=calm), pl.col("alpha")),
+    }
+    estimands = base["estimand"].to_list()
+    shape = (len(estimands), len(shown), 1.4 * WIDTH, 0.9 + 1.6 * len(estimands))
+    with drawing.panels(*shape, sharex="col", sharey=True) as (figure, axes):
+        for row, estimand in zip(axes, estimands, strict=True):
+            for axis, (title, (lines, along)) in zip(row, shown.items(), strict=True):
+                part = lines.filter(estimand=estimand).with_columns(along=along).sort("along")
+                for name, (colour, style) in MEASURES.items():
+                    marks = {"color": colour, "linestyle": style, "marker": "o", "markersize": 3}
+                    axis.plot(range(part.height), part[name], label=name, **marks)
+                axis.set_xticks(range(part.height), [f"{value:g}" for value in part["along"]])
+                axis.tick_params(axis="x", labelsize=7)
+                axis.set_ylim(0.45, 1.02)
+                axis.grid(axis="y")
+                if axis is row[0]:
+                    axis.set_ylabel(f"AUC, {estimand}")
+                if row is axes[-1]:
+                    axis.set_xlabel(title)
+        drawing.legend_above(figure, axes[0, 0], 3)
+    return figure
 
 
 def median_figure(
@@ -95,8 +137,7 @@ def roc_figure(rows: pl.DataFrame, scores: Callable[..., dict[str, Vector]]) -> 
     """The measures at equal epsilon: a row per estimand, a column per alpha."""
     estimands = rows["estimand"].unique(maintain_order=True).to_list()
     alphas = rows["alpha"].unique(maintain_order=True).to_list()
-    known = {"influence": (GREEN, "-"), "discrepancy": (BLUE, "-"), "agreement": (VERMILION, "--")}
-    looks = {name: known[name] for name in known if name in scores(rows)}
+    looks = {name: MEASURES[name] for name in MEASURES if name in scores(rows)}
     shape = (len(estimands), len(alphas), WIDTH, 0.9 + 1.95 * len(estimands))
     with drawing.panels(*shape, sharex=True, sharey=True) as (figure, axes):
         for row, estimand in zip(axes, estimands, strict=True):

@@ -233,6 +233,12 @@ def scores_of(rows: pl.DataFrame) -> dict[str, Vector]:
     }
 
 
+def advice_of(rows: pl.DataFrame, **setting: Any) -> str:
+    """What the planner says about the first pair of a setting, before anything is paid."""
+    told = rows.filter(**setting)["advice"]
+    return str(told[0]) if len(told) and told[0] else "nothing"
+
+
 def influence_table(rows: pl.DataFrame) -> pl.DataFrame:
     """Areas, errors in standard errors, coverage and warnings, of every setting and tolerance."""
     keys = ["varied", "population", "synthesis", "n", "epsilon", "estimand", "alpha"]
