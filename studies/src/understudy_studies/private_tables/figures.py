@@ -15,6 +15,7 @@ from understudy_studies.private_tables.tables import WITH_SE, of_sample
 
 STATISTICS = {"count": "counts", "mean(salary)": "mean salaries"}
 COLOUR = {"FBS": us.COLOURS[2], "FBP": us.COLOURS[1], "Laplace": us.COLOURS[0]}
+TICKS = (0.5, 1, 2, 5, 10, 20, 50)
 Drawn = dict[str, Figure]
 
 
@@ -151,7 +152,8 @@ def corrections_figure(table: pl.DataFrame) -> Figure:
         "files alone": ("Weighted", "o", COLOUR["FBP"]),
         "files, corrected": ("corrected", "D", COLOUR["FBS"]),
     }
-    with _panels(2) as (figure, (axes,)):
+    with panels(2, 1, 5.4, 2.0 + len(groups), sharex=True) as (figure, grid):
+        axes = grid[:, 0]
         for axis, (statistic, title) in zip(axes, STATISTICS.items(), strict=True):
             for step, (label, (mechanism, marker, colour)) in enumerate(looks.items()):
                 for at, (model, epsilon) in enumerate(groups):
@@ -160,15 +162,17 @@ def corrections_figure(table: pl.DataFrame) -> Figure:
                         statistic=statistic, mechanism=mechanism, model=own, epsilon=epsilon
                     ).row(0, named=True)
                     axis.errorbar(
-                        row["rmse_ratio_16"], at + 0.2 * (1 - step), fmt=marker, color=colour,
+                        row["rmse_ratio_16"], at + 0.2 * (step - 1), fmt=marker, color=colour,
                         xerr=2 * (row["rmse_ratio_16_error"] or 0.0), markersize=5,
                         label=label if at == 0 else None,
                     )  # fmt: skip
-            names = [f"{model},\nε = {epsilon:g}" for model, epsilon in groups]
-            axis.set_yticks(range(len(groups)), names if axis is axes[0] else [""] * len(groups))
+            axis.set_yticks(range(len(groups)), [f"{name},\nε = {e:g}" for name, e in groups])
             axis.axvline(1.0, color=us.COLOURS[6], linestyle="--", linewidth=1)
-            axis.set(title=title, xlabel="RMSE over the sample's", xscale="log")
+            axis.set(title=title, xscale="log")
+            axis.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
+            axis.xaxis.set_minor_formatter("")
             axis.invert_yaxis()
             axis.grid(axis="x")
+        axes[-1].set_xlabel("RMSE over the confidential sample's")
         legend_above(figure, axes[0], 3)
         return figure

@@ -71,27 +71,25 @@ def auc_figure(table: pl.DataFrame, design: VerificationDesign) -> Figure:
             pl.concat([base, table.filter(one, varied="epsilon")]),
             pl.col("epsilon").cast(pl.Float64),
         ),
-        "smallest size": (pl.concat(tails), smallest),
+        "least size": (pl.concat(tails), smallest),
         "tolerance": (usual.filter(population=calm), pl.col("alpha")),
     }
     estimands = base["estimand"].to_list()
-    shape = (len(estimands), len(shown), 1.4 * WIDTH, 0.9 + 1.6 * len(estimands))
-    with drawing.panels(*shape, sharex="col", sharey=True) as (figure, axes):
-        for row, estimand in zip(axes, estimands, strict=True):
-            for axis, (title, (lines, along)) in zip(row, shown.items(), strict=True):
+    shape = (len(shown), len(estimands), WIDTH, 0.9 + 1.6 * len(shown))
+    with drawing.panels(*shape, sharex="row", sharey=True) as (figure, axes):
+        for row, (title, (lines, along)) in zip(axes, shown.items(), strict=True):
+            for axis, estimand in zip(row, estimands, strict=True):
                 part = lines.filter(estimand=estimand).with_columns(along=along).sort("along")
                 for name, (colour, style) in MEASURES.items():
                     marks = {"color": colour, "linestyle": style, "marker": "o", "markersize": 3}
                     axis.plot(range(part.height), part[name], label=name, **marks)
-                axis.set_xticks(range(part.height), [f"{value:g}" for value in part["along"]])
-                axis.tick_params(axis="x", labelsize=7)
-                axis.set_ylim(0.45, 1.02)
+                axis.set_xticks(range(part.height), [f"{value:,g}" for value in part["along"]])
+                axis.tick_params(axis="x", labelsize=8)
+                axis.set_ylim(0.4, 1.02)
                 axis.grid(axis="y")
-                if axis is row[0]:
-                    axis.set_ylabel(f"AUC, {estimand}")
-                if row is axes[-1]:
-                    axis.set_xlabel(title)
+                axis.set_title(f"{estimand}, by {title}", fontsize=9.5, loc="left")
         drawing.legend_above(figure, axes[0, 0], 3)
+        figure.supylabel("AUC", fontsize=9.5)
     return figure
 
 
@@ -162,7 +160,8 @@ def roc_figure(rows: pl.DataFrame, scores: Callable[..., dict[str, Vector]]) -> 
                 axis.set_aspect("equal")
                 axis.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
                 axis.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
-        drawing.legend_above(figure, axes[0][0], len(looks))
+        drawn = (axis for axis in axes.flat if axis.get_legend_handles_labels()[0])
+        drawing.legend_above(figure, next(drawn, axes[0][0]), len(looks))
         figure.supylabel("inside, called inside", fontsize=9.5)
         us.figure_footer(figure, "share of pairs outside the tolerance that are called inside")
     return figure

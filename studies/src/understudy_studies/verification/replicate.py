@@ -39,7 +39,7 @@ class VerificationDesign:
     roc_pairs: int = 10  # per repeat and population
     roc_smallest: float = 2.0  # z of the population without extreme weights, from here to 10
     clips: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)  # c of the discrepancy, for the ROC
-    influence_repeats: int = 50  # at most: each has several pairs
+    influence_repeats: int = 40  # at most: each has several pairs
     influence_pairs: int = 4  # per repeat and setting
     influence_sizes: tuple[int, ...] = (1000, 5000, 25_000)  # all but one line have the first
     influence_alphas: tuple[float, ...] = (0.5, 1.0, 2.0)  # V's in its figures
