@@ -321,7 +321,7 @@ def test_a_corrected_table_for_units_needs_their_limit_or_their_ids() -> None:
     without = Survey(frame, DESIGN, Codebook(columns))
     with pytest.raises(Refused, match="declare `records_per_unit`"):
         corrected_table(without, files, "count", "g", 1.0)
-    told = Survey(frame, DESIGN, Codebook(columns, records_per_unit=3))
-    assert corrected_table(told, files, "count", "g", 1.0).claim.unit == "u"
+    limited = Survey(frame, DESIGN, Codebook(columns, records_per_unit=3))
+    assert corrected_table(limited, files, "count", "g", 1.0).claim.unit == "u"
     with_ids = [survey(homes(seed)) for seed in (50, 60)]
     assert corrected_table(without, with_ids, "count", "g", 1.0).claim.unit == "u"

@@ -61,14 +61,14 @@ def auc_figure(table: pl.DataFrame, design: VerificationDesign) -> Figure:
     """Areas against records, epsilon, the tail of the weights and the tolerance."""
     calm = sizes_named(design.roc_smallest)
     usual = table.filter(varied="population")
-    one = pl.col("alpha") == 1.0
-    base = usual.filter(one, population=calm)
+    middle = pl.col("alpha") == 1.0
+    base = usual.filter(middle, population=calm)
     smallest = pl.col("population").str.extract(r"sizes (\S+)").cast(pl.Float64)
-    tails = usual.filter(one, population=PAPER), table.filter(one, varied="weights"), base
+    tails = usual.filter(middle, population=PAPER), table.filter(middle, varied="weights"), base
     shown = {
-        "records": (pl.concat([base, table.filter(one, varied="records")]), pl.col("n")),
+        "records": (pl.concat([base, table.filter(middle, varied="records")]), pl.col("n")),
         "epsilon": (
-            pl.concat([base, table.filter(one, varied="epsilon")]),
+            pl.concat([base, table.filter(middle, varied="epsilon")]),
             pl.col("epsilon").cast(pl.Float64),
         ),
         "least size": (pl.concat(tails), smallest),

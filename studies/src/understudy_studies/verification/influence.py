@@ -235,8 +235,8 @@ def scores_of(rows: pl.DataFrame) -> dict[str, Vector]:
 
 def advice_of(rows: pl.DataFrame, **setting: Any) -> str:
     """What the planner says about the first pair of a setting, before anything is paid."""
-    told = rows.filter(**setting)["advice"]
-    return str(told[0]) if len(told) and told[0] else "nothing"
+    texts = rows.filter(**setting)["advice"]
+    return str(texts[0]) if len(texts) and texts[0] else "nothing"
 
 
 def influence_table(rows: pl.DataFrame) -> pl.DataFrame:
