@@ -37,7 +37,7 @@ from understudy.tables.influence.prepared import (
 )
 from understudy.tables.influence.question import InfluenceQuestion, SyntheticFile
 from understudy.tables.influence.unit_sums import Steps, sensitivity, steps_of, unit_sums
-from understudy.tables.units import unit_of
+from understudy.tables.units import Unit, unit_of
 
 __public__ = (
     "InfluenceAnswer",
@@ -292,13 +292,15 @@ def plan_influence(
     family: LinkFamilyName = "gaussian",
     unit: str | None = None,
     units: int | None = None,
+    records: int = 1,
 ) -> InfluencePlan:
     """What `influence` would be worth, in closed form and without a confidential record.
 
     `unit` is the column whose records stand together, `units` the number of confidential units
-    where it is public (as under `replace`); without it that of the synthetic files is taken.
+    where it is public (as under `replace`); without it that of the synthetic files is taken. Where
+    the files lack that column, `records` is the most records of a unit.
     """
-    measured = _measured(synthetic, statistics, relation, by, where, family, unit, units)
+    measured = _measured(synthetic, statistics, relation, by, where, family, unit, units, records)
     return settled(measured, noise_for(epsilon, delta), relation)
 
 
@@ -314,12 +316,13 @@ def influence_errors(
     family: LinkFamilyName = "gaussian",
     unit: str | None = None,
     units: int | None = None,
+    records: int = 1,
 ) -> pl.DataFrame:
     """Error against epsilon for every estimate, before anything is spent: `error` is that of the
     difference (noise, and what clipping leaves), `se` that of the corrected estimate."""
     if not epsilons:
         raise Refused("Name at least one epsilon, such as [0.5, 1, 2].")
-    measured = _measured(synthetic, statistics, relation, by, where, family, unit, units)
+    measured = _measured(synthetic, statistics, relation, by, where, family, unit, units, records)
     return error_curve(measured, [noise_for(epsilon, delta) for epsilon in epsilons], relation)
 
 
@@ -332,15 +335,18 @@ def _measured(
     family: LinkFamilyName,
     unit: str | None,
     units: int | None,
+    records: int,
 ) -> MeasuredInfluence:
     surveys = [synthetic] if isinstance(synthetic, Survey) else list(synthetic)
     if not surveys:
         raise Refused("Give one synthetic Survey, or a list with at least one.")
-    files = [SyntheticFile(survey, unit) for survey in surveys]
+    files = [SyntheticFile(survey, unit, records) for survey in surveys]
     questions = questions_of(statistics, surveys, by, where, family)
     for file in files:
         file.read(questions)
-    return measured_for(questions, files, relation, units or files[0].units)
+    # units that are made up are not as many as the true ones
+    known = units or files[0].units if records == 1 else None
+    return measured_for(questions, files, relation, known)
 
 
 def plan_questions(
@@ -413,9 +419,10 @@ def influence(
     declared = unit_of(confidential)
     unit = None if declared is None else declared.column
     units = _units(confidential, unit) if relation == "replace" else None
+    records = _most_records(declared, synthetic, relation)
     plan = plan_influence(
         synthetic, statistics, epsilon, relation,
-        delta=delta, by=by, where=where, family=family, unit=unit, units=units,
+        delta=delta, by=by, where=where, family=family, unit=unit, units=units, records=records,
     )  # fmt: skip
     whom = unit or RECORD
     cost = Cost((relation,), Fraction(repr(float(epsilon))), Fraction(repr(float(delta))))
@@ -454,6 +461,17 @@ def influence_pass(
         for expression in question.expressions(at, table, weight)
     ]
     return unit_sums(table, expressions, prepared.steps, prepared.norm, unit, prepared.per_unit)
+
+
+def _most_records(
+    declared: Unit | None, synthetic: Survey | Sequence[Survey], relation: UnitRelation
+) -> int:
+    """Of a unit, where the synthetic files do not say which records belong together. The number of
+    units, where it is public, tells how large they are on average; else the limit must be known."""
+    surveys = [synthetic] if isinstance(synthetic, Survey) else synthetic
+    if declared is None or all(declared.column in survey.columns for survey in surveys):
+        return 1
+    return declared.records or 1 if relation == "replace" else declared.limit
 
 
 def _units(confidential: Survey, unit: str | None) -> int:

@@ -302,6 +302,29 @@ def test_the_unit_of_the_codebook_is_protected() -> None:
     assert abs(int(sums_of(answer.plan, survey(far), "u")[0]) - int(plain[0])) <= sensitivity(1)
 
 
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+@pytest.mark.parametrize("statistic", ["total(x)", "mean(x)"])
+def test_units_whose_ids_are_not_released_are_planned_for(statistic: str, relation: Any) -> None:
+    """Homes of one to three: what clipping does to them is as small as the plan says, and sampling
+    errors are the file's own."""
+    sizes = np.repeat(np.arange(1500), np.random.default_rng(3).integers(1, 4, 1500))[:1500]
+    columns = {"u": Column("u", "unit", "integer")} | {c: Column(c) for c in ("x", "w")}
+    frame = people(1500, 61).select("x", "w").with_columns(u=pl.Series(sizes))
+    files = [survey(people(1500, seed).drop("u")) for seed in (62, 63)]
+    asked = (files, statistic, 2.0, relation)
+    homes = Survey(frame, DESIGN, Codebook(columns, records_per_unit=3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LaplaceNoise, "add", lambda _, sums, __: sums)
+        answer = influence(homes, *asked)
+    truth = tabulate(homes, statistic).row(0, named=True)
+    assert abs(answer.corrected - truth["estimate"]) < answer.plan.error[0]
+    assert answer.plan.prepared.sampling_se[0] == pytest.approx(truth["se"], rel=0.15)
+    without = Survey(frame, DESIGN, Codebook(columns))
+    if relation == "add-remove":
+        with pytest.raises(Refused, match="declare `records_per_unit`"):
+            influence(without, *asked)
+
+
 @pytest.mark.chance(
     chance.audit_fails(
         1 / (1 + np.exp(-1 / (2 * GRID))), np.exp(-1) / (1 + np.exp(-1 / (2 * GRID))),

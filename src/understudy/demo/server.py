@@ -87,7 +87,8 @@ def confidential(n: int, seed: int) -> Survey:
     frame = frame.with_columns(pl.Series("person", rng.permutation(len(frame)) + 1))
     book: Codebook = codebook()
     person = Column("person", "unit", "integer", "Person")
-    return Survey(frame, DESIGN, replace(book, columns={**book.columns, "person": person}))
+    columns = {**book.columns, "person": person}
+    return Survey(frame, DESIGN, replace(book, columns=columns, records_per_unit=1))
 
 
 def release(survey: Survey, datasets: int, seed: int, draws: int) -> list[Survey]:

@@ -229,6 +229,13 @@ def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: No
         for name, dataset in config.datasets.items():
             say(f"Opening {name}")
             opened[name] = _open(name, dataset)
+            unit, book = opened[name].data.unit, opened[name].data.codebook
+            if dataset.released and unit and book.records_per_unit is None:
+                say(
+                    f"The codebook of {name} says nothing about `records_per_unit`: answers by "
+                    f"influence are planned for one record of each `{unit}`, and totals are wrong "
+                    "where one has several"
+                )
             ledger.admit(opened[name].data.file, declaration(name, dataset), "configuration")
     except BaseException:
         for served in opened.values():
