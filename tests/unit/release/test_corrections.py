@@ -190,6 +190,25 @@ def test_what_has_no_corrected_form_is_refused_before_anything_is_spent(recipe: 
     assert not (recipe.parent / "ledger.db").exists()
 
 
+def test_corrections_for_units_need_their_limit_before_anything_is_spent(recipe: Path) -> None:
+    """The files do not say which records belong together, so the clip rests on the limit."""
+    file, book = recipe.parent / "file.csv", recipe.parent / "codebook.toml"
+    frame = pl.read_csv(file)
+    frame.with_columns(home=pl.Series(np.arange(frame.height) // 2)).write_csv(file)
+    columns = CODEBOOK + '[columns.home]\nrole = "unit"\ntype = "integer"\n'
+    start, _, rest = OUTCOME.partition('mechanism = "Marginals"')
+    private = 'mechanism = "Censored"\nepsilon = 2\nweighted = false\n[tables]'
+    recipe.write_text(start + private + rest.partition("[tables]")[2])
+    book.write_text('unit = "home"\n' + columns)
+    with pytest.raises(Refused, match="declare `records_per_unit`"):
+        us.publish(recipe)
+    assert not (recipe.parent / "ledger.db").exists()
+    book.write_text('unit = "home"\nrecords_per_unit = 2\n' + columns)
+    asked = prepare(read_recipe(recipe)).corrections
+    assert asked is not None
+    assert (asked.unit, asked.records) == ("home", 2)
+
+
 def test_a_dry_run_says_both_prices_and_what_noise_to_expect(recipe: Path) -> None:
     said = "\n".join(forecast(prepare(read_recipe(recipe))))
     assert "epsilon 3.5 over all data sets" in said
