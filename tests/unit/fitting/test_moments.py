@@ -18,8 +18,8 @@ from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.moments import (
     Moments,
-    _is_proper,
     is_linear,
+    is_proper,
     metropolis_places,
     propose,
     sample_exactly,
@@ -226,7 +226,7 @@ def test_proposals_need_a_covariance_matrix_that_has_a_mean() -> None:
     for total in (5.5, 6.0, 6.01, 7.0):
         exists = scipy.stats.invwishart(total - 2, np.eye(d)).mean() is not None
         moments = Moments(jnp.asarray(XX), zeros, R, jnp.asarray(total))
-        assert _is_proper(moments) is exists
+        assert is_proper(moments) is exists
     without_weight, repeated = np.diag([1.0, 0.0]), np.outer(unit, unit)
     for singular in (without_weight, repeated):
-        assert _is_proper(Moments(jnp.asarray(singular), zeros, R, jnp.asarray(7.0))) is False
+        assert is_proper(Moments(jnp.asarray(singular), zeros, R, jnp.asarray(7.0))) is False
