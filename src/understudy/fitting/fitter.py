@@ -215,6 +215,15 @@ class ModelFitter:
         """The same model on another survey, coded like this one; never on this one itself."""
         if not isinstance(survey, Survey):
             raise Refused(f"{purpose.capitalize()} must come from a Survey with the same columns.")
+        if survey not in self._others:
+            self._others[survey] = self._made_on(survey, purpose)
+        return self._others[survey]
+
+    @cached_property
+    def _others(self) -> dict[Survey, ModelFitter]:
+        return {}
+
+    def _made_on(self, survey: Survey, purpose: str) -> ModelFitter:
         try:
             complete, _ = without_missing(survey, self.model.sensitive)
             arrays = self.model.prepare(complete, like=self.coding or self.survey)

@@ -38,7 +38,7 @@ DEFENSIVE = 0.1  # share of the proposals from the wider component
 WIDER = 0.25  # the part of the weight that it has
 BLOCK = 64  # proposals that are made and weighed together
 BURN_IN = 30  # proposals of each chain that are left out
-LEAST_SHARE = 0.02  # of a pilot's proposals, by their weights; below it NUTS is asked
+LEAST_SHARE = 0.3  # of a pilot's proposals, by their weights; below it NUTS is asked
 LONGEST = 8  # times the asked length, before NUTS is asked
 
 Floats = NDArray[np.float64]
@@ -124,7 +124,9 @@ class _Chain:
 def accepted(log_weights: Floats, levels: Floats) -> NDArray[np.int64]:
     """Which proposal the chain is at after each step; `levels` are logs of uniform numbers."""
     places, at, weight = np.zeros(len(levels), dtype=np.int64), 0, -inf
-    for step, (proposed, level) in enumerate(zip(log_weights, levels, strict=True)):
+    for step, (proposed, level) in enumerate(
+        zip(log_weights.tolist(), levels.tolist(), strict=True)
+    ):
         if level < proposed - weight:
             at, weight = step, proposed
         places[step] = at
