@@ -24,11 +24,11 @@ from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import multigammaln
 from numpy.typing import NDArray
 
-from understudy.dp.contributions import reference_censored
+from understudy.dp.contributions import by_unit, reference_censored, weighted
 from understudy.fitting.continuation import run_until_good
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.moments import Moments, is_proper, propose, weighted_moments
-from understudy.fitting.nuts import Chains, Inputs, Tick, prior_of_terms
+from understudy.fitting.nuts import Chains, Inputs, Tick, log_density, prior_of_terms
 from understudy.mechanisms.contract import Terms
 from understudy.models.compilation import kept
 from understudy.models.density import Density
@@ -39,6 +39,9 @@ WIDER = 0.25  # the part of the weight that it has
 BLOCK = 64  # proposals that are made and weighed together
 BURN_IN = 30  # proposals of each chain that are left out
 LEAST_SHARE = 0.3  # of a pilot's proposals, by their weights; below it NUTS is asked
+MOST_FITS = 50  # in search of a mode
+LOW = 30.0  # a mode so far below the highest, on the log scale, has no mass
+FAR = 15.0  # a mode whose log weight is so much above that of the centre is out of reach
 LONGEST = 8  # times the asked length, before NUTS is asked
 
 Floats = NDArray[np.float64]
@@ -56,6 +59,8 @@ def sample_by_independence(
     assert isinstance(model, GaussianModel)  # settled by the caller
     moments = weighted_moments(*model.gaussian_data(inputs["arrays"]), inputs["alpha"])
     if not is_proper(_tempered(moments, WIDER)):
+        return None
+    if _misses_a_mode(density, moments, inputs):
         return None
     part, arrays = density.in_parts(inputs["arrays"], inputs.get("units"))
     by_part = arrays[model.targets[0]].shape[:2]
@@ -81,6 +86,49 @@ def sample_by_independence(
 
     positions, diagnostics = run_until_good(run, judged, min(settings.most_thinning, LONGEST))
     return None if diagnostics.failures else Chains(positions, diagnostics)
+
+
+def _misses_a_mode(density: Density, moments: Moments, inputs: Inputs) -> bool:
+    """Whether the target has a mode that no proposal would find.
+
+    A record that is clipped adds a constant, so a mode is the fit to the records that are not: one
+    that gives up a tail may be there beside the fit to all. Fits to the records that are not
+    clipped are repeated until these stay the same, from all records and from the half that the fit
+    to all likes best.
+    """
+    model, arrays = density.model, inputs["arrays"]
+    assert isinstance(model, GaussianModel)
+    data = model.gaussian_data(arrays)
+    points, liked = [_mode(moments)], None
+    for start in ("all", "half"):
+        B, Sigma = points[0]
+        for _ in range(MOST_FITS):
+            loglik = density.evaluate_now(model.position(B, Sigma), arrays)[1]
+            gain = weighted(loglik - inputs["reference_loglik"], inputs["alpha"])
+            sums = by_unit(gain, inputs.get("units"))
+            clipped = jnp.abs(sums)[inputs.get("units", slice(None))] >= inputs["limit"]
+            if start == "half" and liked is None:
+                clipped = loglik < jnp.median(loglik)
+            if liked is not None and bool((clipped == liked).all()):
+                break
+            liked = clipped
+            inner = weighted_moments(*data, jnp.where(clipped, 0.0, inputs["alpha"]))
+            if not is_proper(inner):
+                break
+            B, Sigma = _mode(inner)
+        points.append((B, Sigma))
+        liked = None
+    positions = [model.position(B, Sigma) for B, Sigma in points]
+    heights = np.array([float(log_density(density, q, inputs)) for q in positions])
+    proposed = np.array([float(log_proposal(B, Sigma, moments)) for B, Sigma in points])
+    weights = heights - proposed
+    return bool(((heights > heights.max() - LOW) & (weights > weights[0] + FAR)).any())
+
+
+def _mode(moments: Moments) -> tuple[Array, Array]:
+    """The fit of these moments: B and Sigma."""
+    B = jnp.linalg.solve(moments.XX, moments.XY)
+    return B, (moments.YY - moments.XY.T @ B) / moments.total
 
 
 def effective_share(log_weights: Floats) -> float:

@@ -160,3 +160,28 @@ def test_where_proposals_do_not_suit_nuts_is_asked(monkeypatch: pytest.MonkeyPat
     too_little = inputs | {"alpha": jnp.full(150, 0.02)}
     sampled = independence.sample_by_independence(fitter.density, too_little, fitter.settings, key)
     assert sampled is None
+
+
+@pytest.mark.parametrize(("limit", "missed"), [(0.4, True), (1e3, False)])
+def test_a_mode_that_gives_up_a_tail_is_seen(limit: float, missed: bool) -> None:
+    """A fifth of the outcomes far below: the fit to all, and that to the others, which is higher by
+    hundreds where what the fifth may say is clipped, and lower where it is not."""
+    usual = fitter_of(300)
+    y = np.array(usual.arrays["y0"])
+    y[::5] -= 6.0
+    fitter = replace(usual, arrays=usual.arrays | {"y0": y})
+    terms = clipped_terms(usual, np.full(300, 0.4), limit)
+    centre = terms.prior_centre
+    assert centre is not None
+    terms = replace(terms, reference_loglik=fitter.record_loglik(centre))
+    inputs = fitter._inputs(terms, None, None)
+    inputs.pop("scale")
+    model, data = fitter.model, fitter.model.gaussian_data(fitter.safe_arrays)
+    of_all = weighted_moments(*data, inputs["alpha"])
+    of_others = weighted_moments(*data, inputs["alpha"].at[::5].set(0.0))
+    heights = [
+        float(log_density(fitter.density, model.position(*independence._mode(each)), inputs))
+        for each in (of_all, of_others)
+    ]
+    assert (heights[1] > heights[0]) is missed
+    assert independence._misses_a_mode(fitter.density, of_all, inputs) is missed
