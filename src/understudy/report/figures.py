@@ -6,16 +6,13 @@ side. Figures of estimates with intervals are in `interval_figures.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from understudy.drawing import COLOURS, INTERNAL, footer, house_style, svg_text
 from understudy.report.numbers import percent
 from understudy.report.plain import finite
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WIDTH = 5.0  # inches; a phone shows it at about three quarters
 CONFIDENTIAL, SYNTHETIC, LIMIT, CLAIM = COLOURS[0], COLOURS[1], COLOURS[6], COLOURS[3]

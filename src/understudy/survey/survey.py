@@ -140,11 +140,12 @@ class Survey:
 
     def _weight_facts(self, name: str) -> tuple[int, float, float, int]:
         """How many weights are known, the lowest, the highest, and the number of records."""
-        records = self.table.op()
-        if isinstance(records, InMemoryTable) and isinstance(records.data.obj, pa.Table):
-            weights = records.data.obj[name].cast(pa.float64(), safe=False)  # quicker than a query
-            ends = pc.min_max(weights).as_py()
-            return len(weights) - weights.null_count, ends["min"], ends["max"], len(weights)
+        held = _held_column(self.table, name)
+        if held is not None:
+            weights = held.cast(pl.Float64)
+            known = len(weights) - weights.null_count()
+            lowest, highest = weights.min(), weights.max()  # none where no weight is known
+            return known, float(lowest or 0.0), float(highest or 0.0), len(weights)  # type: ignore[arg-type]
         weight = self.table[name].cast("float64")
         facts = self.table.aggregate(
             known=weight.count(),
@@ -157,8 +158,11 @@ class Survey:
 
     def _holds_others(self, name: str, allowed: list[Value]) -> bool:
         """Whether a column holds other values; a query that names thousands of them is slow."""
-        known = set(allowed)
-        different = self.raw.select(name).distinct().limit(len(known) + 2).to_polars()[name]
+        known, held = set(allowed), _held_column(self.raw, name)
+        if held is None:
+            different = self.raw.select(name).distinct().limit(len(known) + 2).to_polars()[name]
+        else:
+            different = held.unique().head(len(known) + 2)
         return any(value is not None and value not in known for value in different.to_list())
 
     def _check_levels(self) -> None:
@@ -174,7 +178,7 @@ class Survey:
                 )
             values = self.raw[column.name]
             allowed = [*(column.levels or ()), *column.missing]
-            if len(allowed) > LONG_LIST:
+            if len(allowed) > LONG_LIST or _held_column(self.raw, column.name) is not None:
                 if self._holds_others(column.name, allowed):
                     wrong.append(column.name)
             else:
@@ -236,6 +240,19 @@ def refuse_unusable(table: ir.Table, names: Iterable[str]) -> None:
                 f"Column `{name}` is {kind}, and only numbers, texts, dates, times and true/false "
                 "can be used; convert it first."
             )
+
+
+def _held_column(table: ir.Table, name: str) -> pl.Series | None:
+    """A column of numbers or texts that is in memory as it is: quicker to look at than to query."""
+    kind, records = table[name].type(), table.op()
+    if not isinstance(records, InMemoryTable):
+        return None
+    if not (kind.is_integer() or kind.is_floating() or kind.is_string()):
+        return None
+    data = records.data.obj
+    if isinstance(data, pa.Table):
+        return pl.Series(name, data[name])
+    return data[name] if isinstance(data, pl.DataFrame) else None
 
 
 def _with_nan(data: Any, floats: list[str]) -> list[str]:
