@@ -44,6 +44,7 @@ class Survey:
         named = [*self.design.named, *(c.name for c in codebook or ())]
         self.raw: ir.Table = as_ibis(data, named, self.design)
         self.untyped_by: Callable[[], ir.Table] | None = None
+        self.zero_weights = False  # whether there are any
         if codebook is not None:
             for column in codebook:
                 if column.name not in self.raw.columns:
@@ -137,6 +138,7 @@ class Survey:
                 f"The weight `{self.design.weight}` is negative for some records, as calibration "
                 "without limits can make it; calibrate with limits, or set those weights to 0."
             )
+        self.zero_weights = lowest == 0
         if highest == 0:
             raise Refused(
                 f"The weight `{self.design.weight}` is 0 for every record; name another column."

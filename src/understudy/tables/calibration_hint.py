@@ -38,7 +38,9 @@ def warn_of_calibration(survey: Survey, sums: Sums, names: Sequence[str]) -> Non
         return
     said = _SAID.setdefault(survey, set())
     for k, name in enumerate(names):
-        if name in said or name == design.strata or _of_strata(sums.frame, f"by{k}"):
+        if name in said or name == design.strata:
+            continue
+        if design.strata is not None and _of_strata(sums.frame, f"by{k}"):
             continue
         totals = sums.frame.group_by(f"by{k}").agg(pl.col("w").sum()).drop_nulls()
         declared = _declared(totals, survey.declared.population_by.get(name, {}))

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from math import isclose, nan
+from math import isclose, isfinite, nan
 from typing import Any
 
 import ibis
 import ibis.expr.types as ir
 import numpy as np
 import polars as pl
-from ibis.expr.operations import Literal
+import pyarrow as pa
+from ibis.expr.operations import Cast, Field, InMemoryTable, Literal
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
@@ -32,6 +33,7 @@ from understudy.tables.taylor import Rows, RowWeights, Strata, check_strata
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+FIRST_RECORDS = 10_000  # show where a ratio lies
 ADDS_UP = 1e-6  # relative: weights may have been rounded in a file
 
 
@@ -198,12 +200,12 @@ def collect(
     keys = [f"by{k}" for k in range(len(by))]
     keys += [key for key in ("h", "c") if key in columns]
     ones = {name for name, value in columns.items() if _is_one(value)}
-    sums = _aggregates(records, design, len(statistics), len(replicates), ones)
+    sums = _aggregates(records, survey, len(statistics), len(replicates), ones)
     sizes = survey.declared.population_by.get(design.strata or "", {}) if design.weight else {}
     if sizes and not replicates:
         sums |= _weight_sums(records, design, len(statistics))
     grouped = records.group_by(keys).aggregate(**sums) if keys else records.aggregate(**sums)
-    frame = grouped.to_polars()
+    frame = _with_counts(grouped.to_polars(), [name for name in columns if name[0] == "k"])
     frame = frame.sort(keys, nulls_last=True) if keys else frame
     if not replicates and "h" not in columns:
         frame = frame.with_columns(h=pl.lit(1))
@@ -222,9 +224,9 @@ def collect(
 def _known(statistic: Linear, inside: ir.BooleanValue | None) -> ir.BooleanValue | None:
     """Records that the statistic uses; None is all of them."""
     masks = [] if inside is None else [inside]
-    if not isinstance(statistic.a.op(), Literal):
+    if not _complete(statistic.a):
         masks.append(statistic.a.notnull())
-    if isinstance(statistic.x, ir.Value):
+    if isinstance(statistic.x, ir.Value) and not _complete(statistic.x):
         masks.append(statistic.x.notnull())
     return ibis.and_(*masks) if masks else None
 
@@ -265,30 +267,60 @@ def _pivots(
     inside: ir.BooleanValue | None,
 ) -> tuple[float, ...]:
     """A value near each ratio, from the first records: it only has to keep squares small."""
-    columns = {}
+    columns, pivots = {}, [0.0] * len(statistics)
     for j, statistic in enumerate(statistics):
-        if statistic.x is not None and statistic.pivoted:
+        if statistic.x is None or not statistic.pivoted:
+            continue
+        is_mean = inside is None and isinstance(statistic.x, float)
+        held = _held_mean(statistic.a) if is_mean else None
+        if held is not None:
+            pivots[j] = held
+        else:
             mask = _known(statistic, inside)
             columns[f"a{j}"] = _zero_outside(weight * statistic.a, mask)
             columns[f"x{j}"] = _zero_outside(weight * statistic.x, mask)
-    if not columns:
-        return (0.0,) * len(statistics)
-    first = table.select(**columns).limit(10_000)
-    totals = first.aggregate(**{n: first[n].sum() for n in columns}).to_polars().row(0, named=True)
-    return tuple(
-        totals[f"a{j}"] / totals[f"x{j}"] if totals.get(f"x{j}") else 0.0
-        for j in range(len(statistics))
-    )
+    if columns:
+        first = table.select(**columns).limit(FIRST_RECORDS)
+        sums = first.aggregate(**{name: first[name].sum() for name in columns})
+        totals = sums.to_polars().row(0, named=True)
+        for j in range(len(statistics)):
+            if totals.get(f"x{j}"):
+                pivots[j] = totals[f"a{j}"] / totals[f"x{j}"]
+    return tuple(pivots)
+
+
+def _held(value: ir.NumericValue) -> pl.Series | None:
+    """The values of a column that is held in memory: looking there is quicker than a query."""
+    column = value.op().arg if isinstance(value.op(), Cast) else value.op()
+    if not (isinstance(column, Field) and isinstance(column.rel, InMemoryTable)):
+        return None
+    records = column.rel.data.obj
+    if not column.dtype.is_numeric() or not isinstance(records, (pl.DataFrame, pa.Table)):
+        return None
+    return pl.Series(records[column.name])
+
+
+def _held_mean(value: ir.NumericValue) -> float | None:
+    held = _held(value)
+    mean = None if held is None else held.head(FIRST_RECORDS).cast(pl.Float64).mean()
+    return mean if isinstance(mean, float) and isfinite(mean) else None
+
+
+def _complete(value: ir.NumericValue) -> bool:
+    """Whether it is seen at once that no record lacks the value."""
+    held = _held(value)
+    return isinstance(value.op(), Literal) or (held is not None and not held.null_count())
 
 
 def _aggregates(
-    records: ir.Table, design: Design, count: int, replicates: int, ones: Set[str]
+    records: ir.Table, survey: Survey, count: int, replicates: int, ones: Set[str]
 ) -> dict[str, Any]:
     """Sums of w a and w x, and what the variance needs: replicated sums, or second moments. `ones`
-    are columns that are 1 throughout."""
-    sums: dict[str, Any] = {
-        "n": records.count(), "weighing": (records.w > 0).sum(), "w": records.w.sum()
-    }  # fmt: skip
+    are columns that are 1 throughout; counts that follow from others are left to _with_counts."""
+    design = survey.design
+    sums: dict[str, Any] = {"n": records.count(), "w": records.w.sum()}
+    if survey.zero_weights:
+        sums["weighing"] = (records.w > 0).sum()
     if "inside" in records.columns:
         sums["inside"] = records.inside.sum()
     for j in range(count):
@@ -299,9 +331,10 @@ def _aggregates(
             for letter, name in parts
         }
         sums |= {f"{letter}{j}": value.sum() for letter, value in weighted.items()}
-        if f"k{j}" in records.columns:
+        if f"k{j}" in records.columns and f"k{j}" not in ones:
             sums[f"k{j}"] = records[f"k{j}"].sum()
-            sums[f"used{j}"] = (records[f"k{j}"] & (records.w > 0)).sum()
+            if survey.zero_weights:
+                sums[f"used{j}"] = (records[f"k{j}"] & (records.w > 0)).sum()
         for r in range(replicates):
             for letter, name in parts:
                 weight = records[f"r{r}"]
@@ -319,6 +352,19 @@ def _aggregates(
         sums |= {"f_low": records.f.min(), "f_high": records.f.max()}
         sums["f_missing"] = records.f.isnull().sum()
     return sums
+
+
+def _with_counts(frame: pl.DataFrame, known: Sequence[str]) -> pl.DataFrame:
+    """With the counts that the query could spare: of the records with weight where all have it,
+    and of those with a value (`known`), and with both, where none lacks it."""
+    weighing = "weighing" if "weighing" in frame.columns else "n"
+    counts = {"weighing": weighing}
+    for name in known:
+        counts[name] = name if name in frame.columns else "n"
+        used = f"used{name[1:]}"
+        if used not in frame.columns:
+            counts[used] = counts[name] if weighing == "n" else weighing
+    return frame.with_columns(**{name: pl.col(source) for name, source in counts.items()})
 
 
 def _added(values: list[Any]) -> Any:
