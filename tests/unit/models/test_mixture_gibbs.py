@@ -148,8 +148,8 @@ def test_components_fit_records_as_scipy_says() -> None:
 
 
 def moments(*arrays: Any) -> Any:
-    """Compiled for the present size of blocks."""
-    return jax.jit(lambda *given: gibbs._moments(*given))(*arrays)
+    """Compiled anew: the size of blocks is no argument."""
+    return jax.jit(partial(gibbs._moments))(*arrays)
 
 
 def test_members_and_their_moments_are_those_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
