@@ -53,8 +53,9 @@ def svg_text(figure: Figure) -> str:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     out = StringIO()
+    canvas: Any = FigureCanvasSVG(figure)
     with house_style():
-        FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None})
+        canvas.print_svg(out, metadata={"Date": None})
     return out.getvalue()
 
 

@@ -14,7 +14,7 @@ import duckdb
 def pytest_configure() -> None:
     connect = duckdb.connect
 
-    def with_one_thread(*place: Any, config: Any = None, **named: Any) -> Any:
-        return connect(*place, config={"threads": 1, **(config or {})}, **named)
+    def with_one_thread(*database: Any, config: Any = None, **named: Any) -> Any:
+        return connect(*database, config={"threads": 1, **(config or {})}, **named)
 
     duckdb.connect = with_one_thread
