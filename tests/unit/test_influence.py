@@ -326,7 +326,7 @@ def test_units_whose_ids_are_not_released_are_planned_for(statistic: str, relati
 
 
 @pytest.mark.chance(
-    chance.audit_fails(
+    lambda: chance.audit_fails(
         1 / (1 + np.exp(-1 / (2 * GRID))), np.exp(-1) / (1 + np.exp(-1 / (2 * GRID))),
         80_000, 1e-6, 0.9, 1.0,
     ),
