@@ -77,10 +77,12 @@ class Service:
         datasets: Mapping[str, Served],
         slot_seconds: float = 1.0,
         catalogue: Catalogue | None = None,
+        longest_seconds: float = 60.0,
     ) -> None:
         self.ledger = ledger
         self.datasets = dict(datasets)
         self.slot_seconds = slot_seconds
+        self.longest_seconds = longest_seconds
         self.catalogue = catalogue or packaged()
 
     def dataset(self, name: str) -> Served:
@@ -106,7 +108,22 @@ class Service:
     def check(self, query: Query) -> CheckedQuery:
         """All checks that need no record; the synthetic estimate."""
         served = self.dataset(query.dataset)
+        if self.fitted(query) and self.seconds(query) > self.longest_seconds:
+            raise Refused(
+                f"This question may take {self.seconds(query):.0f} seconds, and this server allows "
+                f"{self.longest_seconds:g}; ask for fewer partitions."
+            )
         return check_question(query, served.data, served.released)
+
+    def settled(self, user: str, question: CheckedQuery) -> Receipt | None:
+        """What needs no place (threat 21): the answer that was paid for, or a refusal; None for a
+        question to be computed."""
+        query = question.query
+        data = self.dataset(query.dataset).data
+        stored = self.ledger.look_up(user, data.fingerprint, query, data.cost(query))
+        if stored is None:
+            return None
+        return Receipt.from_ledger(stored, self.catalogue, replayed=True)
 
     def quote(self, user: str, question: CheckedQuery) -> Quote:
         query = question.query
@@ -229,12 +246,13 @@ def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: No
             say(f"Opening {name}")
             opened[name] = _open(name, dataset)
             ledger.admit(opened[name].data.file, declaration(name, dataset), "configuration")
+        ledger.fail_abandoned()
     except BaseException:
         for served in opened.values():
             served.data.close()
         ledger.close()
         raise
-    return Service(ledger, opened, config.slot_seconds, catalogue)
+    return Service(ledger, opened, config.slot_seconds, catalogue, config.longest_seconds)
 
 
 def _open(name: str, config: DatasetConfig) -> Served:

@@ -6,7 +6,7 @@ slot; bounded bodies; who is calling; then the routes.
 
 from __future__ import annotations
 
-import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,7 +27,7 @@ from understudy.web.headers import BodyLimit, NothingEscapes, SecurityHeaders
 from understudy.web.question_body import describe_questions
 from understudy.web.refusals import on_http, on_invalid, on_refusal
 from understudy.web.sessions import Sessions
-from understudy.web.slots import ReplySlot
+from understudy.web.slots import ReplyPlaces, ReplySlot
 
 FOLDER = Path(__file__).parent / "templates"
 SLOTTED = (api.VERIFY, pages.ASK)
@@ -37,6 +37,7 @@ def create_app(
     service: Service,
     *,
     places: int = 8,
+    questions_per_user: int = 2,
     requests_per_minute: int = 240,
     session_minutes: float = 60.0,
     https: bool = False,
@@ -68,7 +69,10 @@ def create_app(
         templates,
         https,
     )
-    state.places, state.fitting = asyncio.Semaphore(places), asyncio.Semaphore(1)
+    under_way: Counter[str] = Counter()
+    state.places, state.fitting = (
+        ReplyPlaces(count, under_way, questions_per_user) for count in (places, 1)
+    )
 
     app.add_middleware(
         Gate, ledger=service.ledger, sessions=sessions, per_minute=requests_per_minute

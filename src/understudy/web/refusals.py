@@ -18,10 +18,11 @@ from understudy.errors import Refused
 from understudy.ledger.accounts import WrongKey
 from understudy.ledger.amounts import OverBudget
 from understudy.ledger.chain import BrokenLedger
-from understudy.ledger.ledger import StillAnswering
+from understudy.ledger.ledger import ShutOut, StillAnswering
 from understudy.verify.answer import AnswerFailed
 from understudy.verify.service import NotFound
 from understudy.web.limits import TooMany
+from understudy.web.slots import HungUp, TooManyWaiting
 
 API = "/api/"
 
@@ -29,8 +30,11 @@ _STATUS: tuple[tuple[type[Refused], int], ...] = (
     (WrongKey, 401),
     (OverBudget, 402),
     (NotFound, 404),
+    (ShutOut, 403),
+    (HungUp, 408),
     (StillAnswering, 409),
     (TooMany, 429),
+    (TooManyWaiting, 429),
     (AnswerFailed, 503),
     (BrokenLedger, 503),
 )

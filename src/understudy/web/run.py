@@ -58,6 +58,7 @@ def run_server(
     app = create_app(
         service,
         places=config.places,
+        questions_per_user=config.questions_per_user,
         requests_per_minute=config.requests_per_minute,
         session_minutes=config.session_minutes,
         https=config.https,

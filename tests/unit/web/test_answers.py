@@ -43,7 +43,8 @@ def test_a_race_over_http_spends_the_budget_exactly(
     tmp_path: Path, ledger_place: tuple[str, str]
 ) -> None:
     """Forty callers at once, 0.1 each, budget 1: ten answers."""
-    with make_site(tmp_path, ledger_place=ledger_place, budget="1", places=40) as site:
+    at_once = {"places": 40, "questions_per_user": 40}
+    with make_site(tmp_path, ledger_place=ledger_place, budget="1", **at_once) as site:
         barrier = threading.Barrier(40)
 
         def ask(number: int) -> int:
