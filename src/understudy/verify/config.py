@@ -167,6 +167,25 @@ class ServerConfig:
     session_minutes: Annotated[
         float, Field(ge=1, le=1440, strict=True), "How long a sign-in to the pages lasts."
     ] = 60.0
+    connections: Annotated[
+        StrictInt, Field(ge=1, le=100_000), "Connections at once; more are closed."
+    ] = 500
+    connections_per_address: Annotated[
+        StrictInt, Field(ge=1, le=100_000), "Of these, from one address."
+    ] = 50
+    request_seconds: Annotated[
+        float, Field(ge=0.1, le=600, strict=True), "Within these a request must have arrived whole."
+    ] = 10.0
+    idle_seconds: Annotated[
+        StrictInt, Field(ge=1, le=600), "How long a connection may wait for its next request."
+    ] = 5
+    trusted_proxies: Annotated[
+        tuple[StrictStr, ...],
+        "Addresses whose X-Forwarded-For is believed; nobody's if left out.",
+    ] = ()
+    log: Annotated[
+        File | None, "A file for the log, which is rotated; the standard error if left out."
+    ] = None
     https: Annotated[StrictBool, "Behind a proxy that speaks TLS: cookies are then Secure."] = False
     estimators: Annotated[tuple[OwnClass, ...], "Of one's own: `mine.py:Mine`."] = ()
     measures: Annotated[tuple[OwnClass, ...], "Of one's own: `mine.py:Mine`."] = ()

@@ -112,7 +112,9 @@ class BodyLimit:
                 reply = failure(Request(scope), 413, "The request is too large.", {})
                 await reply(scope, receive, send)
                 return
-            if message["type"] != "http.request" or not message.get("more_body", False):
+            if message["type"] != "http.request":
+                return  # the caller left before the request was whole
+            if not message.get("more_body", False):
                 break
         waiting = iter(messages)
 

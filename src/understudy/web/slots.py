@@ -24,28 +24,14 @@ from collections.abc import Collection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from understudy.errors import Refused
+from understudy.web.seldom import Seldom
 
 log = logging.getLogger("understudy.verify")
 
 
-class _Outlasted:
-    """Counts replies that were late; the log hears of them once a minute at most."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._told_at = -math.inf
-
-    def note(self, now: float) -> None:
-        self.count += 1
-        if now - self._told_at >= 60:
-            self._told_at = now
-            log.warning(
-                "Replies outlasted their slot (%d so far); raise slot_seconds or lower places.",
-                self.count,
-            )
-
-
-_outlasted = _Outlasted()
+_outlasted = Seldom(
+    log, "Replies outlasted their slot (%d so far); raise slot_seconds or lower places."
+)
 
 
 def outlasted() -> int:
