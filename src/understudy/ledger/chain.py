@@ -9,6 +9,7 @@ is an old copy, and the ledger refuses to open.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -118,6 +119,15 @@ class HeadFile:
 
     def advance(self, head: Head) -> None:
         """Make the head durable, unless a later one already is."""
+        try:
+            self._advance(head)
+        except OSError as error:
+            raise BrokenLedger(
+                f"The ledger's head file `{self.path.name}` cannot be written ({error.strerror}); "
+                "what was asked for is on record, and nothing is answered."
+            ) from None
+
+    def _advance(self, head: Head) -> None:
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -130,7 +140,9 @@ class HeadFile:
                     )
                 return
             torn = size and os.pread(file, 1, size - 1) != b"\n"
-            os.write(file, (b"\n" if torn else b"") + f"{head.number} {head.hash}\n".encode())
+            line = (b"\n" if torn else b"") + f"{head.number} {head.hash}\n".encode()
+            if os.write(file, line) < len(line):  # a full disk takes a part without a word
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(file)
             if not size:
                 _sync_folder(self.path.parent)

@@ -18,6 +18,7 @@ from understudy.errors import Refused
 from understudy.ledger.accounts import WrongKey
 from understudy.ledger.amounts import OverBudget
 from understudy.ledger.chain import BrokenLedger
+from understudy.ledger.database import CannotWrite
 from understudy.ledger.ledger import ShutOut, StillAnswering
 from understudy.verify.answer import AnswerFailed
 from understudy.verify.service import NotFound
@@ -37,6 +38,7 @@ _STATUS: tuple[tuple[type[Refused], int], ...] = (
     (TooManyWaiting, 429),
     (AnswerFailed, 503),
     (BrokenLedger, 503),
+    (CannotWrite, 503),
 )
 _SENTENCES = {
     400: "The request cannot be read; send JSON as the documentation says.",

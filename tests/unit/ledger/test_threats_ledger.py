@@ -180,6 +180,12 @@ def test_rows_that_vanish_stop_the_ledger(
         ("DELETE FROM entries WHERE number = 3", "missing"),
         ("UPDATE budgets SET spent = 0", "do not follow"),
         ("UPDATE budgets SET allowed = allowed + 5", "do not follow"),
+        ("UPDATE users SET role = 'steward' WHERE name = 'bob'", "users, roles or keys"),
+        (f"UPDATE users SET key_hash = '{'0' * 64}' WHERE name = 'bob'", "users, roles or keys"),
+        ("UPDATE users SET key_id = 'ab' WHERE name = 'bob'", "users, roles or keys"),
+        ("UPDATE users SET active = 0 WHERE name = 'bob'", "users, roles or keys"),
+        ("DELETE FROM users WHERE name = 'bob'", "users, roles or keys"),
+        ("INSERT INTO users VALUES ('eve', 'steward', 'ab', 'cd', 1)", "users, roles or keys"),
     ],
 )
 def test_a_changed_ledger_does_not_open(
@@ -194,6 +200,22 @@ def test_a_changed_ledger_does_not_open(
         run(change)
     with pytest.raises(BrokenLedger, match=message):
         open_ledger()
+
+
+def test_users_keys_and_roles_follow_from_their_entries(
+    ledger: Ledger, open_ledger: OpenLedger
+) -> None:
+    """What the ledger itself changed opens as before."""
+    key = add_user(ledger, "stella", "steward")
+    key, old = new_key(ledger, "stella"), key
+    set_active(ledger, "bob", False)
+    set_active(ledger, "ann", False)
+    set_active(ledger, "ann", True)
+    again = open_ledger()
+    assert authenticate(again, key).role == "steward"
+    with pytest.raises(WrongKey):
+        authenticate(again, old)
+    assert [user.active for user in list_users(again)] == [True, False, True]
 
 
 def test_entries_cannot_be_changed_through_the_database(ledger: Ledger) -> None:
