@@ -75,6 +75,7 @@ async def sign_in(request: Request) -> Response:
 @router.post("/sign-out")
 async def sign_out(request: Request, session: AnySession) -> Response:
     await checked_form(request, session)
+    request.app.state.sessions.sign_out(request.cookies.get(COOKIE))
     reply = RedirectResponse("/sign-in", 303)
     reply.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=request.app.state.https)
     return reply
