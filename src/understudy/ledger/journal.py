@@ -29,7 +29,7 @@ from understudy.ledger.chain import (
     entry_hash,
 )
 from understudy.ledger.database import Run, SqliteDatabase, open_database
-from understudy.ledger.entry_kinds import KINDS, SPENDING
+from understudy.ledger.entry_kinds import KINDS, SPENDING, TYING
 from understudy.ledger.ties import Ties
 
 Holder = Literal["user", "dataset"]
@@ -281,7 +281,8 @@ class Tally:
         if entry.kind == "merge":
             kept, gone = self._ties.of(entry.content()["into"]), self._ties.of(file)
             self.standings[kept] = self.standings[kept].merged(self.standings.pop(gone))
-        self._ties.follow(entry.kind, file, entry.content())
+        if entry.kind in TYING:
+            self._ties.follow(entry.kind, file, entry.content())
         name = self._ties.of(file)
         before = self.standings.get(name, Standing())
         if entry.kind in ("dataset", "cap"):

@@ -39,6 +39,8 @@ from understudy.ledger.ties import read_ties
 
 Holder = Literal["user", "dataset"]
 
+ALL = 2**62  # above every number of an entry
+
 
 class StillAnswering(Refused):
     """The same question is being answered; ask again when its reply is due."""
@@ -297,12 +299,24 @@ class Ledger:
         with self.journal.database.reading() as run:
             return _stored(run, self.journal.clock(), user, dataset, query.digest())
 
-    def answers(self, user: str) -> list[StoredAnswer]:
-        """A user's own answers whose reply is due, oldest first; nobody else's."""
+    def answers(
+        self, user: str, before: int | None = None, count: int | None = None
+    ) -> list[StoredAnswer]:
+        """A user's own answers whose reply is due, oldest first; nobody else's. With `before` those
+        of earlier numbers, with `count` the last so many of them."""
+        last_of = " AND a.kind = 'release' AND r.number < ? ORDER BY r.number DESC LIMIT ?"
         with self.journal.database.reading() as run:
-            rows = run(_ANSWERS + " ORDER BY r.number", user)
+            rows = run(_ANSWERS + last_of, user, before or ALL, count or ALL)
         now = self.journal.clock()
-        return [_stored_answer(row) for row in rows if row[3] == "release" and _due(row, now)]
+        return [_stored_answer(row) for row in reversed(rows) if _due(row, now)]
+
+    def answer(self, user: str, number: int) -> StoredAnswer | None:
+        """The user's own answer of this number, if its reply is due."""
+        one = " AND a.kind = 'release' AND r.number = ?"
+        with self.journal.database.reading() as run:
+            rows = run(_ANSWERS + one, user, number)
+        now = self.journal.clock()
+        return next((_stored_answer(row) for row in rows if _due(row, now)), None)
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """All entries in order, for the steward."""

@@ -171,17 +171,21 @@ class Service:
             hold_seconds=HOLD * self.seconds(question.query),
         )
 
-    def history(self, user: str) -> list[Receipt]:
-        """The user's own answers, newest first."""
-        stored = reversed(self.ledger.answers(user))
+    def history(
+        self, user: str, before: int | None = None, count: int | None = None
+    ) -> list[Receipt]:
+        """The user's own answers, newest first: all, or a page of them."""
+        stored = reversed(self.ledger.answers(user, before, count))
         return [Receipt.from_ledger(answer, self.catalogue) for answer in stored]
 
     def receipt(self, user: str, number: int) -> Receipt:
         """One of the user's own answers; another's number does not exist (threat 16)."""
-        for stored in self.ledger.answers(user):
-            if stored.number == number:
-                return Receipt.from_ledger(stored, self.catalogue)
-        raise NotFound("You have no answer with this number; see your history for those you have.")
+        stored = self.ledger.answer(user, number)
+        if stored is None:
+            raise NotFound(
+                "You have no answer with this number; see your history for those you have."
+            )
+        return Receipt.from_ledger(stored, self.catalogue)
 
     def left(self, user: str) -> str:
         return show_epsilon(self.ledger.budget("user", user).left)

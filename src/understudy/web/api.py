@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request
+from fastapi import Query as Bound
 from starlette.concurrency import run_in_threadpool
 
 from understudy.ledger.accounts import User
@@ -17,6 +18,7 @@ from understudy.web.schemas import DatasetFacts, Failure, Me, PlanReply, dataset
 
 VERSION = "/api/v1"
 VERIFY = f"{VERSION}/verify"
+HISTORY = 20  # answers of a page: each takes a posterior
 
 _SENTENCES = {
     400: "The body is not JSON.",
@@ -36,6 +38,7 @@ Analyst = Annotated[User, Depends(analyst)]
 Anyone = Annotated[User, Depends(anyone)]
 Asked = Annotated[Query, Depends(asked_question)]
 PathNumber = Annotated[int, Path(ge=1, le=2**53)]
+Before = Annotated[int | None, Bound(ge=1, le=2**53)]
 
 
 def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -90,9 +93,14 @@ async def verify(request: Request, user: Analyst, query: Asked) -> Receipt:
 
 
 @router.get("/history", responses=failures())
-def history(request: Request, user: Analyst) -> list[Receipt]:
-    """Your own answers, newest first."""
-    return service(request).history(user.name)
+def history(
+    request: Request,
+    user: Analyst,
+    before: Before = None,
+    count: Annotated[int, Bound(ge=1, le=100)] = HISTORY,
+) -> list[Receipt]:
+    """Your own answers, newest first, a page at a time; `before` is a receipt's number."""
+    return service(request).history(user.name, before, count)
 
 
 @router.get("/answers/{number}", responses=failures(404))

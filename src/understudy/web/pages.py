@@ -18,7 +18,7 @@ from understudy.verify.mistakes import InvalidQuery, QuestionMistake, say
 from understudy.verify.numbers import chance, short
 from understudy.verify.query import Query
 from understudy.web.access import address, analyst_session, check_form, from_here, page_session
-from understudy.web.api import PathNumber, service, slotted_answer
+from understudy.web.api import HISTORY, Before, PathNumber, service, slotted_answer
 from understudy.web.charts import plan_charts, posterior_chart, right_chance
 from understudy.web.error_table import error_table
 from understudy.web.forms import ask_form, pairs, question_from_form
@@ -154,12 +154,15 @@ def receipt_file(request: Request, number: PathNumber, session: AnalystSession) 
 
 
 @router.get("/history")
-def history(request: Request, session: AnalystSession) -> Response:
+def history(request: Request, session: AnalystSession, before: Before = None) -> Response:
     serving = service(request)
+    receipts = serving.history(session.user.name, before, HISTORY)
     return render(
         request,
         "history.html",
-        receipts=serving.history(session.user.name),
+        receipts=receipts,
+        older=receipts[-1].number if len(receipts) == HISTORY else None,
+        newest=before is None,
         left=serving.left(session.user.name),
     )
 
