@@ -95,6 +95,12 @@ class Journal:
         if head.number > self._seen.number:
             self._seen = head
 
+    def try_write(self) -> None:
+        """See that the ledger and its head can be written, without an entry."""
+        with self.write() as run:
+            run("UPDATE head SET number = number")
+        self.head_file.try_write()
+
     def append(
         self,
         run: Run,

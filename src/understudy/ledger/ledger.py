@@ -312,9 +312,9 @@ class Ledger:
 
     def answer(self, user: str, number: int) -> StoredAnswer | None:
         """The user's own answer of this number, if its reply is due."""
-        one = " AND a.kind = 'release' AND r.number = ?"
+        numbered = " AND a.kind = 'release' AND r.number = ?"
         with self.journal.database.reading() as run:
-            rows = run(_ANSWERS + one, user, number)
+            rows = run(_ANSWERS + numbered, user, number)
         now = self.journal.clock()
         return next((_stored_answer(row) for row in rows if _due(row, now)), None)
 

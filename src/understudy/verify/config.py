@@ -186,6 +186,9 @@ class ServerConfig:
     log: Annotated[
         File | None, "A file for the log, which is rotated; the standard error if left out."
     ] = None
+    security_log: Annotated[
+        File | None, "A file for who was let in or turned away, and exports; it is rotated too."
+    ] = None
     https: Annotated[StrictBool, "Behind a proxy that speaks TLS: cookies are then Secure."] = False
     estimators: Annotated[tuple[OwnClass, ...], "Of one's own: `mine.py:Mine`."] = ()
     measures: Annotated[tuple[OwnClass, ...], "Of one's own: `mine.py:Mine`."] = ()

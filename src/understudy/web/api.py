@@ -18,6 +18,7 @@ from understudy.web.schemas import DatasetFacts, Failure, Me, PlanReply, dataset
 
 VERSION = "/api/v1"
 VERIFY = f"{VERSION}/verify"
+FREE = (f"{VERSION}/price", f"{VERSION}/plan")
 HISTORY = 20  # answers of a page: each takes a posterior
 
 _SENTENCES = {

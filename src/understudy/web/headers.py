@@ -86,7 +86,8 @@ class NothingEscapes:
         else:
             return
         route = getattr(scope.get("route"), "path", "an unknown address")
-        log.error("%s at %s %s", kind, scope["method"], route)
+        request_id = scope.get("state", {}).get("request_id", "")
+        log.error("%s at %s %s, request %s", kind, scope["method"], route, request_id)
         if not started:
             request = Request(scope)
             await on_http(request, Exception())(scope, receive, send)

@@ -26,6 +26,7 @@ from understudy.web.refusals import status_of
 from understudy.web.sessions import COOKIE, Session
 
 ASK = "/ask"
+FREE = ("/ask/details", "/ask/price")
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 AnalystSession = Annotated[Session, Depends(analyst_session)]

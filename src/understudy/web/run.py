@@ -22,10 +22,12 @@ OTHER_FILES = 300  # the ledger's connections, one for a thread, workers and the
 class RunningServer:
     """Everything is open and the port is ours; `serve` blocks until it is told to stop."""
 
-    def __init__(self, server: uvicorn.Server, bound: socket.socket, log: Path | None) -> None:
+    def __init__(
+        self, server: uvicorn.Server, bound: socket.socket, logs: tuple[Path | None, Path | None]
+    ) -> None:
         self._server = server
         self._socket = bound
-        self._log = log
+        self._logs = logs
 
     @property
     def url(self) -> str:
@@ -34,7 +36,7 @@ class RunningServer:
 
     def serve(self) -> None:
         try:
-            with server_log(self._log):
+            with server_log(*self._logs):
                 self._server.run(sockets=[self._socket])
         except KeyboardInterrupt:
             return  # asked for; everything is closed
@@ -77,7 +79,8 @@ def run_server(
         https=config.https,
         notice=notice,
     )
-    return RunningServer(uvicorn.Server(server_settings(app, limits)), bound, config.log)
+    logs = config.log, config.security_log
+    return RunningServer(uvicorn.Server(server_settings(app, limits)), bound, logs)
 
 
 def _family(host: str) -> socket.AddressFamily:

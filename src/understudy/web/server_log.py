@@ -8,14 +8,19 @@ Whoever can make the server write a line could fill its disk, on which the ledge
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from understudy.web.security_log import JsonLines
+
 LOGGERS = ("understudy.verify", "uvicorn.error", "asyncio")
 LINES = 60  # a minute, of all loggers
+SECURITY_LINES = 600  # a minute, of the security log
+LINE = "%(asctime)s %(levelname)s %(message)s"
 BYTES, FILES = 1_000_000, 4  # of the file, and of those before it that are kept
 
 
@@ -41,24 +46,38 @@ class FewLines(logging.Filter):
 
 
 @contextmanager
-def server_log(file: Path | None) -> Iterator[None]:
-    """Bound what the server's loggers write, into a file if there is one."""
-    few = FewLines()
-    handler = None
+def server_log(file: Path | None, security: Path | None = None) -> Iterator[None]:
+    """Bound what the server's loggers write, into files if there are any."""
+    with (
+        _bounded(LOGGERS, LINES, file, logging.Formatter(LINE), logging.NOTSET),
+        _bounded(("understudy.security",), SECURITY_LINES, security, JsonLines(), logging.INFO),
+    ):
+        yield
+
+
+@contextmanager
+def _bounded(
+    names: tuple[str, ...], lines: int, file: Path | None, form: logging.Formatter, level: int
+) -> Iterator[None]:
+    few, loggers = FewLines(lines), [logging.getLogger(name) for name in names]
+    handlers = []
     if file is not None:
+        os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
         handler = RotatingFileHandler(file, maxBytes=BYTES, backupCount=FILES, encoding="utf-8")
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    loggers = [logging.getLogger(name) for name in LOGGERS]
+        handler.setFormatter(form)
+        handlers.append(handler)
     for logger in loggers:
         logger.addFilter(few)
-        if handler is not None:
+        for handler in handlers:
             logger.addHandler(handler)
+            logger.setLevel(level)
     try:
         yield
     finally:
         for logger in loggers:
             logger.removeFilter(few)
-            if handler is not None:
+            for handler in handlers:
                 logger.removeHandler(handler)
-        if handler is not None:
+                logger.setLevel(logging.NOTSET)
+        for handler in handlers:
             handler.close()
