@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,12 +21,11 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from understudy.dp.contributions import by_unit, reference_censored, weighted
+from understudy.dp.contributions import by_unit, weighted
 
 __public__ = ("record_bounds",)
 
 Vector = NDArray[np.float64]
-Maxima = tuple[Array, Array, Array]
 RecordLoglik = Callable[[Array, Any], Array]  # (position, arrays) -> f_i, shape (n,)
 
 BLOCK_NUMBERS = 2**20  # numbers per block: 8 MB for each temporary of the model
@@ -67,65 +66,88 @@ def record_bounds(
     limit: float = inf,
     units: ArrayLike | None = None,
     present: ArrayLike | None = None,
+    in_parts: bool = False,
 ) -> RecordBounds:
     """Bounds over `positions` (draws, d); `record_loglik` must be a pure JAX function.
 
     `units` numbers the unit of each record; records that are not `present` add nothing to them.
+    With `in_parts` the arrays have an axis of parts in front, and the function is that of one part
+    (Density.in_parts); with units there must be one.
     """
+    if not in_parts:
+        arrays = jax.tree.map(lambda array: jnp.asarray(array)[None], arrays)
     points = jnp.asarray(positions, dtype=jnp.float64)
-    weights = jnp.asarray(alpha, dtype=jnp.float64)
-    block = min(MOST_DRAWS, max(1, BLOCK_NUMBERS // weights.shape[0]), points.shape[0])
-    reference = jnp.asarray(reference_loglik, dtype=jnp.float64)
-    units = None if units is None else jnp.asarray(units)
-    # without units a record that is not there disturbs nobody; with them it must not count
-    present = None if units is None or present is None else jnp.asarray(present)
-    maxima = _maxima(
-        record_loglik, block, points, arrays, weights, reference, jnp.asarray(limit), units, present
-    )
-    loglik, before, after = (np.asarray(part) for part in maxima)
-    if units is not None:
-        loglik, before, after = (part[np.asarray(units)] for part in (loglik, before, after))
-    return RecordBounds(loglik, before, after, limit, points.shape[0])
+    weights = np.asarray(alpha, dtype=np.float64)
+    reference = np.asarray(reference_loglik, dtype=np.float64)
+    parts = jax.tree.leaves(arrays)[0].shape[0]
+    n = len(weights)
+    block = min(MOST_DRAWS, max(1, BLOCK_NUMBERS // -(-n // parts)), points.shape[0])
+    if units is None:
+        ends = [end.reshape(-1)[:n] for end in _ends(record_loglik, block, points, arrays)]
+        gains = [np.asarray(weighted(end - reference, weights)) for end in ends]
+    else:
+        numbers = np.asarray(units)
+        counts = np.ones(n, dtype=bool) if present is None else np.asarray(present)
+        whole = _Unit(arrays, *(a[None] for a in (numbers, counts, weights, reference)))
+        sums = [end[0][:, numbers] for end in _ends(_UnitSums(record_loglik), block, points, whole)]
+        ends, gains = [each[0] for each in sums], [each[1] for each in sums]
+    loglik, before = (np.maximum(*map(_magnitude, each)) for each in (ends, gains))
+    # clipping keeps the order, and what does not exist counts as -M (dp/contributions)
+    return RecordBounds(loglik, before, np.minimum(before, limit), limit, points.shape[0])
+
+
+class _Unit(NamedTuple):
+    """What the sums over units are made of, each with the axis of parts in front."""
+
+    arrays: Any
+    numbers: Any
+    present: Any  # a record that is not there must not count in its unit's sum
+    alpha: Any
+    reference: Any
+
+
+@dataclass(frozen=True)
+class _UnitSums:
+    record_loglik: RecordLoglik
+
+    def __call__(self, position: Array, of: _Unit) -> Array:
+        """(2, n): the sums of f_i, and of the weighted gains."""
+        loglik = self.record_loglik(position, of.arrays)
+        gain = weighted(loglik - of.reference, of.alpha)
+        counted = jnp.where(of.present, loglik, 0.0)
+        return by_unit(jnp.stack([counted, gain]), of.numbers)
+
+
+def _ends(values: RecordLoglik, block: int, positions: Array, parts: Any) -> tuple[Vector, Vector]:
+    lowest, highest = _lowest_and_highest(values, block, positions, parts)
+    return np.asarray(lowest), np.asarray(highest)
 
 
 # All draws of all records: worth full optimisation, whatever the environment asks for.
 @partial(jax.jit, static_argnums=(0, 1), compiler_options={"xla_backend_optimization_level": 3})
-def _maxima(
-    record_loglik: RecordLoglik,
-    block: int,
-    positions: Array,
-    arrays: Any,
-    alpha: Array,
-    reference_loglik: Array,
-    limit: Array,
-    units: Array | None = None,
-    present: Array | None = None,
-) -> Maxima:
+def _lowest_and_highest(
+    values: RecordLoglik, block: int, positions: Array, parts: Any
+) -> tuple[Array, Array]:
+    """Of the values over all positions, for every part."""
     draws, dimension = positions.shape
     blocks = -(-draws // block)
-    # the last block is filled up with the last draw, which does not move a maximum
+    # the last block is filled up with the last draw, which does not move an end
     rows = jnp.minimum(jnp.arange(blocks * block), draws - 1)
     by_block = positions[rows].reshape(blocks, block, dimension)
 
-    def pass_block(largest: Maxima, points: Array) -> tuple[Maxima, None]:
-        loglik = jax.vmap(lambda position: record_loglik(position, arrays))(points)
-        each = loglik if present is None else jnp.where(present, loglik, 0.0)
-        parts = (
-            by_unit(each, units),
-            by_unit(weighted(loglik - reference_loglik, alpha), units),
-            reference_censored(loglik, reference_loglik, alpha, limit, units),
-        )
-        seen = [_magnitude(part).max(axis=0) for part in parts]
-        return (
-            jnp.maximum(largest[0], seen[0]),
-            jnp.maximum(largest[1], seen[1]),
-            jnp.maximum(largest[2], seen[2]),
-        ), None
+    def of_part(part: Any) -> tuple[Array, Array]:
+        def pass_block(ends: tuple[Array, Array], points: Array) -> tuple[Any, None]:
+            seen = jax.vmap(lambda position: values(position, part))(points)
+            low, high = seen.min(axis=0), seen.max(axis=0)
+            return (jnp.minimum(ends[0], low), jnp.maximum(ends[1], high)), None
 
-    zero = jnp.zeros_like(alpha)
-    return jax.lax.scan(pass_block, (zero, zero, zero), by_block)[0]
+        first = values(by_block[0, 0], part)
+        return jax.lax.scan(pass_block, (first, first), by_block)[0]
+
+    ends: tuple[Array, Array] = jax.lax.map(of_part, parts)
+    return ends
 
 
-def _magnitude(values: Array) -> Array:
+def _magnitude(values: Vector) -> Vector:
     """|x|, with NaN as infinite: a log-likelihood that does not exist has no bound."""
-    return jnp.where(jnp.isnan(values), jnp.inf, jnp.abs(values))
+    return np.where(np.isnan(values), np.inf, np.abs(values))

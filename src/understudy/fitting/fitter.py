@@ -24,6 +24,7 @@ from understudy.dp.record_bounds import record_bounds
 from understudy.errors import Refused
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
+from understudy.fitting.independence import is_clipped_gaussian, sample_by_independence
 from understudy.fitting.missing import without_missing
 from understudy.fitting.moments import is_linear, sample_exactly
 from understudy.fitting.nuts import Chains, sample
@@ -146,6 +147,13 @@ class ModelFitter:
                 problem = self.density, self.safe_arrays, terms.alpha, self.settings
                 return sample_by_gibbs(*problem, self._key(stage), start, tick)
             inputs = self._inputs(terms, first, start)
+            if is_clipped_gaussian(self.density, terms):
+                plain = {name: value for name, value in inputs.items() if name != "scale"}
+                chains = sample_by_independence(
+                    self.density, plain, self.settings, self._key(stage), tick
+                )
+                if chains is not None:
+                    return chains
             return sample(self.density, inputs, self.settings, self._key(stage), start, tick)
 
     def _inputs(
@@ -196,9 +204,10 @@ class ModelFitter:
                 "The weight function belongs to another model: its number of parameters differs."
             )
         ones, zeros = np.ones(self.n), np.zeros(self.n)
+        density, arrays = self.density.in_parts(self.safe_arrays, self.units)
         bounds = record_bounds(
-            self.density.record_loglik, positions, self.safe_arrays, ones, zeros,
-            units=self.units, present=self.present,
+            density.record_loglik, positions, arrays, ones, zeros,
+            units=self.units, present=self.present, in_parts=True,
         )  # fmt: skip
         return np.where(self.present, bounds.loglik, np.inf)
 
@@ -206,6 +215,15 @@ class ModelFitter:
         """The same model on another survey, coded like this one; never on this one itself."""
         if not isinstance(survey, Survey):
             raise Refused(f"{purpose.capitalize()} must come from a Survey with the same columns.")
+        if survey not in self._others:
+            self._others[survey] = self._made_on(survey, purpose)
+        return self._others[survey]
+
+    @cached_property
+    def _others(self) -> dict[Survey, ModelFitter]:
+        return {}
+
+    def _made_on(self, survey: Survey, purpose: str) -> ModelFitter:
         try:
             complete, _ = without_missing(survey, self.model.sensitive)
             arrays = self.model.prepare(complete, like=self.coding or self.survey)

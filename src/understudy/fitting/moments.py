@@ -8,7 +8,7 @@ With contributions alpha_i f_i the density depends on the data through X'AX, X'A
 A = sum alpha_i, R the weighted residual sum of squares. The model's own prior comes in by
 independence Metropolis: such a draw is a proposal, and it is accepted with the ratio of the
 model's prior to that flat one. Draws are thinned, so that kept ones are all but independent.
-Clipped contributions have other tails and are not for this sampler (NUTS draws them).
+Clipped contributions have other tails; for them these draws are proposals (fitting/independence).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def sample_exactly(
         return None
     X, Y = model.gaussian_data(arrays)
     moments = weighted_moments(X, Y, alpha)
-    if not _is_proper(moments):
+    if not is_proper(moments):
         return None
     like = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(arrays.items()))
     shape = settings.chains, settings.per_chain
@@ -97,7 +97,8 @@ def sample_exactly(
     return Chains(positions, replace(diagnostics, thinning=THINNING * diagnostics.thinning))
 
 
-def _is_proper(moments: Moments) -> bool:
+def is_proper(moments: Moments) -> bool:
+    """Whether the posterior under the flat prior exists, and can be computed."""
     K, d = moments.XY.shape
     XX = np.asarray(moments.XX)
     scale = np.sqrt(np.diag(XX))

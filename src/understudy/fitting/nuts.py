@@ -62,10 +62,6 @@ def log_density(density: Density, position: Array, inputs: Inputs) -> Array:
     """log prior(theta) + sum_i contribution_i(theta) (methods §3), for all mechanisms at once."""
     position = _scaled(position, inputs.get("scale", 1.0))
     log_prior, record_loglik = density.evaluate(position, inputs["arrays"])
-    own = jnp.isinf(inputs["prior_scale"])
-    scale = jnp.where(own, 1.0, inputs["prior_scale"])
-    around = -0.5 * jnp.sum(((position - inputs["prior_centre"]) / scale) ** 2)
-
     if "moments" in inputs and isinstance(
         density.model, SummedModel
     ):  # nothing is clipped, and a reference would only shift the sum
@@ -79,7 +75,15 @@ def log_density(density: Density, position: Array, inputs: Inputs) -> Array:
             inputs["limit"],
             inputs.get("units"),
         ).sum()
-    return jnp.where(own, log_prior, around) + total
+    return prior_of_terms(log_prior, position, inputs) + total
+
+
+def prior_of_terms(log_prior: Array, position: Array, inputs: Inputs) -> Array:
+    """The model's own prior, or the normal one around a reference that replaces it."""
+    own = jnp.isinf(inputs["prior_scale"])
+    scale = jnp.where(own, 1.0, inputs["prior_scale"])
+    around = -0.5 * jnp.sum(((position - inputs["prior_centre"]) / scale) ** 2)
+    return jnp.where(own, log_prior, around)
 
 
 def _scaled(points: Any, scale: Any) -> Any:

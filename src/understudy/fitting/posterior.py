@@ -53,15 +53,17 @@ class Posterior:
     @cached_property
     def bounds(self) -> RecordBounds:
         """Record bounds over these draws; infinite |f_i| where a record is not present."""
+        density, arrays = self.density.in_parts(self.arrays, self.units)
         bounds = record_bounds(
-            self.density.record_loglik,
+            density.record_loglik,
             self.positions,
-            self.arrays,
+            arrays,
             self.terms.alpha,
             self.terms.reference_loglik,
             self.terms.limit,
             self.units,
             self.present,
+            in_parts=True,
         )
         loglik = np.where(self.present, bounds.loglik, np.inf)
         return RecordBounds(

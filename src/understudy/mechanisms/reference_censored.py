@@ -32,7 +32,8 @@ from understudy.mechanisms.contract import (
 from understudy.survey.survey import Survey
 
 CLIPPED_SHARE = 0.02  # of the reference's own contributions, at most
-SCALE_DRAWS = 50
+SCALE_DRAWS = 50  # of the reference's, at which its contributions are looked at,
+SCALE_NUMBERS = 2_000_000  # or as many as make so many contributions; at least five
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,8 @@ def reference_scale(reference: Fitter, positions: Matrix, centre: Vector, limit:
     draws are stretched by that much around their mean before the gains are computed.
     """
     at_centre = reference.record_loglik(centre)
-    chosen = positions[:: max(1, len(positions) // SCALE_DRAWS)]
+    draws = min(SCALE_DRAWS, max(5, SCALE_NUMBERS // len(at_centre)))
+    chosen = positions[:: max(1, len(positions) // draws)]
     scale = min(1.0, limit)
     shares = {}
     for _ in range(10):

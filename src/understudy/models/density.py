@@ -28,6 +28,8 @@ from understudy.models.contract import Arrays, OutcomeModel
 __public__ = ("Density", "density_of")
 
 RECORD = "record"
+FEW_RECORDS = 20_000  # up to so many are one part
+PART = 1024  # records of a part where there are more
 MOST_DRAWS = 100  # of records outside declared bounds
 Site = dict[str, Any]
 
@@ -70,6 +72,24 @@ class Density:
     def record_loglik(self, position: Array, arrays: Mapping[str, Any]) -> Array:
         """f_i(theta), shape (n,)."""
         return self.evaluate(position, arrays)[1]
+
+    def in_parts(self, arrays: Arrays, units: object = None) -> tuple[Density, Arrays]:
+        """The density of a few records, and the arrays with an axis of such parts in front: work on
+        all draws of a part stays in the processor's cache. The last part is filled up with copies
+        of the first record. One part, of all, where there are few records, where they belong to
+        units, and where a parameter or a column is not each record's own."""
+        whole = {name: np.asarray(array)[None] for name, array in arrays.items()}
+        own = units is None and all(len(array) == self.n for array in arrays.values())
+        if self.n <= FEW_RECORDS or not own:
+            return self, whole
+        rows = np.arange(-(-self.n // PART) * PART)
+        rows[self.n :] = 0
+        parts = {
+            name: np.asarray(array)[rows].reshape(-1, PART, *array.shape[1:])
+            for name, array in arrays.items()
+        }
+        part = density_at(self.model, {name: array[0] for name, array in parts.items()})
+        return (part, parts) if part.shapes == self.shapes else (self, whole)
 
     def constrain(self, position: Array, arrays: Mapping[str, Any]) -> dict[str, Array]:
         """The parameters by site name, in the function's own coordinates."""

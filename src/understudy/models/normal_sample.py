@@ -54,7 +54,7 @@ class FBS(SurveyNormal):
         with numpyro.plate("record", n):
             if w is not None:
                 Y = jnp.stack([*(outcomes[name] for name in self.targets[:-1]), w], axis=1)
-                numpyro.factor("sample", normal_loglik(Y, X @ B, factor))
+                numpyro.factor("sample", normal_loglik(Y, X, B, factor))
                 return
         mean = X @ B
         y = mean[:, :-1] + self._deviates(cell, d - 1) @ factor[:-1, :-1].T

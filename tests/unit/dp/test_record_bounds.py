@@ -35,6 +35,18 @@ def test_maxima_equal_the_whole_matrix(draws: int, n: int) -> None:
     assert bounds.draws == draws
 
 
+def test_parts_of_the_records_give_what_the_whole_gives() -> None:
+    rng = np.random.default_rng(3)
+    y, positions = rng.normal(size=10), rng.normal(size=(70, 1))
+    alpha, reference = rng.uniform(size=10), rng.normal(size=10)
+    whole = record_bounds(normal_loglik, positions, {"y": y}, alpha, reference, 0.4)
+    filled = {"y": np.append(y, [y[0], y[0]]).reshape(3, 4)}
+    parts = record_bounds(normal_loglik, positions, filled, alpha, reference, 0.4, in_parts=True)
+    assert parts.loglik.tolist() == whole.loglik.tolist()
+    assert parts.weighted.tolist() == whole.weighted.tolist()
+    assert parts.contribution.tolist() == whole.contribution.tolist()
+
+
 def test_infinite_and_undefined_log_likelihoods_have_no_bound() -> None:
     y = np.array([0.0, np.inf, np.nan])
     bounds = record_bounds(normal_loglik, np.zeros((3, 1)), {"y": y}, [1, 0, 0], [0, 0, 0], 1.0)
@@ -47,8 +59,9 @@ def test_a_million_records_and_a_thousand_draws_fit_into_two_gigabytes() -> None
     n, draws = 1_000_000, 1000
     like = np.zeros(n)
     block = max(1, module.BLOCK_NUMBERS // n)
-    compiled = module._maxima.lower(
-        normal_loglik, block, np.zeros((draws, 3)), {"y": like}, like, like, jnp.asarray(1.0)
+    arrays = {"y": like[None]}
+    compiled = module._lowest_and_highest.lower(
+        normal_loglik, block, np.zeros((draws, 3)), arrays
     ).compile()
     memory = compiled.memory_analysis()
     used = memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes
@@ -65,11 +78,12 @@ def test_blocks_are_as_large_as_memory_draws_and_records_allow(
     """With room for a thousand numbers, and at most 64 draws at a time."""
     blocks: list[int] = []
 
-    def maxima(_: object, size: int, *__: object) -> tuple[Vector, Vector, Vector]:
+    def ends(_: object, size: int, *__: object) -> tuple[Vector, Vector]:
         blocks.append(size)
-        return np.zeros(n), np.zeros(n), np.zeros(n)
+        return np.zeros((1, n)), np.zeros((1, n))
 
     monkeypatch.setattr(module, "BLOCK_NUMBERS", 1000)
-    monkeypatch.setattr(module, "_maxima", maxima)
-    record_bounds(normal_loglik, np.zeros((draws, 1)), {}, np.ones(n), np.zeros(n))
+    monkeypatch.setattr(module, "_ends", ends)
+    arrays = {"y": np.zeros(n)}
+    record_bounds(normal_loglik, np.zeros((draws, 1)), arrays, np.ones(n), np.zeros(n))
     assert blocks == [block]

@@ -114,7 +114,7 @@ def scored(score: Any, dimension: int = 3) -> Any:
 
 
 def test_each_chain_starts_at_the_best_of_its_points() -> None:
-    """Uniform on (-2, 2): 1,920 numbers come within a hundredth of both ends."""
+    """Uniform on (-2, 2): 1,920 numbers come near both ends (not so once in 2e10)."""
     seen: list[Any] = []
 
     def score(points: Any, inputs: Any) -> Any:  # noqa: ARG001
@@ -123,8 +123,8 @@ def test_each_chain_starts_at_the_best_of_its_points() -> None:
 
     points = _starting_points(scored(score), jax.random.key(1), 40, {})
     candidates = seen[0].reshape(40, 16, 3)
-    assert -2.0 <= candidates.min() < -1.99
-    assert 1.99 < candidates.max() <= 2.0
+    assert -2.0 <= candidates.min() < -1.95
+    assert 1.95 < candidates.max() <= 2.0
     best = np.linalg.norm(candidates, axis=2).min(axis=1)
     np.testing.assert_allclose(np.linalg.norm(points, axis=1), best)
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
+from flat_prior import fbs_numbers, fbs_reference, flat_draws
 from monte_carlo import FAR, Matrix, compare, known_moments, standard_scores
 
 from understudy.demo.doctorates import doctorates
@@ -18,8 +19,8 @@ from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.moments import (
     Moments,
-    _is_proper,
     is_linear,
+    is_proper,
     metropolis_places,
     propose,
     sample_exactly,
@@ -88,52 +89,6 @@ def test_metropolis_corrects_the_proposals() -> None:
 
 
 # --- the whole sampler, against independent draws that are weighted ------------------------------
-
-FLAT_DRAWS = 400_000
-
-
-def flat_draws(X: Matrix, Y: Matrix, alpha: Matrix) -> tuple[Matrix, Matrix]:
-    """B (m, K, 2) and Sigma (m, 2, 2) under the flat prior, by NumPy. An inverse Wishart of two
-    dimensions is put together from independent parts: a variance, a slope, a residual variance."""
-    rng = np.random.default_rng(4)
-    m, K = FLAT_DRAWS, X.shape[1]
-    XX = (X.T * alpha) @ X
-    centre = np.linalg.solve(XX, (X.T * alpha) @ Y)
-    R = ((Y - X @ centre).T * alpha) @ (Y - X @ centre)
-    freedom = alpha.sum() - K
-    first = R[0, 0] / rng.chisquare(freedom - 1, m)
-    left = (R[1, 1] - R[0, 1] ** 2 / R[0, 0]) / rng.chisquare(freedom, m)
-    slope = R[0, 1] / R[0, 0] + np.sqrt(left / R[0, 0]) * rng.standard_normal(m)
-    Sigma = np.stack([first, slope * first, slope * first, left + slope**2 * first], axis=1)
-    rows = np.linalg.cholesky(np.linalg.inv(XX)) @ rng.standard_normal((m, K, 2))
-    factor = np.linalg.cholesky(Sigma.reshape(m, 2, 2))
-    return centre + rows @ factor.transpose(0, 2, 1), Sigma.reshape(m, 2, 2)
-
-
-def log_scale_mixture(beta: Matrix) -> Matrix:
-    """N(0, s^2) with s half-t(3, 0, 10) kept from 0 by exp(-(0.1 / s)^2 / 2), summed over s."""
-    s = np.geomspace(1e-4, 1e5, 4001)
-    mass = scipy.stats.t.pdf(s, 3, scale=10) * np.exp(-0.5 * (0.1 / s) ** 2) * s
-    grid = np.geomspace(1e-5, 1e4, 2001)
-    density = scipy.stats.norm.pdf(grid[:, None], 0, s) @ mass
-    return np.asarray(np.interp(np.log(np.abs(beta)), np.log(grid), np.log(density)))
-
-
-def fbs_reference(B: Matrix, Sigma: Matrix) -> tuple[Matrix, Matrix]:
-    """B, log scales and artanh rho of each draw; log prior of (B, Sigma), T appendix C."""
-    scale = np.sqrt(np.diagonal(Sigma, axis1=1, axis2=2))
-    rho = Sigma[:, 0, 1] / scale.prod(axis=1)
-    log_prior = log_scale_mixture(B).sum(axis=(1, 2))
-    log_prior += scipy.stats.t.logpdf(scale, 3, scale=10).sum(axis=1) + 5 * np.log1p(-(rho**2))
-    log_prior -= 2 * np.log(scale).sum(axis=1)  # dSigma = 4 s1^2 s2^2 ds1 ds2 drho
-    return np.c_[B.reshape(len(B), -1), np.log(scale), np.arctanh(rho)], log_prior
-
-
-def fbs_numbers(draws: dict[str, Matrix]) -> Matrix:
-    B, scale = draws["coefficients"], draws["scale"]
-    rho = draws["correlation"][..., 1, 0]
-    flat = B.reshape(*B.shape[:2], -1)
-    return np.concatenate([flat, np.log(scale), np.arctanh(rho)[..., None]], axis=2)
 
 
 def fbp_reference(B: Matrix, Sigma: Matrix) -> tuple[Matrix, Matrix]:
@@ -226,7 +181,7 @@ def test_proposals_need_a_covariance_matrix_that_has_a_mean() -> None:
     for total in (5.5, 6.0, 6.01, 7.0):
         exists = scipy.stats.invwishart(total - 2, np.eye(d)).mean() is not None
         moments = Moments(jnp.asarray(XX), zeros, R, jnp.asarray(total))
-        assert _is_proper(moments) is exists
+        assert is_proper(moments) is exists
     without_weight, repeated = np.diag([1.0, 0.0]), np.outer(unit, unit)
     for singular in (without_weight, repeated):
-        assert _is_proper(Moments(jnp.asarray(singular), zeros, R, jnp.asarray(7.0))) is False
+        assert is_proper(Moments(jnp.asarray(singular), zeros, R, jnp.asarray(7.0))) is False

@@ -248,7 +248,11 @@ def test_refusals(small: Survey) -> None:
     refused(model, with_column(small, weight=no_weight), "zero or negative")
     with pytest.raises(Refused, match="negative"):  # refused as a survey already
         with_column(small, weight=-pl.col("weight"))
-    refused(FBS("salary", "C(field) + C(field)*gender"), doctorates(60, seed=1), "collinear")
+    in_field = small.frame().filter(
+        (pl.col("field") > 1) | (pl.col("gender") == pl.col("gender").min())
+    )
+    without_the_other = Survey(in_field, small.design, small.codebook)
+    refused(FBS("salary", "C(field) + C(field)*gender"), without_the_other, "collinear")
     refused(FBS("salary", "gender + twin"), with_column(small, twin=pl.col("gender")), "collinear")
     refused(model, Survey(small.frame(), Design(), small.codebook), "design weight")
     refused(model, with_column(small, weight=pl.col("weight").round().cast(pl.Int64)), "whole")

@@ -14,6 +14,7 @@ from web_samples import Site, make_site, question
 from understudy.ledger.chain import HeadFile
 from understudy.ledger.database import CannotWrite
 from understudy.ledger.journal import Journal
+from understudy.ledger.ledger import Ledger
 from understudy.verify.service import Service
 from understudy.web.health import SECONDS, Health
 from understudy.web.security_log import REQUEST_ID
@@ -52,6 +53,21 @@ def test_health_tests_a_write(
             assert client.get("/health").status_code == 503
             now = 2 * SECONDS
             assert client.get("/health").json() == {"ok": True}
+
+
+def test_trying_to_write_needs_a_database_that_takes_it(
+    ledger: Ledger, ledger_place: tuple[str, str]
+) -> None:
+    connection = ledger.journal.database._connections.get()
+    on_postgres = ledger_place[0].startswith("postgresql")
+    read_only = "SET default_transaction_read_only = on" if on_postgres else "PRAGMA query_only = 1"
+    # rows that SQLite changed on this connection, and who wrote the row on PostgreSQL
+    written = "SELECT xmin::text FROM head" if on_postgres else "SELECT total_changes()"
+    before = connection.execute(written).fetchall()
+    ledger.journal.try_write()
+    assert connection.execute(written).fetchall() != before
+    connection.execute(read_only)
+    assert not Health(ledger).ok()
 
 
 def test_a_head_that_a_full_disk_would_not_take_is_no_health(

@@ -1,0 +1,261 @@
+"""Clipped posteriors of Gaussian models: independent proposals from moments, each weighed once.
+
+Clipped contributions have no sufficient statistics, but where little is clipped their posterior
+is close to the one without a clip, from which draws cost nothing (fitting/moments). So those are
+the proposals of independence Metropolis. One pass over the records weighs a proposal, without
+gradients; NUTS needs a pass with a gradient for every step of every tree.
+
+Far from the bulk a clipped density falls more slowly than its proposals do, and a chain would stick
+there. So a share of the proposals comes from the posterior at a part of the weight, which is wider;
+the weight of a proposal is the target's density over that of the mixture. Where proposals and
+target have little in common (the effective share of a pilot's weights says so) NUTS is asked.
+"""
+
+from __future__ import annotations
+
+from math import inf, isfinite, log, pi
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.linalg import solve_triangular
+from jax.scipy.special import multigammaln
+from numpy.typing import NDArray
+
+from understudy.dp.contributions import by_unit, reference_censored, weighted
+from understudy.fitting.continuation import run_until_good
+from understudy.fitting.fit_settings import Settings
+from understudy.fitting.moments import Moments, is_proper, propose, weighted_moments
+from understudy.fitting.nuts import Chains, Inputs, Tick, log_density, prior_of_terms
+from understudy.mechanisms.contract import Terms
+from understudy.models.compilation import kept
+from understudy.models.density import Density
+from understudy.models.gaussian import GaussianModel
+
+DEFENSIVE = 0.1  # share of the proposals from the wider component
+WIDER = 0.25  # the part of the weight that it has
+BLOCK = 64  # proposals that are made and weighed together
+BURN_IN = 30  # proposals of each chain that are left out
+LEAST_SHARE = 0.3  # of a pilot's proposals, by their weights; below it NUTS is asked
+MOST_FITS = 50  # in search of a mode
+LOW = 30.0  # a mode so far below the highest, on the log scale, has no mass
+FAR = 15.0  # a mode whose log weight is so much above that of the centre is out of reach
+LONGEST = 8  # times the asked length, before NUTS is asked
+
+Floats = NDArray[np.float64]
+
+
+def is_clipped_gaussian(density: Density, terms: Terms) -> bool:
+    return isinstance(density.model, GaussianModel) and isfinite(terms.limit)
+
+
+def sample_by_independence(
+    density: Density, inputs: Inputs, settings: Settings, key: Array, tick: Tick | None = None
+) -> Chains | None:
+    """Chains of draws from `nuts.log_density`; None where the proposals do not suit it."""
+    model = density.model
+    assert isinstance(model, GaussianModel)  # settled by the caller
+    moments = weighted_moments(*model.gaussian_data(inputs["arrays"]), inputs["alpha"])
+    if not is_proper(_tempered(moments, WIDER)):
+        return None
+    if _misses_a_mode(density, moments, inputs):
+        return None
+    part, arrays = density.in_parts(inputs["arrays"], inputs.get("units"))
+    by_part = arrays[model.targets[0]].shape[:2]
+    filled = by_part[0] * by_part[1] - density.n  # with records of weight 0
+    records = {
+        name: jnp.pad(inputs[name], (0, filled)).reshape(by_part)
+        for name in ("alpha", "reference_loglik")
+    }
+    problem = {**inputs, **records, "arrays": arrays}
+    chains = [
+        _Chain(part, moments, problem, of_chain, tick)
+        for of_chain in jax.random.split(key, settings.chains)
+    ]
+    if effective_share(np.concatenate([chain.log_weights for chain in chains])) < LEAST_SHARE:
+        return None
+
+    def run(times: int) -> tuple[Floats, int]:
+        length = settings.per_chain * times
+        return np.stack([chain.draws(length)[times - 1 :: times] for chain in chains]), 0
+
+    def judged(positions: Floats) -> tuple[list[str], Floats]:
+        return density.coordinates, positions
+
+    positions, diagnostics = run_until_good(run, judged, min(settings.most_thinning, LONGEST))
+    return None if diagnostics.failures else Chains(positions, diagnostics)
+
+
+def _misses_a_mode(density: Density, moments: Moments, inputs: Inputs) -> bool:
+    """Whether the target has a mode that no proposal would find.
+
+    A record that is clipped adds a constant, so a mode is the fit to the records that are not: one
+    that gives up a tail may be there beside the fit to all. Fits to the records that are not
+    clipped are repeated until these stay the same, from all records and from the half that the fit
+    to all likes best.
+    """
+    model, arrays = density.model, inputs["arrays"]
+    assert isinstance(model, GaussianModel)
+    data = model.gaussian_data(arrays)
+    points, liked = [_mode(moments)], None
+    for start in ("all", "half"):
+        B, Sigma = points[0]
+        for _ in range(MOST_FITS):
+            loglik = density.evaluate_now(model.position(B, Sigma), arrays)[1]
+            gain = weighted(loglik - inputs["reference_loglik"], inputs["alpha"])
+            sums = by_unit(gain, inputs.get("units"))
+            clipped = jnp.abs(sums)[inputs.get("units", slice(None))] >= inputs["limit"]
+            if start == "half" and liked is None:
+                clipped = loglik < jnp.median(loglik)
+            if liked is not None and bool((clipped == liked).all()):
+                break
+            liked = clipped
+            inner = weighted_moments(*data, jnp.where(clipped, 0.0, inputs["alpha"]))
+            if not is_proper(inner):
+                break
+            B, Sigma = _mode(inner)
+        points.append((B, Sigma))
+        liked = None
+    positions = [model.position(B, Sigma) for B, Sigma in points]
+    heights = np.array([float(log_density(density, q, inputs)) for q in positions])
+    proposed = np.array([float(log_proposal(B, Sigma, moments)) for B, Sigma in points])
+    weights = heights - proposed
+    return bool(((heights > heights.max() - LOW) & (weights > weights[0] + FAR)).any())
+
+
+def _mode(moments: Moments) -> tuple[Array, Array]:
+    """The fit of these moments: B and Sigma."""
+    B = jnp.linalg.solve(moments.XX, moments.XY)
+    return B, (moments.YY - moments.XY.T @ B) / moments.total
+
+
+def effective_share(log_weights: Floats) -> float:
+    """(sum w)^2 / sum w^2 over the number of weights (Kong)."""
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights.sum() ** 2 / (weights**2).sum() / len(weights))
+
+
+class _Chain:
+    """One chain, whose proposals are weighed in blocks; a longer run begins with the shorter."""
+
+    def __init__(
+        self, density: Density, moments: Moments, inputs: Inputs, key: Array, tick: Tick | None
+    ) -> None:
+        self._problem, self._inputs, self._key, self._tick = (density, moments), inputs, key, tick
+        self._blocks: list[tuple[Floats, Floats, Floats]] = []
+        self._extend(BURN_IN)
+
+    @property
+    def log_weights(self) -> Floats:
+        return np.concatenate([weights for _, weights, _ in self._blocks])
+
+    def draws(self, length: int) -> Floats:
+        """(length, D) positions after the burn-in."""
+        self._extend(BURN_IN + length)
+        positions, log_weights, levels = map(np.concatenate, zip(*self._blocks, strict=True))
+        places = accepted(log_weights, levels)[BURN_IN : BURN_IN + length]
+        return np.asarray(positions[places])
+
+    def _extend(self, steps: int) -> None:
+        density, moments = self._problem
+        while len(self._blocks) * BLOCK < steps:
+            key = jax.random.fold_in(self._key, len(self._blocks))
+            block = _block(density, key, moments, self._inputs)
+            positions, log_weights, levels = map(np.asarray, block)
+            self._blocks.append((positions, log_weights, levels))
+            if self._tick is not None:
+                self._tick(BLOCK)
+
+
+def accepted(log_weights: Floats, levels: Floats) -> NDArray[np.int64]:
+    """Which proposal the chain is at after each step; `levels` are logs of uniform numbers."""
+    places, at, weight = np.zeros(len(levels), dtype=np.int64), 0, -inf
+    for step, (proposed, level) in enumerate(
+        zip(log_weights.tolist(), levels.tolist(), strict=True)
+    ):
+        if level < proposed - weight:
+            at, weight = step, proposed
+        places[step] = at
+    return places
+
+
+@kept(constants=1)
+def _block(
+    density: Density, key: Array, moments: Moments, inputs: Inputs
+) -> tuple[Array, Array, Array]:
+    """Positions (BLOCK, D), log weights and levels of a block of proposals."""
+    model = density.model
+    assert isinstance(model, GaussianModel)
+    of_bulk, of_wide, of_component, of_levels = jax.random.split(key, 4)
+    wide = _tempered(moments, WIDER)
+    bulk = propose(of_bulk, moments, BLOCK)
+    wider = propose(of_wide, wide, BLOCK)
+    from_wide = jax.random.uniform(of_component, (BLOCK, 1, 1)) < DEFENSIVE
+    B, Sigma = (jnp.where(from_wide, w, b) for b, w in zip(bulk, wider, strict=True))
+    positions = jax.vmap(model.position)(B, Sigma)
+
+    first = jax.tree.map(lambda array: array[0], inputs["arrays"])
+
+    def log_prior(position: Array) -> Array:
+        own = density.evaluate(position, first)[0]  # which depends on no record
+        return prior_of_terms(own, position, inputs)
+
+    def log_proposed(B: Array, Sigma: Array) -> Array:
+        mixture = jnp.logaddexp(
+            jnp.log1p(-DEFENSIVE) + log_proposal(B, Sigma, moments),
+            jnp.log(DEFENSIVE) + log_proposal(B, Sigma, wide),
+        )
+        return mixture + model.log_volume(B, Sigma)
+
+    target = jax.vmap(log_prior)(positions) + _contributions(density, positions, inputs)
+    log_weights = jnp.nan_to_num(target - jax.vmap(log_proposed)(B, Sigma), nan=-jnp.inf)
+    return positions, log_weights, jnp.log(jax.random.uniform(of_levels, (BLOCK,)))
+
+
+def _contributions(density: Density, positions: Array, inputs: Inputs) -> Array:
+    """The sum of all clipped contributions at each position, part by part of the records."""
+
+    def added(total: Array, part: dict[str, Any]) -> tuple[Array, None]:
+        loglik = jax.vmap(lambda q: density.record_loglik(q, part["arrays"]))(positions)
+        terms = part["reference_loglik"], part["alpha"], inputs["limit"], inputs.get("units")
+        return total + reference_censored(loglik, *terms).sum(axis=1), None
+
+    parts = {name: inputs[name] for name in ("arrays", "reference_loglik", "alpha")}
+    totals: Array = jax.lax.scan(added, jnp.zeros(len(positions)), parts)[0]
+    return totals
+
+
+def log_proposal(B: Array, Sigma: Array, moments: Moments) -> Array:
+    """The log density of `propose` at B (K, d) and Sigma (d, d), the latter by its lower triangle:
+    inverse Wishart(A - K, R) times matrix normal(B_hat, (X'AX)^-1, Sigma)."""
+    K, d = moments.XY.shape
+    L = jnp.linalg.cholesky(moments.XX)
+    half = solve_triangular(L, moments.XY, lower=True)
+    C = jnp.linalg.cholesky(moments.YY - half.T @ half)
+    F = jnp.linalg.cholesky(Sigma)
+    freedom = moments.total - K
+    log_sigma, log_residual, log_design = (_half_log_det(each) for each in (F, C, L))
+    white = solve_triangular(F, C, lower=True)
+    wishart = (
+        freedom * log_residual
+        - 0.5 * freedom * d * log(2)
+        - multigammaln(0.5 * freedom, d)
+        - (freedom + d + 1) * log_sigma
+        - 0.5 * jnp.square(white).sum()
+    )
+    away = solve_triangular(F, (L.T @ B - half).T, lower=True)
+    normal = -0.5 * K * d * log(2 * pi) + d * log_design - K * log_sigma
+    return wishart + normal - 0.5 * jnp.square(away).sum()
+
+
+def _half_log_det(factor: Array) -> Array:
+    """Half of log |F F'|, F lower triangular."""
+    return jnp.log(jnp.diagonal(factor)).sum()
+
+
+def _tempered(moments: Moments, part: float) -> Moments:
+    """The moments when every weight is `part` of what it is."""
+    parts = moments.XX, moments.XY, moments.YY, moments.total
+    return Moments(*(part * each for each in parts))

@@ -1,0 +1,187 @@
+"""Independent proposals for clipped posteriors: their density, their weights, what they draw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from flat_prior import fbs_numbers, fbs_reference, flat_draws
+from monte_carlo import Matrix, compare, known_moments
+
+from understudy.demo.doctorates import doctorates
+from understudy.fitting import fitter as fitter_module
+from understudy.fitting import independence
+from understudy.fitting.fit_settings import Settings
+from understudy.fitting.fitter import ModelFitter
+from understudy.fitting.independence import accepted, effective_share, log_proposal
+from understudy.fitting.moments import metropolis_places, weighted_moments
+from understudy.fitting.nuts import log_density
+from understudy.mechanisms.contract import Terms
+from understudy.models import density as density_module
+from understudy.models.normal_sample import FBS
+
+
+def fitter_of(n: int, draws: int = 2000) -> ModelFitter:
+    survey = doctorates(n, seed=2)
+    model = FBS("salary", "gender").for_survey(survey)
+    nobody = np.zeros(n, dtype=bool)
+    return ModelFitter(model, survey, model.prepare(survey), nobody, Settings(draws, warmup=200), 7)
+
+
+def clipped_terms(fitter: ModelFitter, alpha: Matrix, limit: float) -> Terms:
+    """Around a reference that is somewhat off."""
+    X, Y = fitter.arrays["X"], np.c_[fitter.arrays["y0"], fitter.arrays["w"]]
+    B = np.linalg.lstsq(X, Y, rcond=None)[0]
+    Sigma = np.cov((Y - X @ B).T)
+    centre = np.asarray(fitter.model.position(jnp.asarray(B + 0.03), jnp.asarray(1.1 * Sigma)))
+    return Terms(alpha, fitter.record_loglik(centre), limit, centre, inf)
+
+
+def test_the_density_of_proposals_is_scipys() -> None:
+    rng = np.random.default_rng(1)
+    X = np.c_[np.ones(40), rng.standard_normal(40)]
+    Y = X @ rng.standard_normal((2, 3)) + rng.standard_normal((40, 3)) @ rng.random((3, 3))
+    alpha = rng.random(40)
+    moments = weighted_moments(X, Y, alpha)
+    centre = np.linalg.solve(moments.XX, moments.XY)
+    R = np.asarray(moments.YY) - np.asarray(moments.XY).T @ centre
+    wishart = scipy.stats.invwishart(alpha.sum() - 2, R)
+    for seed in range(3):
+        Sigma = wishart.rvs(random_state=seed)
+        B = centre + rng.standard_normal((2, 3))
+        normal = scipy.stats.matrix_normal(centre, np.linalg.inv(moments.XX), Sigma)
+        expected = wishart.logpdf(Sigma) + normal.logpdf(B)
+        assert float(log_proposal(B, Sigma, moments)) == pytest.approx(expected, rel=1e-10)
+
+
+def test_acceptance_is_that_of_the_other_metropolis() -> None:
+    rng = np.random.default_rng(2)
+    log_weights, levels = rng.normal(0, 2, 500), np.log(rng.random(500))
+    places = jax.jit(metropolis_places)(jnp.asarray(log_weights), jnp.asarray(levels))
+    assert accepted(log_weights, levels).tolist() == np.asarray(places).tolist()
+
+
+def test_a_proposal_that_is_impossible_is_never_kept() -> None:
+    log_weights = np.array([-inf, 0.0, -inf, 1.0])
+    assert accepted(log_weights, np.full(4, -1e-9)).tolist() == [0, 1, 1, 3]
+
+
+def test_the_effective_share() -> None:
+    assert effective_share(np.full(8, -300.0)) == pytest.approx(1.0)
+    assert effective_share(np.array([0.0, -800.0, -800.0, -800.0])) == pytest.approx(0.25)
+    assert effective_share(np.log([1.0, 3.0])) == pytest.approx(16 / 10 / 2)
+
+
+@pytest.mark.parametrize("way", ["whole", "in parts", "with units", "another prior"])
+def test_weights_are_the_target_over_the_proposal(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target is NUTS's; the proposal's density is SciPy's, above."""
+    fitter = fitter_of(150)
+    terms = clipped_terms(fitter, np.linspace(0.2, 0.8, 150), 0.4)
+    if way == "another prior":
+        terms = replace(terms, prior_scale=0.7)
+    if way == "with units":
+        object.__setattr__(fitter, "units", np.repeat(np.arange(50, dtype=np.int32), 3))
+    if way == "in parts":
+        monkeypatch.setattr(density_module, "FEW_RECORDS", 100)
+        monkeypatch.setattr(density_module, "PART", 64)
+    inputs = fitter._inputs(terms, None, None)
+    inputs.pop("scale")
+    blocks: list[Any] = []
+    block = independence._block
+
+    def seen(*problem: Any) -> Any:
+        blocks.append(block(*problem))
+        return blocks[-1]
+
+    monkeypatch.setattr(independence, "_block", seen)
+    independence.sample_by_independence(
+        fitter.density, inputs, replace(fitter.settings, draws=16), jax.random.key(1)
+    )
+    positions, log_weights, _ = map(np.asarray, blocks[0])
+    model, arrays = fitter.model, fitter.safe_arrays
+    moments = weighted_moments(*model.gaussian_data(arrays), jnp.asarray(terms.alpha))
+    wide = independence._tempered(moments, independence.WIDER)
+    for position, log_weight in zip(positions[:5], log_weights, strict=False):
+        parameters = fitter.density.constrain(position, arrays)
+        F = parameters["scale"][:, None] * parameters["correlation"]
+        B, Sigma = parameters["coefficients"], F @ F.T
+        mixture = np.logaddexp(
+            np.log(0.9) + log_proposal(B, Sigma, moments),
+            np.log(0.1) + log_proposal(B, Sigma, wide),
+        )
+        target = log_density(fitter.density, position, inputs)
+        expected = float(target - mixture - model.log_volume(B, Sigma))
+        assert log_weight == pytest.approx(expected, abs=1e-8)
+
+
+def test_clipped_draws_are_those_of_the_clipped_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Independent draws under the flat prior and half of the weight, which are wider, weighted by
+    the model's prior and the clipped contributions, both by NumPy and SciPy: the same means within
+    .3 sd, and sds within 25 %."""
+    monkeypatch.delattr(fitter_module, "sample")  # NUTS is not asked
+    n = 100
+    fitter = fitter_of(n, draws=12_000)
+    alpha = 0.2 + 0.6 * np.random.default_rng(0).random(n)
+    terms = clipped_terms(fitter, alpha, 1.0)
+    posterior = fitter.fit(terms, "release")
+    posterior.check()
+    assert np.mean(posterior.bounds.weighted > terms.limit) > 0.02  # of the records
+    X, Y = fitter.arrays["X"], np.c_[fitter.arrays["y0"], fitter.arrays["w"]]
+    B, Sigma = (each[:100_000] for each in flat_draws(X, Y, 0.5 * alpha))
+    white = np.einsum("mij,mnj->mni", np.linalg.inv(np.linalg.cholesky(Sigma)), Y - X @ B)
+    log_det = np.linalg.slogdet(Sigma)[1]
+    loglik = -np.log(2 * np.pi) - 0.5 * log_det[:, None] - 0.5 * (white**2).sum(axis=2)
+    gain = alpha * (loglik - terms.reference_loglik)
+    points, log_prior = fbs_reference(B, Sigma)
+    added = np.clip(gain, -1.0, 1.0) - 0.5 * alpha * loglik
+    log_weight = log_prior + 1.5 * log_det + added.sum(axis=1)
+    mass = np.exp(log_weight - log_weight.max())
+    assert mass.sum() ** 2 / (mass**2).sum() > 10_000
+    compare(fbs_numbers(posterior.draws), known_moments(points, mass), shift=0.3, spread=0.25)
+
+
+def test_where_proposals_do_not_suit_nuts_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitter = fitter_of(150)
+    terms = clipped_terms(fitter, np.full(150, 0.5), 0.3)
+    inputs = fitter._inputs(terms, None, None)
+    inputs.pop("scale")
+    key = jax.random.key(0)
+    monkeypatch.setattr(independence, "LEAST_SHARE", 1.1)
+    sampled = independence.sample_by_independence(fitter.density, inputs, fitter.settings, key)
+    assert sampled is None
+    too_little = inputs | {"alpha": jnp.full(150, 0.02)}
+    sampled = independence.sample_by_independence(fitter.density, too_little, fitter.settings, key)
+    assert sampled is None
+
+
+@pytest.mark.parametrize(("limit", "missed"), [(0.4, True), (1e3, False)])
+def test_a_mode_that_gives_up_a_tail_is_seen(limit: float, missed: bool) -> None:
+    """A fifth of the outcomes far below: the fit to all, and that to the others, which is higher by
+    hundreds where what the fifth may say is clipped, and lower where it is not."""
+    usual = fitter_of(300)
+    y = np.array(usual.arrays["y0"])
+    y[::5] -= 6.0
+    fitter = replace(usual, arrays=usual.arrays | {"y0": y})
+    terms = clipped_terms(usual, np.full(300, 0.4), limit)
+    centre = terms.prior_centre
+    assert centre is not None
+    terms = replace(terms, reference_loglik=fitter.record_loglik(centre))
+    inputs = fitter._inputs(terms, None, None)
+    inputs.pop("scale")
+    model, data = fitter.model, fitter.model.gaussian_data(fitter.safe_arrays)
+    of_all = weighted_moments(*data, inputs["alpha"])
+    of_others = weighted_moments(*data, inputs["alpha"].at[::5].set(0.0))
+    heights = [
+        float(log_density(fitter.density, model.position(*independence._mode(each)), inputs))
+        for each in (of_all, of_others)
+    ]
+    assert (heights[1] > heights[0]) is missed
+    assert independence._misses_a_mode(fitter.density, of_all, inputs) is missed
