@@ -103,9 +103,10 @@ class SqliteDatabase:
 
     def _connect(self) -> sqlite3.Connection:
         try:
-            # the file is its owner's alone: with a record's digest, guesses at it can be tried
+            # a file is its owner's alone: with a record's digest, guesses at it can be tried
             file = os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600)
-            if os.fstat(file).st_uid == os.geteuid():
+            known = os.fstat(file)
+            if known.st_mode & 0o007 and known.st_uid == os.geteuid():  # a group may be meant
                 os.fchmod(file, 0o600)
             os.close(file)
             connection = sqlite3.connect(
