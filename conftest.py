@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["own_core", "quiet_collector", "seed_offsets", "uses_jax"]
+pytest_plugins = ["one_query_thread", "own_core", "quiet_collector", "seed_offsets", "uses_jax"]

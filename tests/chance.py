@@ -4,6 +4,7 @@ Privacy noise, partition keys and forgotten seeds come from the system's source 
 sound program can fail a test by bad luck. A test that draws any of them carries
 
     @pytest.mark.chance(p, "why")   p bounds its chance of a false alarm, computed from its numbers
+                                    (a function of nothing, where that takes long)
     @pytest.mark.any_noise          its assertions hold whatever the noise is
 
 or it fails. The functions below bound the chances; `stand_in_noise` takes noise of the same law
@@ -358,5 +359,5 @@ def statement(item: pytest.Item) -> tuple[float, str] | None:
             return None
         if mark.name == "chance":
             p, why = mark.args
-            return float(p), str(why)
+            return float(p() if callable(p) else p), str(why)
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,9 +43,20 @@ def save_figure(figure: Figure, path: Path) -> list[Path]:
     """Write `path`.svg and `path`.png; the same figure gives the same bytes."""
     written = [path.with_suffix(".svg"), path.with_suffix(".png")]
     with house_style():
-        figure.savefig(written[0], metadata={"Date": None})
+        written[0].write_text(svg_text(figure), encoding="utf-8")
         figure.savefig(written[1], dpi=160)
     return written
+
+
+def svg_text(figure: Figure) -> str:
+    """The figure as SVG, without a date. `savefig` would draw it twice, once for its layout."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    out = StringIO()
+    canvas: Any = FigureCanvasSVG(figure)
+    with house_style():
+        canvas.print_svg(out, metadata={"Date": None})
+    return out.getvalue()
 
 
 def footer(figure: Figure, *lines: str) -> None:

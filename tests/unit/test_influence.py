@@ -303,7 +303,7 @@ def test_the_unit_of_the_codebook_is_protected() -> None:
 
 
 @pytest.mark.chance(
-    chance.audit_fails(
+    lambda: chance.audit_fails(
         1 / (1 + np.exp(-1 / (2 * GRID))), np.exp(-1) / (1 + np.exp(-1 / (2 * GRID))),
         80_000, 1e-6, 0.9, 1.0,
     ),

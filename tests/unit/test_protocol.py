@@ -207,8 +207,8 @@ def test_a_model_evaluates_and_generates(name: str) -> None:
     arrays = model.prepare(survey())
     density = density_of(model, arrays)
     position = jnp.full(density.dimension, 0.1)
-    assert density.record_loglik(position, arrays).shape == (N,)
-    generated = density.generate(jax.random.key(1), position, arrays)
+    assert jax.jit(density.record_loglik)(position, arrays).shape == (N,)
+    generated = jax.jit(density.generate)(jax.random.key(1), position, arrays)
     plain = {key: np.asarray(value) for key, value in generated.items()}
     columns = model.restore(plain, survey())
     assert set(columns) == set(model.sensitive)

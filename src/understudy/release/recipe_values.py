@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -14,6 +15,7 @@ from annotated_types import Interval, Len
 from pydantic import (
     AfterValidator,
     AllowInfNan,
+    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -36,13 +38,8 @@ def problems_in(
     values: Mapping[str, Any], settings: Mapping[str, Setting]
 ) -> dict[str, tuple[str, str]]:
     """{key: (pydantic's type of error, what is wrong in words)} of one section."""
-    fields: dict[str, Any] = {
-        setting.name: (recipe_type(setting), ... if setting.required else Field(default=None))
-        for setting in settings.values()
-    }
-    section = create_model("Section", __config__=ConfigDict(extra="forbid"), **fields)
     try:
-        section.model_validate(values)
+        _section(tuple(settings.values())).model_validate(values)
     except ValidationError as refusal:
         problems: dict[str, tuple[str, str]] = {}
         for error in refusal.errors(include_url=False, include_context=False):
@@ -53,6 +50,16 @@ def problems_in(
             problems.setdefault(name, (error["type"], message))
         return problems
     return {}
+
+
+@lru_cache(maxsize=128)
+def _section(settings: tuple[Setting, ...]) -> type[BaseModel]:
+    """What pydantic checks a section against; making it takes longer than checking."""
+    fields: dict[str, Any] = {
+        setting.name: (recipe_type(setting), ... if setting.required else Field(default=None))
+        for setting in settings
+    }
+    return create_model("Section", __config__=ConfigDict(extra="forbid"), **fields)
 
 
 def recipe_type(setting: Setting) -> Any:

@@ -6,29 +6,17 @@ side. Figures of estimates with intervals are in `interval_figures.py`.
 
 from __future__ import annotations
 
-from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from understudy.drawing import COLOURS, INTERNAL, footer, house_style
+from understudy.drawing import COLOURS, INTERNAL, footer, house_style, svg_text
 from understudy.report.numbers import percent
 from understudy.report.plain import finite
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WIDTH = 5.0  # inches; a phone shows it at about three quarters
 CONFIDENTIAL, SYNTHETIC, LIMIT, CLAIM = COLOURS[0], COLOURS[1], COLOURS[6], COLOURS[3]
 MOST_PANELS = 6
-
-
-def svg_text(figure: Figure) -> str:
-    """The figure as SVG, without a date."""
-    out = StringIO()
-    with house_style():
-        figure.savefig(out, format="svg", metadata={"Date": None})
-    return out.getvalue()
 
 
 def bounds_figure(records: dict[str, Any]) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy.drawing import INTERNAL, footer, house_style
-from understudy.report.figures import CONFIDENTIAL, SYNTHETIC, WIDTH, svg_text
+from understudy.drawing import INTERNAL, footer, house_style, svg_text
+from understudy.report.figures import CONFIDENTIAL, SYNTHETIC, WIDTH
 from understudy.report.plain import finite
 from understudy.tables.tabulate import ALL
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from understudy.drawing import INTERNAL, footer, house_style
-from understudy.report.figures import WIDTH, shortened, svg_text
+from understudy.drawing import INTERNAL, footer, house_style, svg_text
+from understudy.report.figures import WIDTH, shortened
 
 TITLES = {
     "confidential": "association, confidential (Cramér's V)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -90,13 +90,17 @@ class Survey:
 
     @cached_property
     def n(self) -> int:
-        return int(self.raw.count().execute())
+        held = _held(self.raw, self.columns[:1])
+        return int(self.raw.count().execute()) if held is None else held.height
 
     def frame(self, columns: list[str] | None = None) -> pl.DataFrame:
         """The records, or some columns of them, in memory (user-missing codes are null)."""
         for name in columns or ():
             if name not in self.columns:
                 raise UnknownName("column", name, self.columns)
+        held = _held(self.table, self.columns if columns is None else columns)
+        if held is not None:
+            return held
         table = self.table if columns is None else self.table.select(columns)
         return pl.DataFrame(table.to_polars())
 
@@ -142,11 +146,12 @@ class Survey:
 
     def _weight_facts(self, name: str) -> tuple[int, float, float, int]:
         """How many weights are known, the lowest, the highest, and the number of records."""
-        records = self.table.op()
-        if isinstance(records, InMemoryTable) and isinstance(records.data.obj, pa.Table):
-            weights = records.data.obj[name].cast(pa.float64(), safe=False)  # quicker than a query
-            ends = pc.min_max(weights).as_py()
-            return len(weights) - weights.null_count, ends["min"], ends["max"], len(weights)
+        held = _held(self.table, [name])
+        if held is not None:
+            weights = held[name].cast(pl.Float64)
+            known = len(weights) - weights.null_count()
+            lowest, highest = weights.min(), weights.max()  # none where no weight is known
+            return known, float(lowest or 0.0), float(highest or 0.0), len(weights)  # type: ignore[arg-type]
         weight = self.table[name].cast("float64")
         facts = self.table.aggregate(
             known=weight.count(),
@@ -159,8 +164,11 @@ class Survey:
 
     def _holds_others(self, name: str, allowed: list[Value]) -> bool:
         """Whether a column holds other values; a query that names thousands of them is slow."""
-        known = set(allowed)
-        different = self.raw.select(name).distinct().limit(len(known) + 2).to_polars()[name]
+        known, held = set(allowed), _held(self.raw, [name])
+        if held is None:
+            different = self.raw.select(name).distinct().limit(len(known) + 2).to_polars()[name]
+        else:
+            different = held[name].unique().head(len(known) + 2)
         return any(value is not None and value not in known for value in different.to_list())
 
     def _check_levels(self) -> None:
@@ -176,7 +184,7 @@ class Survey:
                 )
             values = self.raw[column.name]
             allowed = [*(column.levels or ()), *column.missing]
-            if len(allowed) > LONG_LIST:
+            if len(allowed) > LONG_LIST or _held(self.raw, [column.name]) is not None:
                 if self._holds_others(column.name, allowed):
                     wrong.append(column.name)
             else:
@@ -238,6 +246,21 @@ def refuse_unusable(table: ir.Table, names: Iterable[str]) -> None:
                 f"Column `{name}` is {kind}, and only numbers, texts, dates, times and true/false "
                 "can be used; convert it first."
             )
+
+
+def _held(table: ir.Table, names: Sequence[str]) -> pl.DataFrame | None:
+    """Columns of numbers and texts that are in memory as they are: quicker to take than to ask."""
+    records = table.op()
+    if not isinstance(records, InMemoryTable) or not names or len(set(names)) < len(names):
+        return None
+    data = records.data.obj
+    if isinstance(data, pa.Table):
+        data = pl.DataFrame(data.select(names))
+    elif not isinstance(data, pl.DataFrame):
+        return None
+    kinds = set(data.select(names).dtypes)
+    plain = all(kind.is_integer() or kind.is_float() or kind == pl.String for kind in kinds)
+    return data.select(names) if plain else None
 
 
 def _with_nan(data: Any, floats: list[str]) -> list[str]:

@@ -3,6 +3,7 @@ sampler of the same density). Whole sweeps and fits: tests/statistical/test_mixt
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -113,9 +114,10 @@ def test_told_parameters_fit_the_records_as_the_state_does() -> None:
     log_share = jnp.array([0.0, -600.0, -45.0])
     state = state._replace(log_share=log_share - jax.nn.logsumexp(log_share))
     density = density_of(CORRELATED, arrays)
-    parameters = gibbs.mixture_parameters(jax.random.key(1), state, data)
+    parameters = jax.jit(gibbs.mixture_parameters)(jax.random.key(1), state, data)
     inputs = {name: jnp.asarray(a) for name, a in arrays.items()}
-    back = density.constrain(density.unconstrain(parameters, inputs), inputs)
+    position = jax.jit(density.unconstrain)(parameters, inputs)
+    back = jax.jit(density.constrain)(position, inputs)
     np.testing.assert_allclose(jnp.log(back["share"]), [-600.0, -45.0, 0.0], atol=1e-6)
     for name, value in (("theta", state.theta), ("sigma", state.sigma)):
         np.testing.assert_allclose(back[name], value[jnp.array([1, 2, 0])], rtol=1e-9)
@@ -145,13 +147,18 @@ def test_components_fit_records_as_scipy_says() -> None:
     np.testing.assert_allclose(share, joint / joint.sum(axis=1, keepdims=True), atol=1e-5)
 
 
+def moments(*arrays: Any) -> Any:
+    """Compiled anew: the size of blocks is no argument."""
+    return jax.jit(partial(gibbs._moments))(*arrays)
+
+
 def test_members_and_their_moments_are_those_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gibbs, "BLOCK", 4)
     rng = np.random.default_rng(1)
     z, part = rng.choice([0, 0, 2, 3], 50), rng.random(50) < 0.7  # component 1 is empty
     table = np.vstack([rng.normal(size=(50, 3)), np.zeros(3)])
     own = (z == np.arange(4)[:, None]) & part
-    number, gram = gibbs._moments(*map(jnp.asarray, (own, z, part, table)))
+    number, gram = moments(own, z, part, table)
     for k in range(4):
         rows = table[:-1][own[k]]
         assert float(number[k]) == len(rows)
@@ -175,8 +182,13 @@ def test_blocks_are_enough_when_components_hardly_miss_one(monkeypatch: pytest.M
         n = len(z)
         table = np.vstack([np.arange(1.0, n + 1)[:, None], [[0.0]]])
         own, part = z == np.arange(3)[:, None], np.ones(n, dtype=bool)
-        gram = gibbs._moments(*map(jnp.asarray, (own, z, part, table)))[1]
+        gram = moments(own, z, part, table)[1]
         assert float(gram.sum()) == pytest.approx((table**2).sum())
+
+
+@partial(jax.jit, static_argnums=2)
+def members_of(state: gibbs.State, data: dict[str, Any], weighted: bool) -> gibbs.Members:
+    return gibbs.draw_members(jax.random.key(1), gibbs.evaluate(state, data), data, weighted)
 
 
 def test_a_record_without_weight_counts_for_nothing() -> None:
@@ -190,8 +202,8 @@ def test_a_record_without_weight_counts_for_nothing() -> None:
         for inputs in (arrays, changed):
             data = {k: jnp.asarray(v) for k, v in gibbs.mixture_data(inputs, alpha, FLOORS).items()}
             weighted = is_weighted(alpha)
-            fit = gibbs.evaluate(gibbs.mixture_state(MODEL.start(arrays, others)), data)
-            members = gibbs.draw_members(jax.random.key(1), fit, data, weighted)
+            state = gibbs.mixture_state(MODEL.start(arrays, others))
+            members = members_of(state, data, weighted)
             assert not np.asarray(members.left)[np.asarray(data["alpha"]) == 0].any()
             assert float(members.number.sum()) <= (alpha > 0).sum()
     silent = np.where(arrays["y"] > 0, 0.0, 1.0)
@@ -204,7 +216,7 @@ def test_records_take_part_as_often_as_their_weight_and_in_their_component() -> 
     data, state = data_and_state(alpha)
     fit = gibbs.evaluate(state, data)
     keys = jax.random.split(jax.random.key(2), 8000)
-    drawn = jax.vmap(lambda key: gibbs.draw_members(key, fit, data, True))(keys)
+    drawn = jax.jit(jax.vmap(lambda key: gibbs.draw_members(key, fit, data, True)))(keys)
     weight = np.asarray(data["alpha"])
     took = weight - np.asarray(drawn.left)
     assert set(np.unique(took.round(9))) == {0.0, 1.0}
@@ -239,7 +251,8 @@ def test_a_move_is_weighed_by_the_records_that_it_changes() -> None:
     left[0], left[1] = 0.001, 0.8
     altered = members._replace(left=jnp.asarray(left))
     keys = jax.random.split(jax.random.key(4), 40_000)
-    taken = jax.vmap(lambda key: gibbs._accepted(key, altered, fit, fit.log_sum + change))(keys)
+    accepted = jax.vmap(lambda key: gibbs._accepted(key, altered, fit, fit.log_sum + change))
+    taken = jax.jit(accepted)(keys)
     assert float(taken.mean()) == pytest.approx(np.exp(-0.3 - 0.4), abs=FAR * 0.5 / np.sqrt(40_000))
 
 

@@ -12,6 +12,8 @@ import understudy as us
 from understudy.release.inside import prepare
 from understudy.release.recipe import read_recipe
 
+pytestmark = pytest.mark.usefixtures("outside_here")
+
 RECIPE = """\
 [data]
 path = "file.parquet"

@@ -88,3 +88,54 @@ def test_quantiles_beside_design_effects() -> None:
     survey = us.Survey(pl.DataFrame({"y": [1.0, 2.0, 4.0, 8.0]}))
     table = us.tabulate(survey, ["count", "median(y)"], deff=True)
     assert table["estimate"].to_list() == [4.0, 2.0]
+
+
+SMALL = pl.DataFrame(
+    {
+        "text": ["a", "b", None, "a"],
+        "whole": pl.Series([1, 2, None, -9], dtype=pl.Int16),
+        "real": [0.5, 2.0, None, 2.0],
+        "coded": pl.Series(["u", "v", None, "u"], dtype=pl.Categorical),
+        "w": [1.0, 2.0, 0.5, 3.0],
+    }
+)
+HOLDERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
+    "polars": lambda frame, _: frame,
+    "arrow": lambda frame, _: frame.to_arrow(),
+    "pandas": lambda frame, _: frame.to_pandas(),
+    "file": lambda frame, folder: _written(frame, folder / "survey.parquet"),
+}
+
+
+def _written(frame: pl.DataFrame, path: Path) -> object:
+    frame.write_parquet(path)
+    return us.read_survey(path).raw
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_levels_and_weights_are_checked_wherever_the_records_are(
+    holder: str, tmp_path: Path
+) -> None:
+    data = HOLDERS[holder](SMALL, tmp_path)
+
+    def survey(name: str, *levels: str | float, weight: str | None = "w") -> us.Survey:
+        missing = () if isinstance(levels[0], str) else (-9,)
+        column = us.Column(name, type="categorical", levels=levels, missing=missing)
+        return us.Survey(data, us.Design(weight), us.Codebook({name: column}))
+
+    for name, levels in {
+        "text": ("a", "b"), "whole": (1, 2), "real": (0.5, 2), "coded": ("u", "v"),
+    }.items():  # fmt: skip
+        assert survey(name, *levels).n == survey(name, *levels, weight=None).n == 4
+        assert survey(name, *levels, *levels[:1]).frame().height == 4
+        for kept in levels:
+            with pytest.raises(us.Refused, match=f"`{name}` are not among the codebook's levels"):
+                survey(name, kept)
+    frame = us.Survey(data, us.Design("w")).frame(["whole", "text", "real"])
+    assert frame.equals(SMALL.select("whole", "text", "real").cast(frame.schema))
+    for change, says in ((-1.0, "negative"), (float("inf"), "not finite"), (None, "is missing")):
+        wrong = SMALL.with_columns(w=pl.Series([1.0, change, 0.5, 3.0]))
+        with pytest.raises(us.Refused, match=says):
+            us.Survey(HOLDERS[holder](wrong, tmp_path), us.Design("w"))
+    with pytest.raises(us.Refused, match="0 for every record"):
+        us.Survey(HOLDERS[holder](SMALL.with_columns(w=pl.lit(0.0)), tmp_path), us.Design("w"))

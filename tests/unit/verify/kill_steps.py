@@ -97,6 +97,7 @@ def child(ledger_place: list[str], kill_at: int, pipe: int) -> None:
 
 
 def main() -> None:
+    make_query()  # reads and builds what every child needs
     for kill_at in range(1, MOST_STEPS):
         read, write = os.pipe()
         process = os.fork()

@@ -24,10 +24,6 @@ def geometric_count(count: int, partitions: int, micro: int) -> float:
     return noise.geometric(Agreement.sensitivity(), micro, (0, partitions))([count])[0]
 
 
-def laplace_count(count: int, micro: int) -> float:
-    return noise.laplace(Agreement.sensitivity(), micro)([count])[0]
-
-
 def geometric_sum(steps: int, micro: int) -> float:
     return noise.geometric(Discrepancy.sensitivity(), micro)([steps])[0]
 
@@ -58,7 +54,7 @@ EXACT = pytest.mark.chance(chance.ALPHA, "exact binomial intervals of all cells"
 @EXACT
 @pytest.mark.parametrize(("count", "partitions", "micro"), [(3, 10, 1_000_000), (10, 10, 500_000)])
 def test_the_bounded_geometric_has_its_closed_form(count: int, partitions: int, micro: int) -> None:
-    draws = [geometric_count(count, partitions, micro) for _ in range(6000)]
+    draws = noise.geometric(Agreement.sensitivity(), micro, (0, partitions))([count] * 6000)
     a = math.exp(-micro / 1e6)
     y = np.arange(partitions + 1)
     p = (1 - a) / (1 + a) * a ** np.abs(y - count)
@@ -70,13 +66,14 @@ def test_the_bounded_geometric_has_its_closed_form(count: int, partitions: int, 
 
 @EXACT
 def test_the_sum_gets_a_two_sided_geometric() -> None:
-    draws = np.array([geometric_sum(100, 2_000_000) for _ in range(4000)]) - 100
+    sampler = noise.geometric(Discrepancy.sensitivity(), 2_000_000)
+    draws = np.array(sampler([100] * 4000)) - 100
     assert chance.follows(draws, chance.noise(2000 / 2.0))
 
 
 @EXACT
 def test_the_papers_noise_is_laplace() -> None:
-    draws = np.array([laplace_count(7, 500_000) for _ in range(4000)])
+    draws = np.array(noise.laplace(Agreement.sensitivity(), 500_000)([7] * 4000))
     assert chance.follows(draws, laplace(loc=7, scale=2))
 
 

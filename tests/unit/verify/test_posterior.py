@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -37,8 +38,13 @@ def chance_of_answer(y: float, s: int, m: int, epsilon: float, noise: str) -> fl
 
 def likelihood(r: float, y: float, m: int, epsilon: float, noise: str) -> float:
     """P(S^R | r), V eq. 4 with S summed out."""
-    counts = range(m + 1)
-    return sum(chance_of_answer(y, s, m, epsilon, noise) * binom.pmf(s, m, r) for s in counts)
+    return float(chances_of_answer(y, m, epsilon, noise) @ binom.pmf(np.arange(m + 1), m, r))
+
+
+@cache
+def chances_of_answer(y: float, m: int, epsilon: float, noise: str) -> np.ndarray:
+    """For each count."""
+    return np.array([chance_of_answer(y, s, m, epsilon, noise) for s in range(m + 1)])
 
 
 @pytest.mark.parametrize(("y", "m", "epsilon", "noise"), CASES)

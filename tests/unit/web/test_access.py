@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi.routing import APIRoute
-from web_samples import Site, make_site, question
+from web_samples import CALLER, Site, make_site, question
 
 from understudy.ledger.accounts import new_key, set_active
 from understudy.web.sessions import COOKIE, SESSIONS, Sessions
@@ -213,7 +213,7 @@ def test_a_cookie_that_is_not_ours_opens_nothing(site: Site) -> None:
         *(f"x{body}.{when}.{signature}", f"{body}.{when}x.{signature}", f"{body}.{when}.ü"),
     ):
         reply = httpx.get(
-            f"{site.url}/ask", headers={"Cookie": f"{COOKIE}={forged}".encode()}, trust_env=False
+            f"{site.url}/ask", headers={"Cookie": f"{COOKIE}={forged}".encode()}, **CALLER
         )
         assert reply.status_code == 303, forged
 

@@ -17,7 +17,7 @@ import httpx
 import polars as pl
 import pytest
 from verification_samples import BOOK, make_frame
-from web_samples import running
+from web_samples import CALLER, running
 
 from skeletons import skeleton
 from understudy.cli.main import app
@@ -94,8 +94,8 @@ def served(folder: Path, own: str) -> Iterator[tuple[Service, str, str]]:
 
 
 def signed_in(url: str, key: str) -> httpx.Client:
-    reply = httpx.post(f"{url}/sign-in", data={"key": key}, trust_env=False, timeout=60)
-    client = httpx.Client(base_url=url, trust_env=False, timeout=60)
+    reply = httpx.post(f"{url}/sign-in", data={"key": key}, **CALLER)
+    client = httpx.Client(base_url=url, **CALLER)
     client.cookies.update(reply.cookies)
     return client
 
@@ -195,7 +195,7 @@ def test_a_measure_is_one_file(tmp_path: Path) -> None:
             client.price(question | {"noise": "laplace"})
         with pytest.raises(Refused, match="margin"):
             client.price(question | {"margin": 10.0})
-        schema = httpx.get(f"{url}/openapi.json", trust_env=False, timeout=60).json()
+        schema = httpx.get(f"{url}/openapi.json", **CALLER).json()
         assert "margin" in schema["components"]["schemas"]["Query"]["properties"]
 
 
