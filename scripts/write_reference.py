@@ -1,5 +1,6 @@
-"""Write what derives from the code: docs/recipe.md, docs/commands.md, and as stubs the public names
-with their types and the names of families of regressions. Run `python scripts/write_reference.py`.
+"""Write what derives from the code: docs/recipe.md, docs/commands.md, docs/server.md, and as stubs
+the public names with their types and the names of families of regressions.
+Run `python scripts/write_reference.py`.
 
 A test compares the files with what this script would write.
 """
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import typer.main
+from pydantic.fields import FieldInfo
 
 from understudy.cli.main import app
 from understudy.cli.plan import PlanCommand
@@ -21,6 +23,7 @@ from understudy.release.parts import all_mechanisms
 from understudy.release.recipe_sections import REQUIRED, SECTIONS
 from understudy.release.recipe_values import kind_of
 from understudy.tables.family import Family, LinkFamily, families
+from understudy.verify.config import DatasetConfig, ServerConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "understudy"
@@ -77,6 +80,24 @@ def commands_page() -> str:
     return "\n".join(lines)
 
 
+def server_page() -> str:
+    lines = [
+        "# The configuration of a server: server.toml",
+        "",
+        "Written from the code by `scripts/write_reference.py`. Paths are relative to the file;",
+        "all mistakes are reported at once, with their lines. The [tutorial](tutorials/server.md)",
+        "has an example.",
+        "",
+        *_keys(settings_of(ServerConfig)),
+        "",
+        "## [datasets.NAME], for each data set",
+        "",
+        *_keys(settings_of(DatasetConfig)),
+        "",
+    ]
+    return "\n".join(lines)
+
+
 def _commands(prefix: str, group: Any) -> list[tuple[str, Any]]:
     listed = []
     for name, command in _named(group):
@@ -109,7 +130,7 @@ def _keys(keys: dict[str, Setting]) -> list[str]:
     rows = ["| key | kind | meaning |", "|---|---|---|"]
     for name, key in keys.items():
         words = key.meaning + (" Required." if key.required else "")
-        if key.default not in (None, (), ""):
+        if key.default not in (None, (), "") and not isinstance(key.default, FieldInfo):
             default = str(key.default).lower() if isinstance(key.default, bool) else key.default
             default = f"{default:.3g}" if isinstance(default, float) else default
             words += f" Default: {default}."
@@ -163,6 +184,7 @@ def _public_names_of(path: Path) -> tuple[str, ...]:
 PAGES = {
     "docs/recipe.md": recipe_page,
     "docs/commands.md": commands_page,
+    "docs/server.md": server_page,
     "src/understudy/__init__.pyi": public_names,
     "src/understudy/tables/families/__init__.pyi": family_names,
 }

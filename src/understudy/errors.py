@@ -11,6 +11,8 @@ from difflib import get_close_matches
 
 __public__ = ("Refused",)
 
+COMPARED = 200  # known names, and letters of the unknown one: a hint takes bounded time (threat 22)
+
 
 class Refused(ValueError):
     """The request cannot be carried out; the message says why and what to do instead."""
@@ -21,7 +23,7 @@ class UnknownName(Refused):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], way_out: str = "") -> None:
         choices = [str(choice) for choice in known]
-        near = get_close_matches(str(name), choices, n=1, cutoff=0.5)
+        near = _nearest(str(name), choices)
         if near:
             hint = f"did you mean `{near[0]}`?"
         elif way_out:
@@ -32,6 +34,13 @@ class UnknownName(Refused):
         else:
             hint = "there are none to choose from."
         super().__init__(f"Unknown {kind} `{name}`; {hint}")
+
+
+def _nearest(name: str, choices: list[str]) -> list[str]:
+    """What was probably meant; of many names, one that begins alike."""
+    if len(choices) > COMPARED:
+        choices = [choice for choice in choices if choice[:1] == name[:1]][:COMPARED]
+    return get_close_matches(name[:COMPARED], choices, n=1, cutoff=0.5)
 
 
 class SyntaxRefused(Refused):

@@ -26,6 +26,7 @@ from understudy.verify.confidential import ConfidentialData
 from understudy.verify.released import ReleasedFiles
 from understudy.verify.service import Remembered, Served, Service
 from understudy.web.app import create_app
+from understudy.web.connections import ConnectionLimits, server_settings
 
 SLOT = 0.1
 PATIENCE = 250  # seconds after which something hangs; a busy machine may need most of them
@@ -91,6 +92,7 @@ def make_site(
     cap: str = "1000",
     per_minute: int = 1_000_000,
     deadline: float = 0.2,
+    limits: ConnectionLimits | None = None,
     **settings: Any,
 ) -> Iterator[Site]:
     frame = make_frame() if frame is None else frame
@@ -105,7 +107,7 @@ def make_site(
     service = Service(ledger, {"survey": served}, slot)
     try:
         app = create_app(service, requests_per_minute=per_minute, **settings)
-        with running(app) as url:
+        with running(app, limits) as url:
             yield Site(app, ledger, keys, url)
     finally:
         service.close()
@@ -126,7 +128,7 @@ def question(**changes: Any) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def running(app: FastAPI) -> Iterator[str]:
+def running(app: FastAPI, limits: ConnectionLimits | None = None) -> Iterator[str]:
     """A real server on loopback; its address.
 
     The port is bound before the server starts, so that nobody else can take it. Without
@@ -136,8 +138,7 @@ def running(app: FastAPI) -> Iterator[str]:
     bound = socket.create_server(("127.0.0.1", 0), backlog=256)
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as `run_server` does
     port = bound.getsockname()[1]
-    settings = uvicorn.Config(app, log_config=None, log_level="warning", server_header=False)
-    server = _Announcing(settings)
+    server = _Announcing(server_settings(app, limits or ConnectionLimits()))
     thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
     thread.start()
     if not server.listening.wait(PATIENCE):

@@ -59,6 +59,38 @@ def grant(
     typer.echo(f"{name} has epsilon {show_epsilon(left)} left.")
 
 
+@user.command("key", no_args_is_help=True)
+def replace_key(config: Config, name: UserArgument) -> None:
+    """Replace a user's key and print the new one; the old one and its sessions end at once.
+
+    No server need run, and one that does follows.
+
+    Example: understudy user key server.toml ann
+    """
+    from understudy.ledger.accounts import new_key
+
+    with _ledger(config) as ledger:
+        typer.echo(new_key(ledger, name, BY))
+
+
+@user.command(no_args_is_help=True)
+def disable(config: Config, name: UserArgument) -> None:
+    """Shut a user out, at once and for questions that wait as well; what was spent stays spent.
+
+    Example: understudy user disable server.toml ann
+    """
+    _set_active(config, name, active=False)
+
+
+@user.command(no_args_is_help=True)
+def enable(config: Config, name: UserArgument) -> None:
+    """Let a user in again.
+
+    Example: understudy user enable server.toml ann
+    """
+    _set_active(config, name, active=True)
+
+
 @user.command(no_args_is_help=True)
 def cap(
     config: Config,
@@ -103,6 +135,14 @@ def list_users(config: Config) -> None:
 
 
 BY = "command line"
+
+
+def _set_active(config: Path, name: str, active: bool) -> None:
+    from understudy.ledger.accounts import set_active
+
+    with _ledger(config) as ledger:
+        set_active(ledger, name, active, BY)
+    typer.echo(f"{name} is {'let in again' if active else 'shut out'}.")
 
 
 def _ledger(config: Path) -> Ledger:

@@ -9,6 +9,7 @@ is an old copy, and the ledger refuses to open.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -118,6 +119,25 @@ class HeadFile:
 
     def advance(self, head: Head) -> None:
         """Make the head durable, unless a later one already is."""
+        try:
+            self._advance(head)
+        except OSError as error:
+            raise BrokenLedger(
+                f"The ledger's head file `{self.path.name}` cannot be written ({error.strerror}); "
+                "what was asked for is on record, and nothing is answered."
+            ) from None
+
+    def try_write(self) -> None:
+        """See that a head could be written: a file beside this one, as long as a line."""
+        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.try")
+        file = os.open(beside, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            _write_whole(file, b"0" * 128)
+        finally:
+            os.close(file)
+            beside.unlink()
+
+    def _advance(self, head: Head) -> None:
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -130,12 +150,19 @@ class HeadFile:
                     )
                 return
             torn = size and os.pread(file, 1, size - 1) != b"\n"
-            os.write(file, (b"\n" if torn else b"") + f"{head.number} {head.hash}\n".encode())
-            os.fsync(file)
+            line = (b"\n" if torn else b"") + f"{head.number} {head.hash}\n".encode()
+            _write_whole(file, line)
             if not size:
                 _sync_folder(self.path.parent)
         finally:
             os.close(file)
+
+
+def _write_whole(file: int, line: bytes) -> None:
+    """Onto the disk, or an error: a full disk takes a part without a word."""
+    if os.write(file, line) < len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    os.fsync(file)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -17,10 +17,21 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from understudy.errors import Refused
+from understudy.ledger.chain import BrokenLedger
 
 Run = Callable[..., list[tuple[Any, ...]]]
 
 WAIT_SECONDS = 60
+
+
+class CannotWrite(Refused):
+    """The transaction was rolled back as a whole."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The ledger cannot be read or written now, and nothing was spent by this; see that its "
+            "disk has room and that nobody holds it."
+        )
 
 
 class Database(Protocol):
@@ -31,6 +42,9 @@ class Database(Protocol):
 
     def reading(self) -> AbstractContextManager[Run]:
         """The same without a lock, for reading."""
+
+    def check(self) -> None:
+        """Refuse a database whose own structure is broken."""
 
     def create(self, statements: Sequence[str]) -> None:
         """Make the tables and the triggers that keep entries as they are."""
@@ -89,8 +103,12 @@ class SqliteDatabase:
 
     def _connect(self) -> sqlite3.Connection:
         try:
-            # a new file is its owner's alone: with a record's digest, guesses at it can be tried
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            # a file is its owner's alone: with a record's digest, guesses at it can be tried
+            file = os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600)
+            known = os.fstat(file)
+            if known.st_mode & 0o007 and known.st_uid == os.geteuid():  # a group may be meant
+                os.fchmod(file, 0o600)
+            os.close(file)
             connection = sqlite3.connect(
                 self.path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
             )
@@ -117,14 +135,29 @@ class SqliteDatabase:
             rows: list[tuple[Any, ...]] = connection.execute(sql, values).fetchall()
             return rows
 
-        connection.execute(statement)
         try:
+            connection.execute(statement)
             yield run
             connection.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
+            if type(error) is sqlite3.DatabaseError:  # none of its kinds: the file is malformed
+                raise self._damaged() from None
+            if isinstance(error, sqlite3.OperationalError) and _undone(error):
+                raise CannotWrite from None
             raise
+
+    def _damaged(self) -> BrokenLedger:
+        return BrokenLedger(
+            f"The ledger's file `{self.path.name}` is damaged; restore the latest copy. What it "
+            "lacks was spent."
+        )
+
+    def check(self) -> None:
+        with self.reading() as run:
+            if run("PRAGMA integrity_check(1)") != [("ok",)]:
+                raise self._damaged()
 
     def create(self, statements: Sequence[str]) -> None:
         with self.transaction() as run:
@@ -138,6 +171,14 @@ class SqliteDatabase:
 
     def close(self) -> None:
         self._connections.close()
+
+
+def _undone(error: sqlite3.OperationalError) -> bool:
+    """Whether it is certain that nothing was written: a full, locked or closed file."""
+    return error.sqlite_errorcode & 0xFF in (
+        sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
+    )  # fmt: skip
 
 
 class PostgresDatabase:
@@ -186,6 +227,9 @@ class PostgresDatabase:
 
     def reading(self) -> AbstractContextManager[Run]:
         return self.transaction()
+
+    def check(self) -> None:
+        """PostgreSQL keeps checksums of its own."""
 
     def create(self, statements: Sequence[str]) -> None:
         with self.transaction() as run:

@@ -1,7 +1,7 @@
 """The journal under the ledger: entries that are only ever appended, each chained to the last.
 
-Opening it checks it whole: every hash, the budgets and standings that follow from the entries, and
-the head kept outside. A journal that is not what it was does not open.
+Opening it checks it whole: the database, every hash, the budgets, standings and users that follow
+from the entries, and the head kept outside. A journal that is not what it was does not open.
 
 Version 0.1.0 kept a cap for every fingerprint among the budgets. Its ledgers open, and go on from
 an entry `version`: each of its fingerprints becomes a population with its cap and what was spent.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from understudy.errors import Refused
 from understudy.ledger.amounts import Amount, Budget, Cap, Standing
@@ -29,7 +29,7 @@ from understudy.ledger.chain import (
     entry_hash,
 )
 from understudy.ledger.database import Run, SqliteDatabase, open_database
-from understudy.ledger.entry_kinds import KINDS, SPENDING
+from understudy.ledger.entry_kinds import KINDS, SPENDING, TYING
 from understudy.ledger.ties import Ties
 
 Holder = Literal["user", "dataset"]
@@ -57,6 +57,7 @@ SCHEMA = (
     "key_id TEXT NOT NULL UNIQUE, key_hash TEXT NOT NULL, active INTEGER NOT NULL)",
 )
 STANDING = "allowed, delta, own, rho, spent, spent_rho, spent_delta, concentrated"
+USER = "name, role, key_id, key_hash, active"
 VERSION = 2  # of what entries mean: 2 has populations
 COLUMNS = "number, at, kind, holder, dataset, micro, question, refers, body, previous, hash"
 PAGE = 5000
@@ -93,6 +94,12 @@ class Journal:
         self.head_file.advance(head)
         if head.number > self._seen.number:
             self._seen = head
+
+    def try_write(self) -> None:
+        """See that the ledger and its head can be written, without an entry."""
+        with self.write() as run:
+            run("UPDATE head SET number = number")
+        self.head_file.try_write()
 
     def append(
         self,
@@ -139,6 +146,7 @@ class Journal:
 
     def _open(self) -> None:
         known = self.head_file.read()
+        self.database.check()
         self.database.create(SCHEMA)
         with self.database.transaction() as run:
             run("INSERT INTO head VALUES (1, 0, ?) ON CONFLICT DO NOTHING", START)
@@ -219,12 +227,36 @@ def _compare(run: Run, tally: Tally) -> None:
         raise BrokenLedger("The ledger's budgets do not follow from its entries.")
     if budgets != expected:
         raise BrokenLedger("The ledger's budgets do not follow from its entries.")
+    users = {name: UserRow(*rest) for name, *rest in run(f"SELECT {USER} FROM users")}
+    if users != tally.users:
+        raise BrokenLedger(
+            "The ledger's users, roles or keys do not follow from its entries: they were changed "
+            "past the ledger."
+        )
+
+
+class UserRow(NamedTuple):
+    """What the table of users holds beside the name."""
+
+    role: str
+    key_id: str
+    key_hash: str
+    active: int = 1
+
+    def after(self, entry: Entry) -> UserRow:
+        """The account after an entry about it."""
+        content = entry.content()
+        changed = {name: content[name] for name in ("key_id", "key_hash") if name in content}
+        active = {"enable": 1, "disable": 0}.get(entry.kind, self.active)
+        return self._replace(active=active, **changed)
 
 
 class Tally:
-    """Budgets and standings recomputed from entries, and whether the outside head is among them."""
+    """Budgets, standings and users recomputed from entries, and whether the outside head is among
+    them (threat 24)."""
 
     def __init__(self, outside: Head | None) -> None:
+        self.users: dict[str, UserRow] = {}
         self.budgets: dict[tuple[str, str], Budget] = {}
         self.standings: dict[str, Standing] = {}
         self.version = 1
@@ -240,6 +272,13 @@ class Tally:
                 self.version = entry.content().get("version", self.version)
             if entry.kind == "grant":
                 self._add(entry.user, entry.micro, 0)
+            if entry.kind == "user" and entry.user:
+                content = entry.content()
+                self.users[entry.user] = UserRow(
+                    content["role"], content["key_id"], content["key_hash"]
+                )
+            if entry.kind in ("key", "enable", "disable") and entry.user in self.users:
+                self.users[entry.user] = self.users[entry.user].after(entry)
             if entry.dataset is not None:
                 self._follow_population(entry, entry.dataset)
             yield entry
@@ -248,7 +287,8 @@ class Tally:
         if entry.kind == "merge":
             kept, gone = self._ties.of(entry.content()["into"]), self._ties.of(file)
             self.standings[kept] = self.standings[kept].merged(self.standings.pop(gone))
-        self._ties.follow(entry.kind, file, entry.content())
+        if entry.kind in TYING:
+            self._ties.follow(entry.kind, file, entry.content())
         name = self._ties.of(file)
         before = self.standings.get(name, Standing())
         if entry.kind in ("dataset", "cap"):

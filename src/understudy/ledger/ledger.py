@@ -39,9 +39,18 @@ from understudy.ledger.ties import read_ties
 
 Holder = Literal["user", "dataset"]
 
+ALL = 2**62  # above every number of an entry
+
 
 class StillAnswering(Refused):
     """The same question is being answered; ask again when its reply is due."""
+
+
+class ShutOut(Refused):
+    """The account was closed after the question was sent; nothing was spent."""
+
+    def __init__(self) -> None:
+        super().__init__("Your account was shut out, and nothing was spent; ask the steward.")
 
 
 @dataclass(frozen=True)
@@ -110,15 +119,17 @@ class Ledger:
         epsilon under `replace` for one record) in its own unit and relation. `hold_seconds` is the
         reply slot. Until it has passed, the same question is refused and its answer is shown to
         nobody, whenever the computation ended, so that the time of the release cannot be probed by
-        asking again (threat 7).
+        asking again (threat 7). However long it takes, the same question is refused until it is
+        answered or failed (threat 23).
         """
-        cost = cost or Cost(("replace",), exact_epsilon(query.micro))
         with self.journal.write() as run:
             now = self.journal.clock()
             stored = _stored(run, now, user, dataset, query.digest())
             if stored is not None:
                 return stored
-            charged = self._spend(run, [cost], dataset, user)
+            if run("SELECT 1 FROM users WHERE name = ? AND active = 0", user):
+                raise ShutOut  # while the question waited for its turn (threat 26)
+            charged = self._spend(run, [cost or _plain(query)], dataset, user)
             number = self.journal.append(
                 run,
                 "reserve",
@@ -134,6 +145,33 @@ class Ledger:
                 },
             )
         return Reservation(number, now, user, dataset, charged.amount.micro)
+
+    def look_up(
+        self, user: str, dataset: str, query: Question, cost: Cost | None = None
+    ) -> StoredAnswer | None:
+        """What `reserve` would do, without spending: the answer that was paid for, a refusal, or
+        None where it would spend."""
+        with self.journal.database.reading() as run:
+            stored = _stored(run, self.journal.clock(), user, dataset, query.digest())
+            if stored is None:
+                self._affordable(run, [cost or _plain(query)], dataset, user)
+            return stored
+
+    def fail_abandoned(self) -> int:
+        """Fail what a server left unanswered when it died; how many. Their epsilon stays spent.
+
+        For the server that starts: with a second one at work on the same ledger, answers that it is
+        computing are lost (and paid for), and nothing gets two.
+        """
+        with self.journal.database.reading() as run:
+            rows = run(
+                "SELECT r.number, r.at, r.holder, r.dataset, r.micro FROM entries r WHERE "
+                "r.kind = 'reserve' AND NOT EXISTS (SELECT 1 FROM entries a WHERE "
+                "a.refers = r.number)"
+            )
+        for number, at, *others in rows:
+            self.fail(Reservation(number, datetime.fromisoformat(at), *others))
+        return len(rows)
 
     def release(self, reservation: Reservation, answer: Mapping[str, Any]) -> None:
         """Store the answer of a reservation, once."""
@@ -261,12 +299,24 @@ class Ledger:
         with self.journal.database.reading() as run:
             return _stored(run, self.journal.clock(), user, dataset, query.digest())
 
-    def answers(self, user: str) -> list[StoredAnswer]:
-        """A user's own answers whose reply is due, oldest first; nobody else's."""
+    def answers(
+        self, user: str, before: int | None = None, count: int | None = None
+    ) -> list[StoredAnswer]:
+        """A user's own answers whose reply is due, oldest first; nobody else's. With `before` those
+        of earlier numbers, with `count` the last so many of them."""
+        last_of = " AND a.kind = 'release' AND r.number < ? ORDER BY r.number DESC LIMIT ?"
         with self.journal.database.reading() as run:
-            rows = run(_ANSWERS + " ORDER BY r.number", user)
+            rows = run(_ANSWERS + last_of, user, before or ALL, count or ALL)
         now = self.journal.clock()
-        return [_stored_answer(row) for row in rows if row[3] is not None and _due(row) <= now]
+        return [_stored_answer(row) for row in reversed(rows) if _due(row, now)]
+
+    def answer(self, user: str, number: int) -> StoredAnswer | None:
+        """The user's own answer of this number, if its reply is due."""
+        numbered = " AND a.kind = 'release' AND r.number = ?"
+        with self.journal.database.reading() as run:
+            rows = run(_ANSWERS + numbered, user, number)
+        now = self.journal.clock()
+        return next((_stored_answer(row) for row in rows if _due(row, now)), None)
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """All entries in order, for the steward."""
@@ -281,18 +331,25 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _spend(self, run: Run, costs: Sequence[Cost], dataset: str, user: str | None) -> Charged:
-        """Check and charge the population's cap, then the user's budget: always in this order."""
+    def _affordable(
+        self, run: Run, costs: Sequence[Cost], dataset: str, user: str | None, lock: str = ""
+    ) -> tuple[Population, Standing, Amount]:
+        """Check the population's cap, then the user's budget: always in this order."""
         population = _population(run, dataset)
         amount = population.amount(costs)
-        lock = self.journal.database.for_update
         standing = read_standing(run, population.key, lock) or Standing()
         standing.check(amount)
+        left = amount.micro if user is None else _budget(run, user, lock).left
+        if left < amount.micro:
+            needed, rest = show_epsilon(amount.micro), show_epsilon(left)
+            raise OverBudget(f"This needs epsilon {needed}, {rest} is left of your budget.")
+        return population, standing, amount
+
+    def _spend(self, run: Run, costs: Sequence[Cost], dataset: str, user: str | None) -> Charged:
+        """Check, with both rows locked, and charge."""
+        lock = self.journal.database.for_update
+        population, standing, amount = self._affordable(run, costs, dataset, user, lock)
         if user is not None:
-            left = _budget(run, user, lock).left
-            if left < amount.micro:
-                needed, rest = show_epsilon(amount.micro), show_epsilon(left)
-                raise OverBudget(f"This needs epsilon {needed}, {rest} is left of your budget.")
             run(
                 "UPDATE budgets SET spent = spent + ? WHERE kind = 'user' AND name = ?",
                 *(amount.micro, user),
@@ -312,8 +369,8 @@ class Ledger:
 
 
 _ANSWERS = (
-    "SELECT r.number, r.at, r.body, a.body FROM entries r LEFT JOIN entries a ON "
-    "a.refers = r.number AND a.kind = 'release' WHERE r.kind = 'reserve' AND r.holder = ?"
+    "SELECT r.number, r.at, r.body, a.kind, a.body FROM entries r LEFT JOIN entries a ON "
+    "a.refers = r.number WHERE r.kind = 'reserve' AND r.holder = ?"
 )
 
 
@@ -322,25 +379,34 @@ def _stored(run: Run, now: datetime, user: str, dataset: str, question: str) -> 
     marks = ", ".join("?" * len(alike))
     select = _ANSWERS + f" AND r.dataset IN ({marks}) AND r.question = ? ORDER BY r.number"
     for row in run(select, user, *alike, question):
-        if now < _due(row):
-            wait = (_due(row) - now).total_seconds()
+        if row[3] is None or not _due(row, now):
+            wait = max(1.0, (_due_at(row) - now).total_seconds())
             raise StillAnswering(
                 f"This question is being answered; ask again in {wait:.1f} seconds, for free."
             )
-        if row[3] is not None:
+        if row[3] == "release":
             return _stored_answer(row)
     return None
 
 
+def _plain(query: Question) -> Cost:
+    return Cost(("replace",), exact_epsilon(query.micro))
+
+
 def _stored_answer(row: tuple[Any, ...]) -> StoredAnswer:
-    number, at, body, answer = row
+    number, at, body, _, answer = row
     question = json.loads(body)["query"]
     return StoredAnswer(number, datetime.fromisoformat(at), question, json.loads(answer))
 
 
-def _due(row: tuple[Any, ...]) -> datetime:
+def _due_at(row: tuple[Any, ...]) -> datetime:
     seconds = json.loads(row[2])["hold_seconds"]
     return datetime.fromisoformat(row[1]) + timedelta(seconds=seconds)
+
+
+def _due(row: tuple[Any, ...], now: datetime) -> bool:
+    """Whether the reply may be out. A clock that was set back must not hide answers for long."""
+    return _due_at(row) <= now or now < datetime.fromisoformat(row[1])
 
 
 def _allow(run: Run, name: str, micro: int) -> None:

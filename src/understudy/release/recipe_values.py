@@ -186,6 +186,8 @@ def _kind(kind: Any) -> str:
             return LIST
         if get_origin(inner[0]) is tuple:
             return LISTS
+        if _base(inner[0]) in (str, Path):
+            return "list of texts"
         return "two numbers" if inner[-1] is not ... else "list of numbers"
     plain_kinds = {
         str: "text", Path: "path", Survey: "path", bool: "yes or no", int: "whole number",
@@ -211,6 +213,8 @@ def _are_tables(kind: Any) -> bool:
 def _base(kind: Any) -> Any:
     """The class behind a type: tuple for tuple[str, ...]."""
     origin = get_origin(kind)
+    if origin is Annotated:
+        return _base(get_args(kind)[0])
     return origin if origin is not None else kind
 
 

@@ -112,9 +112,7 @@ def answer_question(
     reservation cost nothing; AnswerFailed comes after it.
     """
     query = question.query
-    paid = ledger.stored(user, data.fingerprint, query) or ledger.reserve(
-        user, data.fingerprint, query, hold_seconds, data.cost(query)
-    )
+    paid = ledger.reserve(user, data.fingerprint, query, hold_seconds, data.cost(query))
     if isinstance(paid, StoredAnswer):
         return Receipt.from_ledger(paid, query.catalogue, replayed=True)
     receipt = _paid_receipt(question, data, ledger, paid)

@@ -18,7 +18,7 @@ from understudy.declarations import declared_in, own_class
 from understudy.errors import Refused
 from understudy.verify.estimator import Estimator
 from understudy.verify.measure import Measure
-from understudy.verify.mistakes import InvalidQuery, in_our_words
+from understudy.verify.mistakes import InvalidQuery, field_of, in_our_words
 from understudy.verify.query import Query, Tolerance
 from understudy.verify.question_fields import Condition, QuestionField, field_types
 
@@ -42,8 +42,8 @@ class Catalogue:
                 return self.query_type.model_validate_json(document)
             return self.query_type.model_validate(dict(document))
         except ValidationError as error:
-            worded = [in_our_words(e, self._fields_at) for e in error.errors(include_url=False)]
-            raise InvalidQuery(list({m.field: m for m in worded}.values())) from None
+            first = {field_of(e): e for e in error.errors(include_url=False)}
+            raise InvalidQuery(in_our_words(e, self._fields_at) for e in first.values()) from None
 
     def usual_measure(self, estimator: Any, from_release: bool) -> str:
         """The first measure in the list that can answer: one that does not divide the file needs

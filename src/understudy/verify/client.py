@@ -63,9 +63,10 @@ class Client:
         """Spend the question's epsilon; its answer. The same question again is free."""
         return dict(self._call("POST", "verify", question))
 
-    def history(self) -> list[dict[str, Any]]:
-        """Your own answers, newest first."""
-        return list(self._call("GET", "history"))
+    def history(self, before: int | None = None) -> list[dict[str, Any]]:
+        """Your own answers, newest first, a page at a time; `before` is the number of a receipt."""
+        page = "" if before is None else f"?before={int(before)}"
+        return list(self._call("GET", f"history{page}"))
 
     def answer(self, number: int) -> dict[str, Any]:
         """One of your own answers by its receipt's number."""

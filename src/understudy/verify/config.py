@@ -1,7 +1,7 @@
 """The configuration of a verification server, from TOML.
 
     ledger = "ledger.db"              # or postgresql://..., with head = "ledger.head"
-    slot_seconds = 1.0                # every reply to a question comes at this time
+    slot_seconds = 1.0                # and other settings of docs/server.md
     [datasets.sdr]
     path = "confidential.parquet"
     codebook = "codebook.toml"
@@ -95,49 +95,103 @@ OwnClass = Annotated[StrictStr, AfterValidator(_own)]
 File = Annotated[Path, BeforeValidator(_in_folder), BeforeValidator(_text_first)]
 
 
+CapText = Annotated[StrictStr, AfterValidator(_cap)]
+
+
 @dataclass(frozen=True, config=_CONFIG)
 class DatasetConfig:
     """One data set: where its records and its released files are, and its cap."""
 
-    path: File
-    cap: Annotated[StrictStr, AfterValidator(_cap)]
-    # whose records these are, and what a cap on them is stated in (ledger/populations.py)
-    population: StrictStr = ""
-    delta: StrictStr = ""
-    own_delta: StrictStr = ""
-    unit: StrictStr = RECORD
-    records_per_unit: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 1
-    relation: PopulationRelation = "replace"
-    codebook: File | None = None
-    design: Annotated[Design, BeforeValidator(_design)] = Field(default_factory=Design)
-    released: tuple[File, ...] = ()
-    combine: Combine = "partial"
-    workers: Annotated[StrictInt, Field(ge=1, le=64)] = 2
-    # CPU seconds of a partition whose estimate is fitted
-    deadline: Annotated[float, Field(ge=0.01, le=60, strict=True)] = 0.2
+    path: Annotated[File, "The confidential file."]
+    cap: Annotated[CapText, "Epsilon that may ever be spent on the population, as text."]
+    population: Annotated[
+        StrictStr, "Whose records these are; the data set's name if left out."
+    ] = ""
+    delta: Annotated[StrictStr, "Beside the cap: answers then add up by zCDP."] = ""
+    own_delta: Annotated[StrictStr, "For deltas that releases carry themselves."] = ""
+    unit: Annotated[StrictStr, "What the cap protects as a whole."] = RECORD
+    records_per_unit: Annotated[
+        StrictInt, Field(ge=1, le=1_000_000), "Records of a unit at most."
+    ] = 1
+    relation: Annotated[PopulationRelation, "The relation that the cap is stated in."] = "replace"
+    codebook: Annotated[File | None, "The codebook; questions may use what it declares."] = None
+    design: Annotated[
+        Design, BeforeValidator(_design), 'A table, such as { weight = "w", strata = "field" }.'
+    ] = Field(default_factory=Design)
+    released: Annotated[tuple[File, ...], "The synthetic files that are public."] = ()
+    combine: Annotated[Combine, "The combining rule of the synthetic files."] = "partial"
+    workers: Annotated[StrictInt, Field(ge=1, le=64), "Processes that fit partitions."] = 2
+    deadline: Annotated[
+        float,
+        Field(ge=0.01, le=60, strict=True),
+        "CPU seconds of a partition whose estimate is fitted.",
+    ] = 0.2
 
 
 @dataclass(frozen=True, config=_CONFIG)
 class ServerConfig:
     """The server's own settings and its data sets by public name."""
 
-    ledger: Annotated[StrictStr, AfterValidator(_ledger)]
+    ledger: Annotated[
+        StrictStr, AfterValidator(_ledger), "A file, or a postgresql:// address with `head`."
+    ]
     datasets: Annotated[
         Mapping[Annotated[str, Field(min_length=1, max_length=200)], DatasetConfig],
         Field(min_length=1),
     ]
-    head: File | None = None
-    host: StrictStr = "127.0.0.1"
-    port: Annotated[StrictInt, Field(ge=0, le=65535)] = 8080
-    slot_seconds: Annotated[float, Field(ge=0.01, le=600, strict=True)] = 1.0
-    # questions that are computed within one slot
-    places: Annotated[StrictInt, Field(ge=1, le=1000)] = 8
-    requests_per_minute: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 240
-    session_minutes: Annotated[float, Field(ge=1, le=1440, strict=True)] = 60.0
-    https: StrictBool = False  # behind a proxy that speaks TLS: cookies are then Secure
-    # of one's own, `mine.py:Mine`, beside those of the package
-    estimators: tuple[OwnClass, ...] = ()
-    measures: tuple[OwnClass, ...] = ()
+    head: Annotated[
+        File | None,
+        "The file that keeps the ledger's head, best on another disk; `.head` beside a file.",
+    ] = None
+    host: Annotated[StrictStr, "Address to listen on."] = "127.0.0.1"
+    port: Annotated[StrictInt, Field(ge=0, le=65535), "Port to listen on."] = 8080
+    slot_seconds: Annotated[
+        float,
+        Field(ge=0.01, le=600, strict=True),
+        "Every reply to a question comes at the end of such a slot.",
+    ] = 1.0
+    longest_seconds: Annotated[
+        float,
+        Field(ge=0.01, le=3600, strict=True),
+        "What a question that is fitted in every partition may take; more is refused.",
+    ] = 60.0
+    places: Annotated[
+        StrictInt, Field(ge=1, le=1000), "Questions that are computed within one slot."
+    ] = 8
+    questions_per_user: Annotated[
+        StrictInt, Field(ge=1, le=1000), "Questions of a user that wait or are computed."
+    ] = 2
+    requests_per_minute: Annotated[
+        StrictInt, Field(ge=1, le=1_000_000), "Requests of a user, on average."
+    ] = 240
+    session_minutes: Annotated[
+        float, Field(ge=1, le=1440, strict=True), "How long a sign-in to the pages lasts."
+    ] = 60.0
+    connections: Annotated[
+        StrictInt, Field(ge=1, le=100_000), "Connections at once; more are closed."
+    ] = 500
+    connections_per_address: Annotated[
+        StrictInt, Field(ge=1, le=100_000), "Of these, from one address."
+    ] = 50
+    request_seconds: Annotated[
+        float, Field(ge=0.1, le=600, strict=True), "Within these a request must have arrived whole."
+    ] = 10.0
+    idle_seconds: Annotated[
+        StrictInt, Field(ge=1, le=600), "How long a connection may wait for its next request."
+    ] = 5
+    trusted_proxies: Annotated[
+        tuple[StrictStr, ...],
+        "Addresses whose X-Forwarded-For is believed; nobody's if left out.",
+    ] = ()
+    log: Annotated[
+        File | None, "A file for the log, which is rotated; the standard error if left out."
+    ] = None
+    security_log: Annotated[
+        File | None, "A file for who was let in or turned away, and exports; it is rotated too."
+    ] = None
+    https: Annotated[StrictBool, "Behind a proxy that speaks TLS: cookies are then Secure."] = False
+    estimators: Annotated[tuple[OwnClass, ...], "Of one's own: `mine.py:Mine`."] = ()
+    measures: Annotated[tuple[OwnClass, ...], "Of one's own: `mine.py:Mine`."] = ()
 
 
 def declaration(name: str, config: DatasetConfig) -> Declaration:

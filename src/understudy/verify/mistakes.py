@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -18,6 +19,7 @@ _WANTED = {  # by pydantic's name of the mistake
     "tuple_type": 'must be a list, such as ["region"]',
     "model_type": 'must be written with its parts, such as {"value": 2}',
 }
+LISTED = 5  # mistakes that are told at once; each may hold a hint, which takes time (threat 22)
 _DOMAIN = 'must name columns and their levels, such as {"region": ["North"]}'
 
 
@@ -29,23 +31,28 @@ class QuestionMistake(BaseModel):
 
 
 class InvalidQuery(Refused):
-    """All mistakes of a query at once; nothing was spent."""
+    """The first mistakes of a query; nothing was spent."""
 
-    def __init__(self, mistakes: list[QuestionMistake]) -> None:
-        self.mistakes = tuple(mistakes)
-        super().__init__(" ".join(mistake.message for mistake in mistakes))
+    def __init__(self, mistakes: Iterable[QuestionMistake]) -> None:
+        first = {(m.field, m.message): m for m in islice(mistakes, LISTED)}
+        self.mistakes = tuple(first.values())
+        super().__init__(" ".join(mistake.message for mistake in self.mistakes))
 
 
 def say(field: str, message: str) -> QuestionMistake:
     return QuestionMistake(field=field, message=message)
 
 
+def field_of(error: Any) -> str:
+    """Which field one of pydantic's errors is about."""
+    return ".".join(str(part) for part in error["loc"] if part not in _KINDS) or "query"
+
+
 def in_our_words(
     error: Any, fields_at: Callable[[Sequence[int | str]], Iterable[str]]
 ) -> QuestionMistake:
     """One of pydantic's errors; `fields_at` names the fields at a location."""
-    location, kind = error["loc"], error["type"]
-    field = ".".join(str(part) for part in location if part not in _KINDS) or "query"
+    location, kind, field = error["loc"], error["type"], field_of(error)
     if kind == "extra_forbidden":
         return say(field, str(UnknownName("field", str(location[-1]), fields_at(location))))
     if kind == "missing":

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -23,7 +24,7 @@ from understudy.ledger.epsilon import exact_epsilon, parse_epsilon, show_epsilon
 from understudy.survey.codebook import Codebook
 from understudy.verify.influence_figures import InfluenceFigures
 from understudy.verify.measure import Interval, QuestionTerms
-from understudy.verify.mistakes import InvalidQuery, QuestionMistake, say
+from understudy.verify.mistakes import LISTED, InvalidQuery, QuestionMistake, say
 from understudy.verify.question_fields import (
     Condition,
     Domain,
@@ -213,10 +214,11 @@ class Query(Strict):
 
 
 def check_query(query: Query, codebook: Codebook) -> None:
-    """Refuse what the codebook cannot support, naming every mistake."""
-    mistakes = [*_misfits(query), *_column_mistakes(query, codebook)]
+    """Refuse what the codebook cannot support, naming the first mistakes."""
+    every = chain(_misfits(query), _column_mistakes(query, codebook))
+    mistakes = list(islice(every, LISTED))
     if query.estimate is not None and not mistakes:
-        mistakes += scale_mistakes(query, query.estimate, query.se)
+        mistakes = scale_mistakes(query, query.estimate, query.se)
     if mistakes:
         raise InvalidQuery(mistakes)
 
@@ -278,15 +280,14 @@ def _one_number(query: Query) -> list[QuestionMistake]:
     return mistakes
 
 
-def _column_mistakes(query: Query, codebook: Codebook) -> list[QuestionMistake]:
+def _column_mistakes(query: Query, codebook: Codebook) -> Iterator[QuestionMistake]:
     estimator = query.catalogue.estimators[query.estimator]
-    parts = {**question_fields(estimator), "domain": DOMAIN}
-    mistakes = [m for name, part in parts.items() for m in part.mistakes(name, query, codebook)]
+    for name, part in {**question_fields(estimator), "domain": DOMAIN}.items():
+        yield from part.mistakes(name, query, codebook)
     for name in query.by or ():
-        mistakes += level_mistakes("by", "by", name, None, codebook)
+        yield from level_mistakes("by", "by", name, [], codebook)
     if len(set(query.by or ())) < len(query.by or ()):
-        mistakes.append(say("by", "`by` names a column twice."))
-    return list({(m.field, m.message): m for m in mistakes}.values())
+        yield say("by", "`by` names a column twice.")
 
 
 def _ordered(conditions: list[dict[str, Any]]) -> list[dict[str, Any]]:

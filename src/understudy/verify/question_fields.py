@@ -10,20 +10,21 @@ Checks read the question and the codebook, nothing else (threats 8, 11).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
+from itertools import islice
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
 from understudy.errors import UnknownName
 from understudy.survey.codebook import Codebook
-from understudy.verify.mistakes import QuestionMistake, say
+from understudy.verify.mistakes import LISTED, QuestionMistake, say
 
 Level = str | int | float | bool
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Names = Annotated[tuple[Name, ...], Field(strict=False, max_length=30)]
+Names = Annotated[tuple[Name, ...], Field(strict=False, max_length=30), FailFast()]
 
 
 class Strict(BaseModel):
@@ -33,22 +34,37 @@ class Strict(BaseModel):
         strict=True, frozen=True, extra="forbid", allow_inf_nan=False, str_max_length=10_000
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _few_unknown(cls, document: Any) -> Any:
+        """Of fields that there are not, the first few: every one would get a hint (threat 22)."""
+        if not isinstance(document, Mapping):
+            return document
+        unknown = (name for name in document if name not in cls.model_fields)
+        known = [name for name in cls.model_fields if name in document]
+        return {name: document[name] for name in (*known, *islice(unknown, LISTED))}
+
 
 class Condition(Strict):
     """One part of a domain: the column takes one of these public levels."""
 
     column: Name
-    levels: Annotated[tuple[Level, ...], Field(strict=False, min_length=1, max_length=1000)]
+    levels: Annotated[
+        tuple[Level, ...], Field(strict=False, min_length=1, max_length=1000), FailFast()
+    ]
 
 
-Domain = Annotated[tuple[Condition, ...], Field(strict=False, max_length=20)]
+Domain = Annotated[tuple[Condition, ...], Field(strict=False, max_length=20), FailFast()]
 
 
 class QuestionField:
-    """What the codebook must hold for a field; `query` has the field's value."""
+    """What the codebook must hold for a field; `query` has the field's value.
 
-    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[QuestionMistake]:  # noqa: ARG002
-        return []
+    Mistakes are found one by one, as they are asked for: only the first few are told.
+    """
+
+    def mistakes(self, field: str, query: Any, codebook: Codebook) -> Iterator[QuestionMistake]:  # noqa: ARG002
+        yield from ()
 
     def columns(self, value: Any) -> list[str]:  # noqa: ARG002
         """The columns of the data that a value names."""
@@ -62,12 +78,13 @@ class NumberColumn(QuestionField):
     label: str
     or_level: str = ""
 
-    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[QuestionMistake]:
+    def mistakes(self, field: str, query: Any, codebook: Codebook) -> Iterator[QuestionMistake]:
         name = getattr(query, field)
         level = getattr(query, self.or_level) if self.or_level else None
         if level is not None:
-            return level_mistakes(field, self.or_level, name, level, codebook)
-        return [] if name is None else number_mistakes(field, name, codebook)
+            yield from level_mistakes(field, self.or_level, name, [level], codebook)
+        elif name is not None:
+            yield from number_mistakes(field, name, codebook)
 
     def columns(self, value: Any) -> list[str]:
         return [value]
@@ -80,9 +97,10 @@ class LevelColumn(QuestionField):
     label: str
     level: str
 
-    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[QuestionMistake]:
+    def mistakes(self, field: str, query: Any, codebook: Codebook) -> Iterator[QuestionMistake]:
         name, level = getattr(query, field), getattr(query, self.level)
-        return level_mistakes(field, self.level, name, level, codebook)
+        levels = [] if level is None else [level]
+        yield from level_mistakes(field, self.level, name, levels, codebook)
 
     def columns(self, value: Any) -> list[str]:
         return [value]
@@ -101,18 +119,16 @@ class Predictors(QuestionField):
 
     label: str
 
-    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[QuestionMistake]:
+    def mistakes(self, field: str, query: Any, codebook: Codebook) -> Iterator[QuestionMistake]:
         names = getattr(query, field)
-        mistakes = [m for name in names for m in self._mistakes_of(field, name, codebook)]
+        for name in names:
+            if name in codebook and codebook[name].type == "categorical":
+                yield from level_mistakes(field, field, name, [], codebook)
+            else:
+                yield from number_mistakes(field, name, codebook)
         used = [*names, query.variable] if names else []
         if len(set(used)) < len(used):
-            mistakes.append(say(field, "The outcome and the predictors must all differ."))
-        return mistakes
-
-    def _mistakes_of(self, field: str, name: str, codebook: Codebook) -> list[QuestionMistake]:
-        if name in codebook and codebook[name].type == "categorical":
-            return level_mistakes(field, field, name, None, codebook)
-        return number_mistakes(field, name, codebook)
+            yield say(field, "The outcome and the predictors must all differ.")
 
     def columns(self, value: Any) -> list[str]:
         return list(value)
@@ -127,24 +143,23 @@ class CoefficientOf(QuestionField):
     level: str
     hint: str = ""
 
-    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[QuestionMistake]:
+    def mistakes(self, field: str, query: Any, codebook: Codebook) -> Iterator[QuestionMistake]:
         name, predictors = getattr(query, field), getattr(query, self.predictors)
         if name is None or not predictors:
-            return []
+            return
         if name not in predictors:
-            return [say(field, str(UnknownName("predictor", name, predictors)))]
+            yield say(field, str(UnknownName("predictor", name, predictors)))
+            return
         level = getattr(query, self.level)
         categorical = name in codebook and codebook[name].type == "categorical"
+        levels = codebook[name].levels if categorical else None
         if categorical != (level is not None):
             verb = "needs" if categorical else "takes no"
-            return [say(self.level, f"The coefficient of `{name}` {verb} `{self.level}`.")]
-        levels = codebook[name].levels if categorical else None
-        if not levels:
-            return []
-        if level == levels[0]:
-            message = f"`{level}` is the reference level of `{name}`; name another."
-            return [say(self.level, message)]
-        return level_mistakes(field, self.level, name, level, codebook)
+            yield say(self.level, f"The coefficient of `{name}` {verb} `{self.level}`.")
+        elif levels and level == levels[0]:
+            yield say(self.level, f"`{level}` is the reference level of `{name}`; name another.")
+        elif levels:
+            yield from level_mistakes(field, self.level, name, [level], codebook)
 
 
 @dataclass(frozen=True)
@@ -154,17 +169,13 @@ class Group(QuestionField):
     label: str
     hint: str
 
-    def mistakes(self, field: str, query: Any, codebook: Codebook) -> list[QuestionMistake]:
+    def mistakes(self, field: str, query: Any, codebook: Codebook) -> Iterator[QuestionMistake]:
         conditions: tuple[Condition, ...] = getattr(query, field)
-        mistakes = []
         columns = [condition.column for condition in conditions]
         if len(set(columns)) < len(columns):
-            message = f"`{field}` names a column twice; list its levels together."
-            mistakes.append(say(field, message))
+            yield say(field, f"`{field}` names a column twice; list its levels together.")
         for condition in conditions:
-            for level in condition.levels:
-                mistakes += level_mistakes(field, field, condition.column, level, codebook)
-        return mistakes
+            yield from level_mistakes(field, field, condition.column, condition.levels, codebook)
 
     def columns(self, value: Any) -> list[str]:
         return [condition.column for condition in value]
@@ -206,39 +217,38 @@ def _annotated(owner: type) -> Mapping[str, tuple[Any, QuestionField]]:
     return annotated
 
 
-def number_mistakes(field: str, name: str, codebook: Codebook) -> list[QuestionMistake]:
+def number_mistakes(field: str, name: str, codebook: Codebook) -> Iterator[QuestionMistake]:
     if name not in codebook:
-        return [_unknown(field, name, codebook)]
+        yield _unknown(field, name, codebook)
+        return
     column = codebook[name]
     if not column.declared("type"):
         # A type that was read off the data could change with one record (threat 11).
         message = f"The codebook's type of `{name}` is only drafted; the steward must declare it."
-        return [say(field, message)]
-    if column.type not in ("continuous", "integer") or column.role in ("unit", "replicate"):
+        yield say(field, message)
+    elif column.type not in ("continuous", "integer") or column.role in ("unit", "replicate"):
         numbers = [c.name for c in codebook if c.type in ("continuous", "integer")]
         shown = ", ".join(f"`{other}`" for other in numbers[:8]) or "none"
-        return [say(field, f"`{name}` is not a number; the numeric columns are {shown}.")]
-    return []
+        yield say(field, f"`{name}` is not a number; the numeric columns are {shown}.")
 
 
 def level_mistakes(
-    field: str, level_field: str, name: str, level: Level | None, codebook: Codebook
-) -> list[QuestionMistake]:
+    field: str, level_field: str, name: str, levels: Sequence[Level], codebook: Codebook
+) -> Iterator[QuestionMistake]:
     if name not in codebook:
-        return [_unknown(field, name, codebook)]
+        yield _unknown(field, name, codebook)
+        return
     column = codebook[name]
     if not column.declared("levels"):
         message = f"The codebook declares no levels for `{name}`; choose a column that has them."
-        return [say(field, message)]
-    levels = column.levels or ()
+        yield say(field, message)
+        return
     # In Python True == 1; in a database the two do not compare.
-    known = any(
-        level == other and isinstance(level, bool) == isinstance(other, bool) for other in levels
-    )
-    if level is not None and not known:
-        refusal = UnknownName(f"level of `{name}`", str(level), map(str, levels))
-        return [say(level_field, str(refusal))]
-    return []
+    known = {(isinstance(level, bool), level) for level in column.levels or ()}
+    for level in levels:
+        if (isinstance(level, bool), level) not in known:
+            refusal = UnknownName(f"level of `{name}`", str(level), map(str, column.levels or ()))
+            yield say(level_field, str(refusal))
 
 
 def _unknown(field: str, name: str, codebook: Codebook) -> QuestionMistake:

@@ -78,10 +78,12 @@ class Service:
         datasets: Mapping[str, Served],
         slot_seconds: float = 1.0,
         catalogue: Catalogue | None = None,
+        longest_seconds: float = 60.0,
     ) -> None:
         self.ledger = ledger
         self.datasets = dict(datasets)
         self.slot_seconds = slot_seconds
+        self.longest_seconds = longest_seconds
         self.catalogue = catalogue or packaged()
 
     def dataset(self, name: str) -> Served:
@@ -107,7 +109,22 @@ class Service:
     def check(self, query: Query) -> CheckedQuery:
         """All checks that need no record; the synthetic estimate."""
         served = self.dataset(query.dataset)
+        if self.fitted(query) and self.seconds(query) > self.longest_seconds:
+            raise Refused(
+                f"This question may take {self.seconds(query):.0f} seconds, and this server allows "
+                f"{self.longest_seconds:g}; ask for fewer partitions."
+            )
         return check_question(query, served.data, served.released)
+
+    def settled(self, user: str, question: CheckedQuery) -> Receipt | None:
+        """What needs no place (threat 21): the answer that was paid for, or a refusal; None for a
+        question to be computed."""
+        query = question.query
+        data = self.dataset(query.dataset).data
+        stored = self.ledger.look_up(user, data.fingerprint, query, data.cost(query))
+        if stored is None:
+            return None
+        return Receipt.from_ledger(stored, self.catalogue, replayed=True)
 
     def quote(self, user: str, question: CheckedQuery) -> Quote:
         query = question.query
@@ -155,17 +172,21 @@ class Service:
             hold_seconds=HOLD * self.seconds(question.query),
         )
 
-    def history(self, user: str) -> list[Receipt]:
-        """The user's own answers, newest first."""
-        stored = reversed(self.ledger.answers(user))
+    def history(
+        self, user: str, before: int | None = None, count: int | None = None
+    ) -> list[Receipt]:
+        """The user's own answers, newest first: all, or a page of them."""
+        stored = reversed(self.ledger.answers(user, before, count))
         return [Receipt.from_ledger(answer, self.catalogue) for answer in stored]
 
     def receipt(self, user: str, number: int) -> Receipt:
         """One of the user's own answers; another's number does not exist (threat 16)."""
-        for stored in self.ledger.answers(user):
-            if stored.number == number:
-                return Receipt.from_ledger(stored, self.catalogue)
-        raise NotFound("You have no answer with this number; see your history for those you have.")
+        stored = self.ledger.answer(user, number)
+        if stored is None:
+            raise NotFound(
+                "You have no answer with this number; see your history for those you have."
+            )
+        return Receipt.from_ledger(stored, self.catalogue)
 
     def left(self, user: str) -> str:
         return show_epsilon(self.ledger.budget("user", user).left)
@@ -237,12 +258,13 @@ def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: No
                     "where one has several"
                 )
             ledger.admit(opened[name].data.file, declaration(name, dataset), "configuration")
+        ledger.fail_abandoned()
     except BaseException:
         for served in opened.values():
             served.data.close()
         ledger.close()
         raise
-    return Service(ledger, opened, config.slot_seconds, catalogue)
+    return Service(ledger, opened, config.slot_seconds, catalogue, config.longest_seconds)
 
 
 def _open(name: str, config: DatasetConfig) -> Served:

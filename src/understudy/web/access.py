@@ -63,18 +63,33 @@ class Gate:
         return None
 
     async def _by_key(self, request: Request) -> Response | None:
-        scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not key.strip():
+        key = _key(request)
+        if not key:
             sentence = "Send your key as `Authorization: Bearer KEY`."
             return failure(request, 401, sentence, {"WWW-Authenticate": "Bearer"})
         try:
-            user = await run_in_threadpool(authenticate, self.ledger, key.strip())
+            user = await run_in_threadpool(authenticate, self.ledger, key)
         except WrongKey:
             self.wrong.take(address(request))
             raise
         self.limit.take(user.name)
         request.state.user = user
         return None
+
+
+def _key(request: Request) -> str:
+    """The key that was sent; empty if none was."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
+
+
+def still_allowed(request: Request) -> None:
+    """Refuse a caller whose key or session ended while the question waited (threat 26)."""
+    state = request.app.state
+    if request.state.session is None:
+        authenticate(state.service.ledger, _key(request))
+    elif state.sessions.read(request.cookies.get(COOKIE)) is None:
+        raise SignInFirst
 
 
 def address(request: Request) -> str:
@@ -125,14 +140,12 @@ def steward_session(request: Request) -> Session:
 
 
 def from_here(request: Request) -> None:
-    """Refuse a form that a browser sent from another site.
-
-    Our own pages send no referrer, and browsers then call their origin "null".
-    """
+    """Refuse a form that a browser sent from another site, or from a frame whose origin it does not
+    say: "null" (threat 29). Scripts without a browser send neither header."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise HTTPException(403)
     origin = request.headers.get("origin")
-    if origin not in (None, "null") and origin.split("://")[-1] != request.headers.get("host"):
+    if origin is not None and origin.split("://")[-1] != request.headers.get("host"):
         raise HTTPException(403)
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request
+from fastapi import Query as Bound
 from starlette.concurrency import run_in_threadpool
 
 from understudy.ledger.accounts import User
 from understudy.verify.query import Query
 from understudy.verify.receipt import Receipt
 from understudy.verify.service import Quote, Service
-from understudy.web.access import analyst, anyone
+from understudy.web.access import analyst, anyone, still_allowed
 from understudy.web.question_body import QUESTION, asked_question
 from understudy.web.schemas import DatasetFacts, Failure, Me, PlanReply, dataset_facts, plan_reply
 
 VERSION = "/api/v1"
 VERIFY = f"{VERSION}/verify"
+FREE = (f"{VERSION}/price", f"{VERSION}/plan")
+HISTORY = 20  # answers of a page: each takes a posterior
 
 _SENTENCES = {
     400: "The body is not JSON.",
@@ -24,6 +27,7 @@ _SENTENCES = {
     402: "The budget does not allow this; nothing was spent.",
     403: "The role does not allow this.",
     404: "Nothing that the caller may see.",
+    408: "The caller left before the question's turn came; nothing was spent.",
     409: "The same question is being answered.",
     413: "The body is too large.",
     422: "The request is wrong; nothing was spent.",
@@ -35,6 +39,7 @@ Analyst = Annotated[User, Depends(analyst)]
 Anyone = Annotated[User, Depends(anyone)]
 Asked = Annotated[Query, Depends(asked_question)]
 PathNumber = Annotated[int, Path(ge=1, le=2**53)]
+Before = Annotated[int | None, Bound(ge=1, le=2**53)]
 
 
 def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -82,16 +87,21 @@ def plan(request: Request, _user: Analyst, query: Asked) -> PlanReply:
     return plan_reply(serving.plan(question), serving.errors(question), query.several)
 
 
-@router.post("/verify", responses=failures(402, 409, 503), openapi_extra=QUESTION)
+@router.post("/verify", responses=failures(402, 408, 409, 503), openapi_extra=QUESTION)
 async def verify(request: Request, user: Analyst, query: Asked) -> Receipt:
     """Spend the question's epsilon and answer it; the same question again is free."""
     return await slotted_answer(request, query, user.name)
 
 
 @router.get("/history", responses=failures())
-def history(request: Request, user: Analyst) -> list[Receipt]:
-    """Your own answers, newest first."""
-    return service(request).history(user.name)
+def history(
+    request: Request,
+    user: Analyst,
+    before: Before = None,
+    count: Annotated[int, Bound(ge=1, le=100)] = HISTORY,
+) -> list[Receipt]:
+    """Your own answers, newest first, a page at a time; `before` is a receipt's number."""
+    return service(request).history(user.name, before, count)
 
 
 @router.get("/answers/{number}", responses=failures(404))
@@ -101,10 +111,14 @@ def answer(request: Request, number: PathNumber, user: Analyst) -> Receipt:
 
 
 async def slotted_answer(request: Request, query: Query, user: str) -> Receipt:
-    """Check, wait for a place, spend, compute; the reply leaves when the slot ends."""
+    """Check, look up, wait for a place, spend, compute; the reply leaves when the slot ends."""
     serving = service(request)
     question = await run_in_threadpool(serving.check, query)
+    known = await run_in_threadpool(serving.settled, user, question)
+    if known is not None:
+        return known
     state = request.app.state
     places = state.fitting if serving.fitted(query) else state.places
-    await request.state.turn.enter(serving.seconds(query), places)
+    await request.state.turn.enter(serving.seconds(query), places, user, request.receive)
+    await run_in_threadpool(still_allowed, request)
     return await run_in_threadpool(serving.verify, user, question)

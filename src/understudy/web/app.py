@@ -1,12 +1,12 @@
 """The web application: shells, routes and pages put together.
 
-From the outside in: headers on every reply; nothing escapes; replies to questions at their
-slot; bounded bodies; who is calling; then the routes.
+From the outside in: headers on every reply; what a security office reads; nothing escapes; replies
+to questions at their slot; bounded bodies; who is calling; then the routes.
 """
 
 from __future__ import annotations
 
-import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,19 +24,23 @@ from understudy.verify.service import Service
 from understudy.web import api, pages, steward_api, steward_pages
 from understudy.web.access import Gate, SignInFirst, to_sign_in
 from understudy.web.headers import BodyLimit, NothingEscapes, SecurityHeaders
+from understudy.web.health import Health
 from understudy.web.question_body import describe_questions
 from understudy.web.refusals import on_http, on_invalid, on_refusal
+from understudy.web.security_log import SecurityLog
 from understudy.web.sessions import Sessions
-from understudy.web.slots import ReplySlot
+from understudy.web.slots import ReplyPlaces, ReplySlot
 
 FOLDER = Path(__file__).parent / "templates"
 SLOTTED = (api.VERIFY, pages.ASK)
+QUESTIONS = (*SLOTTED, *api.FREE, *pages.FREE)
 
 
 def create_app(
     service: Service,
     *,
     places: int = 8,
+    questions_per_user: int = 2,
     requests_per_minute: int = 240,
     session_minutes: float = 60.0,
     https: bool = False,
@@ -68,7 +72,11 @@ def create_app(
         templates,
         https,
     )
-    state.places, state.fitting = asyncio.Semaphore(places), asyncio.Semaphore(1)
+    state.health = Health(service.ledger)
+    under_way: Counter[str] = Counter()
+    state.places, state.fitting = (
+        ReplyPlaces(count, under_way, questions_per_user) for count in (places, 1)
+    )
 
     app.add_middleware(
         Gate, ledger=service.ledger, sessions=sessions, per_minute=requests_per_minute
@@ -76,6 +84,7 @@ def create_app(
     app.add_middleware(BodyLimit)
     app.add_middleware(ReplySlot, seconds=service.slot_seconds, paths=SLOTTED)
     app.add_middleware(NothingEscapes)
+    app.add_middleware(SecurityLog, questions=QUESTIONS)
     app.add_middleware(SecurityHeaders, https=https)
 
     app.add_exception_handler(Refused, on_refusal)
@@ -96,7 +105,6 @@ def _style() -> Response:
 
 
 def _health(request: Request) -> Any:
-    """Whether the ledger can be read; for a supervisor."""
-    with request.app.state.service.ledger.journal.database.reading() as run:
-        run("SELECT number FROM head")
-    return JSONResponse({"ok": True})
+    """Whether the ledger can be written; for a supervisor."""
+    ok = request.app.state.health.ok()
+    return JSONResponse({"ok": ok}, 200 if ok else 503)

@@ -24,7 +24,7 @@ HEADERS = {
     "Content-Security-Policy": CONTENT_POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # without one, browsers call our own forms' origin "null"
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -86,7 +86,8 @@ class NothingEscapes:
         else:
             return
         route = getattr(scope.get("route"), "path", "an unknown address")
-        log.error("%s at %s %s", kind, scope["method"], route)
+        request_id = scope.get("state", {}).get("request_id", "")
+        log.error("%s at %s %s, request %s", kind, scope["method"], route, request_id)
         if not started:
             request = Request(scope)
             await on_http(request, Exception())(scope, receive, send)
@@ -112,7 +113,9 @@ class BodyLimit:
                 reply = failure(Request(scope), 413, "The request is too large.", {})
                 await reply(scope, receive, send)
                 return
-            if message["type"] != "http.request" or not message.get("more_body", False):
+            if message["type"] != "http.request":
+                return  # the caller left before the request was whole
+            if not message.get("more_body", False):
                 break
         waiting = iter(messages)
 

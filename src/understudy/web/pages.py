@@ -18,7 +18,7 @@ from understudy.verify.mistakes import InvalidQuery, QuestionMistake, say
 from understudy.verify.numbers import chance, short
 from understudy.verify.query import Query
 from understudy.web.access import address, analyst_session, check_form, from_here, page_session
-from understudy.web.api import PathNumber, service, slotted_answer
+from understudy.web.api import HISTORY, Before, PathNumber, service, slotted_answer
 from understudy.web.charts import plan_charts, posterior_chart, right_chance
 from understudy.web.error_table import error_table
 from understudy.web.forms import ask_form, pairs, question_from_form
@@ -26,6 +26,7 @@ from understudy.web.refusals import status_of
 from understudy.web.sessions import COOKIE, Session
 
 ASK = "/ask"
+FREE = ("/ask/details", "/ask/price")
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 AnalystSession = Annotated[Session, Depends(analyst_session)]
@@ -75,6 +76,7 @@ async def sign_in(request: Request) -> Response:
 @router.post("/sign-out")
 async def sign_out(request: Request, session: AnySession) -> Response:
     await checked_form(request, session)
+    request.app.state.sessions.sign_out(request.cookies.get(COOKIE))
     reply = RedirectResponse("/sign-in", 303)
     reply.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=request.app.state.https)
     return reply
@@ -153,12 +155,15 @@ def receipt_file(request: Request, number: PathNumber, session: AnalystSession) 
 
 
 @router.get("/history")
-def history(request: Request, session: AnalystSession) -> Response:
+def history(request: Request, session: AnalystSession, before: Before = None) -> Response:
     serving = service(request)
+    receipts = serving.history(session.user.name, before, HISTORY)
     return render(
         request,
         "history.html",
-        receipts=serving.history(session.user.name),
+        receipts=receipts,
+        older=receipts[-1].number if len(receipts) == HISTORY else None,
+        newest=before is None,
         left=serving.left(session.user.name),
     )
 

@@ -18,10 +18,12 @@ from understudy.errors import Refused
 from understudy.ledger.accounts import WrongKey
 from understudy.ledger.amounts import OverBudget
 from understudy.ledger.chain import BrokenLedger
-from understudy.ledger.ledger import StillAnswering
+from understudy.ledger.database import CannotWrite
+from understudy.ledger.ledger import ShutOut, StillAnswering
 from understudy.verify.answer import AnswerFailed
 from understudy.verify.service import NotFound
 from understudy.web.limits import TooMany
+from understudy.web.slots import HungUp, TooManyWaiting
 
 API = "/api/"
 
@@ -29,10 +31,14 @@ _STATUS: tuple[tuple[type[Refused], int], ...] = (
     (WrongKey, 401),
     (OverBudget, 402),
     (NotFound, 404),
+    (ShutOut, 403),
+    (HungUp, 408),
     (StillAnswering, 409),
     (TooMany, 429),
+    (TooManyWaiting, 429),
     (AnswerFailed, 503),
     (BrokenLedger, 503),
+    (CannotWrite, 503),
 )
 _SENTENCES = {
     400: "The request cannot be read; send JSON as the documentation says.",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import uvicorn
 
@@ -11,14 +13,21 @@ from understudy.errors import Refused
 from understudy.verify.config import ServerConfig
 from understudy.verify.service import open_service
 from understudy.web.app import create_app
+from understudy.web.connections import ConnectionLimits, server_settings
+from understudy.web.server_log import server_log
+
+OTHER_FILES = 300  # the ledger's connections, one for a thread, workers and their pipes
 
 
 class RunningServer:
     """Everything is open and the port is ours; `serve` blocks until it is told to stop."""
 
-    def __init__(self, server: uvicorn.Server, bound: socket.socket) -> None:
+    def __init__(
+        self, server: uvicorn.Server, bound: socket.socket, logs: tuple[Path | None, Path | None]
+    ) -> None:
         self._server = server
         self._socket = bound
+        self._logs = logs
 
     @property
     def url(self) -> str:
@@ -27,7 +36,8 @@ class RunningServer:
 
     def serve(self) -> None:
         try:
-            self._server.run(sockets=[self._socket])
+            with server_log(*self._logs):
+                self._server.run(sockets=[self._socket])
         except KeyboardInterrupt:
             return  # asked for; everything is closed
 
@@ -39,6 +49,11 @@ def run_server(
     config: ServerConfig, notice: str = "", say: Callable[[str], None] = lambda _: None
 ) -> RunningServer:
     """Bind first: a port that is taken should be known before the data are read."""
+    limits = ConnectionLimits(
+        config.connections, config.connections_per_address, config.request_seconds,
+        config.idle_seconds, config.trusted_proxies,
+    )  # fmt: skip
+    _allow_files(limits.connections + OTHER_FILES)
     try:
         bound = socket.create_server(
             (config.host, config.port), family=_family(config.host), backlog=256
@@ -58,23 +73,27 @@ def run_server(
     app = create_app(
         service,
         places=config.places,
+        questions_per_user=config.questions_per_user,
         requests_per_minute=config.requests_per_minute,
         session_minutes=config.session_minutes,
         https=config.https,
         notice=notice,
     )
-    # No access log: addresses carry receipts' numbers, and nobody needs them (threat 17).
-    # Nor handlers of its own: they would hold on to the streams of whoever started it.
-    settings = uvicorn.Config(
-        app,
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        date_header=False,
-    )
-    return RunningServer(uvicorn.Server(settings), bound)
+    logs = config.log, config.security_log
+    return RunningServer(uvicorn.Server(server_settings(app, limits)), bound, logs)
 
 
 def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _allow_files(wanted: int) -> None:
+    """Each connection is an open file; without room for one more nobody can even be turned away."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        raise Refused(
+            f"This process may open {hard} files, and `connections` needs {wanted}; lower it, or "
+            "raise the limit (LimitNOFILE of a systemd unit)."
+        )
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

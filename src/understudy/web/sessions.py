@@ -1,8 +1,9 @@
 """Sessions of the pages: a signed cookie, and a token in every form.
 
 The cookie says who signed in and with which key; it is signed and dated by itsdangerous with a
-secret that lives as long as the server. A session ends when its time is over, the key is
-replaced, or the user is shut out. Forms carry a second signature over the session: another site
+secret that lives as long as the server, which also knows the sessions that are open. A session ends
+when its user signs out, its time is over, the key is replaced, or the user is shut out
+(threat 26). Forms carry a second signature over the session: another site
 can send a request, but it cannot know the token (and SameSite=Strict keeps the cookie from it
 anyway).
 """
@@ -11,6 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import threading
+from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +24,7 @@ from understudy.ledger.accounts import User, authenticate
 from understudy.ledger.ledger import Ledger
 
 COOKIE = "understudy_session"
+SESSIONS = 10  # of a user; a further sign-in ends the oldest
 
 _SHA256: dict[str, Any] = {"digest_method": hashlib.sha256}
 
@@ -38,19 +43,34 @@ class Sessions:
         self._ledger = ledger
         self._cookies = URLSafeTimedSerializer(secret, salt="session", signer_kwargs=_SHA256)
         self._forms = Signer(secret, salt="form", **_SHA256)
+        self._open: OrderedDict[str, str] = OrderedDict()  # nonce -> user, oldest first
+        self._lock = threading.Lock()
         self.seconds = int(minutes * 60)
 
     def sign_in(self, key: str) -> str:
         """A cookie for the holder of the key, or WrongKey."""
         user = authenticate(self._ledger, key)
-        # Of the key its public half; the nonce makes every session's cookie its own.
-        return str(self._cookies.dumps([user.name, key.split("_")[1], secrets.token_hex(8)]))
+        nonce = secrets.token_hex(8)
+        with self._lock:
+            self._open[nonce] = user.name
+            own = [each for each, name in self._open.items() if name == user.name]
+            for oldest in own[:-SESSIONS]:
+                del self._open[oldest]
+        # Of the key its public half.
+        return str(self._cookies.dumps([user.name, key.split("_")[1], nonce]))
+
+    def sign_out(self, cookie: str | None) -> None:
+        """End the cookie's session, wherever a copy of it may be."""
+        with suppress(BadData):
+            self._open.pop(self._cookies.loads(cookie or "")[2], None)
 
     def read(self, cookie: str | None) -> Session | None:
         """The session of a cookie that is ours, not over, and of a key still in use."""
         try:
-            name, key, _ = self._cookies.loads(cookie or "", max_age=self.seconds)
+            name, key, nonce = self._cookies.loads(cookie or "", max_age=self.seconds)
         except BadData:  # forged, or its time is over
+            return None
+        if nonce not in self._open:
             return None
         with self._ledger.journal.database.reading() as run:
             rows = run(

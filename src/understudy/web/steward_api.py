@@ -14,7 +14,7 @@ from understudy.ledger.views import accounts as account_list
 from understudy.ledger.views import caps, latest, totals
 from understudy.verify.service import NotFound
 from understudy.web.access import steward
-from understudy.web.api import VERSION, failures, service
+from understudy.web.api import VERSION, Before, failures, service
 from understudy.web.ledger_csv import ledger_csv, totals_csv
 from understudy.web.schemas import (
     AccountRow,
@@ -98,7 +98,7 @@ def all_totals(request: Request, _by: Steward) -> TotalsReply:
 def ledger(
     request: Request,
     _by: Steward,
-    before: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+    before: Before = None,
     count: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> list[LedgerLine]:
     """Entries, newest first, without questions and answers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 
@@ -13,7 +13,7 @@ from understudy.ledger import accounts
 from understudy.ledger import views as ledger_views
 from understudy.ledger.epsilon import parse_epsilon
 from understudy.web.access import steward_session
-from understudy.web.api import service
+from understudy.web.api import Before, service
 from understudy.web.ledger_csv import ledger_csv, totals_csv
 from understudy.web.pages import checked_form, render
 from understudy.web.refusals import status_of
@@ -52,7 +52,7 @@ async def change(request: Request, session: StewardSession) -> Response:
 def ledger(
     request: Request,
     _session: StewardSession,
-    before: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+    before: Before = None,
 ) -> Response:
     lines = ledger_views.latest(service(request).ledger, before, PAGE)
     older = lines[-1].number if lines and lines[-1].number > 1 else None

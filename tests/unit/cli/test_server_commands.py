@@ -17,6 +17,8 @@ from command_line import understudy
 
 from understudy.cli.main import app
 from understudy.errors import Refused
+from understudy.ledger.accounts import WrongKey, authenticate
+from understudy.ledger.ledger import Ledger
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.codebook_text import write_codebook
 from understudy.verify.catalogue import packaged
@@ -119,6 +121,31 @@ def test_users_are_added_granted_and_listed(folder: Path, key: str) -> None:
         (("list", str(folder / "none.toml")), "There is no configuration"),
     ):
         assert sentence in refusal("user", *words)
+
+
+def test_an_account_is_closed_and_a_key_replaced_from_the_command_line(
+    folder: Path, tmp_path: Path
+) -> None:
+    """Without a running server, and one that has the ledger open sees it at its next request."""
+    config = tmp_path / "server.toml"
+    shutil.copy(folder / "server.toml", config)
+    key = understudy("user", "add", str(config), "bob").stdout.strip()
+    with Ledger(read_config(config).ledger) as serving:
+        assert authenticate(serving, key).name == "bob"
+        assert understudy("user", "disable", str(config), "bob").stdout == "bob is shut out.\n"
+        with pytest.raises(WrongKey):
+            authenticate(serving, key)
+        assert understudy("user", "enable", str(config), "bob").stdout == "bob is let in again.\n"
+        assert authenticate(serving, key).name == "bob"
+        other = understudy("user", "key", str(config), "bob").stdout.strip()
+        assert authenticate(serving, other).name == "bob"
+        with pytest.raises(WrongKey):
+            authenticate(serving, key)
+        said = [(entry.kind, entry.content().get("by")) for entry in serving.entries()]
+    by = "command line"
+    assert said[1:] == [("user", by), ("disable", by), ("enable", by), ("key", by)]
+    for command in ("disable", "enable", "key"):
+        assert "did you mean `bob`" in refusal("user", command, str(config), "bobb")
 
 
 def test_a_question_is_priced_confirmed_and_answered(folder: Path, key: str, url: str) -> None:

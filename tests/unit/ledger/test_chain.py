@@ -13,7 +13,7 @@ import pytest
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.accounts import add_user, list_users, set_active
 from understudy.ledger.chain import BrokenLedger, Head, HeadFile
-from understudy.ledger.database import PostgresDatabase, SqliteDatabase
+from understudy.ledger.database import CannotWrite, PostgresDatabase, SqliteDatabase
 from understudy.ledger.ledger import Ledger
 
 FIVE, SIX = Head(5, "5" * 64), Head(6, "6" * 64)
@@ -61,6 +61,79 @@ def test_a_torn_line_is_closed_before_the_next(tmp_path: Path) -> None:
     file.advance(SIX)
     assert file.path.read_text() == f"5 {FIVE.hash}\n6 66\n6 {SIX.hash}\n"
     assert file.read() == SIX
+
+
+@pytest.mark.parametrize("taken", [0, 10, 66])
+def test_a_head_that_a_full_disk_took_in_part_is_not_durable(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, taken: int
+) -> None:
+    """`write` may take a part and say so; whoever spends must not go on. With room it goes on."""
+    file, before = ledger.journal.head_file, ledger.journal.head_file.read()
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda f, line: write(f, line[:taken]))
+    with pytest.raises(BrokenLedger, match=r"cannot be written \(No space left on device\)"):
+        ledger.grant("ann", "0.5")
+    assert file.read() == before
+    monkeypatch.undo()
+    ledger.grant("ann", "0.25")
+    assert file.read() != before
+    assert ledger.budget("user", "ann").allowed == 1_750_000  # both are on record
+
+
+def test_a_full_disk_spends_nothing_and_says_so(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        add_user(ledger, "ann")
+        pages = ledger.journal.database._connections.get()
+        pages.execute(f"PRAGMA max_page_count={pages.execute('PRAGMA page_count').fetchone()[0]}")
+        before = list(ledger.entries())
+        with pytest.raises(CannotWrite, match="nothing was spent"):
+            ledger.grant("ann", "1", by="x" * 100_000)
+        assert list(ledger.entries()) == before
+        assert ledger.budget("user", "ann").allowed == 0
+    Ledger(tmp_path / "ledger.db").close()  # and it opens
+
+
+@pytest.mark.parametrize("where", ["header", "entries", "index"])
+def test_garbage_in_the_file_is_refused_in_a_sentence(tmp_path: Path, where: str) -> None:
+    """Entries that are whole do not make a whole database: an index decides what was paid."""
+    path = tmp_path / "ledger.db"
+    with Ledger(path) as ledger:
+        add_user(ledger, "ann")
+        for _ in range(100):
+            ledger.grant("ann", "0.001", "x" * 200)
+        connection = ledger.journal.database._connections.get()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        name = {"header": "entries", "entries": "entries", "index": "entries_question"}[where]
+        root = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (name,))
+        page, size = root.fetchone()[0], connection.execute("PRAGMA page_size").fetchone()[0]
+    with path.open("r+b") as file:
+        file.seek(0 if where == "header" else (page - 1) * size)
+        file.write(b"garbage" * 200)
+    with pytest.raises(Refused, match=r"damaged|cannot be opened") as refusal:
+        Ledger(path)
+    assert str(refusal.value).endswith(".")
+
+
+def test_damage_that_comes_later_is_a_refusal_too(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.db") as ledger:
+
+        def broken() -> None:
+            with ledger.journal.database.reading():
+                raise sqlite3.DatabaseError("database disk image is malformed")
+
+        with pytest.raises(BrokenLedger, match="damaged"):
+            broken()
+
+
+def test_a_ledger_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    Ledger(path).close()
+    path.chmod(0o644)
+    with Ledger(path) as ledger:
+        ledger.add_dataset("ab" * 32, "survey", "1")
+        modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    assert set(modes) >= {"ledger.db", "ledger.db-wal", "ledger.db.head"}
+    assert set(modes.values()) == {0o600}
 
 
 def test_a_long_file_is_read_from_its_end(tmp_path: Path) -> None:

@@ -25,7 +25,14 @@ from understudy.ledger.accounts import (
     set_active,
 )
 from understudy.ledger.chain import BrokenLedger, HeadFile
-from understudy.ledger.ledger import Ledger, OverBudget, Reservation, StillAnswering, StoredAnswer
+from understudy.ledger.ledger import (
+    Ledger,
+    OverBudget,
+    Reservation,
+    ShutOut,
+    StillAnswering,
+    StoredAnswer,
+)
 
 OTHER = "cd" * 32
 
@@ -173,6 +180,12 @@ def test_rows_that_vanish_stop_the_ledger(
         ("DELETE FROM entries WHERE number = 3", "missing"),
         ("UPDATE budgets SET spent = 0", "do not follow"),
         ("UPDATE budgets SET allowed = allowed + 5", "do not follow"),
+        ("UPDATE users SET role = 'steward' WHERE name = 'bob'", "users, roles or keys"),
+        (f"UPDATE users SET key_hash = '{'0' * 64}' WHERE name = 'bob'", "users, roles or keys"),
+        ("UPDATE users SET key_id = 'ab' WHERE name = 'bob'", "users, roles or keys"),
+        ("UPDATE users SET active = 0 WHERE name = 'bob'", "users, roles or keys"),
+        ("DELETE FROM users WHERE name = 'bob'", "users, roles or keys"),
+        ("INSERT INTO users VALUES ('eve', 'steward', 'ab', 'cd', 1)", "users, roles or keys"),
     ],
 )
 def test_a_changed_ledger_does_not_open(
@@ -187,6 +200,22 @@ def test_a_changed_ledger_does_not_open(
         run(change)
     with pytest.raises(BrokenLedger, match=message):
         open_ledger()
+
+
+def test_users_keys_and_roles_follow_from_their_entries(
+    ledger: Ledger, open_ledger: OpenLedger
+) -> None:
+    """What the ledger itself changed opens as before."""
+    key = add_user(ledger, "stella", "steward")
+    key, old = new_key(ledger, "stella"), key
+    set_active(ledger, "bob", False)
+    set_active(ledger, "ann", False)
+    set_active(ledger, "ann", True)
+    again = open_ledger()
+    assert authenticate(again, key).role == "steward"
+    with pytest.raises(WrongKey):
+        authenticate(again, old)
+    assert [user.active for user in list_users(again)] == [True, False, True]
 
 
 def test_entries_cannot_be_changed_through_the_database(ledger: Ledger) -> None:
@@ -340,6 +369,74 @@ def test_an_answer_shows_at_its_slot_whenever_it_was_computed(
         assert reservation.at == paid.at  # not the time of the release
         assert len(ledger.answers("ann")) == 1
         assert ledger.budget("user", "ann").spent == 100_000
+
+
+@pytest.mark.parametrize("jump", [0.9, 3600.0, -3600.0])
+def test_a_question_under_way_is_not_charged_again_whatever_the_clock_says(
+    ledger_place: tuple[str, str], jump: float
+) -> None:
+    """Computing that outlasts the slot, and clocks that are set: one charge, one value."""
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    with Ledger(*ledger_place, clock=lambda: now) as ledger:
+        add_user(ledger, "ann")
+        ledger.grant("ann", "1")
+        ledger.add_dataset(FINGERPRINT, "survey", "1")
+        query = make_query(epsilon="0.1")
+        paid = ledger.reserve("ann", FINGERPRINT, query, hold_seconds=0.8)
+        assert isinstance(paid, Reservation)
+        now += timedelta(seconds=jump)
+        for ask in (ledger.reserve, ledger.look_up):
+            with pytest.raises(StillAnswering, match="for free"):
+                ask("ann", FINGERPRINT, query)
+        ledger.release(paid, {"noisy": 17})
+        again = ledger.reserve("ann", FINGERPRINT, query)
+        assert isinstance(again, StoredAnswer)
+        assert again.body == {"noisy": 17}
+        assert [answer.number for answer in ledger.answers("ann")] == [paid.number]
+        assert ledger.budget("user", "ann").spent == 100_000
+
+
+def test_what_a_dead_server_left_is_failed_by_the_next(
+    ledger: Ledger, open_ledger: OpenLedger
+) -> None:
+    paid = reserved(ledger, epsilon="0.1")
+    ledger.release(reserved(ledger, epsilon="0.2"), {"noisy": 1})
+    ledger.fail(reserved(ledger, epsilon="0.3"))
+    after = open_ledger()
+    with pytest.raises(StillAnswering):  # to open a ledger ends nothing: a server may be at work
+        after.reserve("ann", FINGERPRINT, make_query(epsilon="0.1"))
+    assert after.fail_abandoned() == 1
+    assert after.fail_abandoned() == 0
+    with pytest.raises(Refused, match="answered already"):
+        ledger.release(paid, {"noisy": 2})  # too late: nothing gets two values
+    assert isinstance(after.reserve("ann", FINGERPRINT, make_query(epsilon="0.1")), Reservation)
+    assert after.budget("user", "ann").spent == 700_000  # never refunded
+
+
+def test_looking_up_says_what_reserving_would_and_spends_nothing(ledger: Ledger) -> None:
+    before = list(ledger.entries())
+    assert ledger.look_up("ann", FINGERPRINT, make_query(epsilon="1")) is None
+    with pytest.raises(OverBudget, match="of your budget"):
+        ledger.look_up("ann", FINGERPRINT, make_query(epsilon="1.1"))
+    with pytest.raises(OverBudget, match="for this data set"):
+        ledger.look_up("ann", FINGERPRINT, make_query(epsilon="1.6"))
+    assert list(ledger.entries()) == before
+    ledger.release(reserved(ledger, epsilon="1"), {"noisy": 3})
+    stored = ledger.look_up("ann", FINGERPRINT, make_query(epsilon="1"))
+    assert stored is not None
+    assert stored.body == {"noisy": 3}
+
+
+def test_a_closed_account_is_not_charged(ledger: Ledger) -> None:
+    """Whoever closes an account does not know of a question that waits for its turn."""
+    before = list(ledger.entries())
+    set_active(ledger, "ann", False)
+    with pytest.raises(ShutOut, match="nothing was spent"):
+        ledger.reserve("ann", FINGERPRINT, make_query(epsilon="0.1"))
+    assert ledger.budget("user", "ann").spent == 0
+    set_active(ledger, "ann", True)
+    assert isinstance(ledger.reserve("ann", FINGERPRINT, make_query()), Reservation)
+    assert [e.kind for e in ledger.entries(len(before))] == ["disable", "enable", "reserve"]
 
 
 def test_a_reservation_is_answered_once(ledger: Ledger) -> None:

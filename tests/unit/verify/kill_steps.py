@@ -56,7 +56,7 @@ def instrument(kill_at: int) -> list[str]:
         setattr(owner, name, outer)
 
     for owner, names in (
-        (Ledger, ("stored", "reserve", "release")),
+        (Ledger, ("reserve", "release")),
         (Journal, ("append", "_head")),
         (HeadFile, ("advance",)),
         (chain.os, ("fsync",)),

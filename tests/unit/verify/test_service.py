@@ -13,6 +13,7 @@ from understudy.errors import Refused
 from understudy.ledger.accounts import add_user
 from understudy.ledger.ledger import Ledger
 from understudy.verify import answer as answer_module
+from understudy.verify import service as service_module
 from understudy.verify.answer import CheckedQuery, answer_query
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.config import read_config
@@ -76,3 +77,21 @@ def test_a_server_that_cannot_open_a_file_does_not_start(tmp_path: Path) -> None
     )
     with pytest.raises(Refused, match=r"no\.parquet"):
         open_service(read_config(tmp_path / "server.toml"))
+
+
+def test_a_server_that_starts_fails_what_the_last_one_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: ConfidentialData
+) -> None:
+    (tmp_path / "server.toml").write_text(
+        'ledger = "l.db"\n[datasets.survey]\npath = "no.parquet"\ncap = "3"\n'
+    )
+    config = read_config(tmp_path / "server.toml")
+    monkeypatch.setattr(service_module, "_open", lambda *_: Served(data))
+    with Ledger(config.ledger) as ledger:
+        add_user(ledger, "ann")
+        ledger.grant("ann", "2")
+        ledger.add_dataset(data.file, "survey", "3")
+        ledger.reserve("ann", data.fingerprint, make_query())
+    with open_service(config).ledger as ledger:
+        assert [entry.kind for entry in ledger.entries()][-2:] == ["reserve", "fail"]
+        assert ledger.budget("user", "ann").left == 1_000_000

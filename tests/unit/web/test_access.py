@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from web_samples import CALLER, Site, make_site, question
 
 from understudy.ledger.accounts import new_key, set_active
-from understudy.web.sessions import COOKIE, Sessions
+from understudy.web.sessions import COOKIE, SESSIONS, Sessions
 
 pytestmark = pytest.mark.any_noise
 
@@ -146,7 +146,12 @@ def test_no_form_works_without_its_token_or_from_elsewhere(site: Site, route: st
         if path != "/sign-in":
             for wrong in ({}, {"csrf": "0" * 64}, {"csrf": "ü"}):
                 assert client.post(path, data=wrong).status_code == 403
-        for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://elsewhere.example"}):
+        for headers in (
+            {"Sec-Fetch-Site": "cross-site"},
+            {"Origin": "https://elsewhere.example"},
+            {"Origin": "null"},
+            {"Origin": "null", "Sec-Fetch-Site": "same-origin"},
+        ):
             reply = client.post(path, data={"csrf": token}, headers=headers)
             assert reply.status_code == 403
 
@@ -173,7 +178,7 @@ def test_every_reply_carries_the_same_security_headers(site: Site) -> None:
         assert reply.headers["cache-control"] == "no-store"
         assert reply.headers["x-content-type-options"] == "nosniff"
         assert reply.headers["x-frame-options"] == "DENY"
-        assert reply.headers["referrer-policy"] == "no-referrer"
+        assert reply.headers["referrer-policy"] == "same-origin"
         policy = reply.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "script" not in policy
@@ -229,6 +234,28 @@ def test_a_session_ends_with_its_key_its_user_and_its_time(
     monkeypatch.undo()
     site.keys["bob"] = new_key(site.ledger, "bob")
     assert sessions.read(cookie) is None
+
+
+def test_a_session_that_was_signed_out_is_over_wherever_its_cookie_is(site: Site) -> None:
+    """A stolen copy of the cookie opens nothing afterwards; the user's other sessions go on."""
+    with site.page_client("ann") as client, site.page_client("ann") as other:
+        stolen = client.cookies[COOKIE]
+        token = csrf(client)
+        assert client.post("/sign-out", data={"csrf": token}).status_code == 303
+        assert other.get("/ask").status_code == 200
+        client.cookies.set(COOKIE, stolen)
+        assert client.get("/ask").status_code == 303
+        reply = client.post("/ask", data={"csrf": token})
+        assert reply.headers["location"] == "/sign-in"
+
+
+def test_a_user_has_few_sessions_and_the_oldest_ends(site: Site) -> None:
+    sessions = Sessions(site.ledger)
+    first, *others = [sessions.sign_in(site.keys["ann"]) for _ in range(SESSIONS + 1)]
+    assert sessions.read(first) is None
+    assert all(sessions.read(cookie) is not None for cookie in others)
+    sessions.sign_out("no cookie of ours")
+    assert len(sessions._open) == SESSIONS
 
 
 @pytest.fixture

@@ -21,10 +21,12 @@ from web_samples import Site, make_site, question, running
 
 import chance
 from understudy.errors import Refused
+from understudy.ledger.ledger import Reservation
 from understudy.verify import answer as answer_module
 from understudy.verify import service as service_module
 from understudy.verify.catalogue import read_query
 from understudy.verify.client import Client
+from understudy.verify.receipt import Receipt
 from understudy.verify.released import ReleasedFiles
 
 pytestmark = pytest.mark.any_noise
@@ -43,7 +45,8 @@ def test_a_race_over_http_spends_the_budget_exactly(
     tmp_path: Path, ledger_place: tuple[str, str]
 ) -> None:
     """Forty callers at once, 0.1 each, budget 1: ten answers."""
-    with make_site(tmp_path, ledger_place=ledger_place, budget="1", places=40) as site:
+    at_once = {"places": 40, "questions_per_user": 40}
+    with make_site(tmp_path, ledger_place=ledger_place, budget="1", **at_once) as site:
         barrier = threading.Barrier(40)
 
         def ask(number: int) -> int:
@@ -100,6 +103,47 @@ def test_a_question_is_prepared_once_and_a_receipt_is_the_same_everywhere(
         receipt = reply.json()
         assert client.get(f"{V}/answers/{receipt['receipt']}").json() == receipt
         assert client.get(f"{V}/history").json()[0] == receipt
+
+
+def test_history_comes_in_pages_and_an_answer_is_read_alone(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a page costs does not grow with all that was ever asked."""
+    fingerprint = site.service.dataset("survey").data.fingerprint
+    synthetic = {"estimate": 1.0, "se": 1.0}
+    facts = {"noisy": 1.0, "relation": "add-remove", "synthetic": synthetic}
+    for number in range(45):
+        query = read_query(question(estimate=500.0 + number, epsilon="0.01"))
+        paid = site.ledger.reserve("carol", fingerprint, query)
+        assert isinstance(paid, Reservation)
+        site.ledger.release(paid, facts)
+    every = [answer.number for answer in reversed(site.ledger.answers("carol"))]
+    assert len(every) == 45
+
+    made: list[int] = []
+    real = Receipt.from_ledger
+
+    def counted(stored: Any, *others: Any, **named: Any) -> Receipt:
+        made.append(stored.number)
+        return real(stored, *others, **named)
+
+    monkeypatch.setattr(Receipt, "from_ledger", counted)
+    client = Client(site.url, site.keys["carol"])
+    first = [receipt["receipt"] for receipt in client.history()]
+    second = [receipt["receipt"] for receipt in client.history(first[-1])]
+    last = [receipt["receipt"] for receipt in client.history(second[-1])]
+    assert [len(page) for page in (first, second, last)] == [20, 20, 5]
+    assert first + second + last == every == made
+    made.clear()
+    assert client.answer(every[7])["receipt"] == every[7]
+    with site.page_client("carol") as page:
+        assert page.get(f"/answers/{every[8]}").status_code == 200
+        assert made == every[7:9]
+        newest, oldest = page.get("/history").text, page.get(f"/history?before={second[-1]}").text
+    assert f'href="/history?before={first[-1]}"' in newest
+    assert "before=" not in oldest
+    assert 'href="/history">Newest' in oldest
+    assert len(made) == 2 + 25
 
 
 def test_answers_of_others_do_not_exist(site: Site) -> None:

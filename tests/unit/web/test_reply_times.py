@@ -22,7 +22,7 @@ from understudy.verify.catalogue import read_query
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.service import Served
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.any_noise]
 
 REPLIES = 2000
 NAMES = ("survey", "second")  # the quick file, and its neighbour

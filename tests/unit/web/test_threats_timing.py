@@ -7,6 +7,7 @@ in them. True seconds of a server that computes are in `test_reply_times.py`, am
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from virtual_time import VirtualLoop, run_virtually
 from web_samples import Site, make_site, question
 
 from understudy.verify import answer as answer_module
-from understudy.web.slots import ReplySlot
+from understudy.web.slots import ReplyPlaces, ReplySlot
 
 pytestmark = pytest.mark.any_noise
 
@@ -29,15 +30,20 @@ PATH = "/verify"
 ROUNDING = 1e-9  # of an event loop's clock
 
 
+async def stays() -> Any:
+    """A caller who does not hang up."""
+    await asyncio.Event().wait()
+
+
 def reply_times(slotted: bool) -> tuple[list[float], list[float]]:
     """Times of replies of a quick and a slow file, asked in turn, through the server's slot."""
 
     async def main(loop: VirtualLoop) -> tuple[list[float], list[float]]:
-        places = asyncio.Semaphore(AT_ONCE)
+        places = ReplyPlaces(AT_ONCE, Counter(), AT_ONCE)
 
-        async def answer(scope: Any, _receive: Any, send: Any) -> None:
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
             if slotted:
-                await scope["state"]["turn"].enter(SLOT, places)
+                await scope["state"]["turn"].enter(SLOT, places, "ann", receive)
             await asyncio.sleep(SLOW if scope["slow"] else 0.0)
             await send({"type": "http.response.start", "status": 200})
             await send({"type": "http.response.body", "body": b"{}"})
@@ -52,7 +58,7 @@ def reply_times(slotted: bool) -> tuple[list[float], list[float]]:
 
             scope = {"type": "http", "method": "POST", "path": PATH, "slow": slow}
             start = loop.time()
-            await app(scope, None, send)  # type: ignore[arg-type]
+            await app(scope, stays, send)
             return arrived[0] - start
 
         times: tuple[list[float], list[float]] = ([], [])
@@ -149,6 +155,6 @@ def test_places_are_held_for_the_whole_slot(tmp_path: Path) -> None:
 
             return sorted(await asyncio.gather(*map(ask, range(4))))
 
-    with make_site(tmp_path, slot=slot, places=1) as site:
+    with make_site(tmp_path, slot=slot, places=1, questions_per_user=4) as site:
         ends = run_virtually(main)
     assert ends == pytest.approx([slot * k for k in (1, 2, 3, 4)], abs=ROUNDING)
