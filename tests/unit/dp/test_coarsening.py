@@ -36,3 +36,19 @@ def test_rare_levels_share_a_cell_and_values_of_their_own_do_not():
     assert mapped.tolist() == [0, 1, 2, 1, 3, 4]
     # one rare level alone stays
     assert coarse_cells([300, 4, 200], 0, 3, 40.0, 8).tolist() == [0, 1, 2]
+
+
+def test_noise_in_a_long_empty_tail_is_not_taken_for_records():
+    """180 empty cells with noise of 18 up and down: cut at 0 they would hold 1,620 records."""
+    noisy = np.r_[np.full(20, 500.0), np.tile([18.0, -18.0], 90)]
+    mapped = coarse_cells(noisy, 200, 0, 50.0, 14, deviation=18.0)
+    assert mapped[19] == mapped[-1]  # the tail belongs to the last cell with records
+    assert mapped[-1] >= 9
+    assert mapped[18] < mapped[19]  # and takes no other with it, however long it is
+
+
+def test_runs_are_divided_where_a_rule_begins_if_both_parts_hold_enough():
+    counts = np.full(40, 25.0)
+    mapped = coarse_cells(counts, 40, 0, 75.0, 4, cuts=[3, 11, 20])
+    starts = np.flatnonzero(np.diff(mapped, prepend=-1))
+    assert starts.tolist() == [0, 3, 10, 20, 30]  # 11 would leave 25 records; 20 is one already
