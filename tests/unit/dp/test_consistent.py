@@ -216,7 +216,7 @@ def test_cells_without_noise_or_share_stay_and_one_set_is_the_average() -> None:
 
 def test_the_spread_of_sets_is_the_error_of_their_average_in_small_groups() -> None:
     """The mean of a group of 150 records in 12 cells, most of them smaller than a set's noise: over
-    repeated noise, b/m is the variance of the average's fit. Cut deviations show a third of it."""
+    repeated noise, b/m is the variance of the average's fit."""
     rng = np.random.default_rng(12)
     share = np.array([0.05, 0.35, 0.6])
     age = np.array([rng.dirichlet(np.full(12, 4.0)) for _ in share])

@@ -15,7 +15,7 @@ import understudy as us
 from understudy.dp.consistent import Agreed
 from understudy.dp.record_pool import Pool
 from understudy.mechanisms.whole_file import misfit
-from understudy.mechanisms.whole_file.budget import TableBudget
+from understudy.mechanisms.whole_file.budget import CellNoise, TableBudget
 from understudy.mechanisms.whole_file.files import _empty, published_codebook
 from understudy.mechanisms.whole_file.fit import (
     Fit,
@@ -31,6 +31,7 @@ from understudy.mechanisms.whole_file.plan import AFFORDABLE, TablePlan, average
 from understudy.mechanisms.whole_file.weights import cell_sums
 from understudy.survey.cells import cells_of
 from understudy.survey.codebook import Codebook, Column
+from understudy.tables.rule_cells import ruled_out
 
 MAPPED = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2], dtype=np.int32)  # nine fine cells in three coarse
 COUNTS = np.array([30.0, 50, 20, 40, 60, 35, 25, 22, 18])
@@ -331,3 +332,34 @@ def test_a_kind_without_tables_has_the_largest_figure_before_it() -> None:
     assert misfit._all_kinds("means", figures) == (3.0, 5.0, 5.0)  # of counts, which is larger
     figures = {("counts", "pairs"): 1.0, ("means", "measured"): 3.0}
     assert misfit._all_kinds("means", figures) == (3.0, 3.0, 3.0)
+
+
+def test_coarse_cells_end_where_a_rule_begins_to_say_something_else() -> None:
+    """`work` is asked from 16 on, so that 16 begins a coarse cell of age; `first <= age` compares
+    two numbers and begins none. Both parts of the divided run hold enough."""
+    ages = Column("age", "sensitive", "integer", bounds=(0, 99), blanks=False)
+    first = Column("first", "sensitive", "integer", bounds=(0, 99), blanks=False)
+    work = Column(
+        "work",
+        "sensitive",
+        "categorical",
+        levels=("y", "n"),
+        applies_when="age >= 16",
+        blanks=False,
+    )
+    codebook = Codebook({c.name: c for c in (ages, first, work)}, order=("first <= age",))
+    cells = tuple(map(cells_of, (ages, first, work)))
+    rules = tuple(ruled_out(codebook, {each.name: each for each in cells}))
+    assert [rule.limits("age", 100) for rule in rules] == [[], [16]]
+    tables = [np.full(each.size, 100.0) for each in cells]
+    noisy = NoisyFile(
+        ("age", "first", "work"),
+        tuple(np.arange(each.size, dtype=np.int32) for each in cells),
+        (), (1.0,) * 3, (), (NoisySet(tables, []),), 10_000,
+    )  # fmt: skip
+    asked = FileQuestion(cells, (), "chosen", 1, None, rules=rules)
+    noise = CellNoise(1.0, 0.8)
+    plan = TablePlan("chosen", 3, Fraction(1), (), noise, 10, 200.0, 100)
+    of_age, of_first, _ = _coarse(noisy, asked, plan)
+    assert np.flatnonzero(np.diff(of_first)).tolist() == [*range(9, 99, 10)]
+    assert np.flatnonzero(np.diff(of_age)).tolist() == sorted([15, *range(9, 99, 10)])
