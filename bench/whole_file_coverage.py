@@ -33,7 +33,13 @@ ACS = (
     "COW", "CIT", "DIS", "HICOV", "MIL", "MIG", "NATIVITY", "WAGP",
 )  # fmt: skip
 NUMBERS = {"AGEP": (0, 99), "WKHP": (1, 99), "PINCP": (-20_000, 800_000), "WAGP": (0, 800_000)}
-SKIPS = {"ESR": "AGEP >= 16", "PINCP": "AGEP >= 15", "WAGP": "AGEP >= 15"}
+# whom the questions are put to, by the dictionary of the file; hours and class of worker are also
+# empty for those who did not work
+SKIPS = {
+    "SCHL": "AGEP >= 3", "ESR": "AGEP >= 16", "PINCP": "AGEP >= 15", "WKHP": "AGEP >= 16",
+    "COW": "AGEP >= 16", "MIL": "AGEP >= 17", "MIG": "AGEP >= 1", "WAGP": "AGEP >= 15",
+}  # fmt: skip
+ALSO_EMPTY = ("WKHP", "COW")
 
 Draw = Callable[[np.random.Generator, int], us.Survey]
 
@@ -63,7 +69,7 @@ def persons_of(path: Path, columns: int) -> tuple[
     frame = pl.read_parquet(path, columns=list(names))
     facts: dict[str, Column] = {}
     for name in names:
-        blanks, skip = bool(frame[name].null_count()), SKIPS.get(name, "")
+        blanks, skip = name in ALSO_EMPTY, SKIPS.get(name, "")
         if name not in NUMBERS:
             frame = frame.with_columns(pl.col(name).cast(pl.Int64).cast(pl.String))
             levels = tuple(sorted(frame[name].drop_nulls().unique()))

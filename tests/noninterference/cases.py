@@ -94,7 +94,9 @@ def by_counts() -> list[Case]:
     threshold = 'epsilon = 4\nsupport = "threshold"\ndelta = 0.1\nrelation = "replace"'
     cases.append(Case("Multinomial", "Modips", ("place", "rank"), "", threshold))
     private = 'epsilon = 40\nrelation = "replace"\norder = 2'
-    cases.append(Case("WholeFile", "Marginals", ("group", "rank", "share"), "", private))
+    for quality in ("", "\nquality = 0.25"):
+        rows = ("group", "rank", "share")
+        cases.append(Case("WholeFile", "Marginals", rows, "", private + quality))
     modips = ROWS["Modips"]
     cases.append(Case("Multinomial", "Modips", drawn, "", modips, GIVEN))
     cases.append(Case("Multinomial", "Modips", drawn, "", modips, GIVEN_MIXTURE))

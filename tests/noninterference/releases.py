@@ -28,6 +28,7 @@ from understudy.dp.record_bounds import RecordBounds
 from understudy.fitting.diagnostics import Diagnostics
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.posterior import Posterior
+from understudy.mechanisms.whole_file.budget import TableBudget
 from understudy.release.inside import Inside, prepare
 from understudy.release.outside import DECLARED, ENVELOPE, SEED
 from understudy.release.publish import run_synthesis
@@ -198,9 +199,16 @@ def _coarse(counts: Any, scale: float) -> Any:
     if scale > GRID:  # sums of influences: one record may turn their signs
         SUMS.append((np.asarray(counts, dtype=float), scale))
         return np.full(np.shape(counts), 1000)
-    if np.size(counts) == 1:  # a distance (misfit.py): one record may move it past any limit
-        return np.full(np.shape(counts), 1000)
     return np.where(np.asarray(counts) >= 2, 1000, 0)
+
+
+_noisy_numbers = TableBudget.noisy_numbers
+
+
+def _fixed_distances(budget: TableBudget, numbers: Any, moved: Any, share: Any) -> Any:
+    """Distances of tables (misfit.py, quality.py): one record may move them past any limit."""
+    _, deviation = _noisy_numbers(budget, numbers, moved, share)
+    return np.full(len(moved), 1000), deviation
 
 
 @contextmanager
@@ -208,6 +216,7 @@ def fixed_output() -> Iterator[None]:
     """Mechanisms give the same output for every file; seeds are fixed."""
     with pytest.MonkeyPatch.context() as patch, chance.seeded_noise():
         patch.setattr("understudy.dp.noise._opendp_laplace", _coarse)
+        patch.setattr(TableBudget, "noisy_numbers", _fixed_distances)
         patch.setattr(ModelFitter, "fit", _fixed_fit)
         patch.setattr("understudy.release.envelope.write_survey", lambda *_: None)  # stays inside
         patch.setattr(ModelFitter, "present", property(lambda fitter: ~fitter.missing))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaincinv, ndtr
 
 Vector = NDArray[np.float64]
 ColumnNumbers = tuple[int, ...]
@@ -19,6 +20,8 @@ NOTHING = 1e-9  # a share that stands for none
 EXACT = 1e12  # weight of a table without noise
 FEWEST = 4  # cells from which a spread can be estimated
 RAKINGS = 25  # sweeps over one small table; it settles to rounding in far fewer
+LARGE = 10  # a cell over the noise of its average, from which the noise cannot make it negative
+LEAST_SHAPE = 0.05  # of the gamma law of a cell that is smaller than its noise, over all sets
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +31,15 @@ class Agreed:
     tables: list[Vector]
     margins: dict[int, Vector]  # of each column
     total: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Linear:
+    """The total and the margins that noisy tables suggest, and the variance of each margin."""
+
+    total: float
+    margins: dict[int, Vector]
+    variances: dict[int, float]
 
 
 def consistent(
@@ -57,9 +69,9 @@ def agreed(
 
     The average comes first. What depends on the tables in a way that is not linear (which cells are
     empty, how far a table is drawn to independence) is settled on the average; a set is the
-    average's fit plus its own deviation from the average (`moved_within`), so that the spread
-    between sets is that of their noise, but in cells smaller than it, and their mean is the
-    average's fit.
+    average's fit plus its own deviation from the average, so that the spread between sets is that
+    of their noise also in cells where whole deviations would be negative, and their mean is the
+    average's fit (`spread_over_sets`).
     `variances` are those of one set. With `shrink`, tables are drawn to independence of their
     columns as far as their noise suggests (`kept_share`).
     """
@@ -80,36 +92,66 @@ def agreed(
         kept.append(kept_share(moved - outer, outer, variance / whole.total**2) if shrinks else 1.0)
         plain.append(outer + kept[-1] * (moved - outer))
         whole.tables.append(_raked(plain[-1], mine))
-    return [whole, *(_one_set(t, columns, spread, linear, whole, plain, kept) for t in arrays)]
+    own = [_margins(tables, columns, spread) for tables in arrays]
+    of_sets = _margins_of_sets(own, linear, whole)
+    fitted: list[list[Vector]] = [[] for _ in arrays]
+    for t, (names, variance) in enumerate(zip(columns, spread, strict=True)):
+        deviations = []
+        for tables, of_set, margins in zip(arrays, own, of_sets, strict=True):
+            mine = [margins[name] for name in names]
+            outer = outer_product(mine)
+            moved = _moved(tables[t] / of_set.total, mine)
+            deviations.append(outer + kept[t] * (moved - outer) - plain[t])
+        noise = np.square(kept[t]) * variance / whole.total**2
+        spread_sets = spread_over_sets(whole.tables[t], deviations, noise)
+        for number, table in enumerate(spread_sets):
+            fitted[number].append(_raked(table, [of_sets[number][name] for name in names]))
+    return [
+        whole,
+        *(Agreed(f, m, o.total) for f, m, o in zip(fitted, of_sets, own, strict=True)),
+    ]
 
 
-def _one_set(
-    tables: Sequence[Vector],
-    columns: Sequence[ColumnNumbers],
-    spread: Vector,
-    linear: Agreed,
-    whole: Agreed,
-    plain: Sequence[Vector],
-    kept: Sequence[Vector | float],
-) -> Agreed:
-    own = _margins(tables, columns, spread)
-    margins = {
-        name: on_simplex(moved_within(margin, own.margins[name] - linear.margins[name]))
-        for name, margin in whole.margins.items()
-    }
-    fitted = []
-    for t, (table, names) in enumerate(zip(tables, columns, strict=True)):
-        mine = [margins[name] for name in names]
-        outer = outer_product(mine)
-        moved = outer + kept[t] * (_moved(table / own.total, mine) - outer)
-        fitted.append(_raked(moved_within(whole.tables[t], moved - plain[t]), mine))
-    return Agreed(fitted, margins, own.total)
+def _margins_of_sets(
+    own: Sequence[_Linear], linear: _Linear, whole: Agreed
+) -> list[dict[int, Vector]]:
+    result: list[dict[int, Vector]] = [{} for _ in own]
+    for name, margin in whole.margins.items():
+        deviations = [each.margins[name] - linear.margins[name] for each in own]
+        sets = spread_over_sets(margin, deviations, linear.variances[name])
+        for mine, shares in zip(result, sets, strict=True):
+            mine[name] = on_simplex(shares)
+    return result
 
 
-def moved_within(shares: Vector, deviation: Vector) -> Vector:
-    """Shares moved by a deviation, by no more than their own size either way: none is negative, and
-    a deviation that is as likely up as down leaves them unbiased."""
-    return np.asarray(shares + np.clip(deviation, -shares, shares), dtype=np.float64)
+def spread_over_sets(
+    shares: Vector, deviations: Sequence[Vector], variance: ArrayLike
+) -> list[Vector]:
+    """The shares of m sets: none negative, their mean the given ones, and their variance over m
+    that of the average's noise, `variance`, as the combining rule for the sets needs it.
+
+    A large cell is moved by the deviations of the sets as they are. A smaller one, s, is divided
+    between the sets by a Dirichlet law, that is by gamma numbers of shape k over their sum, at the
+    quantiles of the deviations: it has variance s^2 / (m k + 1), so m k = s^2 / variance - 1. Where
+    the noise is larger than the cell, nearly all of it is in one set: m numbers that are not
+    negative and have the mean s cannot vary more.
+    """
+    count = len(deviations)
+    if count == 1:
+        return [shares]
+    noise = np.broadcast_to(np.asarray(variance, dtype=np.float64), shares.shape)
+    moved = shares + np.clip(np.array(deviations), -shares, shares)
+    small = (shares > NOTHING) & (shares**2 < LARGE**2 * noise)
+    if not small.any():
+        return [*moved]
+    cell, v = shares[small], noise[small]
+    shape = np.maximum(cell**2 / v - 1, LEAST_SHAPE) / count
+    quantile = ndtr(np.array([deviation[small] for deviation in deviations]) / np.sqrt(v * count))
+    parts = gammaincinv(shape, np.minimum(quantile, 1 - 1e-12))
+    sums = parts.mean(axis=0)
+    parts = np.divide(parts, sums, out=np.ones_like(parts), where=sums > 0)
+    moved[:, small] = cell * parts
+    return [*moved]
 
 
 def kept_share(deviation: Vector, expected: Vector, variance: float) -> Vector:
@@ -163,12 +205,12 @@ def outer_product(margins: Sequence[Vector]) -> Vector:
 
 def _margins(
     tables: Sequence[Vector], columns: Sequence[ColumnNumbers], variances: Sequence[float] | Vector
-) -> Agreed:
+) -> _Linear:
     """The total and every column's margin in shares, by inverse variance; not yet projected."""
     precise = [1 / (v * t.size) if v > 0 else EXACT for t, v in zip(tables, variances, strict=True)]
     total = sum(w * float(t.sum()) for t, w in zip(tables, precise, strict=True)) / sum(precise)
     total = total if total > 0 else 1.0
-    margins = {}
+    margins, spreads = {}, {}
     for column in sorted({column for names in columns for column in names}):
         sums, weights = np.zeros(1), 0.0
         for table, names, variance in zip(tables, columns, variances, strict=True):
@@ -179,7 +221,8 @@ def _margins(
                 sums = sums + weight * table.sum(axis=_others(table, axis))
                 weights += weight
         margins[column] = np.asarray(sums / weights / total, dtype=np.float64)
-    return Agreed([], margins, total)
+        spreads[column] = 1 / weights / total**2
+    return _Linear(total, margins, spreads)
 
 
 def _moved(table: Vector, margins: Sequence[Vector]) -> Vector:

@@ -75,6 +75,11 @@ class Marginals(Mechanism):
     relation: Annotated[
         MarginalRelation, "add-remove or replace; blank or replace where columns are kept."
     ] = "add-remove"
+    quality: Annotated[
+        float,
+        "Share of the budget for measuring how far a WholeFile's tables are from the confidential "
+        "ones, for the public page.",
+    ] = 0.0
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
@@ -83,6 +88,9 @@ class Marginals(Mechanism):
         if self.relation not in get_args(MarginalRelation):
             raise UnknownName("relation", str(self.relation), get_args(MarginalRelation))
         checked_order(self.order)
+        share = self.quality
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 0.5:
+            raise Refused("`quality`, a share of the budget, must be between 0 and 0.5.")
 
     def columns(self, count: int) -> list[ColumnNumbers]:
         """The columns of each table of a Multinomial model, by their positions."""
@@ -102,6 +110,8 @@ class Marginals(Mechanism):
 
     def check_counts(self, counts: RowCounts | FileCounts) -> None:
         if isinstance(counts, RowCounts):
+            if self.quality:
+                raise Refused("`quality` is measured for a WholeFile; leave it out.")
             table = self.cells(counts)
             _refuse_cells(table, self.columns(len(table.categories.columns)))
             return
@@ -125,7 +135,8 @@ class Marginals(Mechanism):
     def release_file(self, counts: FileCounts, datasets: int) -> ReleasedFile:
         """The noisy tables of a whole file (docs/proofs/whole-file.md)."""
         order = checked_order(self.order) or "chosen"
-        noisy = counts.measured(order, datasets, self.budget(counts.per_unit))
+        budget, quality = self.budget(counts.per_unit), self._quality
+        noisy = counts.measured(order, datasets, budget, quality=quality)
         chosen = "chosen" if order == "chosen" else f"of order {order}"
         claim = Claim(
             "formal",
@@ -141,7 +152,17 @@ class Marginals(Mechanism):
             return []
         order = checked_order(self.order) or "chosen"
         budget = self.budget(records_per_unit(survey))
-        return file_forecast(model, survey, order, budget, datasets)
+        lines = file_forecast(model, survey, order, budget.without(self._quality), datasets)
+        if self.quality:
+            lines.append(
+                f"{self.quality:.0%} of the budget measures how far the fitted tables are from the "
+                "confidential ones, for the public page."
+            )
+        return lines
+
+    @property
+    def _quality(self) -> Fraction:
+        return Fraction(repr(float(self.quality)))
 
     def promise(self, datasets: int, size_is_public: bool) -> Claim:
         """What m data sets promise; `size_is_public`: as many records as the file has."""

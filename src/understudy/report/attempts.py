@@ -9,6 +9,8 @@ from understudy.report.plain import plain
 from understudy.risk.attacks import Attack, Rehearsal
 from understudy.survey.codebook import Codebook
 
+CHANCE = 0.025  # that the lower limit of no gain is above 0
+
 
 def attack_evidence(rehearsal: Rehearsal | None, codebook: Codebook) -> dict[str, Any] | None:
     """Successes and risks of every attack; None where there was no rehearsal."""
@@ -43,14 +45,17 @@ def attack_sentence(attacks: dict[str, Any] | None) -> str:
         return ""
     each = attacks["each"]
     above = [row for row in each if row["lower"] > 0]
-    worst = max(each, key=lambda row: row["risk"])
     text = (
         f"Attacks with a control set ({attacks['records']:,} records each): {len(above)} of "
-        f"{len(each)} succeed more often with records that were used than chance explains"
+        f"{len(each)} succeed more often with records that were used, beyond 95 % limits"
     )
     if not above:
         return f"{text}."
-    return f"{text}; the largest gain is {percent(worst['risk'])} ({worst['what']})."
+    worst = max(above, key=lambda row: row["risk"])
+    return (
+        f"{text} ({CHANCE * len(each):.2g} would by chance alone); the largest gain of these is "
+        f"{percent(worst['risk'])} ({worst['what']})."
+    )
 
 
 def _evidence(attack: Attack, codebook: Codebook) -> dict[str, Any]:

@@ -7,6 +7,7 @@ grows with the number of records. It is computed from confidential data and stay
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def gather(inside: InsideFacts, result: Synthesis, released: pl.DataFrame) -> di
         "title": inside.title,
         "model": inside.model_name,
         "mechanism": inside.mechanism_name,
-        "all_drawn": set(datasets[0].columns) <= set(names),
+        "all_drawn": not (_as_collected(datasets[0].columns, survey.columns, codebook) - {*names}),
         "rows_correspond": result.rows_correspond,
         "sensitive": names,
         "datasets": len(datasets),
@@ -92,6 +93,14 @@ def gather(inside: InsideFacts, result: Synthesis, released: pl.DataFrame) -> di
     }
     document["summary"] = [sentence(document["fitness"]), *summary(document)]
     return document
+
+
+def _as_collected(
+    released: Sequence[str], confidential: Sequence[str], codebook: Codebook
+) -> set[str]:
+    """Released columns that may be the file's own: neither made for the release nor computed."""
+    both = set(released) & set(confidential)
+    return {name for name in both if name not in codebook or not codebook[name].derived}
 
 
 def is_amount(column: pl.Series, codebook: Codebook) -> bool:

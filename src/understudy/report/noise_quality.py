@@ -20,6 +20,7 @@ from understudy.report.numbers import fixed
 from understudy.report.public_facts import PublicFacts
 
 MOST_TABLES = 20
+COLUMNS = ("one column", "two columns", "three columns")
 
 
 def noise_quality(draws: Sequence[Mapping[str, Any]], facts: PublicFacts) -> dict[str, Any] | None:
@@ -40,9 +41,7 @@ def noise_quality(draws: Sequence[Mapping[str, Any]], facts: PublicFacts) -> dic
             labels[j],
             f"{members[j].size:,}",
             _share(_moved(members[j], variance, m, n)),
-            "all others"
-            if len(together[j]) == len(labels) - 1
-            else ", ".join(labels[k] for k in sorted(together[j])) or "no other",
+            _counted_with(labels, j, together[j]),
         )
         for j, variance in enumerate(first["one_way_variances"])
     ]
@@ -60,7 +59,38 @@ def noise_quality(draws: Sequence[Mapping[str, Any]], facts: PublicFacts) -> dic
         "tables": [(name, cells, _share(moved)) for moved, name, cells in tables[:MOST_TABLES]],
         "some": some,
         "left": _left(left, math.comb(len(labels), 2)),
+        "measured": _measured(first.get("quality", ())),
     }
+
+
+def _measured(quality: Sequence[Mapping[str, Any]]) -> str:
+    """What was measured, at a part of the epsilon; nothing where none was given to it."""
+    if not quality:
+        return ""
+    parts = [
+        f"{_share(measured['distance'])} ({measured['tables']:,} tables of "
+        f"{COLUMNS[measured['columns'] - 1]}; standard error "
+        f"{fixed(measured['error'], 4)})"
+        for measured in quality
+    ]
+    return (
+        "How far the tables that the records are drawn from are from the confidential ones was "
+        "measured, with noise that is part of the claim. The mean total variation, with all that "
+        f"noise and fit do: {', '.join(parts)}."
+    )
+
+
+def _counted_with(labels: Sequence[str], column: int, others: set[int]) -> str:
+    """The shorter of two lists: the columns, or those that are missing among all."""
+    missing = set(range(len(labels))) - others - {column}
+    if not missing:
+        return "all others"
+    if not others:
+        return "no other"
+    shorter = sorted(others if len(others) <= len(missing) else missing)
+    return ("" if len(others) <= len(missing) else "all but ") + ", ".join(
+        labels[k] for k in shorter
+    )
 
 
 def _left(left: int, pairs: int) -> str:

@@ -14,7 +14,7 @@ TITLES = {
     "released": "association, released (Cramér's V)",
     "distance": "distance of the two tables (total variation)",
 }
-NAMED = 40  # columns; more are numbered on the axes
+NAMED = 80  # columns whose names fit; more are numbered on the axes
 
 
 def pairs_figure(fitness: dict[str, Any]) -> str:

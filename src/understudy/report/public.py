@@ -15,12 +15,12 @@ from understudy.report.cells import NUMBERS, cell_label
 from understudy.report.claim_parts import claim_parts
 from understudy.report.interval_figures import MOST_ROWS, is_margin, released_figure
 from understudy.report.noise_quality import noise_quality
-from understudy.report.numbers import NOTHING, limits, listed, shown
+from understudy.report.numbers import NOTHING, fixed, limits, listed, shown
 from understudy.report.plain import finite, plain
 from understudy.report.public_facts import PublicFacts
 from understudy.report.sentences import protection
 from understudy.report.templates import rendered
-from understudy.survey.codebook import Column
+from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
 from understudy.tables.corrected import BESIDE
 from understudy.tables.statistic import Statistic
@@ -60,6 +60,7 @@ def public_page(
         corrected=_corrected(facts),
         notes=list(dict.fromkeys(row["note"] for row in rows if row["note"])),
         design=[f"`{name}` ({role})" for name, role in facts.design.named.items()],
+        factors=_factors(facts.codebook),
         python=python_example(facts),
         r=r_example(facts, count),
         r_package=read_in_r(facts).r_package,
@@ -99,7 +100,7 @@ def _columns(facts: PublicFacts) -> list[tuple[str, ...]]:
             column.name,
             column.label or NOTHING,
             _values(column),
-            "synthetic" if column.name in facts.synthesized else _role(column),
+            _role(column) if column.name in facts.as_collected else "synthetic",
         )
         for column in facts.codebook
     ]
@@ -125,6 +126,37 @@ def _values(column: Column) -> str:
     if column.bounds is not None and column.declared("bounds"):
         return f"{column.type}, {column.bounds[0]:,.12g} to {column.bounds[1]:,.12g}"
     return column.type
+
+
+def _factors(codebook: Codebook) -> dict[str, Any] | None:
+    """What sampling variances are multiplied by (tables/variance_factor.py); None: by nothing."""
+    clusters, misfit = codebook.design_effect, codebook.misfit
+    if clusters is None and misfit is None:
+        return None
+    known = clusters or 1.0
+    kinds = ("one column, or columns that were counted together", "two others", "more columns")
+    rows = []
+    if misfit is not None:
+        for kind, count, mean in zip(kinds, misfit.counts, misfit.means, strict=True):
+            rows.append((kind, fixed(known * (1 + count), 2), fixed(known * (1 + mean), 2)))
+    parts = [f"{fixed(known, 2)} for clusters, which the files lack"] if clusters else []
+    if misfit is not None:
+        parts.append(
+            "a factor for the distance between the fitted tables and the confidential ones, which "
+            "was measured with noise on average over kinds of tables (a weight is one of the "
+            "columns of an estimate that uses it)"
+        )
+    return {
+        "words": "Before that, ubar is multiplied by " + ", and by ".join(parts) + ". The programs "
+        "below do so"
+        + (
+            ", with the figures that single numbers and tables have of their own "
+            "(`[misfit]` in `codebook.toml`)."
+            if misfit is not None
+            else "."
+        ),
+        "rows": rows,
+    }
 
 
 def _corrected(facts: PublicFacts) -> str:

@@ -66,9 +66,17 @@ class PublicFacts:
         """Of the files; Parquet first."""
         return released_formats(self.asked_formats, Path(self.folder))
 
+    @cached_property
+    def as_collected(self) -> frozenset[str]:
+        """The columns that nobody drew or computed: smoothed weights and formulas were."""
+        made = {*self.synthesized, *(c.name for c in self.codebook if c.derived)}
+        if self.design.variance_weight is not None:
+            made |= {self.design.weight or ""}
+        return frozenset(self.columns) - made
+
     @property
     def all_drawn(self) -> bool:
-        return set(self.synthesized) >= set(self.columns)
+        return not self.as_collected
 
     def label(self, name: str) -> str:
         """The codebook's label of a column, or its name."""

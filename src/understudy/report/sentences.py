@@ -9,6 +9,8 @@ from understudy.report.attempts import attack_sentence
 from understudy.report.numbers import digits, fixed, listed, percent
 from understudy.report.plain import finite
 
+FEW_COLUMNS = 4  # whose distributions are spoken of one by one
+
 PROMISES = {
     "formal": "a formal privacy claim",
     "asymptotic": "an asymptotic privacy claim",
@@ -93,15 +95,26 @@ def _table(table: dict[str, Any]) -> str:
 
 
 def _distributions(utility: dict[str, Any], datasets: int) -> list[str]:
+    """A sentence for each of a few columns; for many, one with their range."""
     average = ", on average over the files" if datasets > 1 else ""
-    sentences = []
-    for column in utility["columns"]:
-        sentences.append(
+    means = (
+        "the shares of records at or below it in the confidential and a synthetic file differ "
+        "by at most"
+    )
+    columns = sorted(utility["columns"], key=lambda column: -column["U_m"])
+    if len(columns) <= FEW_COLUMNS:
+        return [
             f"The distribution of `{column['column']}`: U_m = {fixed(column['U_m'], 3)}. Whatever "
-            "the value, the shares of records at or below it in the confidential and a synthetic "
-            f"file differ by at most {percent(round(column['U_m'], 3))} of the records{average}."
-        )
-    return sentences
+            f"the value, {means} {percent(round(column['U_m'], 3))} of the records{average}."
+            for column in utility["columns"]
+        ]
+    middle = columns[len(columns) // 2]
+    worst = [f"`{c['column']}` ({percent(round(c['U_m'], 3))})" for c in columns[:FEW_COLUMNS]]
+    return [
+        f"The distributions of {len(columns)} numbers: whatever the value, {means} "
+        f"{percent(round(middle['U_m'], 3))} of the records with an answer in half of them"
+        f"{average}; most in {listed(worst)}."
+    ]
 
 
 def _risk(risk: dict[str, Any] | None, rows_correspond: bool) -> str:

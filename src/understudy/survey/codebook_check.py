@@ -9,9 +9,9 @@ import datetime
 import math
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from annotated_types import Gt
+from annotated_types import Ge, Gt
 from pydantic import (
     AfterValidator,
     AllowInfNan,
@@ -118,6 +118,7 @@ def _grid(grid: Any) -> Any:
 Number = Annotated[float, Strict(), AllowInfNan(False)]
 Day = Annotated[Number, BeforeValidator(_days)]
 Positive = Annotated[Number, Gt(0)]
+NotNegative = Annotated[Number, Ge(0)]
 Text = Annotated[str, BeforeValidator(str)]
 RuleText = Annotated[str, Strict(), StringConstraints(pattern=r"\S")]
 Values = tuple[Annotated[Any, AfterValidator(_plain)], ...]
@@ -167,6 +168,8 @@ class _Misfit(_Table):
     counts: Annotated[tuple[float, ...], AfterValidator(_three)] = (0.0, 0.0, 0.0)
     means: Annotated[tuple[float, ...], AfterValidator(_three)] = (0.0, 0.0, 0.0)
     exact: tuple[str, ...] = ()
+    numbers: dict[str, Annotated[tuple[float, ...], AfterValidator(_three)]] = {}
+    own: tuple[tuple[Literal["counts", "means"], tuple[str, ...], NotNegative], ...] = ()
 
 
 class _Document(_Table):

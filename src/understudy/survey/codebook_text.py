@@ -205,6 +205,8 @@ def _toml(value: Any) -> str:
         return value.isoformat()
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_toml(v) for v in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_toml(k)} = {_toml(v)}" for k, v in value.items()) + "}"
     escaped = "".join(_escape(character) for character in str(value))
     return f'"{escaped}"'
 

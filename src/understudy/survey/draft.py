@@ -33,6 +33,8 @@ from understudy.survey.draft_numbers import (
 FEW_CODES = 30  # most levels of a categorical integer column
 MANY_TEXTS = 1000  # a text column with more different texts has no levels
 BLOCK = 60  # columns in one query
+MANY_RECORDS = 1000  # of a file whose numbers may be identifiers whatever their name is
+BY_CHANCE = 1e-4  # that numbers of an amount all differ, below which they are an identifier
 EXACT = 2**53  # whole numbers below are exact as decimals
 
 _ID_NAME = re.compile(
@@ -224,11 +226,19 @@ def _column(column: Column, type_: Any, role: Role | None, summary: Mapping[str,
 
 
 def _is_unit(name: str, type_: Any, summary: Mapping[str, Any]) -> bool:
-    """Every record has a value of its own, in a column of texts or with the name of an id."""
-    if summary["records"] < 2 or summary.get("different") != summary["records"]:
+    """Every record has a value of its own, in a column of texts or with the name of an id, or of
+    whole numbers in a range where that many could hardly all differ by chance."""
+    records = summary["records"]
+    if records < 2 or summary.get("different") != records:
         return False
-    named = _ID_NAME.fullmatch(name) or _ID_CAMEL.fullmatch(name)
-    return bool(named) or (type_.is_string() and summary["records"] > FEW_CODES)
+    if _ID_NAME.fullmatch(name) or _ID_CAMEL.fullmatch(name):
+        return True
+    if type_.is_integer():
+        # n even draws from r values all differ with a chance of about exp(-n^2 / (2 r))
+        room = summary["high"] - summary["low"] + 1
+        # 1 to n may be a rank as well
+        return bool(MANY_RECORDS < records < room < records**2 / (-2 * math.log(BY_CHANCE)))
+    return bool(type_.is_string() and records > FEW_CODES)
 
 
 def _levels(

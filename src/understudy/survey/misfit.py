@@ -8,13 +8,14 @@ variance: the variance of an estimate from the file is 1 + the figure times as l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from math import inf
 
 from understudy.errors import Refused
 
 KINDS = ("measured", "pairs", "more")
+OwnFigure = tuple[str, tuple[str, ...], float]  # counts or means, the columns, the figure
 
 
 @dataclass(frozen=True)
@@ -23,28 +24,44 @@ class Misfit:
     `measured` tables (or only one column), two columns that are in none, and more columns.
 
     `exact` are columns that stayed as they were: estimates from them alone have no misfit.
+    `numbers` are figures like `means` of single columns, for estimates that rest on these, and
+    `own` those of single tables, for estimates that rest on just their columns.
     """
 
     measured: tuple[tuple[str, ...], ...]
     counts: tuple[float, ...]
     means: tuple[float, ...]
     exact: tuple[str, ...] = ()
+    numbers: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    own: tuple[OwnFigure, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "measured", tuple(tuple(names) for names in self.measured))
         object.__setattr__(self, "exact", tuple(self.exact))
-        for name in ("counts", "means"):
-            figures = tuple(float(figure) for figure in getattr(self, name))
-            object.__setattr__(self, name, figures)
-            if len(figures) != len(KINDS) or not all(0 <= f < inf for f in figures):
-                raise Refused(f"`misfit.{name}` must be three numbers of at least 0.")
+        object.__setattr__(self, "counts", _three("counts", self.counts))
+        object.__setattr__(self, "means", _three("means", self.means))
+        own = {name: _three(f"numbers.{name}", f) for name, f in self.numbers.items()}
+        object.__setattr__(self, "numbers", own)
+        object.__setattr__(self, "own", tuple((s, tuple(c), float(f)) for s, c, f in self.own))
 
     def factor(self, columns: Iterable[str], counts: bool) -> float:
         """What the sampling variance of an estimate from these columns is multiplied by."""
         used = set(columns)
         if used <= set(self.exact):
             return 1.0
-        figures = self.counts if counts else self.means
+        statistic = "counts" if counts else "means"
+        for of_statistic, names, figure in self.own:
+            if of_statistic == statistic and used == set(names):
+                return 1.0 + figure
+        of_means = [self.numbers[name] for name in used if name in self.numbers] or [self.means]
+        figures = self.counts if counts else tuple(map(max, *of_means, of_means[0]))
         if len(used) < 2 or any(used <= set(names) for names in self.measured):
             return 1.0 + figures[0]
         return 1.0 + figures[1 if len(used) == 2 else 2]
+
+
+def _three(name: str, figures: Iterable[float]) -> tuple[float, ...]:
+    numbers = tuple(float(figure) for figure in figures)
+    if len(numbers) != len(KINDS) or not all(0 <= figure < inf for figure in numbers):
+        raise Refused(f"`misfit.{name}` must be three numbers of at least 0.")
+    return numbers

@@ -26,6 +26,7 @@ from understudy.tables.domain import column_name, named_columns, syntax_of
 
 Flags = NDArray[np.bool_]
 MOST_COMBINATIONS = 4_000_000  # fine cells that a rule may join; larger ones are left to the repair
+MOST_LIMITS = 4  # of a rule on one column's grid; a rule with more compares two numbers
 
 _ORDERS: dict[type[ast.cmpop], Any] = {
     ast.Lt: operator.lt,
@@ -54,6 +55,15 @@ class RuledOut:
             ]
             flags = np.stack(parts, axis)
         return RuledOut(self.rule, self.columns, flags)
+
+    def limits(self, name: str, grid: int) -> list[int]:
+        """The cells of a column's grid at which the rule begins to say something else: 16 for
+        `age >= 16`. None for a rule that compares numbers with each other."""
+        if name not in self.columns or grid < 2:
+            return []
+        along = np.moveaxis(self.cells, self.columns.index(name), 0)[:grid].reshape(grid, -1)
+        changed = np.flatnonzero((along[1:] != along[:-1]).any(axis=1)) + 1
+        return [int(cell) for cell in changed] if changed.size <= MOST_LIMITS else []
 
     def holds(self, codes: Mapping[str, NDArray[Any]]) -> Flags:
         """Which records, given by their codes, are in such a combination."""

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from understudy.dp.consistent import agreed, consistent, kept_share, moved_within, on_simplex, rake
+from understudy.dp.consistent import (
+    agreed,
+    consistent,
+    kept_share,
+    on_simplex,
+    rake,
+    spread_over_sets,
+)
 
 Vector = NDArray[np.float64]
 
@@ -155,7 +162,7 @@ def test_the_margin_weighs_tables_by_the_variance_of_their_sums() -> None:
 
 
 def test_what_is_kept_of_a_deviation_is_the_posterior_mean() -> None:
-    """Deviations of variance t e, seen with noise: t is found, the error is near the least."""
+    """Deviations of variance t e, seen with noise: t is averages, the error is near the least."""
     rng = np.random.default_rng(7)
     expected = rng.dirichlet(np.full(4000, 0.5))
     true = rng.normal(0, np.sqrt(2e-4 * expected))
@@ -181,8 +188,49 @@ def test_sets_spread_by_their_noise_around_the_fit_of_their_average() -> None:
     assert (pairs.std(axis=0) > 0.6 * 5 / 5000).all()
 
 
-def test_a_deviation_is_cut_at_the_size_of_its_cell_on_both_sides() -> None:
-    shares = np.array([0.5, 0.2, 0.0])
-    moved = moved_within(shares, np.array([0.1, -0.3, 0.3]))
-    assert moved == pytest.approx([0.6, 0.0, 0.0])
-    assert moved_within(shares, np.array([0.0, 0.9, 0.0])) == pytest.approx([0.5, 0.4, 0.0])
+@pytest.mark.parametrize("sets", [2, 5, 10])
+@pytest.mark.parametrize("noise", [0.05, 0.4, 0.8, 1.5])
+def test_sets_vary_as_the_combining_rule_needs_it_and_none_is_negative(sets, noise) -> None:
+    """A cell of 1 with noise in the average of m sets: their variance over m is that of the noise,
+    or 1 where it is more, which m numbers of mean 1 that are not negative cannot exceed."""
+    rng = np.random.default_rng(3)
+    own = rng.normal(0, noise * np.sqrt(sets), (sets, 40_000))
+    deviations = [*(own - own.mean(axis=0))]
+    made = np.array(spread_over_sets(np.ones(40_000), deviations, noise**2))
+    assert made.min() >= 0
+    if noise > 0.05:  # a large cell is moved as it is
+        assert made.mean(axis=0) == pytest.approx(1.0)
+    between = made.var(axis=0, ddof=1).mean() / sets
+    assert between == pytest.approx(min(noise**2, 1 / 1.05), rel=0.04)
+    assert made.var(axis=0, ddof=1).max() / sets <= 1 + 1e-9
+
+
+def test_cells_without_noise_or_share_stay_and_one_set_is_the_average() -> None:
+    shares = np.array([0.5, 0.0, 0.5])
+    deviations = [np.array([0.1, 0.2, 0.0]), np.array([-0.1, -0.2, 0.0])]
+    made = spread_over_sets(shares, deviations, np.array([1e-4, 1e-4, 0.0]))
+    assert made[0] == pytest.approx([0.6, 0.0, 0.5])
+    assert made[1] == pytest.approx([0.4, 0.0, 0.5])
+    assert spread_over_sets(shares, deviations[:1], 0.1)[0] is shares
+
+
+def test_the_spread_of_sets_is_the_error_of_their_average_in_small_groups() -> None:
+    """The mean of a group of 150 records in 12 cells, most of them smaller than a set's noise: over
+    repeated noise, b/m is the variance of the average's fit."""
+    rng = np.random.default_rng(12)
+    share = np.array([0.05, 0.35, 0.6])
+    age = np.array([rng.dirichlet(np.full(12, 4.0)) for _ in share])
+    exact = 3000 * share[:, None] * age
+    values = np.arange(12.0)
+
+    def mean(table):
+        return float((table[0] * values).sum() / table[0].sum())
+
+    averages, between = [], []
+    for _ in range(300):
+        noise = rng.normal(0, 8 * np.sqrt(5), (5, *exact.shape))
+        sets = [[exact + of_set, exact.sum(axis=1)] for of_set in noise]  # groups are known
+        whole, *each = agreed(sets, [(0, 1), (0,)], [320.0, 1e-6])
+        averages.append(mean(whole.tables[0]))
+        between.append(np.var([mean(fit.tables[0]) for fit in each], ddof=1) / 5)
+    assert np.mean(between) / np.var(averages, ddof=1) == pytest.approx(1.0, abs=0.3)

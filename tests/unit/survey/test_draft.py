@@ -147,6 +147,21 @@ def test_names_of_ids(name: str, unit: bool) -> None:
     assert (draft_codebook(table, Design())[name].role == "unit") == unit
 
 
+def test_whole_numbers_that_all_differ_without_room_for_it_are_an_identifier() -> None:
+    """5,000 of 90,000 numbers all differ with a chance of exp(-139) unless they are numbers of the
+    records; of a thousand millions, nearly always."""
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame(
+        {
+            "sampl": rng.permutation(90_000)[:5000],
+            "wealth": rng.choice(10**9, 5000, replace=False),
+            "pay": rng.integers(0, 90_000, 5000),
+        }
+    )
+    codebook = draft_codebook(ibis.memtable(frame), Design())
+    assert [codebook[name].role for name in frame.columns] == ["unit", "sensitive", "sensitive"]
+
+
 def test_facts_that_came_with_the_file_are_kept_and_not_drafted() -> None:
     table = ibis.memtable(
         pl.DataFrame(

@@ -8,7 +8,8 @@ replaced by at most 2k and 2k^2 (docs/proofs/whole-file.md).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -52,6 +53,10 @@ class TableBudget:
         """The most that one table can move in squared L2."""
         return (2 if self.replaced else 1) * self.records**2
 
+    def without(self, share: Fraction) -> TableBudget:
+        """What is left when a share is put aside."""
+        return replace(self, total=self.total * (1 - share))
+
     def noise(self, tables: int, share: Fraction) -> CellNoise:
         """Of every cell of so many tables that together cost this share."""
         if self.measure == "rho":
@@ -72,17 +77,17 @@ class TableBudget:
         parts = np.split(noisy, cuts)
         return [part.reshape(table.shape) for part, table in zip(parts, tables, strict=True)]
 
-    def noisy_number(self, number: int, moved: int, share: Fraction) -> tuple[int, float]:
-        """A whole number that one record moves by at most `moved`, with noise that costs this
-        share, and the noise's standard deviation."""
-        counts = np.array([number], dtype=np.int64)
+    def noisy_numbers(
+        self, numbers: Counts, moved: Sequence[int], share: Fraction
+    ) -> tuple[Counts, float]:
+        """Whole numbers, each of which one record moves by at most `moved`, with noise that
+        together costs this share, and the noise's standard deviation."""
         cost = self.total * share
         if self.measure == "rho":
-            squared = (moved * self.moved) ** 2
-            noisy = integer_gaussian(counts, squared, cost)
-            return int(noisy[0]), exact_deviation(squared, cost)
-        noisy = integer_laplace(counts, moved * self.moved, cost)
-        return int(noisy[0]), math.sqrt(2) * exact_scale(moved * self.moved, cost)
+            squared = sum(each**2 for each in moved) * self.moved**2
+            return integer_gaussian(numbers, squared, cost), exact_deviation(squared, cost)
+        together = sum(moved) * self.moved
+        return integer_laplace(numbers, together, cost), math.sqrt(2) * exact_scale(together, cost)
 
     def picks(self, scores: Scores, picks: int, share: Fraction) -> list[int]:
         """The places of the best scores, by choices that together cost this share."""

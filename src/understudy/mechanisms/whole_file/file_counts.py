@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -74,8 +75,10 @@ class FileCounts:
         datasets: int,
         budget: TableBudget | None,
         weights: NDArray[np.float64] | None = None,
+        quality: Fraction = Fraction(0),
     ) -> NoisyFile:
-        """The noisy tables: all that a release may show of the records."""
+        """The noisy tables: all that a release may show of the records. `quality` is the share of
+        the budget that measures how far they end from the records."""
         size = self.model.size
         shown = self.survey.n if size is None else size
         asked = FileQuestion(
@@ -86,6 +89,7 @@ class FileCounts:
             budget,
             None if shown == "noisy" else shown,
             tuple(ruled_out(self.survey.codebook, {c.name: c for c in self.cells})),
+            quality,
         )
         records = coded_records(self.survey, self.cells, self._limited_to, weights)
         return measured(records, asked, self.rng("choice"))
@@ -101,9 +105,10 @@ class FileCounts:
         if unit is not None and self.model.keep:
             conditions.append(unit.held)
         elif unit is not None:
+            records = "1 record" if unit.limit == 1 else f"{unit.limit} records"
             conditions.append(
-                f"At most {unit.limit} records of each `{unit.column}` were counted, chosen by "
-                "these records' own values"
+                f"At most {records} of each `{unit.column}` counted, chosen by the values of its "
+                "own records"
             )
         whom = RECORD if unit is None else unit.column
         return replace(claim, conditions=tuple(conditions), unit=whom)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.dp.consistent import Agreed, agreed, kept_share, moved_within, on_simplex
+from understudy.dp.consistent import Agreed, agreed, kept_share, on_simplex, spread_over_sets
 from understudy.dp.record_pool import Pool, cell_table, draw_pool, rake_pool, thinned
 from understudy.errors import Refused
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
@@ -42,9 +42,13 @@ class Kept:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A pool, its weights under the average of all sets, and the total that tables add up to."""
+    """A pool, its weights under the average of all sets, and the total that tables add up to.
 
-    pool: Pool
+    The weights of a set are raked from where those of the average were raked from, in the same
+    steps, so that what raking takes of the noise it takes of both.
+    """
+
+    pool: Pool  # with the weights before raking
     weights: Vector
     total: float
     sizes: tuple[int, ...]
@@ -63,7 +67,14 @@ class Fit:
             return self.weights
         tables = self.sets[number].tables
         weights, _ = rake_pool(
-            self.pool, self.weights, tables, self.tables, SWEEPS, tolerance, self.groups, EASING
+            self.pool,
+            self.pool.weights,
+            tables,
+            self.tables,
+            SWEEPS,
+            tolerance,
+            self.groups,
+            EASING,
         )
         return weights
 
@@ -95,10 +106,11 @@ def fitted(
         pool, pool.weights, whole.tables, columns, SWEEPS, TOLERANCE, groups, EASING
     )
     if len(each) > 1 and groups is None:  # fitted again for every set, so a smaller pool pays
-        weights = thinned(weights, LEAST, rng)
-        pool, weights = Pool(pool.codes[weights > 0], weights), weights[weights > 0]
+        fewer = thinned(weights, LEAST, rng)
+        left = fewer > 0
+        start = pool.weights[left] * fewer[left] / weights[left]
+        pool, weights = Pool(pool.codes[left], start / start.sum()), fewer[left]
         weights /= weights.sum()
-        pool = Pool(pool.codes, weights)
     return Fit(pool, weights, whole.total, noisy.sizes, each, columns, groups)
 
 
@@ -155,34 +167,36 @@ def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[V
     """The share of each fine cell within its coarse one: [set][column].
 
     Within a coarse cell the noisy counts are drawn to a smooth curve as far as their noise suggests
-    (`kept_share`), on the average over the sets; a set has its own deviation from that. `grids`:
-    how many of a column's cells lie on a grid.
+    (`kept_share`), on the average over the sets; a set has its own deviation from that, and its own
+    curve. Curves go by the coarse cells' shares in all tables together, which have less noise than
+    one-way tables. `grids`: how many of a column's cells lie on a grid.
     """
-    pooled = [
-        np.mean([single.one_way[j] for single in noisy.sets], axis=0)
-        for j in range(len(noisy.columns))
-    ]
     shares: list[list[Vector]] = [[] for _ in noisy.sets]
-    for j, (mapped, average) in enumerate(zip(noisy.coarse, pooled, strict=True)):
+    for j, mapped in enumerate(noisy.coarse):
+        average = np.mean([single.one_way[j] for single in noisy.sets], axis=0)
+        margins = [of_set.margins[j] for of_set in fit.sets]
+        curve = smoothed(np.mean(margins, axis=0), mapped, grids[j])
+        members = np.bincount(mapped).astype(np.float64)
         variance = noisy.one_way_variances[j] / len(noisy.sets) / fit.total**2
-        smooth, members = smoothed(average / fit.total, mapped, grids[j])
-        deviation = average / fit.total - smooth
-        keep = kept_share(deviation, smooth, variance)
-        fine = _projected(smooth + keep * deviation, smooth, mapped)
-        for number, single in enumerate(noisy.sets):
-            own = keep * (single.one_way[j] - average) / fit.total
-            shares[number].append(_within(moved_within(fine, own), mapped, members))
+        gap = np.bincount(mapped, average / fit.total - curve) / members
+        deviation = average / fit.total - curve - gap[mapped]
+        keep = kept_share(deviation, curve, variance)
+        fine = _projected(curve + keep * deviation, curve, mapped)
+        own = [keep * (single.one_way[j] - average) / fit.total for single in noisy.sets]
+        moved = spread_over_sets(fine, own, keep**2 * variance)
+        for number, (of_set, margin) in enumerate(zip(moved, margins, strict=True)):
+            bent = np.maximum(of_set + smoothed(margin, mapped, grids[j]) - curve, 0.0)
+            shares[number].append(_within(bent, mapped, members))
     return shares
 
 
-def smoothed(table: Vector, mapped: Codes, grid: int) -> tuple[Vector, Vector]:
-    """Each coarse cell's share spread over its fine cells, and how many these are.
+def smoothed(coarse: Vector, mapped: Codes, grid: int) -> Vector:
+    """Each coarse cell's share spread over its fine cells.
 
     On the grid the log of the share is linear between the middles of coarse cells; the first and
     the last one fall off to the outside (`falling`). Elsewhere a coarse cell is spread evenly.
     """
     members = np.bincount(mapped).astype(np.float64)
-    coarse = on_simplex(np.bincount(mapped, table))
     curve = np.ones(mapped.size)
     runs = int(mapped[grid - 1]) + 1 if grid else 0
     if runs > 1:
@@ -195,7 +209,7 @@ def smoothed(table: Vector, mapped: Codes, grid: int) -> tuple[Vector, Vector]:
         logs[grid - last :] = _tail(height[::-1], members[:runs][::-1], coarse[runs - 1])
         curve[:grid] = np.exp(logs - logs.max())
     sums = np.bincount(mapped, curve)
-    return curve * (coarse / sums)[mapped], members
+    return np.asarray(curve * (coarse / sums)[mapped], dtype=np.float64)
 
 
 def _tail(height: Vector, members: Vector, mass: float) -> Vector:
@@ -205,23 +219,26 @@ def _tail(height: Vector, members: Vector, mass: float) -> Vector:
     if height.size > 2:
         slope = min(2 * (height[1] - height[2]) / (members[1] + members[2]), 0.0)
     start = height[1] + slope * members[1] / 2
-    return np.asarray(start + falling(mass, float(np.exp(start)), int(members[0])))
+    return np.asarray(start + falling(mass, float(np.exp(start)), int(members[0]), slope))
 
 
-def falling(mass: float, start: float, cells: int) -> Vector:
-    """Logs of powers r, r^2, ... of the one ratio r <= 1 with start (r + r^2 + ...) = mass: how a
-    tail of so many cells falls off beside a cell of height `start`."""
+def falling(mass: float, start: float, cells: int, slope: float = 0.0) -> Vector:
+    """Logs of how a tail of so many cells falls off beside a cell of height `start`, so that they
+    hold `mass`: at first by `slope` a cell, then ever more steeply, -c k^2 / 2; where that would
+    hold less than the mass also without c, by one ratio r <= 1 a cell instead, r, r^2, ..."""
     steps = np.arange(1, cells + 1, dtype=np.float64)
     if mass >= cells * start:
         return np.zeros(cells)
-    low, high = -50.0, 0.0  # of log r
+    bends = slope < 0 and start * np.exp(slope * steps).sum() > mass
+    fixed, shape = (slope * steps, steps**2 / 2) if bends else (0 * steps, steps)
+    low, high = -50.0, 0.0  # of -c, or of log r
     for _ in range(60):
         middle = (low + high) / 2
-        if start * np.exp(middle * steps).sum() < mass:
+        if start * np.exp(fixed + middle * shape).sum() < mass:
             low = middle
         else:
             high = middle
-    return low * steps
+    return np.asarray(fixed + low * shape, dtype=np.float64)
 
 
 def _projected(values: Vector, smooth: Vector, mapped: Codes) -> Vector:

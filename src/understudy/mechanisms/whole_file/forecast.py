@@ -26,9 +26,6 @@ from understudy.tables.units import unit_of
 if TYPE_CHECKING:
     from understudy.models.contract import FileModel
 
-SHOWN_PAIRS = 66  # of all pairs; of more, the largest
-LARGEST = 10
-
 
 def file_forecast(
     model: FileModel, survey: Survey, order: Order, budget: TableBudget, datasets: int
@@ -44,7 +41,7 @@ def file_forecast(
     listed = ", ".join(f"{name} {_share(share)}" for name, share in shares.items())
     lines.append(f"Noise alone moves the one-way tables by a total variation of: {listed}.")
     if plan.tables:
-        lines.append(_pairs(cells, kept, plan, survey.n))
+        lines += _pairs(cells, kept, plan, survey.n)
     if unit is not None and records > 1:
         factor = f"{records} times" if budget.measure == "epsilon" else f"{records} times (sigma)"
         lines.append(
@@ -69,20 +66,24 @@ def _said(plan: TablePlan, budget: TableBudget) -> str:
     )
 
 
-def _pairs(cells: tuple[ColumnCells, ...], kept: set[int], plan: TablePlan, n: int) -> str:
+def _pairs(cells: tuple[ColumnCells, ...], kept: set[int], plan: TablePlan, n: int) -> list[str]:
+    """Every pair, a line for each column with those that follow it."""
     sizes = [_coarse(column, plan) for column in cells]
-    pairs = [p for p in combinations(range(len(cells)), 2) if not set(p) <= kept]
-    moved = {
-        f"{cells[a].name} x {cells[b].name}": sizes[a] * sizes[b] * plan.noise.size / (2 * n)
-        for a, b in pairs
-    }
-    chosen = ", if chosen," if plan.batches else ""
-    ranked = sorted(moved.items(), key=lambda pair: -pair[1])
-    middle = ranked[len(ranked) // 2][1]
-    shown = ranked if len(ranked) <= SHOWN_PAIRS else ranked[:LARGEST]
-    which = "" if len(shown) == len(ranked) else f"median {_share(middle)}, the largest "
-    listed = ", ".join(f"{name} {_share(share)}" for name, share in shown)
-    return f"And the pairs{chosen} by: {which}{listed}."
+    moved: dict[int, dict[str, float]] = {}
+    for a, b in combinations(range(len(cells)), 2):
+        if not {a, b} <= kept:
+            share = sizes[a] * sizes[b] * plan.noise.size / (2 * n)
+            moved.setdefault(a, {})[cells[b].name] = share
+    every = sorted(share for shares in moved.values() for share in shares.values())
+    chosen = ", if they are chosen," if plan.batches else ""
+    lines = [
+        f"And the {len(every):,} pairs of columns{chosen} by {_share(every[0])} to "
+        f"{_share(every[-1])}, half of them by less than {_share(every[len(every) // 2])}:"
+    ]
+    for a, shares in moved.items():
+        listed = ", ".join(f"{name} {_share(share)}" for name, share in shares.items())
+        lines.append(f"- {cells[a].name} with {listed}.")
+    return lines
 
 
 def _coarse(column: ColumnCells, plan: TablePlan) -> int:

@@ -6,13 +6,15 @@ function of the records and of what the earlier stages gave:
 1. one-way tables over the fine cells, m sets;
 2. batches of picks among the candidate tables, by their distance from the fit so far, once;
 3. after each batch its tables over coarse cells, m sets;
-4. how far the fit to all of them is from the records, once (misfit.py).
+4. how far the fit to all of them is from the records, once (misfit.py), and, where the steward
+   gives a share to it, on average over all tables, for readers (quality.py).
 
 Tables over public columns alone cost nothing and have no noise.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -36,6 +38,7 @@ from understudy.mechanisms.whole_file.plan import (
     TablePlan,
     plan_of,
 )
+from understudy.mechanisms.whole_file.quality import measured_quality
 from understudy.survey.cells import ColumnCells
 from understudy.tables.coded_records import CodedRecords
 from understudy.tables.rule_cells import RuledOut
@@ -60,6 +63,7 @@ class FileQuestion:
     budget: TableBudget | None
     records: int | None = None  # of each synthetic file; None: the noisy number
     rules: tuple[RuledOut, ...] = ()  # combinations of cells that the codebook leaves no record
+    quality: Fraction = Fraction(0)  # share of the budget for a statement about the whole
 
     @property
     def sensitive(self) -> ColumnNumbers:
@@ -68,6 +72,9 @@ class FileQuestion:
 
 def measured(records: CodedRecords, asked: FileQuestion, rng: np.random.Generator) -> NoisyFile:
     """The noisy tables of a file; `rng` is for the fits between choices, which see no record."""
+    whole = asked.budget
+    if whole is not None:
+        asked = replace(asked, budget=whole.without(asked.quality))
     noisy = _one_way(records, asked)
     counted = _total(noisy, asked)
     noisy = replace(noisy, records=asked.records or max(1, round(counted)))
@@ -86,7 +93,12 @@ def measured(records: CodedRecords, asked: FileQuestion, rng: np.random.Generato
         noisy = _with_tables(noisy, coarse, chosen, asked, plan)
     fit = fitted(noisy, rng, SMALL_POOL, kept, possible)
     misfit = measured_misfit(records, noisy, fit, asked.cells, asked.kept, asked.budget, MISFIT)
-    return replace(noisy, misfit=misfit)
+    noisy = replace(noisy, misfit=misfit)
+    if whole is None or not asked.quality:
+        return noisy
+    fit = fitted(noisy, rng, kept=kept, possible=possible)  # as large as that of the files
+    measured = measured_quality(coarse, fit, asked.sensitive, whole, asked.quality)
+    return replace(noisy, quality=measured)
 
 
 def _one_way(records: CodedRecords, asked: FileQuestion) -> NoisyFile:
@@ -142,14 +154,17 @@ def _plan(asked: FileQuestion, counted: float) -> TablePlan:
 
 
 def _coarse(noisy: NoisyFile, asked: FileQuestion, plan: TablePlan) -> tuple[Codes, ...]:
-    """Coarse cells of every column, from the average of its noisy tables."""
+    """Coarse cells of every column, from the average of its noisy tables; the codebook's rules do
+    not change within one, if it holds enough records."""
     maps = []
     for j, column in enumerate(asked.cells):
         average = np.mean([single.one_way[j] for single in noisy.sets], axis=0)
         levels = len(column.levels) if not column.grid_size else 0
-        maps.append(
-            coarse_cells(average, column.grid_size, levels, plan.least_records, plan.most_cells)
-        )
+        grid = column.grid_size
+        cuts = [cell for rule in asked.rules for cell in rule.limits(column.name, grid)]
+        least, most = plan.least_records, plan.most_cells
+        deviation = math.sqrt(noisy.one_way_variances[j] / len(noisy.sets))
+        maps.append(coarse_cells(average, grid, levels, least, most, cuts, deviation))
     return tuple(maps)
 
 

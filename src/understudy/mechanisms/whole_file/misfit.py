@@ -10,11 +10,17 @@ over the tables of the kind:
 Groups are the cells of a table. z is what a record adds to the error of an estimate, over its root
 mean square in the group: 1 for a count, y - mean for a mean, w and w (y - mean) where the file has
 weights; it is cut at 2, or 3 with weights. z and n E z come from the noisy tables alone, so that a
-record moves a table's part by at most the cut (docs/proofs/whole-file.md). Deviations are taken as
-double exponential with variance t e + b, e the expected records of a group and b the variance of
-the average over the files, which their spread shows; t is the one that gives the distance, with
-half a standard deviation of its noise on top. A sampling variance is e in the same unit, so that t
-is the misfit per unit of it.
+record moves a table's part by at most the cut (docs/proofs/whole-file.md). A deviation is taken as
+the sum of a double exponential one with variance t e, e the expected records of a group, and of
+normal noise with variance b, that of the average over the files, which their spread shows; its
+expected size has a closed form (`expected_size`). t is the one that gives the distance, with half a
+standard deviation of its noise on top. A sampling variance is e in the same unit, so that t is the
+misfit per unit of it.
+
+Means of one number may be much further off than those of another, and some tables than others: the
+distance of each table is measured by itself. A number's tables together are drawn to what all
+numbers suggest, and a table to what its number's suggest, as far as noise is large beside the
+differences (`drawn_to`).
 
 In tables that were not measured, a part g of t is the sample's own fluctuation, which the fit does
 not follow: g = prod(1 - 1/k) over columns of k cells, as interactions have degrees of freedom. The
@@ -32,6 +38,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
+from scipy.special import erfcx
 
 from understudy.dp.choice import UNITS
 from understudy.dp.record_pool import cell_table
@@ -39,7 +46,7 @@ from understudy.mechanisms.whole_file.budget import TableBudget
 from understudy.mechanisms.whole_file.fit import Fit, fine_shares
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 from understudy.survey.cells import ColumnCells
-from understudy.survey.misfit import KINDS, Misfit
+from understudy.survey.misfit import KINDS, Misfit, OwnFigure
 from understudy.tables.coded_records import CodedRecords
 
 Vector = NDArray[np.float64]
@@ -50,7 +57,6 @@ TABLES = 30  # of a kind, at most
 LARGEST = 50_000  # cells of a table that is looked at
 CAUTION = 0.5  # standard deviations of its noise that are added to a distance
 PARTS = {"counts": 1, "means": 2}  # of the share: means of few groups need less noise
-SIZE = 0.5**0.5  # of a double exponential deviation, over its standard deviation
 WIDEST = 1e6  # misfit, where the distance is beyond all measure
 
 
@@ -87,36 +93,148 @@ def measured_misfit(
     view = _View(noisy, fit, cells)
     kinds = {key: probes for key, probes in probes_of(noisy, cells, kept).items() if probes}
     figures: dict[tuple[str, str], float] = {}
+    of_numbers: dict[str, dict[tuple[str, str], float]] = {}
+    own: list[OwnFigure] = []
     for key, probes in kinds.items():
         looks = [view.look(probe) for probe in probes]
-        distance = sum(
+        apart = [
             look.distance(_counted(records, noisy, cells, probe))
             for look, probe in zip(looks, probes, strict=True)
-        )
-        moved = UNITS * sum(probe.cut for probe in probes)
-        noise = 0.0
+        ]
+        distances, noise = np.array(apart, dtype=np.int64), 0.0
         if budget is not None:
             part = Fraction(PARTS[key[0]], sum(PARTS[statistic] for statistic, _ in kinds))
-            distance, noise = budget.noisy_number(distance, moved, share * part)
-        expected = np.concatenate([look.expected for look in looks])
-        spread = np.concatenate([look.spread for look in looks])
-        t = misfit_of((distance + CAUTION * noise) / UNITS, expected, spread)
-        own = 0.0 if key[1] == "measured" else float(np.mean([view.free(p) for p in probes]))
-        figures[key] = max(t - 2 * own, 0.0)
-    names = [tuple(noisy.columns[j] for j in columns) for columns in noisy.measured]
-    exact = tuple(noisy.columns[j] for j in kept)
-    return Misfit(tuple(names), _all_kinds("counts", figures), _all_kinds("means", figures), exact)
+            moved = [UNITS * probe.cut for probe in probes]
+            distances, noise = budget.noisy_numbers(distances, moved, share * part)
+        free = [0.0 if key[1] == "measured" else view.free(probe) for probe in probes]
+        tables = [
+            Groups(look.expected, look.spread, part) for look, part in zip(looks, free, strict=True)
+        ]
+        numbers = [-1 if probe.y is None else probe.y for probe in probes]
+        of_kind = _figures(distances / UNITS, noise / UNITS, tables, numbers)
+        figures[key] = of_kind.together
+        for y, t in of_kind.of_numbers.items():
+            if y >= 0:
+                of_numbers.setdefault(noisy.columns[y], {})[key] = t
+        own += [
+            (key[0], tuple(noisy.columns[j] for j in probe.columns), t)
+            for probe, t in zip(probes, of_kind.of_tables, strict=True)
+        ]
+    return Misfit(
+        tuple(tuple(noisy.columns[j] for j in columns) for columns in noisy.measured),
+        _all_kinds("counts", figures),
+        _all_kinds("means", figures),
+        tuple(noisy.columns[j] for j in kept),
+        {name: _all_kinds("means", by_kind) for name, by_kind in of_numbers.items()},
+        tuple(own),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The groups of some tables: expected records, variance of the average over the sets, and the
+    part of the sampling variance that the fit does not follow."""
+
+    expected: Vector
+    spread: Vector
+    free: float
+
+    @staticmethod
+    def of(parts: Sequence[Groups]) -> Groups:
+        sizes = [part.expected.size for part in parts]
+        return Groups(
+            np.concatenate([part.expected for part in parts]),
+            np.concatenate([part.spread for part in parts]),
+            float(np.average([part.free for part in parts], weights=sizes)),
+        )
+
+    def distance(self, t: float) -> float:
+        """What a misfit of t lets expect."""
+        return max(float(expected_size(t * self.expected, self.spread).sum()), 1e-9)
+
+    def plain(self, distance: float) -> float:
+        return misfit_of(distance, self.expected, self.spread)
+
+    def misfit(self, distance: float, error: float) -> float:
+        """The figure that is published: with caution, and without what sampling explains."""
+        return max(self.plain(distance + CAUTION * error) - 2 * self.free, 0.0)
+
+
+@dataclass(frozen=True)
+class _Figures:
+    together: float
+    of_numbers: dict[int, float]
+    of_tables: list[float]
+
+
+def _figures(
+    distances: Vector, noise: float, tables: Sequence[Groups], numbers: Sequence[int]
+) -> _Figures:
+    """The misfit of all tables together, of each number's and of each one."""
+    every, total = Groups.of(tables), float(distances.sum())
+    t, error = every.plain(total), noise * len(tables) ** 0.5
+    names = sorted(set(numbers))
+    inside = [[k for k, y in enumerate(numbers) if y == name] for name in names]
+    groups = [Groups.of([tables[k] for k in places]) for places in inside]
+    sums = np.array([distances[places].sum() for places in inside])
+    errors = noise * np.sqrt([len(places) for places in inside])
+    bases = [(t, error / every.distance(t))] * len(names)
+    of_numbers = drawn_to(bases, sums, errors, groups)
+    of_number = {
+        name: (mine.plain(distance), wrong / mine.distance(mine.plain(distance)))
+        for name, mine, (distance, wrong) in zip(names, groups, of_numbers, strict=True)
+    }
+    bases = [of_number[y] for y in numbers]
+    of_tables = drawn_to(bases, distances, np.full(len(tables), noise), tables)
+    return _Figures(
+        every.misfit(total, error),
+        {y: mine.misfit(*own) for y, mine, own in zip(names, groups, of_numbers, strict=True)},
+        [mine.misfit(*own) for mine, own in zip(tables, of_tables, strict=True)],
+    )
+
+
+def drawn_to(
+    bases: Sequence[tuple[float, float]],
+    distances: Vector,
+    errors: Vector,
+    groups: Sequence[Groups],
+) -> list[tuple[float, float]]:
+    """Distances with their errors, drawn to what `bases` let expect: a misfit for each, and the
+    relative error of that expectation.
+
+    Over the expectation, distances vary around 1 with variance v, found by moments beyond their
+    noise s; a share v / (v + s^2) of a deviation is kept (empirical Bayes).
+    """
+    expected = np.array([mine.distance(t) for mine, (t, _) in zip(groups, bases, strict=True)])
+    ratio, s = distances / expected, errors / expected
+    v = max(float(np.mean((ratio - 1) ** 2 - s**2)), 0.0)
+    kept = np.ones_like(s) if not errors.any() else v / (v + s**2)
+    drawn = expected * (1 + kept * (ratio - 1))
+    of_base = np.array([error for _, error in bases])
+    wrong = expected * np.sqrt(kept * s**2 + ((1 - kept) * of_base) ** 2)
+    return [(float(d), float(e)) for d, e in zip(drawn, wrong, strict=True)]
 
 
 def misfit_of(distance: float, expected: Vector, spread: Vector) -> float:
-    """t with SIZE * sum sqrt(t e + b) = distance; 0 where the spread alone explains it."""
+    """t whose expected distance this is; 0 where the spread alone explains it."""
 
     def missing(t: float) -> float:
-        return SIZE * float(np.sqrt(t * expected + spread).sum()) - distance
+        return float(expected_size(t * expected, spread).sum()) - distance
 
     if missing(0.0) >= 0:
         return 0.0
     return WIDEST if missing(WIDEST) <= 0 else float(brentq(missing, 0.0, WIDEST, rtol=1e-6))
+
+
+def expected_size(heavy: Vector, normal: Vector) -> Vector:
+    """E|L + N| of a double exponential L and a normal N with these variances, elementwise.
+
+    E|L + x| = |x| + l exp(-|x|/l) for L of scale l; E exp(-a|N|) = exp(a^2 s^2/2) erfc(a s/2^.5).
+    """
+    scale, s = np.sqrt(heavy / 2), np.sqrt(normal)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        part = scale * erfcx(s / (np.sqrt(2) * scale))
+    return np.asarray(s * np.sqrt(2 / np.pi) + np.where(scale > 0, part, 0.0), dtype=np.float64)
 
 
 def _all_kinds(statistic: str, figures: dict[tuple[str, str], float]) -> tuple[float, ...]:
@@ -142,10 +260,10 @@ def probes_of(
     weight = next((j for j, column in enumerate(cells) if column.column.role == "weight"), None)
     others = [j for j in range(len(cells)) if j != weight]
     numbers = [j for j in others if not cells[j].levels and j not in kept]
-    orders = ((2, 3), (1, 2)) if weight is None else ((1, 2), (0, 1, 2))
-    probes = [Probe(by, None, weight) for k in orders[0] for by in combinations(others, k)]
+    most = 3 if weight is None else 2  # columns of a count beside the weight
+    probes = [Probe(by, None, weight) for k in range(1, most + 1) for by in combinations(others, k)]
     probes += [
-        Probe(by, y, weight) for k in orders[1] for by in combinations(levels, k) for y in numbers
+        Probe(by, y, weight) for k in range(3) for by in combinations(levels, k) for y in numbers
     ]
     for probe in probes:
         columns = set(probe.columns)

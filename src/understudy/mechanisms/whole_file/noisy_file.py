@@ -29,6 +29,16 @@ class NoisySet:
     tables: list[Vector]
 
 
+@dataclass(frozen=True)
+class MeasuredQuality:
+    """Of tables of so many columns: how many, their mean total variation and its error."""
+
+    columns: int
+    tables: int
+    distance: float
+    error: float
+
+
 @dataclass(frozen=True, eq=False)
 class NoisyFile:
     """`coarse[j]` is the coarse cell of each fine one of column j; `measured[t]` are the columns of
@@ -42,6 +52,7 @@ class NoisyFile:
     sets: tuple[NoisySet, ...]
     records: int  # of each synthetic file
     misfit: Misfit | None = None  # of the fit; None where it was not measured
+    quality: tuple[MeasuredQuality, ...] = ()  # empty where no budget was given to it
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -64,6 +75,7 @@ class NoisyFile:
             "table_variances": list(self.table_variances),
             "records": self.records,
             "misfit": None if self.misfit is None else asdict(self.misfit),
+            "quality": [asdict(measured) for measured in self.quality],
         }
         return [
             common
@@ -94,6 +106,7 @@ def from_draws(draws: Sequence[Mapping[str, Any]]) -> NoisyFile:
             ),
             int(common["records"]),
             None if common.get("misfit") is None else Misfit(**common["misfit"]),
+            tuple(MeasuredQuality(**measured) for measured in common.get("quality", ())),
         )
     except (KeyError, IndexError, TypeError, ValueError):
         raise Refused(

@@ -12,17 +12,26 @@ import polars as pl
 import pytest
 
 import understudy as us
+from understudy.dp.consistent import Agreed
 from understudy.dp.record_pool import Pool
 from understudy.mechanisms.whole_file import misfit
-from understudy.mechanisms.whole_file.budget import TableBudget
+from understudy.mechanisms.whole_file.budget import CellNoise, TableBudget
 from understudy.mechanisms.whole_file.files import _empty, published_codebook
-from understudy.mechanisms.whole_file.fit import Fit, _tail, fine_shares, fitted, smoothed
+from understudy.mechanisms.whole_file.fit import (
+    Fit,
+    _tail,
+    falling,
+    fine_shares,
+    fitted,
+    smoothed,
+)
 from understudy.mechanisms.whole_file.measure import FileQuestion, _all_tables, _coarse
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile, NoisySet
 from understudy.mechanisms.whole_file.plan import AFFORDABLE, TablePlan, averaged, plan_of
 from understudy.mechanisms.whole_file.weights import cell_sums
 from understudy.survey.cells import cells_of
 from understudy.survey.codebook import Codebook, Column
+from understudy.tables.rule_cells import ruled_out
 
 MAPPED = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2], dtype=np.int32)  # nine fine cells in three coarse
 COUNTS = np.array([30.0, 50, 20, 40, 60, 35, 25, 22, 18])
@@ -36,7 +45,22 @@ def noisy_file(*one_way: np.ndarray, variance: float = 0.0) -> NoisyFile:
 
 def fit_of(sets: int) -> Fit:
     pool = Pool(np.arange(3, dtype=np.int32)[:, None], np.full(3, 1 / 3))
-    return Fit(pool, pool.weights, 300.0, (3,), [], ((0,),) * sets)
+    margin = np.bincount(MAPPED, COUNTS) / 300
+    return Fit(
+        pool, pool.weights, 300.0, (3,), [Agreed([], {0: margin}, 300.0)] * sets, ((0,),) * sets
+    )
+
+
+def test_a_set_has_the_curve_of_its_own_coarse_cells() -> None:
+    """Noise so large that nothing is kept of it: each set follows the curve of its margins, so that
+    what noise does to the tail shows in the spread between the sets."""
+    margins = [np.array([0.5, 0.4, 0.1]), np.array([0.4, 0.4, 0.2])]
+    fit = replace(fit_of(2), sets=[Agreed([], {0: margin}, 300.0) for margin in margins])
+    flat = noisy_file(*[np.zeros(9)] * 2, variance=1e9)
+    for margin, (shares,) in zip(margins, fine_shares(flat, fit, [9]), strict=True):
+        curve = smoothed(margin, MAPPED, 9)
+        np.testing.assert_allclose(shares, curve / margin[MAPPED], rtol=0.02)
+    assert np.abs(smoothed(margins[0], MAPPED, 9) / margins[0][MAPPED] - shares).max() > 0.05
 
 
 def test_without_noise_fine_cells_have_their_own_shares() -> None:
@@ -67,10 +91,22 @@ def test_a_tail_starts_on_the_line_of_the_runs_beside_it() -> None:
     np.testing.assert_allclose(rising, a - b * middles[1], rtol=1e-12)
 
 
+def test_a_tail_that_holds_less_than_its_slope_says_bends_down() -> None:
+    """Of a normal law on a grid, slope and mass of the tail give its curvature back; a tail with
+    more mass than the slope says keeps one ratio."""
+    steps = np.arange(1, 31)
+    true = -0.2 * steps - 0.015 * steps**2
+    start = 0.01
+    logs = falling(start * np.exp(true).sum(), start, 30, slope=-0.2)
+    np.testing.assert_allclose(logs, true, atol=1e-6)
+    heavy = falling(start * np.exp(-0.1 * steps).sum(), start, 30, slope=-0.2)
+    np.testing.assert_allclose(heavy, -0.1 * steps, atol=1e-6)
+
+
 def test_two_runs_fall_off_from_each_other() -> None:
     """A tenth in the first three cells beside nine tenths in two: r + r^2 + r^3 = (1/10)/(9/20)."""
     mapped = np.array([0, 0, 0, 1, 1], dtype=np.int32)
-    smooth, _ = smoothed(np.array([0.1, 0, 0, 0.9, 0]), mapped, 5)
+    smooth = smoothed(np.array([0.1, 0.9]), mapped, 5)
     r = float(np.roots([1, 1, 1, -0.1 / 0.45]).real[-1])
     np.testing.assert_allclose(smooth, [0.45 * r**3, 0.45 * r**2, 0.45 * r, 0.45, 0.45], rtol=1e-9)
 
@@ -183,10 +219,10 @@ def test_large_tables_and_tables_of_kept_columns_are_not_looked_at(monkeypatch) 
         probes = misfit.probes_of(noisy, cells, kept)
         return {probe.columns for listed in probes.values() for probe in listed}
 
-    assert looked_at(()) == {(0, 1), (0, 2), (1, 2), (0, 1, 2)}
-    assert looked_at((0, 1)) == {(0, 2), (1, 2), (0, 1, 2)}
+    assert looked_at(()) == {(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)}
+    assert looked_at((0, 1)) == {(2,), (0, 2), (1, 2), (0, 1, 2)}
     monkeypatch.setattr(misfit, "LARGEST", 10)
-    assert looked_at(()) == {(0, 1), (0, 2)}
+    assert looked_at(()) == {(0,), (1,), (2,), (0, 1), (0, 2)}
 
 
 def test_levels_without_a_grid_may_be_merged_and_special_values_not() -> None:
@@ -234,15 +270,28 @@ def test_the_forecast_is_the_expected_size_of_laplace_noise() -> None:
     """c E|noise| / (2 n) of a table with c cells. The average of two sets has noise of E|.|/sqrt(2)
     with half of the share each; for a large scale b, E|noise| of the discrete Laplace law is b."""
     n, epsilon = 1000, 0.2
-    one_way, pairs = forecast_of(us.Marginals(epsilon), n)[1:3]
+    one_way, _, *pairs = forecast_of(us.Marginals(epsilon), n)[1:]
     scale = 3 * 2 / (epsilon * 0.1)  # three tables, two sets, a tenth of epsilon
     for name, cells in (("x", 2), ("y", 3), ("z", 6)):
         moved = cells * scale / math.sqrt(2) / (2 * n)
         assert f"{name} {min(moved, 1.0):.3f}".replace(" 0.", " .") in one_way, one_way
     scale = 3 * 2 / (epsilon * 0.85)
-    for names, cells in (("x x y", 6), ("x x z", 12), ("y x z", 18)):
-        moved = cells * scale / math.sqrt(2) / (2 * n)
-        assert f"{names} {min(moved, 1.0):.3f}".replace(" 0.", " .") in pairs, pairs
+    shares = {
+        c: f"{min(c * scale / math.sqrt(2) / (2 * n), 1.0):.3f}".lstrip("0") for c in (6, 12, 18)
+    }
+    assert pairs == [f"- x with y {shares[6]}, z {shares[12]}.", f"- y with z {shares[18]}."]
+
+
+def test_the_forecast_names_every_pair_of_many_columns() -> None:
+    """276 of 24 columns, one line for each column but the last."""
+    columns = {f"c{j}": Column(f"c{j}", levels=(0, 1), blanks=False) for j in range(24)}
+    frame = pl.DataFrame({name: [0, 1] * 50 for name in columns})
+    survey = us.Survey(frame, codebook=Codebook(columns))
+    model = us.WholeFile().for_survey(survey)
+    said = us.Marginals(1.0, 1e-6).forecast(model, survey, 1)
+    assert "276 pairs of columns, if they are chosen," in said[2]
+    assert len(said) == 3 + 23
+    assert sum(line.count(" c") for line in said[3:]) == 23 + 276
 
 
 def test_the_forecast_says_what_a_unit_costs() -> None:
@@ -283,3 +332,34 @@ def test_a_kind_without_tables_has_the_largest_figure_before_it() -> None:
     assert misfit._all_kinds("means", figures) == (3.0, 5.0, 5.0)  # of counts, which is larger
     figures = {("counts", "pairs"): 1.0, ("means", "measured"): 3.0}
     assert misfit._all_kinds("means", figures) == (3.0, 3.0, 3.0)
+
+
+def test_coarse_cells_end_where_a_rule_begins_to_say_something_else() -> None:
+    """`work` is asked from 16 on, so that 16 begins a coarse cell of age; `first <= age` compares
+    two numbers and begins none. Both parts of the divided run hold enough."""
+    ages = Column("age", "sensitive", "integer", bounds=(0, 99), blanks=False)
+    first = Column("first", "sensitive", "integer", bounds=(0, 99), blanks=False)
+    work = Column(
+        "work",
+        "sensitive",
+        "categorical",
+        levels=("y", "n"),
+        applies_when="age >= 16",
+        blanks=False,
+    )
+    codebook = Codebook({c.name: c for c in (ages, first, work)}, order=("first <= age",))
+    cells = tuple(map(cells_of, (ages, first, work)))
+    rules = tuple(ruled_out(codebook, {each.name: each for each in cells}))
+    assert [rule.limits("age", 100) for rule in rules] == [[], [16]]
+    tables = [np.full(each.size, 100.0) for each in cells]
+    noisy = NoisyFile(
+        ("age", "first", "work"),
+        tuple(np.arange(each.size, dtype=np.int32) for each in cells),
+        (), (1.0,) * 3, (), (NoisySet(tables, []),), 10_000,
+    )  # fmt: skip
+    asked = FileQuestion(cells, (), "chosen", 1, None, rules=rules)
+    noise = CellNoise(1.0, 0.8)
+    plan = TablePlan("chosen", 3, Fraction(1), (), noise, 10, 200.0, 100)
+    of_age, of_first, _ = _coarse(noisy, asked, plan)
+    assert np.flatnonzero(np.diff(of_first)).tolist() == [*range(9, 99, 10)]
+    assert np.flatnonzero(np.diff(of_age)).tolist() == sorted([15, *range(9, 99, 10)])
