@@ -10,11 +10,11 @@ from monte_carlo import Matrix
 FLAT_DRAWS = 400_000
 
 
-def flat_draws(X: Matrix, Y: Matrix, alpha: Matrix) -> tuple[Matrix, Matrix]:
+def flat_draws(X: Matrix, Y: Matrix, alpha: Matrix, m: int = FLAT_DRAWS) -> tuple[Matrix, Matrix]:
     """B (m, K, 2) and Sigma (m, 2, 2) under the flat prior, by NumPy. An inverse Wishart of two
     dimensions is put together from independent parts: a variance, a slope, a residual variance."""
     rng = np.random.default_rng(4)
-    m, K = FLAT_DRAWS, X.shape[1]
+    K = X.shape[1]
     XX = (X.T * alpha) @ X
     centre = np.linalg.solve(XX, (X.T * alpha) @ Y)
     R = ((Y - X @ centre).T * alpha) @ (Y - X @ centre)

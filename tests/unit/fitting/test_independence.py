@@ -102,6 +102,7 @@ def test_weights_are_the_target_over_the_proposal(
         return blocks[-1]
 
     monkeypatch.setattr(independence, "_block", seen)
+    monkeypatch.setattr(independence, "_misses_a_mode", lambda *_: False)  # not the subject here
     independence.sample_by_independence(
         fitter.density, inputs, replace(fitter.settings, draws=16), jax.random.key(1)
     )
@@ -127,24 +128,24 @@ def test_clipped_draws_are_those_of_the_clipped_posterior(monkeypatch: pytest.Mo
     the model's prior and the clipped contributions, both by NumPy and SciPy: the same means within
     .3 sd, and sds within 25 %."""
     monkeypatch.delattr(fitter_module, "sample")  # NUTS is not asked
-    n = 100
-    fitter = fitter_of(n, draws=12_000)
+    n = 400
+    fitter = fitter_of(n, draws=8000)
     alpha = 0.2 + 0.6 * np.random.default_rng(0).random(n)
-    terms = clipped_terms(fitter, alpha, 1.0)
+    terms = clipped_terms(fitter, alpha, 0.8)
     posterior = fitter.fit(terms, "release")
     posterior.check()
     assert np.mean(posterior.bounds.weighted > terms.limit) > 0.02  # of the records
     X, Y = fitter.arrays["X"], np.c_[fitter.arrays["y0"], fitter.arrays["w"]]
-    B, Sigma = (each[:100_000] for each in flat_draws(X, Y, 0.5 * alpha))
+    B, Sigma = flat_draws(X, Y, 0.5 * alpha, 40_000)
     white = np.einsum("mij,mnj->mni", np.linalg.inv(np.linalg.cholesky(Sigma)), Y - X @ B)
     log_det = np.linalg.slogdet(Sigma)[1]
     loglik = -np.log(2 * np.pi) - 0.5 * log_det[:, None] - 0.5 * (white**2).sum(axis=2)
     gain = alpha * (loglik - terms.reference_loglik)
     points, log_prior = fbs_reference(B, Sigma)
-    added = np.clip(gain, -1.0, 1.0) - 0.5 * alpha * loglik
+    added = np.clip(gain, -0.8, 0.8) - 0.5 * alpha * loglik
     log_weight = log_prior + 1.5 * log_det + added.sum(axis=1)
     mass = np.exp(log_weight - log_weight.max())
-    assert mass.sum() ** 2 / (mass**2).sum() > 10_000
+    assert mass.sum() ** 2 / (mass**2).sum() > 5_000
     compare(fbs_numbers(posterior.draws), known_moments(points, mass), shift=0.3, spread=0.25)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import ibis
 import numpy as np
@@ -94,25 +95,32 @@ def test_one_unit_changed_arbitrarily_moves_the_sums_by_the_sensitivity(
         assert sum(m * m for m in moved) <= sensitivity(count) ** 2
 
 
+def sums_of(frame: pl.DataFrame, norm: Norm) -> list[int]:
+    """Of a regression's and of Gini's influences."""
+    records = ibis.memtable(frame)  # not a Survey: NaN is left as it is
+    parts = [
+        part
+        for question, released in zip(QUESTIONS, RELEASED, strict=True)
+        for part in question.expressions(released, records, records["w"])
+    ]
+    made = unit_sums(records, parts, np.full(3, GRID / 0.1), norm)
+    return [int(step) for step in steps_of(made.to_pyarrow().to_pylist()[0], 3)]
+
+
+@cache
+def sums_without(norm: Norm) -> list[int]:
+    return sums_of(CONFIDENTIAL, norm)
+
+
 @given(value=anything, other=anything, weight=st.floats(0, 1e300), norm=st.sampled_from([1, 2]))
 def test_a_record_of_any_content_passes_through_the_equation(
     value: float, other: float, weight: float, norm: Norm
 ) -> None:
     """The expressions of a regression, and of Gini's coefficient, on a record that holds anything:
     no error, no leap."""
-    table = CONFIDENTIAL
-    row = table[:1].with_columns(y=pl.lit(value), x=pl.lit(other), w=pl.lit(weight))
-    sums = []
-    for frame in (table, pl.concat([table, row])):
-        records = ibis.memtable(frame)  # not a Survey: NaN is left as it is
-        parts = [
-            part
-            for question, released in zip(QUESTIONS, RELEASED, strict=True)
-            for part in question.expressions(released, records, records["w"])
-        ]
-        made = unit_sums(records, parts, np.full(3, GRID / 0.1), norm)
-        sums.append(steps_of(made.to_pyarrow().to_pylist()[0], 3))
-    moved = [abs(int(a) - int(b)) for a, b in zip(*sums, strict=True)]
+    row = CONFIDENTIAL[:1].with_columns(y=pl.lit(value), x=pl.lit(other), w=pl.lit(weight))
+    before, after = sums_without(norm), sums_of(pl.concat([CONFIDENTIAL, row]), norm)
+    moved = [abs(int(a) - int(b)) for a, b in zip(after, before, strict=True)]
     size = sum(moved) if norm == 1 else math.sqrt(sum(m * m for m in moved))
     assert size <= sensitivity(3)
 
