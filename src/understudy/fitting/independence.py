@@ -39,7 +39,8 @@ WIDER = 0.25  # the part of the weight that it has
 BLOCK = 64  # proposals that are made and weighed together
 BURN_IN = 30  # proposals of each chain that are left out
 LEAST_SHARE = 0.3  # of a pilot's proposals, by their weights; below it NUTS is asked
-MOST_FITS = 50  # in search of a mode
+MOST_FITS = 20  # in search of a mode,
+SETTLED = 1e-3  # or until no more than this share of the records changes sides
 LOW = 30.0  # a mode so far below the highest, on the log scale, has no mass
 FAR = 15.0  # a mode whose log weight is so much above that of the centre is out of reach
 LONGEST = 8  # times the asked length, before NUTS is asked
@@ -93,7 +94,7 @@ def _misses_a_mode(density: Density, moments: Moments, inputs: Inputs) -> bool:
 
     A record that is clipped adds a constant, so a mode is the fit to the records that are not: one
     that gives up a tail may be there beside the fit to all. Fits to the records that are not
-    clipped are repeated until these stay the same, from all records and from the half that the fit
+    clipped are repeated until these hardly change, from all records and from the half that the fit
     to all likes best.
     """
     model, arrays = density.model, inputs["arrays"]
@@ -109,7 +110,7 @@ def _misses_a_mode(density: Density, moments: Moments, inputs: Inputs) -> bool:
             clipped = jnp.abs(sums)[inputs.get("units", slice(None))] >= inputs["limit"]
             if start == "half" and liked is None:
                 clipped = loglik < jnp.median(loglik)
-            if liked is not None and bool((clipped == liked).all()):
+            if liked is not None and float((clipped != liked).mean()) <= SETTLED:
                 break
             liked = clipped
             inner = weighted_moments(*data, jnp.where(clipped, 0.0, inputs["alpha"]))
@@ -119,8 +120,8 @@ def _misses_a_mode(density: Density, moments: Moments, inputs: Inputs) -> bool:
         points.append((B, Sigma))
         liked = None
     positions = [model.position(B, Sigma) for B, Sigma in points]
-    heights = np.array([float(log_density(density, q, inputs)) for q in positions])
-    proposed = np.array([float(log_proposal(B, Sigma, moments)) for B, Sigma in points])
+    heights = np.array([float(_log_density_now(density, q, inputs)) for q in positions])
+    proposed = np.array([float(_log_proposal_now(B, Sigma, moments)) for B, Sigma in points])
     weights = heights - proposed
     return bool(((heights > heights.max() - LOW) & (weights > weights[0] + FAR)).any())
 
@@ -248,6 +249,10 @@ def log_proposal(B: Array, Sigma: Array, moments: Moments) -> Array:
     away = solve_triangular(F, (L.T @ B - half).T, lower=True)
     normal = -0.5 * K * d * log(2 * pi) + d * log_design - K * log_sigma
     return wishart + normal - 0.5 * jnp.square(away).sum()
+
+
+_log_density_now = jax.jit(log_density, static_argnums=0)
+_log_proposal_now = jax.jit(log_proposal)
 
 
 def _half_log_det(factor: Array) -> Array:
