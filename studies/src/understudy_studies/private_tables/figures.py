@@ -171,7 +171,7 @@ def corrections_figure(table: pl.DataFrame) -> Figure:
             axis.set(title=title, xscale="log")
             axis.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
             axis.xaxis.set_minor_formatter("")
-            axis.invert_yaxis()
+            axis.set_ylim(len(groups) - 0.5, -0.5)  # the first on top
             axis.grid(axis="x")
         axes[-1].set_xlabel("RMSE over the confidential sample's")
         legend_above(figure, axes[0], 3)
