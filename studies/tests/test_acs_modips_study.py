@@ -215,6 +215,7 @@ replicate.run(np.repeat([1, 30], [40_000, 2000]), 500, Path(sys.argv[1]), (1.0,)
 
 
 @pytest.mark.any_noise
+@pytest.mark.fixed_seed("another process, whose seeds are as written, begins the run")
 def test_a_killed_run_of_500_goes_on_to_the_same_figures(tmp_path):
     state = tmp_path / "killed.npz"
     killed = subprocess.run([sys.executable, "-c", KILLED, str(state)], check=False)

@@ -42,6 +42,7 @@ def write(files: Mapping[str, bytes], folder: Path) -> None:
         (folder / name).write_bytes(content.replace(b"FOLDER", str(folder).encode()))
 
 
+@pytest.mark.fixed_seed("another process, whose seeds are as written, makes the same bytes")
 def test_the_same_envelope_gives_the_same_public_bytes(folder: Path, tmp_path: Path) -> None:
     """In another process or in this one, today or tomorrow; in every format."""
     for name in ("another", "this"):

@@ -109,13 +109,15 @@ def write_inputs(folder: Path, recipe: str = RECIPE) -> Path:
     rng = np.random.default_rng(5)
     income = np.exp(rng.normal(10.5, 0.5, N))
     income[17] = CANARY
+    area, sex = rng.choice(["north", "south"], N), rng.choice([1, 2], N)
+    weight = np.exp(rng.normal(4.8, 0.3, N))
     frame = pl.DataFrame(
         {
             "person": [f"P{k:06d}-secret" for k in range(N)],
-            "area": rng.choice(["north", "south"], N),
-            "sex": rng.choice([1, 2], N),
+            "area": area,
+            "sex": sex,
             "income": income,
-            "w": np.exp(rng.normal(4.8, 0.3, N)),
+            "w": weight * (52156 / weight.sum()),  # as the codebook says
         }
     )
     folder.mkdir(exist_ok=True)
