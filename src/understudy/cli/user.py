@@ -149,5 +149,4 @@ def _ledger(config: Path) -> Ledger:
     from understudy.ledger.ledger import Ledger
     from understudy.verify.config import read_config
 
-    settings = read_config(config)
-    return Ledger(settings.ledger, settings.head)
+    return Ledger(*read_config(config).location)

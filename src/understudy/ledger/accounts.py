@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from understudy.errors import Refused, UnknownName
+from understudy.ledger.database import Run
 from understudy.ledger.ledger import Ledger
 
 UserRole = Literal["analyst", "steward"]
@@ -75,10 +76,14 @@ def set_active(ledger: Ledger, name: str, active: bool, by: str = "") -> None:
 
 def authenticate(ledger: Ledger, key: str) -> User:
     """The active user who holds the key, or WrongKey."""
+    with ledger.journal.database.reading() as run:
+        return holder_of(run, key)
+
+
+def holder_of(run: Run, key: str) -> User:
     match = _KEY.fullmatch(key) if isinstance(key, str) else None
     key_id, secret = match.groups() if match else ("", "")
-    with ledger.journal.database.reading() as run:
-        rows = run("SELECT name, role, key_hash, active FROM users WHERE key_id = ?", key_id)
+    rows = run("SELECT name, role, key_hash, active FROM users WHERE key_id = ?", key_id)
     name, role, key_hash, active = rows[0] if rows else ("", "analyst", "0" * 64, 0)
     same = hmac.compare_digest(_hash(secret), key_hash)
     if not (same and active and rows):

@@ -97,13 +97,22 @@ class Ledger:
 
     `place` is a file (SQLite) or a postgresql:// URL. `head` is the file outside the
     database that keeps the chain's head; best on another disk than the database and its
-    backups. For SQLite it defaults to the database's name with `.head`.
+    backups. For SQLite it defaults to the database's name with `.head`. `witnesses` are further
+    places of heads (files, postgresql:// or https:// addresses), `head_key` the file of the key
+    that signs them.
     """
 
     def __init__(
-        self, place: str | Path, head: str | Path | None = None, *, clock: Clock | None = None
+        self,
+        place: str | Path,
+        head: str | Path | None = None,
+        witnesses: Sequence[str | Path] = (),
+        head_key: str | Path | None = None,
+        *,
+        clock: Clock | None = None,
+        **opening: Any,
     ) -> None:
-        self.journal = Journal(place, head, clock)
+        self.journal = Journal(place, head, clock, witnesses, head_key, **opening)
 
     def reserve(
         self,
@@ -323,7 +332,7 @@ class Ledger:
         return self.journal.entries(after)
 
     def close(self) -> None:
-        self.journal.database.close()
+        self.journal.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -395,8 +404,9 @@ def _plain(query: Question) -> Cost:
 
 def _stored_answer(row: tuple[Any, ...]) -> StoredAnswer:
     number, at, body, _, answer = row
-    question = json.loads(body)["query"]
-    return StoredAnswer(number, datetime.fromisoformat(at), question, json.loads(answer))
+    question, facts = json.loads(body)["query"], json.loads(answer)
+    facts.pop("salt", None)
+    return StoredAnswer(number, datetime.fromisoformat(at), question, facts)
 
 
 def _due_at(row: tuple[Any, ...]) -> datetime:

@@ -206,7 +206,7 @@ def _changed(what: str) -> ChangedFile:
 def succeed(journal: Journal, name: str, file: FileIdentity, reason: str, by: str) -> Population:
     """Record a changed file as the successor of a population's; it shares the cap."""
     _check_fingerprint(file)
-    _check_reason(reason)
+    check_reason(reason)
     with journal.write() as run:
         register = _Register(run)
         known = require(register.populations, name)
@@ -221,7 +221,7 @@ def separate(
 ) -> Population:
     """Record a file as that of a population of its own, whatever it is akin to."""
     _check_fingerprint(file)
-    _check_reason(reason)
+    check_reason(reason)
     cap = declared.stated_cap()
     with journal.write() as run:
         register = _Register(run)
@@ -237,7 +237,7 @@ def separate(
 
 def merge(journal: Journal, name: str, into: str, reason: str, by: str) -> Population:
     """Make two populations one, for good: what was spent on either counts."""
-    _check_reason(reason)
+    check_reason(reason)
     with journal.write() as run:
         known = populations(run)
         gone, kept = require(known, name), require(known, into)
@@ -310,7 +310,7 @@ def _check_fingerprint(file: FileIdentity) -> None:
         raise Refused("A data set is known by its fingerprint, 64 hexadecimal digits.")
 
 
-def _check_reason(reason: str) -> None:
+def check_reason(reason: str) -> None:
     if not reason.strip() or len(reason) > MOST_REASON:
         raise Refused(f"Give a reason of up to {MOST_REASON} characters; it stays on record.")
 

@@ -13,9 +13,10 @@ from understudy.ledger.amounts import NANO, Budget, Standing, show_delta
 from understudy.ledger.chain import Entry
 from understudy.ledger.entry_kinds import KINDS, SPENDING
 from understudy.ledger.epsilon import show_epsilon
-from understudy.ledger.journal import amount_of, read_standing
+from understudy.ledger.journal import read_standing
 from understudy.ledger.ledger import Ledger
 from understudy.ledger.populations import Population, populations, require
+from understudy.ledger.tally import amount_of
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,13 @@ class ServerConfig:
         File | None,
         "The file that keeps the ledger's head, best on another disk; `.head` beside a file.",
     ] = None
+    witnesses: Annotated[
+        tuple[Annotated[StrictStr, AfterValidator(_ledger)], ...],
+        "Further places of heads that others keep: files, postgresql:// or https:// addresses.",
+    ] = ()
+    head_key: Annotated[
+        File | None, "The private key that signs heads, on another disk than the ledger."
+    ] = None
     host: Annotated[StrictStr, "Address to listen on."] = "127.0.0.1"
     port: Annotated[StrictInt, Field(ge=0, le=65535), "Port to listen on."] = 8080
     slot_seconds: Annotated[
@@ -192,6 +199,11 @@ class ServerConfig:
     https: Annotated[StrictBool, "Behind a proxy that speaks TLS: cookies are then Secure."] = False
     estimators: Annotated[tuple[OwnClass, ...], "Of one's own: `mine.py:Mine`."] = ()
     measures: Annotated[tuple[OwnClass, ...], "Of one's own: `mine.py:Mine`."] = ()
+
+    @property
+    def location(self) -> tuple[str, Path | None, tuple[str, ...], Path | None]:
+        """All that it takes to open the ledger."""
+        return self.ledger, self.head, self.witnesses, self.head_key
 
 
 def declaration(name: str, config: DatasetConfig) -> Declaration:

@@ -244,7 +244,7 @@ class Remembered:
 def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: None) -> Service:
     """Open everything that a configuration names, or refuse in one sentence."""
     catalogue = own_catalogue(config.estimators, config.measures)
-    ledger = Ledger(config.ledger, config.head)
+    ledger = Ledger(*config.location)
     opened: dict[str, Served] = {}
     try:
         for name, dataset in config.datasets.items():

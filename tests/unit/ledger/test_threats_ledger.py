@@ -5,14 +5,13 @@ Every test runs on SQLite and on a real PostgreSQL.
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger_samples import Unguarded, copy_database
 from verification_samples import FINGERPRINT, OpenLedger, make_query
 
 from understudy.errors import Refused, UnknownName
@@ -24,7 +23,8 @@ from understudy.ledger.accounts import (
     new_key,
     set_active,
 )
-from understudy.ledger.chain import BrokenLedger, HeadFile
+from understudy.ledger.chain import BrokenLedger
+from understudy.ledger.head_file import HeadFile
 from understudy.ledger.ledger import (
     Ledger,
     OverBudget,
@@ -135,25 +135,6 @@ def test_a_restored_copy_does_not_open(ledger_place: tuple[str, str]) -> None:
         Ledger(*ledger_place)
 
 
-def copy_database(source: str, target: str) -> None:
-    """A copy in the place of `target`, made as somebody who restores a backup does."""
-    if not source.startswith("postgresql"):
-        for leftover in Path(target).parent.glob(f"{Path(target).name}-*"):
-            leftover.unlink()
-        shutil.copy(source, target)
-        return
-    import psycopg
-
-    original, two = (url.split("@/")[1].split("?")[0] for url in (source, target))
-    with psycopg.connect(
-        source.replace(f"/{original}?", "/postgres?"), autocommit=True
-    ) as connection:
-        connection.execute(f"DROP DATABASE IF EXISTS {two} WITH (FORCE)")
-        connection.execute(f"CREATE DATABASE {two} TEMPLATE {original}")
-        if two.startswith("ledger"):
-            connection.execute(f"DROP DATABASE {original}")
-
-
 def test_rows_that_vanish_stop_the_ledger(
     ledger: Ledger, open_ledger: OpenLedger, ledger_place: tuple[str, str]
 ) -> None:
@@ -252,33 +233,6 @@ def test_a_torn_last_line_of_the_head_file_is_ignored(
     assert known is not None
     assert entries.number == known.number + 1
     open_ledger()
-
-
-class Unguarded:
-    """The database as someone with its password has it: triggers off."""
-
-    def __init__(self, database: str) -> None:
-        self.database = database
-
-    def __enter__(self) -> Any:
-        if self.database.startswith("postgresql"):
-            import psycopg
-
-            self.connection: Any = psycopg.connect(self.database, autocommit=True)
-            self.connection.execute("ALTER TABLE entries DISABLE TRIGGER ALL")
-        else:
-            self.connection = sqlite3.connect(self.database, isolation_level=None)
-            for name in ("no_update", "no_delete"):
-                self.connection.execute(f"DROP TRIGGER {name}")
-
-        def run(sql: str) -> list[Any]:
-            cursor = self.connection.execute(sql)
-            return list(cursor.fetchall()) if cursor.description else []
-
-        return run
-
-    def __exit__(self, *_: object) -> None:
-        self.connection.close()
 
 
 # 4. Float drift, NaN, negatives ------------------------------------------------------

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from web_samples import Site, make_site, question
 
-from understudy.ledger.chain import HeadFile
 from understudy.ledger.database import CannotWrite
+from understudy.ledger.head_file import HeadFile
 from understudy.ledger.journal import Journal
 from understudy.ledger.ledger import Ledger
 from understudy.verify.service import Service
@@ -44,7 +44,7 @@ def test_health_tests_a_write(
             def fails(*_: Any) -> None:
                 raise CannotWrite if broken == "database" else OSError(28, "No space left")
 
-            target = (Journal, "_head") if broken == "database" else (os, "fsync")
+            target = (Journal, "head") if broken == "database" else (os, "fsync")
             monkeypatch.setattr(*target, fails)
             assert client.get("/health").status_code == 200  # as it was a moment ago
             now = SECONDS
