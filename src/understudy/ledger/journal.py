@@ -342,6 +342,15 @@ def write_standing(run: Run, name: str, standing: Standing) -> None:
     )
 
 
+def allow(run: Run, holder: str, user: str, micro: int, spent: int = 0) -> None:
+    """Add to a user's budget for all data sets (`user`), or for those of a population (its key)."""
+    run(
+        "INSERT INTO budgets VALUES (?, ?, ?, ?) ON CONFLICT (kind, name) DO UPDATE SET "
+        "allowed = budgets.allowed + excluded.allowed, spent = budgets.spent + excluded.spent",
+        *(holder, user, micro, spent),
+    )
+
+
 def _standing(row: tuple[Any, ...]) -> Standing:
     *cap, spent, rho, delta, concentrated = row
     return Standing(Cap(*cap), Amount(spent, rho, delta, bool(concentrated)))

@@ -118,10 +118,14 @@ class Tally:
     def _govern(self, entry: Entry) -> None:
         content = entry.content()
         if entry.kind == "grant" and entry.user:
-            self._add(("user", entry.user), entry.micro, 0)
+            holder = "user" if entry.dataset is None else self._ties.of(entry.dataset)
+            self._add((holder, entry.user), entry.micro, 0)
         if entry.kind == "user" and entry.user:
             self.users[entry.user] = UserRow(
-                content["role"], content.get("key_id", ""), content.get("key_hash", "")
+                content["role"],
+                content.get("key_id", ""),
+                content.get("key_hash", ""),
+                content.get("active", 1),
             )
         elif entry.user in self.users:
             self.users[entry.user] = self.users[entry.user].after(entry)
@@ -134,6 +138,9 @@ class Tally:
         if entry.kind == "merge":
             kept, gone = self._ties.of(entry.content()["into"]), self._ties.of(file)
             self.standings[kept] = self.standings[kept].merged(self.standings.pop(gone))
+            for holder, user in [each for each in self.budgets if each[0] == gone]:
+                moved = self.budgets.pop((holder, user))
+                self._add((kept, user), moved.allowed, moved.spent)
         if entry.kind in TYING:
             self._ties.follow(entry.kind, file, entry.content())
         name = self._ties.of(file)
@@ -143,7 +150,8 @@ class Tally:
         if entry.kind in SPENDING:
             self._spend(name, amount_of(entry))
             if entry.user is not None:
-                self._add(("user", entry.user), 0, entry.micro)
+                own = (name, entry.user) in self.budgets
+                self._add((name if own else "user", entry.user), 0, entry.micro)
 
     def _spend(self, name: str, amount: Amount) -> None:
         before = self.standings.get(name, Standing())

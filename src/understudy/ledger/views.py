@@ -146,9 +146,9 @@ def totals(ledger: Ledger) -> list[SpendingTotal]:
 def accounts(ledger: Ledger) -> list[Account]:
     with ledger.journal.database.reading() as run:
         rows = run(
-            "SELECT u.name, u.role, u.active, coalesce(b.allowed, 0), coalesce(b.spent, 0) "
-            "FROM users u LEFT JOIN budgets b ON b.kind = 'user' AND b.name = u.name "
-            "ORDER BY u.name"
+            "SELECT u.name, u.role, u.active, coalesce(sum(b.allowed), 0), "
+            "coalesce(sum(b.spent), 0) FROM users u LEFT JOIN budgets b ON b.name = u.name "
+            "GROUP BY u.name, u.role, u.active ORDER BY u.name"
         )
     return [
         Account(name, role, bool(active), *_shown(Budget(int(allowed), int(spent))))

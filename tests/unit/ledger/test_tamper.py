@@ -365,14 +365,14 @@ def test_an_auditor_checks_the_chain_without_seeing_answers(
 ) -> None:
     with Ledger(*ledger_place, (), key) as ledger:
         fill(ledger)
-        ledger.release(paid(ledger, epsilon="1", estimate=4711.5), {"noisy": 987654})
+        ledger.release(paid(ledger, epsilon="1", estimate=4711.5), {"noisy": "an answer"})
         copy = tmp_path / "ledger.jsonl"
         copy.write_text("".join(auditors_lines(ledger)))
         question = make_query(epsilon="1", estimate=4711.5).digest()
         with ledger.journal.database.reading() as run:
             hashes = [row[0] for row in run("SELECT key_hash FROM users")]
     text = copy.read_text()
-    for secret in ("4711", "987654", question, *hashes):
+    for secret in ('income\\"', "an answer", question, *hashes):
         assert secret not in text
     tally = check_copy(copy, HeadKey(key).public)
     assert tally.budgets["user", "ann"].spent == 1_000_000
