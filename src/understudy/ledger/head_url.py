@@ -55,8 +55,12 @@ class HeadUrl:
     def _call(self, method: str, line: str | None = None) -> str:
         body = None if line is None else f"{line}\n".encode()
         request = Request(self._url, body, {"Content-Type": "text/plain"}, method=method)
-        with _OPENER.open(request, timeout=SECONDS) as reply:
-            return str(reply.read(LONGEST).decode("ascii", "replace"))
+        try:
+            with _OPENER.open(request, timeout=SECONDS) as reply:
+                return str(reply.read(LONGEST).decode("ascii", "replace"))
+        except HTTPError as error:
+            error.close()
+            raise
 
     def _unreadable(self) -> Refused:
         return Refused(f"The heads at `{self.name}` cannot be read; see that it answers.")

@@ -54,26 +54,34 @@ class BudgetRequest:
 
 
 def open_project(ledger: Ledger, owner: str, title: str, purpose: str) -> int:
-    """A project of an analyst; its number."""
+    """A project of an analyst; its number among hers."""
     if not title.strip() or len(title) > 100 or not title.isprintable():
         raise Refused("A project's title has 1 to 100 printable characters.")
     check_reason(purpose)
     with ledger.journal.write() as run:
         body = {"purpose": purpose.strip(), "title": title.strip()}
-        return ledger.journal.append(run, "project", holder=owner, body=body)
+        ledger.journal.append(run, "project", holder=owner, body=body)
+        return sum(project.owner == owner for project in _projects(run).values())
 
 
 def projects(ledger: Ledger, owner: str | None = None) -> list[Project]:
-    """All projects, or those of one analyst."""
+    """All projects, or those of one analyst, numbered for her alone (threat 28)."""
     with ledger.journal.database.reading() as run:
-        return [p for p in _projects(run).values() if owner in (None, p.owner)]
+        known = list(_projects(run).values())
+    if owner is None:
+        return known
+    own = [project for project in known if project.owner == owner]
+    return [replace(project, number=number) for number, project in enumerate(own, 1)]
 
 
 def requests(ledger: Ledger, user: str | None = None) -> list[BudgetRequest]:
-    """All requests, newest first, or those of one analyst."""
+    """All requests, newest first, or those of one analyst, numbered for her alone."""
     with ledger.journal.database.reading() as run:
-        known = _requests(run).values()
-    return [request for request in known if user in (None, request.user)][::-1]
+        known = list(_requests(run).values())
+    if user is not None:
+        own = [request for request in known if request.user == user]
+        known = [replace(request, number=number) for number, request in enumerate(own, 1)]
+    return known[::-1]
 
 
 def ask(
@@ -88,12 +96,13 @@ def ask(
     until: str = "",
     project: int | None = None,
 ) -> int:
-    """Ask for a grant or a higher cap; the number of the request."""
+    """Ask for a grant or a higher cap, for a `project` by its owner's own number; the entry."""
     micro = parse_epsilon(epsilon)
     check_reason(why)
     day(until)
     with ledger.journal.write() as run:
-        if project is not None and getattr(_projects(run).get(project), "owner", "") != by:
+        own = [each.number for each in _projects(run).values() if each.owner == by]
+        if project is not None and not 0 < project <= len(own):
             raise Refused("You have no such project; open one first.")
         file = require(populations(run), dataset).key if dataset else None
         if what == "cap" and file is None:
@@ -108,7 +117,7 @@ def ask(
             holder=user or None,
             dataset=file,
             micro=micro,
-            refers=project,
+            refers=None if project is None else own[project - 1],
             body=body,
         )
 

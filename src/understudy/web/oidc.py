@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
@@ -112,8 +113,12 @@ class Provider:
         if body is not None:
             pair = f"{quote(self.client, safe='')}:{quote(self.secret, safe='')}"
             request.add_header("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")
-        with _OPENER.open(request, timeout=SECONDS) as reply:
-            return dict(json.loads(reply.read(LONGEST)))
+        try:
+            with _OPENER.open(request, timeout=SECONDS) as reply:
+                return dict(json.loads(reply.read(LONGEST)))
+        except HTTPError as error:
+            error.close()
+            raise NotSignedIn from None
 
 
 class _NoRedirect(HTTPRedirectHandler):

@@ -49,8 +49,8 @@ def new_project(request: Request, new: NewProject, user: Analyst) -> ProjectRow:
 def new_request(request: Request, number: PathNumber, new: NewRequest, user: Analyst) -> RequestRow:
     """Ask the stewards for epsilon on a data set, for one of your projects."""
     serving = service(request)
-    made = ask_for(serving, user.name, number, new.dataset, new.epsilon, new.until, new.why)
-    return next(row for row in _reply(serving, user.name).requests if row.number == made)
+    ask_for(serving, user.name, number, new.dataset, new.epsilon, new.until, new.why)
+    return _reply(serving, user.name).requests[0]
 
 
 @router.get("/requests", responses=failures())
@@ -75,14 +75,12 @@ def decide(request: Request, number: PathNumber, verdict: Verdict, by: Steward) 
 
 def ask_for(
     serving: Service, user: str, project: int, dataset: str, epsilon: str, until: str, why: str
-) -> int:
+) -> None:
     """An analyst's request. Data sets that she was not granted are not listed to her."""
     if dataset not in serving.datasets:
         raise Refused("There is no data set of this name; ask the steward what it is called.")
     file = serving.datasets[dataset].data.fingerprint
-    return ask(
-        serving.ledger, user, epsilon, why, user=user, dataset=file, until=until, project=project
-    )
+    ask(serving.ledger, user, epsilon, why, user=user, dataset=file, until=until, project=project)
 
 
 def settle(serving: Service, by: str, number: int, approved: bool, reason: str) -> None:

@@ -186,11 +186,14 @@ def test_whoever_makes_a_key_for_another_reads_none_of_her_answers(ledger: Ledge
 
 
 def test_a_request_is_granted_for_a_project(two: Ledger, open_ledger: OpenLedger) -> None:
+    open_project(two, "ann", "Another", "Its number tells nobody else anything.")
     project = open_project(two, "carol", "Wages", "A paper about wages.")
+    assert project == 1
     asked: dict[str, Any] = {"user": "carol", "dataset": "other", "project": project}
     number = ask(two, "carol", "1.5", "for three tables", until="2099-06-30", **asked)
     assert approve(two, number, "stella", LIMIT)
     (request,) = requests(open_ledger(), "carol")
+    assert (request.number, requests(two)[0].number) == (1, number)
     assert (request.state, request.approved, request.project) == ("granted", ("stella",), "Wages")
     assert (request.dataset, request.epsilon, request.until) == ("other", "1.5", "2099-06-30")
     account = two.account("carol", OTHER)
