@@ -178,10 +178,14 @@ def export_copy(
 
     Example: understudy ledger export server.toml ledger.jsonl
     """
+    from understudy.errors import Refused
     from understudy.ledger.auditors_copy import auditors_lines
 
-    with _open(source) as opened, out.open("w", encoding="utf-8") as file:
-        file.writelines(auditors_lines(opened))
+    try:
+        with _open(source) as opened, out.open("w", encoding="utf-8") as file:
+            file.writelines(auditors_lines(opened))
+    except OSError as error:
+        raise Refused(f"`{out.name}` cannot be written: {error.strerror}.") from None
     typer.echo(f"{out.name} is written.")
 
 
@@ -199,9 +203,13 @@ def recover(
 
     Example: understudy ledger recover server.toml --reason "disk lost" --key-file a --key-file b
     """
+    from understudy.errors import Refused
     from understudy.ledger.recovery import recover as write_off
 
-    keys = [path.read_text(encoding="ascii").strip() for path in key_file or ()]
+    try:
+        keys = [path.read_text(encoding="utf-8").strip() for path in key_file or ()]
+    except (OSError, ValueError):
+        raise Refused("A file of a steward's key cannot be read; check the paths.") from None
     lost = write_off(_location(source), keys, reason)
     typer.echo(f"{lost} lost entries are written off, and all that was left of every cap.")
 

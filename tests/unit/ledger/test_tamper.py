@@ -427,6 +427,7 @@ def test_the_commands_of_a_security_office(tmp_path: Path) -> None:
     verified = run_command("ledger", "verify", config).stdout
     assert verified.startswith("All 4 entries hold; the head is ")
     copy = tmp_path / "ledger.jsonl"
+    assert "cannot be written" in run_command("ledger", "export", config, tmp_path).stderr
     run_command("ledger", "export", config, copy)
     assert run_command("ledger", "verify", copy, "--public", public).stdout == verified
     refused = run_command("ledger", "verify", copy, "--public", "A" * 43 + "=")
@@ -434,6 +435,8 @@ def test_the_commands_of_a_security_office(tmp_path: Path) -> None:
     backup = (folder / "ledger.db").read_bytes()
     run_command("user", "disable", config, "stan")
     (folder / "ledger.db").write_bytes(backup)
+    unread = run_command("ledger", "recover", config, "--key-file", keys / "none")
+    assert "check the paths" in unread.stderr
     assert "understudy ledger recover" in run_command("ledger", "verify", config).stderr
     signed = [each for name in ("stella", "stan") for each in ("--key-file", keys / name)]
     done = run_command("ledger", "recover", config, "--reason", "a lost disk", *signed)
