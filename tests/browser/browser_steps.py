@@ -33,9 +33,9 @@ def fits(page: Any) -> bool:
 def violations(page: Any) -> list[str]:
     """What axe-core finds wrong with the page for those who do not see it."""
     page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8"))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    said = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
     return [
         f"{each['id']}: {node['html'][:160]} {node['failureSummary'][:200]}"
-        for each in found
+        for each in said
         for node in each["nodes"]
     ]

@@ -118,8 +118,8 @@ class Journal:
 
     def close(self) -> None:
         self.database.close()
-        for place in self.places:
-            place.close()
+        for heads in self.places:
+            heads.close()
 
     def try_write(self) -> None:
         """See that the ledger and its head can be written, without an entry."""
@@ -195,7 +195,7 @@ class Journal:
                 if self.key is not None:
                     self.append(run, "signer", body={"public": self.key.public})
         # Heads are written after the database. Read before it, they can only be behind.
-        outside = {place: place.read() for place in self.places}
+        outside = {kept: kept.read() for kept in self.places}
         heads = [head for head in outside.values() if head is not None]
         before = 0 if whole else min((head.number for head in heads), default=0)
         with self.database.reading() as run:
@@ -276,8 +276,8 @@ class Journal:
         if head.number <= self._seen.number:
             return  # nothing was written, or another thread was later and its head is durable
         signed = head if self.key is None else self.key.sign(head)
-        for place in self.places:
-            place.advance(signed)
+        for heads in self.places:
+            heads.advance(signed)
         if head.number > self._seen.number:
             self._seen = head
 
@@ -311,7 +311,7 @@ def _old_copy(heads: Mapping[HeadPlace, Head | None]) -> BrokenLedger:
             "latest one; what it lacks was spent. Where there is none, two stewards can write that "
             "off (`understudy ledger recover`)."
         )
-    names = ", ".join(f"`{place.name}`" for place in heads)
+    names = ", ".join(f"`{keeper.name}`" for keeper in heads)
     return BrokenLedger(
         f"The ledger's heads at {names} are missing; without them an old copy of the ledger cannot "
         "be told from the ledger. A place that is new begins with `understudy ledger sign`."

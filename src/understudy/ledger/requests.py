@@ -229,7 +229,7 @@ def _projects(run: Run) -> dict[int, Project]:
 def _requests(run: Run) -> dict[int, BudgetRequest]:
     known = _projects(run)
     names = {file: p.name for p in populations(run).values() for file in p.files}
-    found: dict[int, BudgetRequest] = {}
+    by_number: dict[int, BudgetRequest] = {}
     rows = run(
         "SELECT number, at, kind, holder, dataset, micro, refers, body FROM entries WHERE kind IN "
         "('request', 'approve', 'decline', 'grant', 'cap') ORDER BY number"
@@ -238,14 +238,16 @@ def _requests(run: Run) -> dict[int, BudgetRequest]:
         content = json.loads(body)
         if kind == "request":
             project = known.get(refers) if refers else None
-            found[number] = BudgetRequest(
+            by_number[number] = BudgetRequest(
                 number, at, content["what"], content["by"], holder or "", names.get(dataset, ""),
                 show_epsilon(micro), content["until"], project.title if project else "",
                 content["why"], file=dataset,
             )  # fmt: skip
-        elif refers in found:
-            found[refers] = _after(found[refers], kind, content["by"], content.get("reason", ""))
-    return found
+        elif refers in by_number:
+            by_number[refers] = _after(
+                by_number[refers], kind, content["by"], content.get("reason", "")
+            )
+    return by_number
 
 
 def _after(request: BudgetRequest, kind: str, by: str, reason: str) -> BudgetRequest:

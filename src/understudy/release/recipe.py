@@ -92,14 +92,14 @@ class Recipe:
         keys = self.ledger
         if keys is None:
             return None
-        place, *witnesses = (
+        address, *witnesses = (
             text if "://" in text else str(self.folder / text)
             for text in (keys.place, *keys.witnesses)
         )
         head, key = (
             None if path is None else self.folder / path for path in (keys.head, keys.head_key)
         )
-        return place, head, witnesses, key
+        return address, head, witnesses, key
 
     def fit_settings(self, progress: bool | None) -> FitSettings:
         """How the posterior is sampled."""

@@ -19,14 +19,14 @@ from understudy.verify.service import Service
 from understudy.web.api import VERSION, Analyst, PathNumber, failures, service
 from understudy.web.ledger_csv import requests_csv
 from understudy.web.schemas import (
+    Decision,
     NewProject,
     NewRequest,
     ProjectRow,
     ProjectsReply,
     RequestRow,
-    Verdict,
 )
-from understudy.web.steward_api import CSV, Reader, Steward
+from understudy.web.steward_api import CSV, EntryReader, Steward
 
 router = APIRouter(prefix=VERSION, tags=["requests"])
 
@@ -54,19 +54,19 @@ def new_request(request: Request, number: PathNumber, new: NewRequest, user: Ana
 
 
 @router.get("/requests", responses=failures())
-def all_requests(request: Request, _by: Reader) -> ProjectsReply:
+def all_requests(request: Request, _by: EntryReader) -> ProjectsReply:
     """All projects and requests, newest requests first."""
     return _reply(service(request), None)
 
 
 @router.get("/requests.csv", response_class=Response, responses={**failures(), **CSV})
-def requests_file(request: Request, _by: Reader) -> Response:
+def requests_file(request: Request, _by: EntryReader) -> Response:
     """All requests as CSV."""
     return requests_csv(service(request).ledger)
 
 
 @router.post("/requests/{number}", responses=failures())
-def decide(request: Request, number: PathNumber, verdict: Verdict, by: Steward) -> RequestRow:
+def decide(request: Request, number: PathNumber, verdict: Decision, by: Steward) -> RequestRow:
     """Approve a request, or decline it with a reason."""
     serving = service(request)
     settle(serving, by.name, number, verdict.approve, verdict.reason)

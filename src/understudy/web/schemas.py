@@ -12,7 +12,7 @@ from understudy.survey.codebook import Codebook, Column
 from understudy.verify.planner import Plan
 from understudy.verify.question_fields import Level
 
-Day = Annotated[str, Field(max_length=10, examples=["2027-06-30"])]
+LastDay = Annotated[str, Field(max_length=10, examples=["2027-06-30"])]
 Epsilon = Annotated[str, Field(min_length=1, max_length=12, examples=["0.25"])]
 
 
@@ -37,7 +37,7 @@ class Grant(Body):
 
     epsilon: Epsilon
     dataset: Annotated[str, Field(max_length=200)] = ""
-    until: Day = ""
+    until: LastDay = ""
 
 
 class NewProject(Body):
@@ -51,10 +51,10 @@ class NewRequest(Body):
     dataset: Annotated[str, Field(min_length=1, max_length=200)]
     epsilon: Epsilon
     why: Annotated[str, Field(min_length=1, max_length=500)]
-    until: Day = ""
+    until: LastDay = ""
 
 
-class Verdict(Body):
+class Decision(Body):
     """Of a steward; a reason is needed to decline."""
 
     approve: bool

@@ -27,7 +27,7 @@ from understudy.web.schemas import (
 )
 
 Steward = Annotated[User, Depends(steward)]
-Reader = Annotated[User, Depends(reader)]
+EntryReader = Annotated[User, Depends(reader)]
 UserPath = Annotated[str, Path(min_length=1, max_length=64)]
 
 router = APIRouter(prefix=VERSION, tags=["steward"])
@@ -40,7 +40,7 @@ CSV: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/users", responses=failures())
-def users(request: Request, _by: Reader) -> list[AccountRow]:
+def users(request: Request, _by: EntryReader) -> list[AccountRow]:
     """All users and their budgets."""
     return [AccountRow(**vars(account)) for account in account_list(service(request).ledger)]
 
@@ -57,8 +57,8 @@ def grant(request: Request, name: UserPath, addition: Grant, by: Steward) -> Acc
     """Give a user more epsilon; an entry of the ledger, and there is no reset. Above the limit it
     waits for a second steward (see the requests)."""
     known(request, name)
-    given = addition.epsilon, addition.dataset, addition.until
-    steward_acts.give(service(request), by.name, name, *given)
+    terms = addition.epsilon, addition.dataset, addition.until
+    steward_acts.give(service(request), by.name, name, *terms)
     return known(request, name)
 
 
@@ -76,7 +76,7 @@ def set_active(request: Request, name: UserPath, wanted: Activity, by: Steward) 
 
 
 @router.get("/totals", responses=failures())
-def all_totals(request: Request, _by: Reader) -> TotalsReply:
+def all_totals(request: Request, _by: EntryReader) -> TotalsReply:
     """Budgets of users and data sets, and spending per user and data set."""
     ledger = service(request).ledger
     return TotalsReply(
@@ -89,7 +89,7 @@ def all_totals(request: Request, _by: Reader) -> TotalsReply:
 @router.get("/ledger", responses=failures())
 def ledger(
     request: Request,
-    _by: Reader,
+    _by: EntryReader,
     before: Before = None,
     count: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> list[LedgerLine]:
@@ -98,19 +98,19 @@ def ledger(
 
 
 @router.get("/ledger.csv", response_class=Response, responses={**failures(), **CSV})
-def ledger_file(request: Request, _by: Reader) -> Response:
+def ledger_file(request: Request, _by: EntryReader) -> Response:
     """The whole ledger as CSV, oldest first."""
     return ledger_csv(service(request).ledger)
 
 
 @router.get("/totals.csv", response_class=Response, responses={**failures(), **CSV})
-def totals_file(request: Request, _by: Reader) -> Response:
+def totals_file(request: Request, _by: EntryReader) -> Response:
     """Spending per user and data set as CSV."""
     return totals_csv(service(request).ledger)
 
 
 @router.get("/ledger.jsonl", response_class=Response, responses={**failures(), **LINES})
-def auditors_file(request: Request, _by: Reader) -> Response:
+def auditors_file(request: Request, _by: EntryReader) -> Response:
     """The whole ledger for an auditor, who can check it (`understudy ledger verify`): every entry
     without questions, answers and keys."""
     return auditors_copy(service(request).ledger)

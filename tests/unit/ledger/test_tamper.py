@@ -49,9 +49,9 @@ def fill(ledger: Ledger) -> None:
     ledger.add_dataset(FINGERPRINT, "survey", "8")
 
 
-def rewrite(place: Place, change: Any) -> None:
+def rewrite(location: Place, change: Any) -> None:
     """What an administrator of the database can do: another chain, with a head that fits it."""
-    with Unguarded(place[0]) as run:
+    with Unguarded(location[0]) as run:
         entries = [Entry(*row) for row in run(f"SELECT {COLUMNS} FROM entries ORDER BY number")]
         run("DELETE FROM entries")
         previous = "0" * 64
@@ -61,7 +61,7 @@ def rewrite(place: Place, change: Any) -> None:
             texts = ["NULL" if v is None else repr(v) for v in values.values()]
             run(f"INSERT INTO entries ({COLUMNS}) VALUES ({', '.join(texts)})")
         run(f"UPDATE head SET hash = '{previous}'")
-    file = Path(place[1])
+    file = Path(location[1])
     last = parse_head(file.read_text().splitlines()[-1])
     assert last is not None
     file.write_text(f"{Head(last.number, previous, last.signature).line}\n")
@@ -192,37 +192,37 @@ def witness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_place_of_heads_only_goes_forward(witness: str) -> None:
-    place: HeadPlace = head_place(witness)
-    assert place.read() is None
+    heads: HeadPlace = head_place(witness)
+    assert heads.read() is None
     five, six = Head(5, "5" * 64, "A" * 86 + "=="), Head(6, "6" * 64)
-    place.advance(five)
-    place.advance(five)
-    known = place.read()
+    heads.advance(five)
+    heads.advance(five)
+    known = heads.read()
     assert known == five
     assert known is not None
     assert known.signature == five.signature
     with pytest.raises(BrokenLedger, match="Two ledgers"):
-        place.advance(Head(5, "a" * 64))
-    place.advance(six)
-    place.advance(five)  # an earlier writer that comes late
-    assert place.read() == six
-    place.close()
+        heads.advance(Head(5, "a" * 64))
+    heads.advance(six)
+    heads.advance(five)  # an earlier writer that comes late
+    assert heads.read() == six
+    heads.close()
 
 
 def test_an_old_copy_with_its_old_heads_is_known_elsewhere(tmp_path: Path, witness: str) -> None:
     """The database and its file of heads are restored together; the other place knows better."""
-    place = str(tmp_path / "ledger.db"), str(tmp_path / "heads")
-    with Ledger(*place, (witness,)) as ledger:
+    files = str(tmp_path / "ledger.db"), str(tmp_path / "heads")
+    with Ledger(*files, (witness,)) as ledger:
         fill(ledger)
-    for name in place:
+    for name in files:
         copy_database(name, f"{name}.old")
-    with Ledger(*place, (witness,)) as ledger:
+    with Ledger(*files, (witness,)) as ledger:
         paid(ledger)
-    for name in place:
+    for name in files:
         copy_database(f"{name}.old", name)
-    Ledger(*place).close()  # nobody would know
+    Ledger(*files).close()  # nobody would know
     with pytest.raises(BrokenLedger, match="old copy"):
-        Ledger(*place, (witness,))
+        Ledger(*files, (witness,))
 
 
 def test_nothing_is_answered_while_a_witness_is_away(

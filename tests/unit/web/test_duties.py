@@ -51,8 +51,8 @@ def test_an_analyst_sees_the_data_sets_that_were_granted(site: Site) -> None:
             assert said[0] == said[1]  # as if there were none
         form = {"dataset": "survey", "estimator": "mean", **token(page)}
         assert "were granted to you" in page.post("/ask/price", data=form).text
-        given = {"epsilon": "1.5", "dataset": "survey", "until": "2099-01-01"}
-        assert stella.post(f"{V}/users/{name}/grants", json=given).status_code == 201
+        terms = {"epsilon": "1.5", "dataset": "survey", "until": "2099-01-01"}
+        assert stella.post(f"{V}/users/{name}/grants", json=terms).status_code == 201
         facts = dora.get(f"{V}/datasets").json()
         assert [(each["name"], each["left"]) for each in facts] == [("survey", "1.5")]
         assert dora.post(f"{V}/verify", json=question(epsilon="1")).json()["receipt"] == 1
