@@ -11,7 +11,7 @@ releases and tables: the cap belongs to the population whose files they read (th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -318,9 +318,14 @@ class Ledger:
 
     def account(self, user: str, dataset: str) -> OwnAccount:
         """What the user may spend on a file, and whether it was granted to her at all."""
+        return self.accounts(user, [dataset])[dataset]
+
+    def accounts(self, user: str, datasets: Iterable[str]) -> dict[str, OwnAccount]:
+        """The same for several files."""
+        now = self.journal.clock()
         with self.journal.database.reading() as run:
-            key = read_ties(run).of(dataset)
-            return own_account(run, user, key, self.journal.clock())
+            ties = read_ties(run)
+            return {file: own_account(run, user, ties.of(file), now) for file in datasets}
 
     def stored(self, user: str, dataset: str, query: Question) -> StoredAnswer | None:
         """The answer that this user already has to the question; None if there is none."""

@@ -99,7 +99,9 @@ class Service:
 
     def granted(self, user: str) -> dict[str, Served]:
         """The data sets that the user was granted; the others do not exist for her."""
-        return {n: s for n, s in self.datasets.items() if self.account(user, n).granted}
+        files = {name: served.data.fingerprint for name, served in self.datasets.items()}
+        accounts = self.ledger.accounts(user, files.values())
+        return {n: self.datasets[n] for n, file in files.items() if accounts[file].granted}
 
     def fitted(self, query: Query) -> bool:
         """Whether workers fit the estimate in every partition."""

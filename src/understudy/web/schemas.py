@@ -172,6 +172,15 @@ class AccountRow(Body):
     left: str
 
 
+class GrantRow(Body):
+    user: str
+    dataset: str
+    allowed: str
+    spent: str
+    left: str
+    until: str
+
+
 class CapRow(Body):
     name: str
     allowed: str
@@ -190,6 +199,7 @@ class TotalRow(Body):
 
 class TotalsReply(Body):
     users: list[AccountRow]
+    grants: list[GrantRow]
     datasets: list[CapRow]
     spending: list[TotalRow]
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from understudy.ledger.accounts import User
 from understudy.ledger.views import accounts as account_list
-from understudy.ledger.views import caps, latest, totals
+from understudy.ledger.views import caps, grants, latest, totals
 from understudy.verify.service import NotFound
 from understudy.web import steward_acts
 from understudy.web.access import reader, steward
@@ -19,6 +19,7 @@ from understudy.web.schemas import (
     Activity,
     CapRow,
     Grant,
+    GrantRow,
     LedgerLine,
     NewCode,
     NewUser,
@@ -77,10 +78,11 @@ def set_active(request: Request, name: UserPath, wanted: Activity, by: Steward) 
 
 @router.get("/totals", responses=failures())
 def all_totals(request: Request, _by: EntryReader) -> TotalsReply:
-    """Budgets of users and data sets, and spending per user and data set."""
+    """Budgets of users, their grants and data sets, and spending per user and data set."""
     ledger = service(request).ledger
     return TotalsReply(
         users=[AccountRow(**vars(account)) for account in account_list(ledger)],
+        grants=[GrantRow(**vars(grant)) for grant in grants(ledger)],
         datasets=[CapRow(**vars(cap)) for cap in caps(ledger)],
         spending=[TotalRow(**vars(total)) for total in totals(ledger)],
     )

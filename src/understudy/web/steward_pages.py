@@ -102,5 +102,11 @@ def _change(request: Request, by: str, fields: dict[str, str]) -> Response:
 def _users(request: Request, status: int = 200, **context: Any) -> Response:
     serving = service(request)
     listed = ledger_views.accounts(serving.ledger)
-    known = {"accounts": listed, "datasets": list(serving.datasets), "roles": get_args(UserRole)}
+    granted = ledger_views.grants(serving.ledger)
+    known = {
+        "accounts": listed,
+        "grants": granted,
+        "datasets": list(serving.datasets),
+        "roles": get_args(UserRole),
+    }
     return render(request, "users.html", status, **known, **context)

@@ -33,6 +33,7 @@ from understudy.ledger.requests import (
     raise_or_ask,
     requests,
 )
+from understudy.ledger.views import grants
 
 OTHER = "cd" * 32
 LIMIT = 2_000_000
@@ -78,6 +79,9 @@ def test_a_grant_is_for_a_data_set_and_ends(ledger: Ledger, open_ledger: OpenLed
     assert ledger.account("carol", OTHER).budget.left == 400_000
     paid(ledger, "carol", OTHER, epsilon="0.4", estimate=7.0)
     assert open_ledger().account("carol", OTHER).holder == OTHER
+    shown = [(g.user, g.dataset, g.allowed, g.left, g.until) for g in grants(ledger)]
+    assert shown[0] == ("ann", "", "1", "1", "")
+    assert shown[2] == ("carol", "other", "0.6", "0", "2026-05-12")
 
 
 def test_who_has_a_grant_for_a_data_set_spends_that_one_there(ledger: Ledger) -> None:

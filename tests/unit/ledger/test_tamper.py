@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import secrets
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import Ran, understudy
 from ledger_samples import FIRST, Unguarded, copy_database, write_history
+from small_server import Quiet, serving
 from verification_samples import FINGERPRINT, OpenLedger, make_query
 
 from understudy.errors import Refused
@@ -137,42 +136,29 @@ def test_a_key_is_kept_apart_and_from_others(ledger_place: Place, tmp_path: Path
         Ledger(*ledger_place, (), apart)
 
 
-class Notary(BaseHTTPRequestHandler):
+class Notary(Quiet):
     """Somebody else's endpoint, as the description in `head_url.py` has it."""
 
     lines: dict[int, str]
     broken = False
 
-    def do_GET(self) -> None:
-        self._reply(200 if self.lines else 404, self.lines[max(self.lines)] if self.lines else "")
+    def get(self) -> None:
+        self.reply(200 if self.lines else 404, self.lines[max(self.lines)] if self.lines else "")
 
-    def do_POST(self) -> None:
-        line = self.rfile.read(int(self.headers["Content-Length"])).decode().strip()
+    def post(self) -> None:
+        line = self.body().strip()
         number = int(line.split()[0])
         known = self.lines.get(number, line)
         if not self.broken:
             self.lines.setdefault(number, line)
-        self._reply(503 if self.broken else 200 if known == line else 409, "")
-
-    def _reply(self, status: int, text: str) -> None:
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+        self.reply(503 if self.broken else 200 if known == line else 409, "")
 
 
 @pytest.fixture
 def notary() -> Iterator[tuple[str, type[Notary]]]:
     handler = type("Own", (Notary,), {"lines": {}})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/heads", handler
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(handler) as address:
+        yield f"{address}/heads", handler
 
 
 @pytest.fixture(params=["file", "postgresql", "http"])

@@ -8,9 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
@@ -19,6 +17,7 @@ import httpx
 import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
+from small_server import Quiet, serving
 from web_samples import CALLER, Site, make_site
 
 from understudy.ledger.accounts import add_user, set_active
@@ -30,7 +29,7 @@ CLIENT, SECRET = "understudy", "pa%ss word:"
 USER = "dora@agency.example"
 
 
-class Standard(BaseHTTPRequestHandler):
+class Standard(Quiet):
     """A provider at which everybody is signed in already."""
 
     key = RSAKey.generate_key(2048, {"kid": "one", "use": "sig", "alg": "RS256"})
@@ -43,7 +42,7 @@ class Standard(BaseHTTPRequestHandler):
     def issuer(self) -> str:
         return f"http://127.0.0.1:{self.server.server_address[1]}"
 
-    def do_GET(self) -> None:
+    def get(self) -> None:
         path, asked = urlsplit(self.path).path, dict(parse_qsl(urlsplit(self.path).query))
         if path == "/.well-known/openid-configuration":
             places = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -57,12 +56,10 @@ class Standard(BaseHTTPRequestHandler):
             code = f"code{len(self.codes)}"
             self.codes[code] = asked
             back = urlencode({"code": code, "state": asked["state"]})
-            self.send_response(302)
-            self.send_header("Location", f"{asked['redirect_uri']}?{back}")
-            self.end_headers()
+            self.reply(302, "", Location=f"{asked['redirect_uri']}?{back}")
 
-    def do_POST(self) -> None:
-        sent = {k: v[0] for k, v in parse_qs(self._body()).items()}
+    def post(self) -> None:
+        sent = {k: v[0] for k, v in parse_qs(self.body()).items()}
         asked = self.codes.pop(sent.get("code", ""), None)  # a code is good once
         pair = f"{CLIENT}:pa%25ss%20word%3A"
         known = f"Basic {base64.b64encode(pair.encode()).decode()}"
@@ -81,29 +78,15 @@ class Standard(BaseHTTPRequestHandler):
         token = jwt.encode({"alg": "RS256", "kid": "one"}, claims, self.signer)
         self._send(200, {"access_token": "x", "token_type": "Bearer", "id_token": token})
 
-    def _body(self) -> str:
-        return self.rfile.read(int(self.headers["Content-Length"])).decode()
-
     def _send(self, status: int, document: dict[str, Any]) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.end_headers()
-        self.wfile.write(json.dumps(document).encode())
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+        self.reply(status, json.dumps(document), Content_Type="application/json")
 
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[tuple[str, type[Standard]]]:
     handler = type("Own", (Standard,), {"codes": {}, "claims": {}})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", handler
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(handler) as address:
+        yield address, handler
 
 
 @pytest.fixture(scope="module")
