@@ -103,9 +103,13 @@ def cap(
 
     Example: understudy ledger cap release.toml "doctorates 2023" 5
     """
+    from understudy.errors import Refused
     from understudy.ledger.epsilon import show_epsilon
     from understudy.ledger.views import find_population
+    from understudy.verify.config import read_config
 
+    if _is_server(source) and read_config(source).limit is not None:
+        raise Refused("Here two stewards raise a cap; ask them with `understudy user cap`.")
     with _open(source) as opened:
         key = find_population(opened, name).key
         opened.raise_cap(key, epsilon, BY, own_delta)

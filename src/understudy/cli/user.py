@@ -139,8 +139,10 @@ def cap(
     parse_epsilon(epsilon)
     with _ledger(config) as ledger:
         key = find_population(ledger, dataset).key
-        raise_or_ask(ledger, read_config(config).limit, BY, key, epsilon)
+        waits = raise_or_ask(ledger, read_config(config).limit, BY, key, epsilon)
         budget = ledger.budget("dataset", key)
+    if waits is not None:
+        typer.echo(f"Request {waits} waits for the stewards.")
     typer.echo(
         f"{dataset} has a cap of epsilon {show_epsilon(budget.allowed)}, "
         f"{show_epsilon(budget.left)} of it left."

@@ -40,14 +40,18 @@ def grant(
     request: int | None = None,
 ) -> None:
     """Append the entry of a grant, and allow it; `request` is what it follows from."""
-    names = [name for (name,) in run("SELECT name FROM users")]
-    if user not in names:
-        raise UnknownName("user", user, names)
+    check_user(run, user)
     body = {"by": by} if until is None else {"by": by, "until": until.isoformat()}
     journal.append(
         run, "grant", holder=user, dataset=dataset, micro=micro, refers=request, body=body
     )
     allow(run, EVERYWHERE if dataset is None else read_ties(run).of(dataset), user, micro)
+
+
+def check_user(run: Run, user: str) -> None:
+    names = [name for (name,) in run("SELECT name FROM users")]
+    if user not in names:
+        raise UnknownName("user", user, names)
 
 
 def own_account(run: Run, user: str, key: str, now: datetime, lock: str = "") -> OwnAccount:

@@ -122,10 +122,13 @@ class Journal:
             heads.close()
 
     def try_write(self) -> None:
-        """See that the ledger and its head can be written, without an entry."""
+        """See that the ledger and its head can be written, without an entry, and that witnesses
+        answer."""
         with self.write() as run:
             run("UPDATE head SET number = number")
         self.head_file.try_write()
+        for heads in self.places[1:]:
+            heads.read()
 
     def append(
         self,

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from understudy.errors import Refused, UnknownName
+from understudy.errors import Refused
 from understudy.ledger.database import Run
 from understudy.ledger.epsilon import parse_epsilon, show_epsilon
-from understudy.ledger.grants import EVERYWHERE, grant, read_budget
+from understudy.ledger.grants import EVERYWHERE, check_user, grant, read_budget
 from understudy.ledger.ledger import Ledger
 from understudy.ledger.populations import add_to_cap, check_reason, populations, require
 from understudy.ledger.ties import read_ties
@@ -166,14 +166,12 @@ def grant_or_ask(
 ) -> int | None:
     """A steward's grant; the number of the request that waits for a second one, where it must."""
     micro, end = parse_epsilon(epsilon), day(until)
-    with ledger.journal.database.reading() as run:
+    with ledger.journal.write() as run:
+        check_user(run, user)
         file = require(populations(run), dataset).key if dataset else None
-        alone = not needs_two(run, limit, "grant", user, file, micro)
-        if not run("SELECT 1 FROM users WHERE name = ?", user):
-            raise UnknownName("user", user, (n for (n,) in run("SELECT name FROM users")))
-    if alone:
-        ledger.grant(user, epsilon, by, file, end)
-        return None
+        if not needs_two(run, limit, "grant", user, file, micro):
+            grant(ledger.journal, run, user, micro, by, file, end)
+            return None
     why = "above what one steward grants"
     number = ask(ledger, by, epsilon, why, user=user, dataset=dataset, until=until)
     approve(ledger, number, by, limit)

@@ -144,7 +144,8 @@ class Notary(Quiet):
     broken = False
 
     def get(self) -> None:
-        self.reply(200 if self.lines else 404, self.lines[max(self.lines)] if self.lines else "")
+        status = 503 if self.broken else 200 if self.lines else 404
+        self.reply(status, self.lines[max(self.lines)] if self.lines else "")
 
     def post(self) -> None:
         line = self.body().strip()
@@ -225,6 +226,8 @@ def test_nothing_is_answered_while_a_witness_is_away(
         with pytest.raises(BrokenLedger, match=r"cannot be written \(HTTP 503\)"):
             paid(ledger)
         assert ledger.budget("user", "ann").spent > 0  # it is on record
+        with pytest.raises(Refused, match="cannot be"):
+            ledger.journal.try_write()  # nor is the server well
         handler.broken = False
         ledger.grant("ann", "1")
     assert max(handler.lines) == len(list(ledger.entries()))
