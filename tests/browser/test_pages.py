@@ -152,7 +152,7 @@ def test_the_whole_path_of_a_steward(page: Any, site: Site, tmp_path: Path) -> N
     page.get_by_label("User", exact=True).select_option("carla")
     page.get_by_label("Epsilon to add").fill("0.25")
     page.get_by_role("button", name="Grant").click()
-    page.get_by_role("row", name=re.compile("carla")).wait_for()
+    page.get_by_role("row", name=re.compile("carla analyst")).wait_for()
     assert page.locator("#new-code").count() == 0
     assert site.ledger.budget("user", "carla").allowed == 1_750_000
     page.get_by_role("button", name="Shut out carla").click()

@@ -169,6 +169,8 @@ def verify(
             tally = opened.journal.tally
     signed = f", signed with {tally.signer}" if tally.signer else ", not signed"
     typer.echo(f"All {tally.head.number} entries hold; the head is {tally.head.hash}{signed}.")
+    if tally.unseen:
+        typer.echo(f"Of {tally.unseen} of an earlier version only their order was checked.")
 
 
 @ledger.command("export", no_args_is_help=True)

@@ -26,6 +26,7 @@ from understudy.ledger.epsilon import exact_epsilon, parse_epsilon, show_epsilon
 from understudy.ledger.fingerprint import FileIdentity
 from understudy.ledger.grants import EVERYWHERE, OwnAccount, grant, own_account, read_budget
 from understudy.ledger.journal import Clock, Journal, read_standing, write_standing
+from understudy.ledger.own_answers import ALL, entry_number, own_number, since
 from understudy.ledger.populations import (
     Declaration,
     Population,
@@ -39,8 +40,6 @@ from understudy.ledger.populations import (
 from understudy.ledger.ties import read_ties
 
 Holder = Literal["user", "dataset"]
-
-ALL = 2**62  # above every number of an entry
 
 
 class StillAnswering(Refused):
@@ -156,7 +155,7 @@ class Ledger:
                     "query": json.loads(query.canonical()),
                 },
             )
-            own = _own_number(run, user, number)
+            own = own_number(run, user, number)
         return Reservation(number, now, user, dataset, charged.amount.micro, own)
 
     def look_up(
@@ -340,8 +339,8 @@ class Ledger:
         last_of = " AND a.kind = 'release' AND r.number < ? ORDER BY r.number DESC LIMIT ?"
         now = self.journal.clock()
         with self.journal.database.reading() as run:
-            top = ALL if before is None else _entry_number(run, user, before)
-            rows = run(_ANSWERS + last_of, user, _since(run, user), top, count or ALL)
+            top = ALL if before is None else entry_number(run, user, before)
+            rows = run(_ANSWERS + last_of, user, since(run, user), top, count or ALL)
             return [_stored_answer(run, user, row) for row in reversed(rows) if _due(row, now)]
 
     def answer(self, user: str, number: int) -> StoredAnswer | None:
@@ -349,8 +348,8 @@ class Ledger:
         numbered = " AND a.kind = 'release' AND r.number = ?"
         now = self.journal.clock()
         with self.journal.database.reading() as run:
-            entry = _entry_number(run, user, number)
-            rows = run(_ANSWERS + numbered, user, _since(run, user), entry)
+            entry = entry_number(run, user, number)
+            rows = run(_ANSWERS + numbered, user, since(run, user), entry)
             return next((_stored_answer(run, user, row) for row in rows if _due(row, now)), None)
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
@@ -412,33 +411,11 @@ _ANSWERS = (
 )
 
 
-def _since(run: Run, user: str) -> int:
-    """The entry from which on answers belong to the user's key: somebody else made or handed it out
-    there (threat 27)."""
-    last = "SELECT max(number) FROM entries WHERE holder = ? AND kind IN ('key', 'pick-up')"
-    return int(run(last, user)[0][0] or 0)
-
-
-def _own_number(run: Run, user: str, entry: int) -> int:
-    own = "SELECT count(*) FROM entries WHERE holder = ? AND kind = 'reserve' AND number <= ?"
-    return int(run(own, user, entry)[0][0])
-
-
-def _entry_number(run: Run, user: str, own: int) -> int:
-    """The entry of a user's own number; one above all where there are fewer."""
-    rows = run(
-        "SELECT number FROM entries WHERE holder = ? AND kind = 'reserve' ORDER BY number "
-        "LIMIT 1 OFFSET ?",
-        *(user, own - 1),
-    )
-    return int(rows[0][0]) if rows else ALL
-
-
 def _stored(run: Run, now: datetime, user: str, dataset: str, question: str) -> StoredAnswer | None:
     alike = read_ties(run).alike(dataset)
     marks = ", ".join("?" * len(alike))
     select = _ANSWERS + f" AND r.dataset IN ({marks}) AND r.question = ? ORDER BY r.number"
-    for row in run(select, user, _since(run, user), *alike, question):
+    for row in run(select, user, since(run, user), *alike, question):
         if row[3] is None or not _due(row, now):
             wait = max(1.0, (_due_at(row) - now).total_seconds())
             raise StillAnswering(
@@ -457,7 +434,7 @@ def _stored_answer(run: Run, user: str, row: tuple[Any, ...]) -> StoredAnswer:
     number, at, body, _, answer = row
     question, facts = json.loads(body)["query"], json.loads(answer)
     facts.pop("salt", None)
-    own = _own_number(run, user, number)
+    own = own_number(run, user, number)
     return StoredAnswer(own, datetime.fromisoformat(at), question, facts)
 
 

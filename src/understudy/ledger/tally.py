@@ -46,6 +46,7 @@ class Tally:
         self.signers: dict[int, str] = {}  # public keys by the entry from which each signs
         self.lost: list[range] = []  # numbers that were written off
         self.checkpoint = 0
+        self.unseen = 0  # entries of earlier versions whose hashes were not recomputed
         self.governing = START
         self._ties = Ties()
 
@@ -101,6 +102,7 @@ class Tally:
             self.sealed = content.get("seals", self.sealed)
         # what an earlier version had hashed whole cannot be recomputed from what is shown
         unseen = shown and not self.sealed and entry.is_shown
+        self.unseen += unseen
         if (entry.is_shown and not shown) or (
             not unseen and entry.digest(self.sealed) != entry.hash
         ):
