@@ -2,11 +2,13 @@
 
     python bench/whole_file_coverage.py [--replicates 20] [--population doctorates]
     python bench/whole_file_coverage.py --population acs2018_person_hi.parquet [--columns 8]
+    python bench/whole_file_coverage.py --population nhanes2brr_samplics.parquet --columns 16
 
 Populations: T's doctorate recipients, sampled with probabilities proportional to size (weights are
-drawn with the rest); or ACS persons as the Census ships them, taken as a population and sampled
-with replacement. Each replicate is a sample, five files by WholeFile and Marginals at (3, 1e-9),
-and tables by `tabulate`: counts, proportions and means in cells with 30 expected records or more.
+drawn with the rest); or ACS persons as the Census ships them, or the persons of NHANES II, taken as
+a population and sampled with replacement. Each replicate is a sample, five files by WholeFile and
+Marginals at (3, 1e-9), and tables by `tabulate`: counts, proportions and means in cells with 30
+expected records or more.
 Prints coverage with its Monte Carlo error (over replicates), by statistic and number of by-columns,
 with and without the published misfit; exits 1 outside .93 to .97 by more than two such errors.
 """
@@ -32,14 +34,21 @@ ACS = (
     "AGEP", "SEX", "MAR", "SCHL", "ESR", "RAC1P", "PINCP", "WKHP",
     "COW", "CIT", "DIS", "HICOV", "MIL", "MIG", "NATIVITY", "WAGP",
 )  # fmt: skip
+NHANES = (
+    "age", "sex", "race", "region", "hlthstat", "height", "weight", "bpsystol",
+    "smsa", "heartatk", "diabetes", "hsizgp", "bpdiast", "tcresult", "hgb", "iron",
+)  # fmt: skip
 NUMBERS = {"AGEP": (0, 99), "WKHP": (1, 99), "PINCP": (-20_000, 800_000), "WAGP": (0, 800_000)}
+NUMBERS |= {"age": (20, 74), "height": (130, 210), "weight": (30, 180), "bpsystol": (60, 300)}
+NUMBERS |= {"bpdiast": (30, 150), "tcresult": (80, 850), "hgb": (6, 21), "iron": (15, 330)}
+MEASURES = {"height": 0.5, "weight": 0.5, "hgb": 0.1}  # not whole numbers: their rounding
 # whom the questions are put to, by the dictionary of the file; hours and class of worker are also
 # empty for those who did not work
 SKIPS = {
     "SCHL": "AGEP >= 3", "ESR": "AGEP >= 16", "PINCP": "AGEP >= 15", "WKHP": "AGEP >= 16",
     "COW": "AGEP >= 16", "MIL": "AGEP >= 17", "MIG": "AGEP >= 1", "WAGP": "AGEP >= 15",
 }  # fmt: skip
-ALSO_EMPTY = ("WKHP", "COW")
+ALSO_EMPTY = ("WKHP", "COW", "hlthstat", "heartatk", "diabetes")
 
 Draw = Callable[[np.random.Generator, int], us.Survey]
 
@@ -65,7 +74,7 @@ def doctorates() -> tuple[pl.DataFrame, list[str], list[tuple[str, ...]], Draw]:
 def persons_of(path: Path, columns: int) -> tuple[
     pl.DataFrame, list[str], list[tuple[str, ...]], Draw
 ]:  # fmt: skip
-    names = ACS[:columns]
+    names = (ACS if path.stem.startswith("acs") else NHANES)[:columns]
     frame = pl.read_parquet(path, columns=list(names))
     facts: dict[str, Column] = {}
     for name in names:
@@ -75,10 +84,11 @@ def persons_of(path: Path, columns: int) -> tuple[
             levels = tuple(sorted(frame[name].drop_nulls().unique()))
             facts[name] = Column(name, "sensitive", "categorical", levels=levels, blanks=blanks)
         else:
+            step = 10.0 if name in ("PINCP", "WAGP") else MEASURES.get(name)
+            kind = "continuous" if name in MEASURES else "integer"
             facts[name] = Column(
-                name, "sensitive", "integer", bounds=NUMBERS[name], blanks=blanks,
+                name, "sensitive", kind, bounds=NUMBERS[name], blanks=blanks, rounding=step,
                 special=(0.0,) if name in ("PINCP", "WAGP") else (),
-                rounding=10.0 if name in ("PINCP", "WAGP") else None,
                 grid=(-20_000, -5_000, -1_000, 0, *np.geomspace(500, 800_000, 60).round(-1))
                 if name == "PINCP" else None,
             )  # fmt: skip
@@ -92,7 +102,8 @@ def persons_of(path: Path, columns: int) -> tuple[
         return us.Survey(frame[rng.integers(0, frame.height, n)], us.Design(), codebook)
 
     statistics = ["count", *(f"mean({name})" for name in names if name in NUMBERS)]
-    statistics.append(f'proportion(SEX == "{facts["SEX"].levels[0]}")')  # type: ignore[index]
+    sex = facts[names[1]]
+    statistics.append(f'proportion({sex.name} == "{sex.levels[0]}")')  # type: ignore[index]
     return frame, statistics, [pairs[k] for k in chosen], draw
 
 

@@ -130,16 +130,22 @@ def _values(column: Column) -> str:
 
 def _factors(codebook: Codebook) -> dict[str, Any] | None:
     """What sampling variances are multiplied by (tables/variance_factor.py); None: by nothing."""
-    clusters, misfit = codebook.design_effect, codebook.misfit
-    if clusters is None and misfit is None:
+    clusters, effects, misfit = codebook.design_effect, codebook.design_effects, codebook.misfit
+    if clusters is None and not effects and misfit is None:
         return None
-    known = clusters or 1.0
+    known = clusters or 1.0 if not effects else 1.0
     kinds = ("one column, or columns that were counted together", "two others", "more columns")
     rows = []
     if misfit is not None:
         for kind, count, mean in zip(kinds, misfit.counts, misfit.means, strict=True):
             rows.append((kind, fixed(known * (1 + count), 2), fixed(known * (1 + mean), 2)))
-    parts = [f"{fixed(known, 2)} for clusters, which the files lack"] if clusters else []
+    parts = [f"{fixed(clusters, 2)} for clusters, which the files lack"] if clusters else []
+    if effects:
+        own = ", ".join(f"{name} {fixed(effect, 2)}" for name, effect in effects.items())
+        parts = [
+            f"a design effect for clusters, which the files lack: the largest of {own} among the "
+            f"columns that an estimate is about ({fixed(clusters or 1.0, 2)} for others)"
+        ]
     if misfit is not None:
         parts.append(
             "a factor for the distance between the fitted tables and the confidential ones, which "

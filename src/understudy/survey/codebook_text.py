@@ -134,6 +134,11 @@ def codebook_to_toml(codebook: Codebook) -> str:
         facts = asdict(codebook.misfit).items()
         lines += [f"{name} = {_toml(values)}" for name, values in facts]
         lines.append("")
+    if codebook.design_effects:
+        lines.append("[design_effects]")
+        effects = codebook.design_effects.items()
+        lines += [f"{_toml(name)} = {_toml(effect)}" for name, effect in effects]
+        lines.append("")
     for column in codebook:
         lines.append(f"[columns.{_toml(column.name)}]")
         if column.drafted:

@@ -189,7 +189,9 @@ def _weighted(survey: Survey, wanted: _Wanted) -> pl.DataFrame:
                 statistic,
                 statistic.estimates(cells),
                 df,
-                variance_factor(*facts, [*shown, *statistic.columns], where, statistic.of_counts),
+                variance_factor(
+                    *facts, shown, statistic.columns, where, statistic.of_counts, statistic.adds_up
+                ),
             )
             for statistic in statistics
         ]

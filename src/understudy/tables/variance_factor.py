@@ -1,7 +1,10 @@
 """What a sampling variance is multiplied by for what a file's design does not show.
 
 - Clusters: the codebook's `design_effect`, where the design names neither PSUs nor replicate
-  weights. A synthetic file has none of the confidential one's.
+  weights. A synthetic file has none of the confidential one's. Where single columns have figures of
+  their own, it is the largest of those that an estimate is about: of a mean or a share the columns
+  in it, whatever the group, and of a regression the outcome; of a count or a total those of the
+  group too, which clusters hold more or less of.
 - The fit of a synthetic file: the codebook's `misfit` (survey/misfit.py), by the columns that an
   estimate rests on; a design weight is one of them.
 """
@@ -19,21 +22,38 @@ UNKNOWN = "(condition)"  # columns of a condition that is not a text
 
 
 def variance_factor(
-    codebook: Codebook, design: Design, columns: Iterable[str], where: Any, counts: bool
+    codebook: Codebook,
+    design: Design,
+    group: Iterable[str],
+    own: Iterable[str],
+    where: Any,
+    counts: bool,
+    adds_up: bool,
 ) -> float:
-    """For an estimate from these columns of the records that meet `where`; `counts`: of records,
-    not of numbers."""
+    """For an estimate about the columns `own` in groups by others, of the records that meet
+    `where`; `counts`: of records, not of numbers; `adds_up`: over groups."""
+    groups, about = _drawn(group, codebook), _drawn(own, codebook)
+    if where is not None:
+        groups |= named_columns(where) if isinstance(where, str) else {UNKNOWN}
     factor = 1.0
-    if design.psu is None and design.replicates is None and codebook.design_effect is not None:
-        factor = codebook.design_effect
+    if design.psu is None and design.replicates is None:
+        factor = _design_effect(codebook, about | groups if adds_up or not about else about)
     if codebook.misfit is None:
         return factor
+    weight = design.variance_weight or design.weight
+    used = groups | about | ({weight} if weight is not None else set())
+    return factor * codebook.misfit.factor(used, counts)
+
+
+def _drawn(columns: Iterable[str], codebook: Codebook) -> set[str]:
+    """The columns, with those that a derived one is made of in its place."""
     used = {*columns}
-    if where is not None:
-        used |= named_columns(where) if isinstance(where, str) else {UNKNOWN}
     for name in [name for name in used if name in codebook and codebook[name].derived]:
         used = used - {name} | named_columns(codebook[name].derived)
-    weight = design.variance_weight or design.weight
-    if weight is not None:
-        used.add(weight)
-    return factor * codebook.misfit.factor(used, counts)
+    return used
+
+
+def _design_effect(codebook: Codebook, columns: set[str]) -> float:
+    """The largest of the columns' own; one without has that of all."""
+    common = 1.0 if codebook.design_effect is None else codebook.design_effect
+    return max((codebook.design_effects.get(name, common) for name in columns), default=common)

@@ -133,6 +133,9 @@ def published_codebook(codebook: Codebook, noisy: NoisyFile, design: Design) -> 
     smoothed = smoothed_column(published_design(design))
     if smoothed is not None:
         ordered[smoothed.name] = smoothed
+    if noisy.clusters is not None:
+        effect, effects = noisy.clusters.design_effect, noisy.clusters.columns
+        kept = replace(kept, design_effect=effect, design_effects=effects)
     return replace(kept.without_unit(), columns=ordered, population_by=by, misfit=noisy.misfit)
 
 

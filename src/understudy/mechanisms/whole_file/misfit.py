@@ -193,6 +193,16 @@ def _figures(
     )
 
 
+def common_and_own(
+    distances: Vector, noise: float, tables: Sequence[Groups]
+) -> tuple[float, float, list[float]]:
+    """The misfit of all tables together with the error that noise gives it, and of each."""
+    figures = _figures(distances, noise, tables, [0] * len(tables))
+    every, error = Groups.of(tables), noise * len(tables) ** 0.5
+    least = max(float(distances.sum()), every.distance(0.0))
+    return figures.together, every.plain(least + error) - every.plain(least), figures.of_tables
+
+
 def drawn_to(
     bases: Sequence[tuple[float, float]],
     distances: Vector,
