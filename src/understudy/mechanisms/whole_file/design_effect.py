@@ -11,7 +11,7 @@ estimate: z_l = w (1 - p_l) for its own level and -w p_l for the others, or w (y
 root mean square for a number. p, the mean and the root mean squares come from the fit; y is cut at
 2, and so is w over its root mean square. A record moves D by at most twice the sum of its |z_l|: 4,
 or 8 with weights (docs/proofs/whole-file.md). PSUs of few records are taken together, as many of a
-stratum as have about 50, and a_g is their share.
+stratum as have about 25, and a_g is their share.
 
 Without clusters S_gl - a_g S_hl has the variance e = a_g (1 - a_g) n_h v_hl, v the variance of z in
 the stratum, which the fit knows, as it does n_h. Clusters add a part with variance t e. It is taken
@@ -42,7 +42,7 @@ from understudy.tables.coded_records import Clusters, CodedRecords
 Vector = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
-A_GROUP = 50  # records at least, on average
+A_GROUP = 25  # records at least, on average
 MOST_GROUPS = 1024
 RARE = 2  # records of a level in a group, on average: sums of fewer are far from normal
 CUT = 2  # of a number, and of a weight, over their root mean squares
@@ -86,7 +86,7 @@ class PsuGroups:
 
 
 def psu_groups(stratum_of_psu: Whole, records: float) -> PsuGroups:
-    """Groups of about 50 records or more, from the stratum of each PSU and the file's size."""
+    """Groups of about 25 records or more, from the stratum of each PSU and the file's size."""
     psus = stratum_of_psu.size
     together = ceil(max(A_GROUP * psus / max(records, 1.0), psus / MOST_GROUPS, 1.0))
     of_psu = np.empty(psus, dtype=np.int64)
