@@ -16,7 +16,7 @@ from understudy.survey.codebook import Column
 from understudy.survey.design import Design
 from understudy.survey.file_format import Format
 from understudy.tables.statistic import Statistic
-from understudy.tables.variance_factor import variance_factor
+from understudy.tables.variance_factor import VarianceFactor, variance_factor
 
 
 def r_program(
@@ -73,7 +73,7 @@ def _stages(design: Design) -> dict[str, Sequence[Any]]:
     }
 
 
-def _factor(facts: PublicFacts, statistic: Statistic) -> float:
+def _factor(facts: PublicFacts, statistic: Statistic) -> VarianceFactor:
     """What a sampling variance is multiplied by (tables/variance_factor.py)."""
     counts, adds_up = statistic.of_counts, statistic.adds_up
     about = (facts.by, statistic.columns)
@@ -82,7 +82,7 @@ def _factor(facts: PublicFacts, statistic: Statistic) -> float:
 
 def _slope_factor(facts: PublicFacts, outcome: Column, predictors: Sequence[Column]) -> float:
     about = ([column.name for column in predictors], [outcome.name])
-    return variance_factor(facts.codebook, facts.design, *about, None, counts=False, adds_up=False)
+    return variance_factor(facts.codebook, facts.design, *about, None, False, False).most
 
 
 def read_in_r(facts: PublicFacts) -> Format:

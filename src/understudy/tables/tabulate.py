@@ -183,6 +183,7 @@ def _weighted(survey: Survey, wanted: _Wanted) -> pl.DataFrame:
         codebook = survey.codebook if labels else Codebook()
         key = _key_columns(levels, kept, names, margins or labels, codebook)
         shown, facts = [names[k] for k in kept], (survey.declared, survey.design)
+        share = sums.share(domain, key.height)
         pieces = [
             _piece(
                 key,
@@ -191,7 +192,7 @@ def _weighted(survey: Survey, wanted: _Wanted) -> pl.DataFrame:
                 df,
                 variance_factor(
                     *facts, shown, statistic.columns, where, statistic.of_counts, statistic.adds_up
-                ),
+                ).of(share),
             )
             for statistic in statistics
         ]
@@ -268,15 +269,17 @@ def _piece(
     statistic: Statistic,
     estimates: DomainEstimates,
     df: float,
-    factor: float,
+    factor: Floats,
 ) -> pl.DataFrame:
     height = key.height
     lower = upper = np.full(height, np.nan)  # filled in by the t interval
     records = lower if estimates.records is None else estimates.records
     effect = np.full(height, np.nan) if estimates.effect is None else estimates.effect
     if statistic.interval == "own" and estimates.limits is not None:
-        value = estimates.value
-        lower, upper = (value + np.sqrt(factor) * (limit - value) for limit in estimates.limits)
+        value = estimates.value[:height]
+        lower, upper = (
+            value + np.sqrt(factor) * (limit[:height] - value) for limit in estimates.limits
+        )
     return key.with_columns(
         pl.lit(statistic.text).alias("statistic"),
         pl.Series("estimate", estimates.value[:height]),

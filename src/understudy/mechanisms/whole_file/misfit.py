@@ -13,7 +13,9 @@ weights; it is cut at 2, or 3 with weights. z and n E z come from the noisy tabl
 record moves a table's part by at most the cut (docs/proofs/whole-file.md). A deviation is taken as
 the sum of a double exponential one with variance t e, e the expected records of a group, and of
 normal noise with variance b, that of the average over the files, which their spread shows; its
-expected size has a closed form (`expected_size`). t is the one that gives the distance, with half a
+expected size has a closed form (`expected_size`). A group with the share p of the records has 1 - p
+of its e: the fit has the sum of all groups right, and what is missing in one is too much in others
+(of two groups, the same number of records). t is the one that gives the distance, with half a
 standard deviation of its noise on top. A sampling variance is e in the same unit, so that t is the
 misfit per unit of it.
 
@@ -23,8 +25,9 @@ numbers suggest, and a table to what its number's suggest, as far as noise is la
 differences (`drawn_to`).
 
 In tables that were not measured, a part g of t is the sample's own fluctuation, which the fit does
-not follow: g = prod(1 - 1/k) over columns of k cells, as interactions have degrees of freedom. The
-fit's estimate lacks that part of the sampling variance too, so that t - 2g is left.
+not follow: g = prod(1 - 1/k) over columns of k cells, as interactions have degrees of freedom, over
+the 1 - 1/K that all K groups have beside their sum. The fit's estimate lacks that part of the
+sampling variance too, so that t - 2g is left.
 """
 
 from __future__ import annotations
@@ -108,7 +111,7 @@ def measured_misfit(
             distances, noise = budget.noisy_numbers(distances, moved, share * part)
         free = [0.0 if key[1] == "measured" else view.free(probe) for probe in probes]
         tables = [
-            Groups(look.expected, look.spread, part) for look, part in zip(looks, free, strict=True)
+            Groups(look.between, look.spread, part) for look, part in zip(looks, free, strict=True)
         ]
         numbers = [-1 if probe.y is None else probe.y for probe in probes]
         of_kind = _figures(distances / UNITS, noise / UNITS, tables, numbers)
@@ -304,6 +307,13 @@ class _Look:
     expected: Vector
     spread: Vector
 
+    @property
+    def between(self) -> Vector:
+        """The expected records of each group, without those by which all groups move together."""
+        if self.expected.size < 2:
+            return self.expected
+        return self.expected * (1 - self.expected / max(float(self.expected.sum()), 1e-9))
+
     def distance(self, counts: Whole) -> int:
         sums = (counts.reshape(self.scores.shape) * self.scores).sum(axis=1)
         return int(np.abs(sums - self.target).sum())
@@ -330,7 +340,8 @@ class _View:
     def free(self, probe: Probe) -> float:
         """The part of a table's fluctuation that its smaller tables do not show."""
         sizes = [len(_cells_in(self.noisy, self.cells[j], j, probe)[0]) for j in probe.names]
-        return prod(1 - 1 / size for size in sizes)
+        groups = prod(sizes)
+        return prod(1 - 1 / size for size in sizes) * groups / max(groups - 1, 1)
 
     def _values(self, probe: Probe, j: int) -> Vector:
         """The number that each cell of the last axes stands for, (cells,): means of coarse ones."""

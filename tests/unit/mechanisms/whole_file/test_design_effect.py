@@ -227,7 +227,9 @@ def test_an_estimate_has_the_effect_of_what_it_is_about():
     book = Codebook(COLUMNS, design_effect=2.0, design_effects={"a": 5.0, "y": 3.0, "h": 9.0})
 
     def factor(group, own, adds_up, where=None, design=us.Design()):  # noqa: B008
-        return variance_factor(book, design, group, own, where, counts=True, adds_up=adds_up)
+        made = variance_factor(book, design, group, own, where, counts=True, adds_up=adds_up)
+        assert made.of(0.5) == made.most == made.clusters  # no misfit
+        return made.clusters
 
     assert factor(["a"], ["y"], adds_up=False) == 3.0  # a mean by groups
     assert factor(["a"], ["y"], adds_up=True) == 5.0  # a total
