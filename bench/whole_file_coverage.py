@@ -1,14 +1,16 @@
 """Whether 95 % intervals from whole files cover: repeated samples, n = 10,000, epsilon 3.
 
     python bench/whole_file_coverage.py [--replicates 20] [--population doctorates]
+    python bench/whole_file_coverage.py --population clusters
     python bench/whole_file_coverage.py --population acs2018_person_hi.parquet [--columns 8]
     python bench/whole_file_coverage.py --population nhanes2brr_samplics.parquet --columns 16
 
 Populations: T's doctorate recipients, sampled with probabilities proportional to size (weights are
-drawn with the rest); or ACS persons as the Census ships them, or the persons of NHANES II, taken as
-a population and sampled with replacement. Each replicate is a sample, five files by WholeFile and
-Marginals at (3, 1e-9), and tables by `tabulate`: counts, proportions and means in cells with 30
-expected records or more.
+drawn with the rest); simulated persons in clusters, of which a tenth are sampled, 100 persons each,
+with a twentieth of the budget for the design effect; or ACS persons as the Census ships them, or
+the persons of NHANES II, taken as a population and sampled with replacement. Each replicate is a
+sample, five files by WholeFile and Marginals at (3, 1e-9), and tables by `tabulate`: counts,
+proportions and means in cells with 30 expected records or more.
 Prints coverage with its Monte Carlo error (over replicates), by statistic and number of by-columns,
 with and without the published misfit; exits 1 outside .93 to .97 by more than two such errors.
 """
@@ -71,6 +73,46 @@ def doctorates() -> tuple[pl.DataFrame, list[str], list[tuple[str, ...]], Draw]:
     return persons.drop("size"), statistics, [("field", "gender")], draw
 
 
+def clusters() -> tuple[pl.DataFrame, list[str], list[tuple[str, ...]], Draw]:
+    rng = np.random.default_rng(7)
+    psus, size = 1000, 400
+    stratum = np.arange(psus) % 4
+    psu = np.repeat(np.arange(psus), size)
+    shared = rng.normal(size=(4, psus))[:, psu]
+    parts = np.array([0.05, 0.02, 0.1, 0.0])[:, None]  # of the variance, between clusters
+    latent = np.sqrt(parts) * shared + np.sqrt(1 - parts) * rng.normal(size=shared.shape)
+    latent[1] = 0.6 * latent[1] + 0.4 * latent[0]
+    frame = pl.DataFrame(
+        {
+            "psu": psu,
+            "h": stratum[psu],
+            "y": np.rint(50 + 10 * latent[0] + 2 * stratum[psu]).clip(0, 120).astype(int),
+            "x": np.rint(60 + 12 * latent[3]).clip(0, 120).astype(int),
+            "a": np.digitize(latent[1], [-0.8, 0.0, 0.8]),
+            "b": np.digitize(latent[2], [-0.5, 1.2]),
+            "c": np.digitize(latent[3], [0.5]),
+        }
+    )
+    facts = {
+        name: Column(name, "sensitive", "categorical", levels=tuple(range(count)), blanks=False)
+        for name, count in (("h", 4), ("a", 4), ("b", 3), ("c", 2))
+    }
+    for name in ("y", "x"):
+        facts[name] = Column(name, "sensitive", "integer", bounds=(0, 120), blanks=False)
+    codebook = Codebook(facts | {"psu": Column("psu", "psu", "integer")})
+
+    def draw(rng: np.random.Generator, n: int) -> us.Survey:
+        strata = [
+            rng.choice(np.flatnonzero(stratum == h), n // 400, replace=False) for h in range(4)
+        ]
+        chosen = np.concatenate(strata)
+        rows = (chosen[:, None] * size + rng.integers(0, size, (chosen.size, 100))).ravel()
+        return us.Survey(frame[rows], us.Design(strata="h", psu="psu"), codebook)
+
+    statistics = ["count", "mean(y)", "mean(x)", "proportion(b == 2)"]
+    return frame.drop("psu"), statistics, [("a", "c"), ("a", "b"), ("h", "a"), ("h", "c")], draw
+
+
 def persons_of(path: Path, columns: int) -> tuple[
     pl.DataFrame, list[str], list[tuple[str, ...]], Draw
 ]:  # fmt: skip
@@ -107,6 +149,10 @@ def persons_of(path: Path, columns: int) -> tuple[
     return frame, statistics, [pairs[k] for k in chosen], draw
 
 
+def _with(file: us.Survey, **facts: object) -> us.Survey:
+    return us.Survey(file.raw, file.design, replace(file.codebook, **facts))
+
+
 def table(survey: us.Survey | list[us.Survey], statistics: list[str], by: tuple[str, ...]):
     combine = None if isinstance(survey, us.Survey) else "partial"
     made = us.tabulate(survey, statistics, list(by), margins=True, combine=combine, n=True)
@@ -139,9 +185,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     own = asked.population == "doctorates"
+    simulated = {"doctorates": doctorates, "clusters": clusters}
     population, statistics, tables, draw = (
-        doctorates() if own else persons_of(Path(asked.population), asked.columns)
+        simulated[asked.population]()
+        if asked.population in simulated
+        else persons_of(Path(asked.population), asked.columns)
     )
+    share = 0.05 if asked.population == "clusters" else 0.0
     whole = us.Survey(population, us.Design(), Codebook())
     # without weights a file's counts are those of the sample
     scale = 1.0 if own else asked.records / population.height
@@ -152,12 +202,20 @@ def main() -> None:
         expected=pl.col("n") * (asked.records / population.height),
     )  # fmt: skip
     results = []
+    Path("build").mkdir(exist_ok=True)
     for number in range(asked.replicates):
         survey = draw(np.random.default_rng([asked.seed, number]), asked.records)
-        mechanism = us.Marginals(asked.epsilon, 1e-9)
+        mechanism = us.Marginals(asked.epsilon, 1e-9, clusters=share)
         files = us.synthesize(survey, us.WholeFile(), mechanism, datasets=5).datasets
-        plain = [us.Survey(f.raw, f.design, replace(f.codebook, misfit=None)) for f in files]
-        for how, chosen in (("released", files), ("without misfit", plain), ("sample", survey)):
+        ways = {
+            "released": files,
+            "sample": survey,
+            "without misfit": [_with(f, misfit=None) for f in files],
+        }
+        if share:
+            lacking = [_with(f, design_effect=None, design_effects={}) for f in files]
+            ways["without design effect"] = lacking
+        for how, chosen in ways.items():
             made = pl.concat([table(chosen, statistics, by) for by in tables])
             results.append(covered(made, truth, number, how))
         rows = pl.concat(results)
