@@ -247,7 +247,7 @@ def zero_weights(rng: np.random.Generator) -> pl.DataFrame:
 
 
 def psus(rng: np.random.Generator) -> pl.DataFrame:
-    """About 2,400 records in 80 PSUs of 4 strata; PSUs share part of y, c and d, none of x and b."""
+    """About 2,400 records in 80 PSUs of 4 strata, which share a part of y, c and d."""
     stratum = np.arange(80) % 4
     psu = np.repeat(np.arange(80), rng.integers(20, 41, 80))
     n, shared = psu.size, rng.normal(size=(3, 80))[:, psu]

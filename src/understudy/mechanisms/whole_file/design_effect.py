@@ -47,6 +47,7 @@ MOST_GROUPS = 1024
 RARE = 2  # records of a level in a group, on average: sums of fewer are far from normal
 CUT = 2  # of a number, and of a weight, over their root mean squares
 WHOLE = 1 << 20  # shares of PSUs are whole multiples of one part in so many
+ROUNDING = 1e-6  # figures that differ by less are one
 LARGEST = 20_000_000  # cells of groups, weights and a column
 
 
@@ -145,6 +146,8 @@ def measured_clusters(
     measured, noise = budget.noisy_numbers(np.array(distances, dtype=np.int64), moved, share)
     unit = float(UNITS * WHOLE)
     t, error, own = common_and_own(measured / unit, noise / unit, tables)
+    if np.ptp(own) < ROUNDING:  # noise outweighs all differences
+        return MeasuredClusters(1 + t, error, {})
     return MeasuredClusters(1 + t, error, dict(zip(columns, (1 + f for f in own), strict=True)))
 
 

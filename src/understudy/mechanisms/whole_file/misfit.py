@@ -216,12 +216,16 @@ def drawn_to(
     relative error of that expectation.
 
     Over the expectation, distances vary around 1 with variance v, found by moments beyond their
-    noise s; a share v / (v + s^2) of a deviation is kept (empirical Bayes).
+    noise s, sum (d - 1)^2 / s^2 = sum (1 + v / s^2); a share v / (v + s^2) of a deviation is kept
+    (empirical Bayes). Noise differs much: that of small groups must not stand for differences.
     """
     expected = np.array([mine.distance(t) for mine, (t, _) in zip(groups, bases, strict=True)])
     ratio, s = distances / expected, errors / expected
-    v = max(float(np.mean((ratio - 1) ** 2 - s**2)), 0.0)
-    kept = np.ones_like(s) if not errors.any() else v / (v + s**2)
+    kept = np.ones_like(s)
+    if errors.any():
+        precision = 1 / np.maximum(s, 1e-9) ** 2
+        v = max(float(np.sum(precision * (ratio - 1) ** 2 - 1) / np.sum(precision)), 0.0)
+        kept = v / (v + s**2)
     drawn = expected * (1 + kept * (ratio - 1))
     of_base = np.array([error for _, error in bases])
     wrong = expected * np.sqrt(kept * s**2 + ((1 - kept) * of_base) ** 2)
