@@ -25,6 +25,7 @@ from understudy.mechanisms.whole_file.design_effect import (
     psu_groups,
 )
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile, NoisySet, from_draws
+from understudy.report.noise_quality import _clusters
 from understudy.report.public import _factors
 from understudy.survey.cells import cells_of
 from understudy.survey.codebook import Codebook, Column, parse_codebook
@@ -244,6 +245,9 @@ def test_the_page_and_the_forecast_say_it():
     book = Codebook(COLUMNS, design_effect=2.0, design_effects={"a": 5.0})
     words = _factors(book)["words"]
     assert "the largest of a 5.00 among the columns that an estimate is about (2.00 for" in words
+    measured = {"design_effect": 1.834, "error": 0.112, "columns": {}}
+    assert "together is 1.83 (standard error by noise 0.11, half" in _clusters(measured)
+    assert _clusters(None) == ""
     data = survey()
     model = us.WholeFile().for_survey(data)
     said = us.Marginals(1.0, clusters=0.05).forecast(model, data, 1)[-1]
