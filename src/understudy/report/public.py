@@ -138,22 +138,28 @@ def _factors(codebook: Codebook) -> dict[str, Any] | None:
     rows = []
     if misfit is not None:
         for kind, count, mean in zip(kinds, misfit.counts, misfit.means, strict=True):
-            rows.append((kind, fixed(known * (1 + count), 2), fixed(known * (1 + mean), 2)))
-    parts = [f"{fixed(clusters, 2)} for clusters, which the files lack"] if clusters else []
+            rows.append((kind, fixed(known + count, 2), fixed(known + mean, 2)))
+    spread = ", less in groups that are spread over the clusters" if codebook.psu_records else ""
+    parts = []
+    if clusters:
+        parts = [
+            f"the design effect of clusters, which the files lack, {fixed(clusters, 2)}{spread}"
+        ]
     if effects:
         own = ", ".join(f"{name} {fixed(effect, 2)}" for name, effect in effects.items())
         parts = [
-            f"a design effect for clusters, which the files lack: the largest of {own} among the "
-            f"columns that an estimate is about ({fixed(clusters or 1.0, 2)} for others)"
+            f"the design effect of clusters, which the files lack: the largest of {own} among the "
+            f"columns that an estimate is about ({fixed(clusters or 1.0, 2)} for others){spread}"
         ]
     if misfit is not None:
         parts.append(
-            "a factor for the distance between the fitted tables and the confidential ones, which "
-            "was measured with noise on average over kinds of tables (a weight is one of the "
-            "columns of an estimate that uses it)"
+            f"{'' if parts else '1, plus '}a figure for the distance between the fitted tables and "
+            "the confidential ones, which was measured with noise on average over kinds of tables "
+            "(a weight is one of the columns of an estimate that uses it; the mean of a group that "
+            "holds many of the records has less of it)"
         )
     return {
-        "words": "Before that, ubar is multiplied by " + ", and by ".join(parts) + ". The programs "
+        "words": "Before that, ubar is multiplied by " + ", plus ".join(parts) + ". The programs "
         "below do so"
         + (
             ", with the figures that single numbers and tables have of their own "

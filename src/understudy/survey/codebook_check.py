@@ -181,6 +181,7 @@ class _Document(_Table):
     records_per_unit: Annotated[int, Strict(), Gt(0)] | None = None
     misfit: dict[str, Any] = {}
     design_effects: dict[str, Positive] = {}
+    psu_records: Positive | None = None
     columns: dict[str, Any] = {}
     population: dict[str, Any] = {}
 
@@ -211,6 +212,7 @@ def checked_codebook(written: Mapping[str, Any]) -> tuple[Codebook, Mistakes]:
         document.design_effect,
         _misfit(_inner(written, "misfit"), mistakes),
         document.design_effects,
+        document.psu_records,
     )
     for name in document.design_effects:
         if name not in columns:

@@ -4,7 +4,8 @@
   weights. A synthetic file has none of the confidential one's. Where single columns have figures of
   their own, it is the largest of those that an estimate is about: of a mean or a share the columns
   in it, whatever the group, and of a regression the outcome; of a count or a total those of the
-  group too, which clusters hold more or less of.
+  group too, which clusters hold more or less of. Groups that are spread over all clusters have a
+  part of it (`VarianceFactor`).
 - The fit of a synthetic file: the codebook's `misfit` (survey/misfit.py), by the columns that an
   estimate rests on; a design weight is one of them. In the mean of a group it counts as much as the
   other records are, 1 - p.
@@ -13,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,20 +30,29 @@ UNKNOWN = "(condition)"  # columns of a condition that is not a text
 
 @dataclass(frozen=True)
 class VarianceFactor:
-    """`clusters` times 1 + p `alone` + (1 - p) `grouped`, p a group's share of all records: the
-    misfit of an estimate's own columns, and that of the columns with those of the groups."""
+    """In a group with the share p of all records: 1 + (`clusters` - 1) (p + (1 - p) `apart`)
+    + p `alone` + (1 - p) `grouped`.
 
-    clusters: float
-    alone: float
-    grouped: float
+    `clusters` is the design effect of an estimate of all records. A group that is spread over all
+    clusters has p of a cluster's records, and p of what they add; one that fills whole clusters
+    (`apart` = 1) has all of it. `alone` and `grouped` are the misfit of an estimate's own columns,
+    and of these with the columns of the groups.
+    """
+
+    clusters: float = 1.0
+    apart: float = 1.0
+    alone: float = 0.0
+    grouped: float = 0.0
 
     def of(self, share: float | Floats) -> Any:
-        return self.clusters * (1 + share * self.alone + (1 - share) * self.grouped)
+        others = 1 - share
+        added = (self.clusters - 1) * (share + others * self.apart)
+        return 1 + added + share * self.alone + others * self.grouped
 
     @property
     def most(self) -> float:
-        """In a group of few records."""
-        return self.clusters * (1 + self.grouped)
+        """Where the records outside a group do not matter."""
+        return self.clusters + self.grouped
 
 
 def variance_factor(
@@ -59,17 +69,30 @@ def variance_factor(
     groups, about = _drawn(group, codebook), _drawn(own, codebook)
     if where is not None:
         groups |= named_columns(where) if isinstance(where, str) else {UNKNOWN}
-    factor = 1.0
+    factor = VarianceFactor()
     if design.psu is None and design.replicates is None:
-        factor = _design_effect(codebook, about | groups if adds_up or not about else about)
+        whole = adds_up or not about
+        effect = _design_effect(codebook, about | groups if whole else about)
+        apart = 1.0 if whole else _apart(codebook, design, groups)
+        factor = VarianceFactor(effect, apart)
     if codebook.misfit is None:
-        return VarianceFactor(factor, 0.0, 0.0)
+        return factor
     weight = design.variance_weight or design.weight
     also = {weight} if weight is not None else set()
     grouped = codebook.misfit.figure(groups | about | also, counts)
-    if counts or adds_up:  # a count's own sampling variance knows its share
-        return VarianceFactor(factor, grouped, grouped)
-    return VarianceFactor(factor, codebook.misfit.figure(about | also, counts), grouped)
+    # a count's own sampling variance knows its share
+    alone = grouped if counts or adds_up else codebook.misfit.figure(about | also, counts)
+    return replace(factor, alone=alone, grouped=grouped)
+
+
+def _apart(codebook: Codebook, design: Design, groups: set[str]) -> float:
+    """How far groups fill whole clusters, from 0 to 1. With a design effect d of a group's own
+    count its records are in clusters of p b + (1 - p) d of them, weighted by these, where clusters
+    have b: beyond one of their own, p + (1 - p) (d - 1)/(b - 1) of those of all records."""
+    size = codebook.psu_records
+    if size is None or size <= 1 or design.strata in groups:
+        return 1.0
+    return min(max(_design_effect(codebook, groups) - 1, 0.0) / (size - 1), 1.0)
 
 
 def _drawn(columns: Iterable[str], codebook: Codebook) -> set[str]:

@@ -122,6 +122,7 @@ def measured_clusters(
     of_record = groups.of_psu[clusters.psu].astype(np.uint16)
     grouped = CodedRecords((of_record, *coarse.codes), (count, *coarse.sizes))
     look = _Look(noisy, fit, cells, clustered)
+    size = float(fit.total / clusters.stratum_of_psu.size)
     cell_of_psu = np.zeros(groups.of_psu.size, dtype=np.int64)
     if clustered.strata is not None:
         cell_of_psu[clusters.psu] = coarse.codes[clustered.strata]
@@ -141,14 +142,15 @@ def measured_clusters(
         distances.append(groups.distance(sums))
         tables.append(Groups(expected, expected, 0.0))
     if not columns:
-        return MeasuredClusters(1.0, 0.0, {})
+        return MeasuredClusters(1.0, 0.0, {}, size)
     moved = [clustered.moved * WHOLE] * len(columns)
     measured, noise = budget.noisy_numbers(np.array(distances, dtype=np.int64), moved, share)
     unit = float(UNITS * WHOLE)
     t, error, own = common_and_own(measured / unit, noise / unit, tables)
     if np.ptp(own) < ROUNDING:  # noise outweighs all differences
-        return MeasuredClusters(1 + t, error, {})
-    return MeasuredClusters(1 + t, error, dict(zip(columns, (1 + f for f in own), strict=True)))
+        return MeasuredClusters(1 + t, error, {}, size)
+    effects = dict(zip(columns, (1 + figure for figure in own), strict=True))
+    return MeasuredClusters(1 + t, error, effects, size)
 
 
 def of_strata(variances: Vector, cell_of_psu: Whole, stratum_of_psu: Whole) -> Vector:

@@ -134,8 +134,9 @@ def published_codebook(codebook: Codebook, noisy: NoisyFile, design: Design) -> 
     if smoothed is not None:
         ordered[smoothed.name] = smoothed
     if noisy.clusters is not None:
-        effect, effects = noisy.clusters.design_effect, noisy.clusters.columns
-        kept = replace(kept, design_effect=effect, design_effects=effects)
+        measured = noisy.clusters
+        kept = replace(kept, design_effect=measured.design_effect, psu_records=measured.psu_records)
+        kept = replace(kept, design_effects=measured.columns)
     return replace(kept.without_unit(), columns=ordered, population_by=by, misfit=noisy.misfit)
 
 

@@ -41,11 +41,13 @@ class MeasuredQuality:
 
 @dataclass(frozen=True)
 class MeasuredClusters:
-    """The design effect of all columns, its error by noise, and those of single columns."""
+    """The design effect of all columns, its error by noise, those of single columns, and the
+    records of a PSU on average."""
 
     design_effect: float
     error: float
     columns: Mapping[str, float]
+    psu_records: float
 
 
 @dataclass(frozen=True, eq=False)

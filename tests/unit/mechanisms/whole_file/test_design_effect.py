@@ -229,7 +229,7 @@ def test_an_estimate_has_the_effect_of_what_it_is_about():
 
     def factor(group, own, adds_up, where=None, design=us.Design()):  # noqa: B008
         made = variance_factor(book, design, group, own, where, counts=True, adds_up=adds_up)
-        assert made.of(0.5) == made.most == made.clusters  # no misfit
+        assert made.of(1.0) == made.most == made.clusters  # no misfit
         return made.clusters
 
     assert factor(["a"], ["y"], adds_up=False) == 3.0  # a mean by groups
@@ -241,11 +241,32 @@ def test_an_estimate_has_the_effect_of_what_it_is_about():
     assert factor(["a"], ["y"], adds_up=True, design=us.Design(psu="psu")) == 1.0
 
 
+def test_groups_that_are_spread_over_clusters_have_a_part_of_the_effect():
+    """Of 21 records in a cluster: against the records of a group by PSU, weighted by themselves."""
+    effects = {"a": 5.0, "y": 3.0, "c": 1.0}
+    book = Codebook(COLUMNS, design_effects=effects, psu_records=21.0)
+
+    def part(group, share, adds_up=False):
+        made = variance_factor(book, us.Design(strata="h"), group, ["y"], None, False, adds_up)
+        return (made.of(share) - 1) / (made.clusters - 1)
+
+    assert part(["c"], 0.25) == pytest.approx(0.25)  # Kish: of a cross-class its share
+    assert part(["a"], 0.25) == pytest.approx((0.25 * 21 + 0.75 * 5 - 1) / 20)
+    assert part(["c", "h"], 0.25) == 1  # strata are whole clusters
+    assert part(["c"], 0.25, adds_up=True) == 1
+    assert part([], 1.0) == 1
+    rng = np.random.default_rng(1)
+    inside = rng.random((2000, 1)).repeat(21, 1) * 0.5 > rng.random((2000, 21))  # p varies by PSU
+    p, sizes = inside.mean(), inside.sum(axis=1)
+    d = sizes.var() / (21 * p * (1 - p))
+    assert (sizes**2).sum() / sizes.sum() == pytest.approx(p * 21 + (1 - p) * d, rel=1e-9)
+
+
 def test_the_page_and_the_forecast_say_it():
     book = Codebook(COLUMNS, design_effect=2.0, design_effects={"a": 5.0})
     words = _factors(book)["words"]
     assert "the largest of a 5.00 among the columns that an estimate is about (2.00 for" in words
-    measured = {"design_effect": 1.834, "error": 0.112, "columns": {}}
+    measured = {"design_effect": 1.834, "error": 0.112, "columns": {}, "psu_records": 9.0}
     assert "together is 1.83 (standard error by noise 0.11, half" in _clusters(measured)
     assert _clusters(None) == ""
     data = survey()

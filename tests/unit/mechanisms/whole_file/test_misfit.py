@@ -207,15 +207,15 @@ def test_variances_carry_clusters_and_fit():
         errors, other = (us.tabulate(s, statistic, by, **arguments)["se"] for s in (made, plain))
         return float((errors / other)[0] ** 2)
 
-    assert ratio("count", ["a", "b"]) == pytest.approx(2 * 1.5)
-    assert ratio("count", ["a"], where="y > 3") == pytest.approx(2 * 2.0)
+    assert ratio("count", ["a", "b"]) == pytest.approx(2 + 0.5)
+    assert ratio("count", ["a"], where="y > 3") == pytest.approx(2 + 1.0)
     share = (frame["a"] == frame["a"].sort()[0]).mean()  # of the records, in the first group
-    assert ratio("mean(y)", ["a"]) == pytest.approx(2 * (1 + share * 3.0 + (1 - share) * 4.0))
-    assert ratio("mean(y)", []) == pytest.approx(2 * 4.0)
-    assert ratio("total(y)", ["a"]) == pytest.approx(2 * 5.0)
-    assert ratio('proportion(b == "u")', ["a"]) == pytest.approx(2 * 1.5)
+    assert ratio("mean(y)", ["a"]) == pytest.approx(2 + share * 3.0 + (1 - share) * 4.0)
+    assert ratio("mean(y)", []) == pytest.approx(2 + 3.0)
+    assert ratio("total(y)", ["a"]) == pytest.approx(2 + 4.0)
+    assert ratio('proportion(b == "u")', ["a"]) == pytest.approx(2 + 0.5)
     slopes = [us.regress(s, "y ~ a")["se"] for s in (made, plain)]
-    assert (slopes[0] / slopes[1]).to_numpy() ** 2 == pytest.approx(2 * 5.0)
+    assert (slopes[0] / slopes[1]).to_numpy() ** 2 == pytest.approx(2 + 4.0)
     # the file's own clusters need no factor for clusters
     clusters = pl.Series("p", np.arange(400) // 4)
     designs = [
