@@ -215,11 +215,14 @@ def test_released_variances_are_multiplied_by_it(monkeypatch):
     assert min(book.design_effects.values()) > 5  # PSUs share most of the variance
     assert "psu" not in book
     assert parse_codebook(codebook_to_toml(book)) == book
-    plain = [
-        us.Survey(d.raw, d.design, replace(d.codebook, design_effect=None, design_effects={}))
-        for d in result.datasets
+    sets = [
+        [
+            us.Survey(d.raw, d.design, replace(d.codebook, misfit=None, **facts))
+            for d in result.datasets
+        ]
+        for facts in ({}, {"design_effect": None, "design_effects": {}})
     ]
-    both = [us.tabulate(d, "mean(y)", combine="none")["se"] for d in (result.datasets, plain)]
+    both = [us.tabulate(each, "mean(y)", combine="none")["se"] for each in sets]
     ratios = (both[0] / both[1]) ** 2
     assert ratios.to_list() == pytest.approx([book.design_effects["y"]] * 2)
 
