@@ -252,7 +252,7 @@ def _key_columns(
 
 def _labelled(column: pl.Series) -> pl.Series:
     """Levels as texts, beside the words of margins and of missing levels."""
-    texts = column.cast(pl.String)
+    texts = level_texts(column)
     taken = set(texts.drop_nulls())
     word = ALL if ALL in taken else MISSING
     if ALL in taken or (MISSING in taken and column.null_count()):
@@ -262,6 +262,15 @@ def _labelled(column: pl.Series) -> pl.Series:
             "rename the level, or leave out the margins."
         )
     return texts.fill_null(MISSING)
+
+
+def level_texts(column: pl.Series) -> pl.Series:
+    """Levels as texts: a code that a file holds as 1.0 is 1, as in a file that holds whole ones."""
+    if column.dtype.is_float():
+        known = column.drop_nulls()
+        if (known.is_finite() & (known == known.round())).all() and (known.abs() < 2**53).all():
+            column = column.cast(pl.Int64)
+    return column.cast(pl.String)
 
 
 def _piece(

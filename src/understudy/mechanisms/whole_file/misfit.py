@@ -14,10 +14,10 @@ record moves a table's part by at most the cut (docs/proofs/whole-file.md). A de
 the sum of a double exponential one with variance t e, e the expected records of a group, and of
 normal noise with variance b, that of the average over the files, which their spread shows; its
 expected size has a closed form (`expected_size`). A group with the share p of the records has 1 - p
-of its e: the fit has the sum of all groups right, and what is missing in one is too much in others
-(of two groups, the same number of records). t is the one that gives the distance, with half a
-standard deviation of its noise on top. A sampling variance is e in the same unit, so that t is the
-misfit per unit of it.
+of its e: what is missing in one is too much in others (of two groups, the same number of records).
+Where the mean of all records is off, too, with a misfit t_0, a group has p t_0 e of it besides. t
+is the one that gives the distance, with half a standard deviation of its noise on top. A sampling
+variance is e in the same unit, so that t is the misfit per unit of it.
 
 Means of one number may be much further off than those of another, and some tables than others: the
 distance of each table is measured by itself. A number's tables together are drawn to what all
@@ -98,6 +98,7 @@ def measured_misfit(
     figures: dict[tuple[str, str], float] = {}
     of_numbers: dict[str, dict[tuple[str, str], float]] = {}
     own: list[OwnFigure] = []
+    seen: list[_Seen] = []
     for key, probes in kinds.items():
         looks = [view.look(probe) for probe in probes]
         apart = [
@@ -109,12 +110,17 @@ def measured_misfit(
             part = Fraction(PARTS[key[0]], sum(PARTS[statistic] for statistic, _ in kinds))
             moved = [UNITS * probe.cut for probe in probes]
             distances, noise = budget.noisy_numbers(distances, moved, share * part)
+        seen.append(_Seen(key, probes, looks, distances / UNITS, noise / UNITS))
+    of_all = {y: t for kind in seen for y, t in kind.alone()}
+    for kind in seen:
+        key, probes = kind.key, kind.probes
         free = [0.0 if key[1] == "measured" else view.free(probe) for probe in probes]
         tables = [
-            Groups(look.between, look.spread, part) for look, part in zip(looks, free, strict=True)
+            look.groups(of_all.get(-1 if probe.y is None else probe.y, 0.0), part)
+            for probe, look, part in zip(probes, kind.looks, free, strict=True)
         ]
         numbers = [-1 if probe.y is None else probe.y for probe in probes]
-        of_kind = _figures(distances / UNITS, noise / UNITS, tables, numbers)
+        of_kind = _figures(kind.distances, kind.noise, tables, numbers)
         figures[key] = of_kind.together
         for y, t in of_kind.of_numbers.items():
             if y >= 0:
@@ -134,13 +140,34 @@ def measured_misfit(
 
 
 @dataclass(frozen=True, eq=False)
+class _Seen:
+    """The tables of a kind, with their distances and the noise of these."""
+
+    key: tuple[str, str]
+    probes: list[Probe]
+    looks: list[_Look]
+    distances: Vector
+    noise: float
+
+    def alone(self) -> list[tuple[int, float]]:
+        """The misfit of the mean of all records, of each number: as much as noise leaves of it."""
+        return [
+            (probe.y, misfit_of(float(distance), look.expected, look.spread + self.noise**2))
+            for probe, look, distance in zip(self.probes, self.looks, self.distances, strict=True)
+            if probe.y is not None and not probe.names
+        ]
+
+
+@dataclass(frozen=True, eq=False)
 class Groups:
-    """The groups of some tables: expected records, variance of the average over the sets, and the
-    part of the sampling variance that the fit does not follow."""
+    """The groups of some tables: expected records, variance of the average over the sets, the part
+    of the sampling variance that the fit does not follow, and the variance of what all groups have
+    in common."""
 
     expected: Vector
     spread: Vector
     free: float
+    shared: Vector | None = None
 
     @staticmethod
     def of(parts: Sequence[Groups]) -> Groups:
@@ -149,14 +176,20 @@ class Groups:
             np.concatenate([part.expected for part in parts]),
             np.concatenate([part.spread for part in parts]),
             float(np.average([part.free for part in parts], weights=sizes)),
+            np.concatenate([part.in_common for part in parts]),
         )
+
+    @property
+    def in_common(self) -> Vector:
+        return np.zeros_like(self.expected) if self.shared is None else self.shared
 
     def distance(self, t: float) -> float:
         """What a misfit of t lets expect."""
-        return max(float(expected_size(t * self.expected, self.spread).sum()), 1e-9)
+        heavy = t * self.expected + self.in_common
+        return max(float(expected_size(heavy, self.spread).sum()), 1e-9)
 
     def plain(self, distance: float) -> float:
-        return misfit_of(distance, self.expected, self.spread)
+        return misfit_of(distance, self.expected, self.spread, self.in_common)
 
     def misfit(self, distance: float, error: float) -> float:
         """The figure that is published: with caution, and without what sampling explains."""
@@ -232,11 +265,13 @@ def drawn_to(
     return [(float(d), float(e)) for d, e in zip(drawn, wrong, strict=True)]
 
 
-def misfit_of(distance: float, expected: Vector, spread: Vector) -> float:
-    """t whose expected distance this is; 0 where the spread alone explains it."""
+def misfit_of(
+    distance: float, expected: Vector, spread: Vector, shared: Vector | float = 0.0
+) -> float:
+    """t whose expected distance this is; 0 where the spread, and what groups share, explain it."""
 
     def missing(t: float) -> float:
-        return float(expected_size(t * expected, spread).sum()) - distance
+        return float(expected_size(t * expected + shared, spread).sum()) - distance
 
     if missing(0.0) >= 0:
         return 0.0
@@ -311,12 +346,13 @@ class _Look:
     expected: Vector
     spread: Vector
 
-    @property
-    def between(self) -> Vector:
-        """The expected records of each group, without those by which all groups move together."""
-        if self.expected.size < 2:
-            return self.expected
-        return self.expected * (1 - self.expected / max(float(self.expected.sum()), 1e-9))
+    def groups(self, of_all: float, free: float) -> Groups:
+        """The groups, where the mean of all records has the misfit `of_all`."""
+        share = self.expected / max(float(self.expected.sum()), 1e-9)
+        if share.size < 2:
+            return Groups(self.expected, self.spread, free)
+        shared = of_all * share * self.expected
+        return Groups(self.expected * (1 - share), self.spread, free, shared)
 
     def distance(self, counts: Whole) -> int:
         sums = (counts.reshape(self.scores.shape) * self.scores).sum(axis=1)

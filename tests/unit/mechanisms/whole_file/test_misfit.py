@@ -196,6 +196,24 @@ def test_the_kind_of_an_estimate_decides():
         parse_codebook("[misfit]\ncounts = [1.0]\nmeans = [1.0, 1.0, 1.0]\n")
 
 
+def test_what_a_small_group_lacks_a_large_one_has_too_much_of():
+    """Two groups of 9,500 and 500 that are off by 150 each, as those of an association that was not
+    measured are: the misfit explains 150 records of both, and of nothing more where all are off."""
+    look = misfit._Look(np.ones((2, 1)), np.zeros(2), np.array([9500.0, 500.0]), np.zeros(2))
+    groups = look.groups(0.0, 0.0)
+    t = groups.plain(300.0)
+    variances = t * groups.expected
+    assert np.sqrt(variances / 2) == pytest.approx([150.0, 150.0])  # mean sizes
+    # both move with the mean of all: by 190 and 10, and by the same 100 against each other
+    all_off = 2 * 200**2 / 10_000
+    shared = look.groups(all_off, 0.0)
+    assert np.sqrt(shared.in_common / 2) == pytest.approx([190.0, 10.0])
+    assert shared.plain(shared.distance(3.0)) == pytest.approx(3.0, rel=1e-5)
+    assert shared.plain(200.0) == 0.0  # what they have in common explains it
+    alone = misfit._Look(np.ones((1, 1)), np.zeros(1), np.array([10_000.0]), np.zeros(1))
+    assert alone.groups(all_off, 0.0).plain(200.0) == pytest.approx(all_off, rel=1e-5)
+
+
 def test_variances_carry_clusters_and_fit():
     frame = population(400, 5)
     known = Misfit((("a", "b"),), (0.5, 1.0, 2.0), (3.0, 4.0, 5.0))
