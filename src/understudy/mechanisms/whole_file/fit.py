@@ -9,7 +9,7 @@ from the records' own public rows, and each row keeps its weight.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,8 @@ Codes = NDArray[np.int32]
 ColumnNumbers = tuple[int, ...]
 Possible = Callable[[Codes], NDArray[np.bool_]]
 
-POOL = 200_000  # cells that are drawn; repeats are merged
+POOL = 200_000  # cells that are drawn at most; repeats are merged
+SMALLEST_POOL, A_RECORD = 60_000, 8  # so many at least, and for each record
 SWEEPS = 15
 LEAST = 1e-5  # weight of a cell in the pool of several sets
 EASING = 1 / 3  # of the steps of the fit, sweep by sweep
@@ -88,10 +89,9 @@ def fitted(
 ) -> Fit:
     """The pool and its weights; `possible` says which cells the codebook's rules allow."""
     columns, variances = tables_of(noisy)
-    size = size or POOL
+    size = size or min(max(A_RECORD * noisy.records, SMALLEST_POOL), POOL)
     sets = [_with_one_way(noisy, number, columns) for number in range(len(noisy.sets))]
-    whole, *each = (_needed(tables, columns) for tables in agreed(sets, columns, variances))
-    columns = _names_needed(columns)
+    whole, *each = agreed(sets, columns, variances)
     if kept is None:
         pool = draw_pool(whole.tables, columns, size, rng)
         groups = None
@@ -137,18 +137,6 @@ def tables_of(noisy: NoisyFile) -> tuple[tuple[ColumnNumbers, ...], list[float]]
     for variance, mapped in zip(noisy.one_way_variances, noisy.coarse, strict=True):
         variances.append(variance * mapped.size / (int(mapped.max()) + 1))
     return columns, variances
-
-
-def _names_needed(columns: tuple[ColumnNumbers, ...]) -> tuple[ColumnNumbers, ...]:
-    """Without one-way tables that follow from others: all agree by now."""
-    covered = {name for names in columns if len(names) > 1 for name in names}
-    return tuple(names for names in columns if len(names) > 1 or names[0] not in covered)
-
-
-def _needed(tables: Agreed, columns: tuple[ColumnNumbers, ...]) -> Agreed:
-    kept = set(_names_needed(columns))
-    left = [table for table, names in zip(tables.tables, columns, strict=True) if names in kept]
-    return replace(tables, tables=left)
 
 
 def _with_one_way(
