@@ -47,7 +47,7 @@ def balanced(
         return systematic(weights, size, rng)
     order = np.argsort(expected > nearest, kind="stable")  # about half of either kind is above
     free = order[systematic(chance[order], int(chance.sum()), rng) > 0]
-    counts = nearest.astype(np.int64)
+    counts: Counts = nearest.astype(np.int64)
     counts[free] = np.floor(expected[free]).astype(np.int64)
     lacking = size - int(counts.sum())
     if not 0 < lacking < free.size:
@@ -104,7 +104,7 @@ class _Tables:
             # a pair by itself changes the sum of squares by 2 (own - the difference of its pulls)
             pairs = int(np.sum(pull[down[:pairs]] - pull[up[:pairs]] > self.own))
             while pairs:
-                gap = self.gap + self._records(places[up[:pairs]])
+                gap: Vector = self.gap + self._records(places[up[:pairs]])
                 gap -= self._records(places[down[:pairs]])
                 nearer = self._distance(gap)
                 if nearer < distance:
@@ -116,7 +116,8 @@ class _Tables:
         return above
 
     def _places(self, cells: NDArray[np.intp]) -> NDArray[np.intp]:
-        return (self.codes[cells] @ self.strides).astype(np.intp) + self.starts
+        places = (self.codes[cells] @ self.strides).astype(np.intp)
+        return np.asarray(places + self.starts, dtype=np.intp)
 
     def _records(self, places: NDArray[np.intp]) -> Counts:
         return np.bincount(places.ravel(), minlength=self.gap.size)
