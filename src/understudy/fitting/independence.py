@@ -182,19 +182,17 @@ def accepted(log_weights: Floats, levels: Floats) -> NDArray[np.int64]:
     return places
 
 
-@kept(constants=1)
+@kept(constants=1, few_runs=True)
 def _block(
     density: Density, key: Array, moments: Moments, inputs: Inputs
 ) -> tuple[Array, Array, Array]:
     """Positions (BLOCK, D), log weights and levels of a block of proposals."""
     model = density.model
     assert isinstance(model, GaussianModel)
-    of_bulk, of_wide, of_component, of_levels = jax.random.split(key, 4)
+    of_proposals, of_component, of_levels = jax.random.split(key, 3)
     wide = _tempered(moments, WIDER)
-    bulk = propose(of_bulk, moments, BLOCK)
-    wider = propose(of_wide, wide, BLOCK)
-    from_wide = jax.random.uniform(of_component, (BLOCK, 1, 1)) < DEFENSIVE
-    B, Sigma = (jnp.where(from_wide, w, b) for b, w in zip(bulk, wider, strict=True))
+    from_wide = jax.random.uniform(of_component, (BLOCK,)) < DEFENSIVE
+    B, Sigma = propose(of_proposals, moments, BLOCK, jnp.where(from_wide, WIDER, 1.0))
     positions = jax.vmap(model.position)(B, Sigma)
 
     first = jax.tree.map(lambda array: array[0], inputs["arrays"])
@@ -251,7 +249,7 @@ def log_proposal(B: Array, Sigma: Array, moments: Moments) -> Array:
     return wishart + normal - 0.5 * jnp.square(away).sum()
 
 
-_log_density_now = jax.jit(log_density, static_argnums=0)
+_log_density_now = kept(constants=1, few_runs=True)(log_density)
 _log_proposal_now = jax.jit(log_proposal)
 
 
