@@ -18,7 +18,7 @@ ColumnNumbers = tuple[int, ...]
 
 NOTHING = 1e-9  # a share that stands for none
 EXACT = 1e12  # weight of a table without noise
-FEWEST = 4  # cells from which a spread can be estimated
+FEWEST = 2  # cells from which a spread can be estimated
 RAKINGS = 25  # sweeps over one small table
 SETTLED = 1e-12  # the largest step of a sweep that ends it, over the total
 LARGE = 10  # a cell over the noise of its average, from which the noise cannot make it negative

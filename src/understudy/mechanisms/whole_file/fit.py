@@ -168,7 +168,7 @@ def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[V
         variance = noisy.one_way_variances[j] / len(noisy.sets) / fit.total**2
         gap = np.bincount(mapped, average / fit.total - curve) / members
         deviation = average / fit.total - curve - gap[mapped]
-        keep = kept_share(deviation, curve, variance)
+        keep = _kept_within(deviation, curve, variance, members[mapped])
         fine = _projected(curve + keep * deviation, curve, mapped)
         own = [keep * (single.one_way[j] - average) / fit.total for single in noisy.sets]
         moved = spread_over_sets(fine, own, keep**2 * variance)
@@ -176,6 +176,15 @@ def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[V
             bent = np.maximum(of_set + smoothed(margin, mapped, grids[j]) - curve, 0.0)
             shares[number].append(_within(bent, mapped, members))
     return shares
+
+
+def _kept_within(deviation: Vector, curve: Vector, variance: float, members: Vector) -> Vector:
+    """`kept_share` of deviations from the mean of so many members of a coarse cell: they vary by
+    the part 1 - 1/members, and where a fine cell is alone they say nothing."""
+    keep, several = np.ones_like(curve), members > 1
+    free = np.sqrt(1 - 1 / members[several])
+    keep[several] = kept_share(deviation[several] / free, curve[several], variance)
+    return keep
 
 
 def smoothed(coarse: Vector, mapped: Codes, grid: int) -> Vector:

@@ -363,3 +363,17 @@ def test_coarse_cells_end_where_a_rule_begins_to_say_something_else() -> None:
     of_age, of_first, _ = _coarse(noisy, asked, plan)
     assert np.flatnonzero(np.diff(of_first)).tolist() == [*range(9, 99, 10)]
     assert np.flatnonzero(np.diff(of_age)).tolist() == sorted([15, *range(9, 99, 10)])
+
+
+def test_fine_cells_that_are_alone_do_not_speak_for_those_that_are_merged() -> None:
+    """Twelve levels alone, whose deviation from their coarse cell is 0 by definition, and six that
+    share one: these keep 1 - v / s^2 of their deviations, s^2 the sample variance of the six."""
+    rare, variance = np.array([400.0, 300.0, 20.0, 15.0, 10.0, 5.0]), 3600.0
+    ways = np.concatenate([np.full(12, 2000.0), rare])
+    mapped = np.array([*range(12), *[12] * 6], dtype=np.int32)
+    noisy = NoisyFile(("a",), (mapped,), (), (variance,), (), (NoisySet([ways], []),), 1000)
+    shares = fine_shares(noisy, fitted(noisy, np.random.default_rng(1), 2000), [0])[0][0]
+    kept = 1 - variance / np.var(rare, ddof=1)
+    expected = (rare.mean() + kept * (rare - rare.mean())) / rare.sum()
+    np.testing.assert_allclose(shares[12:], expected, atol=0.01)  # t is one of 73 steps
+    np.testing.assert_array_equal(shares[:12], 1.0)
