@@ -6,19 +6,19 @@ counts. Everything here is in shares: each table adds up to 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincinv, ndtr
 
+from understudy.dp.shrinkage import NOTHING, Shrunk, outer_product, shrunk
+
 Vector = NDArray[np.float64]
 ColumnNumbers = tuple[int, ...]
 
-NOTHING = 1e-9  # a share that stands for none
 EXACT = 1e12  # weight of a table without noise
-FEWEST = 2  # cells from which a spread can be estimated
 RAKINGS = 25  # sweeps over one small table
 SETTLED = 1e-12  # the largest step of a sweep that ends it, over the total
 LARGE = 10  # a cell over the noise of its average, from which the noise cannot make it negative
@@ -57,14 +57,14 @@ def consistent(
     again.
     """
     alike = np.ones(len(noisy)) if variances is None else variances
-    return agreed([noisy], columns, alike, shrink=False)[0].tables
+    return agreed([noisy], columns, alike)[0].tables
 
 
 def agreed(
     sets: Sequence[Sequence[ArrayLike]],
     columns: Sequence[ColumnNumbers],
     variances: Sequence[float] | Vector,
-    shrink: bool = True,
+    scales: Mapping[int, int] | None = None,
 ) -> list[Agreed]:
     """Consistent tables of the average over several sets of the same noisy tables, and of each set.
 
@@ -73,8 +73,9 @@ def agreed(
     average's fit plus its own deviation from the average, so that the spread between sets is that
     of their noise also in cells where whole deviations would be negative, and their mean is the
     average's fit (`spread_over_sets`).
-    `variances` are those of one set. With `shrink`, tables are drawn to independence of their
-    columns as far as their noise suggests (`kept_share`).
+    `variances` are those of one set. With `scales`, the number of each column's first cells that
+    lie on a scale, tables are drawn to independence of their columns as far as their noise suggests
+    (`shrinkage`).
     """
     arrays = [[np.asarray(table, dtype=np.float64) for table in tables] for tables in sets]
     count = len(arrays)
@@ -83,27 +84,36 @@ def agreed(
     linear = _margins(pooled, columns, spread)
     margins = {name: on_simplex(margin) for name, margin in linear.margins.items()}
     whole = Agreed([], margins, linear.total)
-    kept: list[Vector | float] = []
+    drawn: list[Shrunk | None] = []
     plain: list[Vector] = []  # before negative shares go
     for table, names, variance in zip(pooled, columns, spread, strict=True):
         mine = [margins[name] for name in names]
-        outer = outer_product(mine)
-        moved = _moved(table / whole.total, mine)
-        shrinks = shrink and len(names) > 1
-        kept.append(kept_share(moved - outer, outer, variance / whole.total**2) if shrinks else 1.0)
-        plain.append(outer + kept[-1] * (moved - outer))
-        whole.tables.append(_raked(plain[-1], mine))
+        plain.append(_moved(table / whole.total, mine))
+        smoother = None
+        if scales is not None and len(names) > 1:
+            on_scales = [scales.get(name, 0) for name in names]
+            smoother = shrunk(plain[-1], mine, on_scales, variance / whole.total**2)
+        drawn.append(smoother)
+        whole.tables.append(_raked(plain[-1] if smoother is None else smoother.table, mine))
     own = [_margins(tables, columns, spread) for tables in arrays]
     of_sets = _margins_of_sets(own, linear, whole)
     fitted: list[list[Vector]] = [[] for _ in arrays]
-    for t, (names, variance) in enumerate(zip(columns, spread, strict=True)):
+    for t, (names, variance, smoother) in enumerate(zip(columns, spread, drawn, strict=True)):
         deviations = []
+        outer = outer_product([whole.margins[name] for name in names])
+        share_of_outer = 1.0
+        if smoother is not None:
+            share_of_outer = np.divide(smoother.smooth, outer, out=np.ones_like(outer), where=outer > 0)
         for tables, of_set, margins in zip(arrays, own, of_sets, strict=True):
             mine = [margins[name] for name in names]
-            outer = outer_product(mine)
-            moved = _moved(tables[t] / of_set.total, mine)
-            deviations.append(outer + kept[t] * (moved - outer) - plain[t])
-        noise = np.square(kept[t]) * variance / whole.total**2
+            deviation = _moved(tables[t] / of_set.total, mine) - plain[t]
+            if smoother is not None:
+                of_margins = outer_product(mine) - outer
+                deviation = smoother.kept(deviation - of_margins) + of_margins * share_of_outer
+            deviations.append(deviation)
+        noise: float | Vector = variance / whole.total**2
+        if smoother is not None:
+            noise = smoother.kept.noise(variance / whole.total**2)
         spread_sets = spread_over_sets(whole.tables[t], deviations, noise)
         for number, table in enumerate(spread_sets):
             fitted[number].append(_raked(table, [of_sets[number][name] for name in names]))
@@ -155,24 +165,6 @@ def spread_over_sets(
     return [*moved]
 
 
-def kept_share(deviation: Vector, expected: Vector, variance: float) -> Vector:
-    """How much of each cell's deviation from what was expected is kept, between 0 and 1.
-
-    Deviations are taken as N(0, t e) of cells with expected share e (departures grow with the
-    cell, as those of chi-square do), seen with noise of the given variance; t is the one that makes
-    them likeliest. What is kept, t e / (t e + variance), is then the posterior mean (empirical
-    Bayes). All of it is post-processing.
-    """
-    if variance <= 0 or deviation.size < FEWEST:
-        return np.ones_like(expected)
-    e, squares = np.maximum(expected.ravel(), NOTHING), deviation.ravel() ** 2
-    steps = variance / e.mean() * np.exp(np.linspace(-6.0, 12.0, 73))
-    spreads = steps[:, None] * e + variance
-    likelihood = -(np.log(spreads) + squares / spreads).sum(axis=1)
-    t = float(steps[int(np.argmax(likelihood))])
-    return np.asarray(t * expected / (t * expected + variance), dtype=np.float64)
-
-
 def on_simplex(values: ArrayLike) -> Vector:
     """The nearest vector (least squares) with no negative entry and sum 1.
 
@@ -198,14 +190,6 @@ def rake(table: Vector, margins: Sequence[Vector]) -> Vector:
         if moved < SETTLED * fitted.sum():
             break
     return fitted
-
-
-def outer_product(margins: Sequence[Vector]) -> Vector:
-    """The table of independent columns with these margins."""
-    outer = margins[0]
-    for margin in margins[1:]:
-        outer = np.multiply.outer(outer, margin)
-    return outer
 
 
 def _margins(

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from understudy.dp.consistent import (
     agreed,
     consistent,
-    kept_share,
     on_simplex,
     rake,
     spread_over_sets,
@@ -180,7 +179,7 @@ def test_sets_spread_by_their_noise_around_the_fit_of_their_average() -> None:
     joint = rng.dirichlet(np.full(24, 3.0)).reshape(SHAPE)
     exact = [5000 * joint.sum(axis=2), 5000 * joint.sum(axis=0), 5000 * joint]
     sets = [[t + rng.normal(0, 5, t.shape) for t in exact] for _ in range(400)]
-    whole, *each = agreed(sets, COLUMNS, [25.0] * 3, shrink=False)
+    whole, *each = agreed(sets, COLUMNS, [25.0] * 3)
     pairs = np.array([fit.tables[0] for fit in each])
     assert pairs.mean(axis=0) == pytest.approx(whole.tables[0], abs=2e-4)
     # the noise of a two-way cell, less what the margins of the other tables take from it
@@ -230,7 +229,7 @@ def test_the_spread_of_sets_is_the_error_of_their_average_in_small_groups() -> N
     for _ in range(300):
         noise = rng.normal(0, 8 * np.sqrt(5), (5, *exact.shape))
         sets = [[exact + of_set, exact.sum(axis=1)] for of_set in noise]  # groups are known
-        whole, *each = agreed(sets, [(0, 1), (0,)], [320.0, 1e-6])
+        whole, *each = agreed(sets, [(0, 1), (0,)], [320.0, 1e-6], {})
         averages.append(mean(whole.tables[0]))
         between.append(np.var([mean(fit.tables[0]) for fit in each], ddof=1) / 5)
     assert np.mean(between) / np.var(averages, ddof=1) == pytest.approx(1.0, abs=0.3)

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.dp.consistent import Agreed, agreed, kept_share, on_simplex, spread_over_sets
+from understudy.dp.consistent import Agreed, agreed, on_simplex, spread_over_sets
 from understudy.dp.record_pool import Pool, cell_table, draw_pool, rake_pool, thinned
+from understudy.dp.shrinkage import NOTHING, kept_share
 from understudy.errors import Refused
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 from understudy.tables.rule_cells import RuledOut
@@ -86,12 +87,15 @@ def fitted(
     size: int | None = None,
     kept: Kept | None = None,
     possible: Possible | None = None,
+    grids: Sequence[int] = (),
 ) -> Fit:
-    """The pool and its weights; `possible` says which cells the codebook's rules allow."""
+    """The pool and its weights; `possible` says which cells the codebook's rules allow, `grids` how
+    many of each column's fine cells lie on a grid (none by default)."""
     columns, variances = tables_of(noisy)
     size = size or min(max(A_RECORD * noisy.records, SMALLEST_POOL), POOL)
     sets = [_with_one_way(noisy, number, columns) for number in range(len(noisy.sets))]
-    whole, *each = agreed(sets, columns, variances)
+    scales = {j: int(noisy.coarse[j][grid - 1]) + 1 for j, grid in enumerate(grids) if grid}
+    whole, *each = agreed(sets, columns, variances, scales)
     if kept is None:
         pool = draw_pool(whole.tables, columns, size, rng)
         groups = None
@@ -166,10 +170,12 @@ def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[V
         curve = smoothed(np.mean(margins, axis=0), mapped, grids[j])
         members = np.bincount(mapped).astype(np.float64)
         variance = noisy.one_way_variances[j] / len(noisy.sets) / fit.total**2
-        gap = np.bincount(mapped, average / fit.total - curve) / members
-        deviation = average / fit.total - curve - gap[mapped]
+        gap = average / fit.total - curve
+        deviation = gap - (np.bincount(mapped, gap) / members)[mapped]
         keep = _kept_within(deviation, curve, variance, members[mapped])
-        fine = _projected(curve + keep * deviation, curve, mapped)
+        # what a coarse cell as a whole has too much or too little is taken from cells by their noise
+        common = np.bincount(mapped, keep * gap) / np.maximum(np.bincount(mapped, keep), NOTHING)
+        fine = _projected(curve + keep * (gap - common[mapped]), curve, mapped)
         own = [keep * (single.one_way[j] - average) / fit.total for single in noisy.sets]
         moved = spread_over_sets(fine, own, keep**2 * variance)
         for number, (of_set, margin) in enumerate(zip(moved, margins, strict=True)):

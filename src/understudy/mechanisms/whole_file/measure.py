@@ -86,16 +86,17 @@ def measured(records: CodedRecords, asked: FileQuestion, rng: np.random.Generato
     noisy = replace(noisy, coarse=_coarse(noisy, asked, plan))
     coarse = records.coarse(noisy.coarse)
     kept, possible = _kept(coarse, asked), allowed_by(asked.rules, noisy)
+    grids = [column.grid_size for column in asked.cells]
     if plan.tables and not plan.batches:
         names = _all_tables(asked, noisy, int(plan.order))
         noisy = _with_tables(noisy, coarse, names, asked, plan)
     for number, picks in enumerate(plan.batches):
         last = number == len(plan.batches) - 1
         names = _candidates(asked, noisy, plan, triples=last and number > 0)
-        fit = fitted(noisy, rng, SMALL_POOL // 3, kept, possible)
+        fit = fitted(noisy, rng, SMALL_POOL // 3, kept, possible, grids)
         chosen = _chosen(coarse, names, fit, asked, plan, min(picks, len(names)))
         noisy = _with_tables(noisy, coarse, chosen, asked, plan)
-    fit = fitted(noisy, rng, SMALL_POOL, kept, possible)
+    fit = fitted(noisy, rng, SMALL_POOL, kept, possible, grids)
     misfit = measured_misfit(records, noisy, fit, asked.cells, asked.kept, asked.budget, MISFIT)
     noisy = replace(noisy, misfit=misfit)
     if whole is not None and records.clusters is not None:
@@ -106,7 +107,7 @@ def measured(records: CodedRecords, asked: FileQuestion, rng: np.random.Generato
         noisy = replace(noisy, clusters=effects)
     if whole is None or not asked.quality:
         return noisy
-    fit = fitted(noisy, rng, kept=kept, possible=possible)  # as large as that of the files
+    fit = fitted(noisy, rng, None, kept, possible, grids)  # as large as that of the files
     measured = measured_quality(coarse, fit, asked.sensitive, whole, asked.quality)
     return replace(noisy, quality=measured)
 

@@ -90,8 +90,9 @@ def synthesizer(
         codes = [noisy.coarse[j][cells[j].codes(kept_values[cells[j].name])] for j in columns]
         kept = Kept(columns, np.column_stack(codes).astype(np.int32))
     rules = ruled_out(codebook, {column.name: column for column in cells})
-    fit = fitted(noisy, rng, kept=kept, possible=allowed_by(rules, noisy))
-    shares = fine_shares(noisy, fit, [column.grid_size for column in cells])
+    grids = [column.grid_size for column in cells]
+    fit = fitted(noisy, rng, kept=kept, possible=allowed_by(rules, noisy), grids=grids)
+    shares = fine_shares(noisy, fit, grids)
     return Synthesizer(noisy, tuple(cells), fit, shares, codebook, kept, kept_values)
 
 
