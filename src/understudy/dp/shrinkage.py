@@ -15,7 +15,7 @@ a tenth of its correlation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,17 +58,18 @@ class _Kept:
     def __call__(self, deviation: Vector) -> Vector:
         result = np.zeros_like(deviation)
         for trend in self.trends:
-            means = trend.of(deviation)
-            result = result + trend.added(trend.kept(means))
-            deviation = deviation - trend.added(means)
+            added = trend.added(trend.kept(trend.of(deviation)))
+            result, deviation = result + added, deviation - added
         return result + self.cells * deviation
 
     def noise(self, variance: float) -> Vector:
-        """The variance of what is kept where cells have independent noise of this variance; that
-        trends and cells share some of it is left out."""
+        """The variance of what is kept where cells have independent noise of this variance. Trends
+        of the later columns are without those that the first one has in common with them; that
+        cells are without all trends is left out, as small."""
         total = np.asarray(self.cells**2 * variance, dtype=np.float64)
-        for trend in self.trends:
-            means = trend.kept.noise(variance * float(trend.scores @ trend.scores))
+        for number, trend in enumerate(self.trends):
+            kept = replace(trend.kept, trends=[]) if number else trend.kept
+            means = kept.noise(variance * float(trend.scores @ trend.scores))
             total = total + np.expand_dims(means, trend.axis) * trend.profile**2
         return total
 

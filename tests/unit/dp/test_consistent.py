@@ -160,20 +160,6 @@ def test_the_margin_weighs_tables_by_the_variance_of_their_sums() -> None:
     assert one_way == pytest.approx(margin - (margin.sum() - 1) / 2, abs=1e-12)
 
 
-def test_what_is_kept_of_a_deviation_is_the_posterior_mean() -> None:
-    """Deviations of variance t e, seen with noise: t is averages, the error is near the least."""
-    rng = np.random.default_rng(7)
-    expected = rng.dirichlet(np.full(4000, 0.5))
-    true = rng.normal(0, np.sqrt(2e-4 * expected))
-    seen = true + rng.normal(0, 3e-4, expected.size)
-    kept = kept_share(seen, expected, 9e-8)
-    best = 2e-4 * expected / (2e-4 * expected + 9e-8)
-    assert kept == pytest.approx(best, abs=0.06)
-    error, least, raw = (((s * seen - true) ** 2).sum() for s in (kept, best, 1.0))
-    assert error < 1.02 * least < 0.8 * raw
-    assert (kept_share(seen, expected, 0.0) == 1).all()
-
-
 def test_sets_spread_by_their_noise_around_the_fit_of_their_average() -> None:
     rng = np.random.default_rng(8)
     joint = rng.dirichlet(np.full(24, 3.0)).reshape(SHAPE)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from understudy.dp.consistent import Agreed, agreed, on_simplex, spread_over_sets
 from understudy.dp.record_pool import Pool, cell_table, draw_pool, rake_pool, thinned
@@ -167,9 +168,11 @@ def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[V
     for j, mapped in enumerate(noisy.coarse):
         average = np.mean([single.one_way[j] for single in noisy.sets], axis=0)
         margins = [of_set.margins[j] for of_set in fit.sets]
-        curve = smoothed(np.mean(margins, axis=0), mapped, grids[j])
-        members = np.bincount(mapped).astype(np.float64)
         variance = noisy.one_way_variances[j] / len(noisy.sets) / fit.total**2
+        pooled = np.mean(margins, axis=0)
+        bends = bending(average / fit.total, pooled, mapped, grids[j], variance)
+        curve = smoothed(pooled, mapped, grids[j], bends)
+        members = np.bincount(mapped).astype(np.float64)
         gap = average / fit.total - curve
         deviation = gap - (np.bincount(mapped, gap) / members)[mapped]
         keep = _kept_within(deviation, curve, variance, members[mapped])
@@ -179,7 +182,7 @@ def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[V
         own = [keep * (single.one_way[j] - average) / fit.total for single in noisy.sets]
         moved = spread_over_sets(fine, own, keep**2 * variance)
         for number, (of_set, margin) in enumerate(zip(moved, margins, strict=True)):
-            bent = np.maximum(of_set + smoothed(margin, mapped, grids[j]) - curve, 0.0)
+            bent = np.maximum(of_set + smoothed(margin, mapped, grids[j], bends) - curve, 0.0)
             shares[number].append(_within(bent, mapped, members))
     return shares
 
@@ -193,11 +196,32 @@ def _kept_within(deviation: Vector, curve: Vector, variance: float, members: Vec
     return keep
 
 
-def smoothed(coarse: Vector, mapped: Codes, grid: int) -> Vector:
+def bending(
+    fine: Vector, coarse: Vector, mapped: Codes, grid: int, variance: float
+) -> tuple[float, float]:
+    """How likely the first and the last coarse cell of a grid fall off in a bend, and not by one
+    ratio a cell (`falling`), from noisy shares of the fine cells; both are as likely before."""
+    runs = int(mapped[grid - 1]) + 1 if grid else 0
+    if runs < 2:
+        return 1.0, 1.0
+    bent, straight = (smoothed(coarse, mapped, grid, (end, end)) for end in (1.0, 0.0))
+    found = []
+    for run in (0, runs - 1):
+        tail = mapped == run
+        apart = [float(np.var((fine - curve)[tail])) for curve in (straight, bent)]
+        evidence = tail.sum() * (apart[0] - apart[1]) / (2 * max(variance, NOTHING**2))
+        found.append(float(expit(evidence)))
+    return found[0], found[1]
+
+
+def smoothed(
+    coarse: Vector, mapped: Codes, grid: int, bends: tuple[float, float] = (1.0, 1.0)
+) -> Vector:
     """Each coarse cell's share spread over its fine cells.
 
     On the grid the log of the share is linear between the middles of coarse cells; the first and
-    the last one fall off to the outside (`falling`). Elsewhere a coarse cell is spread evenly.
+    the last one fall off to the outside (`falling`), in a bend as far as `bends` says. Elsewhere a
+    coarse cell is spread evenly.
     """
     members = np.bincount(mapped).astype(np.float64)
     curve = np.ones(mapped.size)
@@ -208,21 +232,24 @@ def smoothed(coarse: Vector, mapped: Codes, grid: int) -> Vector:
         middle = np.bincount(mapped[:grid], position)[:runs] / members[:runs]
         logs = np.interp(position, middle, height)
         first, last = int(members[0]), int(members[runs - 1])
-        logs[:first] = _tail(height, members[:runs], coarse[0])[::-1]
-        logs[grid - last :] = _tail(height[::-1], members[:runs][::-1], coarse[runs - 1])
+        inside = members[:runs]
+        logs[:first] = _tail(height, inside, coarse[0], bends[0])[::-1]
+        logs[grid - last :] = _tail(height[::-1], inside[::-1], coarse[runs - 1], bends[1])
         curve[:grid] = np.exp(logs - logs.max())
     sums = np.bincount(mapped, curve)
     return np.asarray(curve * (coarse / sums)[mapped], dtype=np.float64)
 
 
-def _tail(height: Vector, members: Vector, mass: float) -> Vector:
+def _tail(height: Vector, members: Vector, mass: float, bend: float) -> Vector:
     """Logs of the outermost run, which comes first here, from the inside to the outside: falling
     from where the run beside it ends."""
     slope = 0.0
     if height.size > 2:
         slope = min(2 * (height[1] - height[2]) / (members[1] + members[2]), 0.0)
     start = height[1] + slope * members[1] / 2
-    return np.asarray(start + falling(mass, float(np.exp(start)), int(members[0]), slope))
+    edge, cells = float(np.exp(start)), int(members[0])
+    bent, straight = (np.exp(falling(mass, edge, cells, steep)) for steep in (slope, 0.0))
+    return np.asarray(start + np.log(np.maximum(bend * bent + (1 - bend) * straight, 1e-300)))
 
 
 def falling(mass: float, start: float, cells: int, slope: float = 0.0) -> Vector:

@@ -85,7 +85,7 @@ def test_a_tail_starts_on_the_line_of_the_runs_beside_it() -> None:
     the outermost run, x = 3, the line is at a + 3 b. With so much mass the tail stays there."""
     members, a, b = np.array([3.0, 4.0, 6.0]), -2.0, 0.3
     middles = np.cumsum(members) - members / 2
-    logs = _tail(a + b * middles, members, mass=np.inf)
+    logs = _tail(a + b * middles, members, mass=np.inf, bend=0.5)
     np.testing.assert_allclose(logs, a + 3 * b, rtol=1e-12)
     rising = _tail(a - b * middles, members, mass=np.inf)  # to the outside: it does not go on
     np.testing.assert_allclose(rising, a - b * middles[1], rtol=1e-12)
