@@ -69,13 +69,12 @@ def agreed(
     """Consistent tables of the average over several sets of the same noisy tables, and of each set.
 
     The average comes first. What depends on the tables in a way that is not linear (which cells are
-    empty, how far a table is drawn to independence) is settled on the average; a set is the
+    empty, how far a table is drawn to a smooth one) is settled on the average; a set is the
     average's fit plus its own deviation from the average, so that the spread between sets is that
     of their noise also in cells where whole deviations would be negative, and their mean is the
     average's fit (`spread_over_sets`).
     `variances` are those of one set. With `scales`, the number of each column's first cells that
-    lie on a scale, tables are drawn to independence of their columns as far as their noise suggests
-    (`shrinkage`).
+    lie on a scale, tables are drawn to smooth ones as far as their noise suggests (`shrunk`).
     """
     arrays = [[np.asarray(table, dtype=np.float64) for table in tables] for tables in sets]
     count = len(arrays)
@@ -85,7 +84,7 @@ def agreed(
     margins = {name: on_simplex(margin) for name, margin in linear.margins.items()}
     whole = Agreed([], margins, linear.total)
     drawn: list[Shrunk | None] = []
-    plain: list[Vector] = []  # before negative shares go
+    plain: list[Vector] = []  # as noise left them, with common margins
     for table, names, variance in zip(pooled, columns, spread, strict=True):
         mine = [margins[name] for name in names]
         plain.append(_moved(table / whole.total, mine))
@@ -100,20 +99,15 @@ def agreed(
     fitted: list[list[Vector]] = [[] for _ in arrays]
     for t, (names, variance, smoother) in enumerate(zip(columns, spread, drawn, strict=True)):
         deviations = []
-        outer = outer_product([whole.margins[name] for name in names])
-        share_of_outer = 1.0
+        noise: float | Vector = variance / whole.total**2
         if smoother is not None:
-            share_of_outer = np.divide(smoother.smooth, outer, out=np.ones_like(outer), where=outer > 0)
+            noise = smoother.kept.noise(variance / whole.total**2)
         for tables, of_set, margins in zip(arrays, own, of_sets, strict=True):
             mine = [margins[name] for name in names]
             deviation = _moved(tables[t] / of_set.total, mine) - plain[t]
             if smoother is not None:
-                of_margins = outer_product(mine) - outer
-                deviation = smoother.kept(deviation - of_margins) + of_margins * share_of_outer
+                deviation = smoother.deviation(deviation, mine)
             deviations.append(deviation)
-        noise: float | Vector = variance / whole.total**2
-        if smoother is not None:
-            noise = smoother.kept.noise(variance / whole.total**2)
         spread_sets = spread_over_sets(whole.tables[t], deviations, noise)
         for number, table in enumerate(spread_sets):
             fitted[number].append(_raked(table, [of_sets[number][name] for name in names]))

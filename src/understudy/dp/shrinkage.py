@@ -80,7 +80,15 @@ class Shrunk:
 
     table: Vector
     smooth: Vector
+    outer: Vector  # of its margins
     kept: _Kept
+
+    def deviation(self, table: Vector, margins: Sequence[Vector]) -> Vector:
+        """What is kept of the deviation of another table that has these margins, which are not
+        drawn to anything."""
+        moved = outer_product(margins) - self.outer
+        share = np.divide(self.smooth, self.outer, out=np.ones_like(moved), where=self.outer > 0)
+        return self.kept(table - moved) + share * moved
 
 
 def shrunk(
@@ -90,14 +98,14 @@ def shrunk(
     `scales[axis]` cells of an axis lie on a scale."""
     outer = outer_product(margins)
     if variance <= 0:
-        return Shrunk(table, outer, _Kept([], np.ones_like(outer)))
+        return Shrunk(table, outer, outer, _Kept([], np.ones_like(outer)))
     axes = [axis for axis, cells in enumerate(scales) if cells >= ON_A_SCALE]
     scores = [normal_scores(margins[axis], scales[axis]) for axis in axes]
     rules, wanted = [], []
     for axis, q in zip(axes, scores, strict=True):
         others = [k for k in range(len(margins)) if k != axis]
         means = np.tensordot(table - outer, q, (axis, 0))
-        drawn = shrunk_deviation(
+        drawn = _of_means(
             means, [margins[k] for k in others], [scales[k] for k in others],
             variance * float(q @ q),
         )  # fmt: skip
@@ -111,10 +119,10 @@ def shrunk(
     gap = table - smooth
     kept = _Kept(trends, kept_share(gap, smooth, variance))
     common = float((kept.cells * gap).sum() / max(float(kept.cells.sum()), NOTHING))
-    return Shrunk(smooth + kept.cells * (gap - common), smooth, kept)
+    return Shrunk(smooth + kept.cells * (gap - common), smooth, outer, kept)
 
 
-def shrunk_deviation(
+def _of_means(
     means: Vector, margins: Sequence[Vector], scales: Sequence[int], variance: float
 ) -> _Kept:
     """The rule for deviations of a table of means from nothing: trends of the first column on a
@@ -126,7 +134,7 @@ def shrunk_deviation(
         q = normal_scores(margins[axis], cells)
         others = [k for k in range(len(margins)) if k != axis]
         of_means = np.asarray(np.tensordot(means, q, (axis, 0)), dtype=np.float64)
-        rule = shrunk_deviation(
+        rule = _of_means(
             of_means, [margins[k] for k in others], [scales[k] for k in others],
             variance * float(q @ q),
         )  # fmt: skip

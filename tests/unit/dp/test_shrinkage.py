@@ -1,4 +1,4 @@
-"""Noisy tables drawn to smooth ones: against the bivariate normal law and R's log-linear fit."""
+"""Noisy tables drawn to smooth ones: against the bivariate normal law and simulated noise."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_smooth_table_of_normal_columns_is_the_table_itself() -> None:
 
 
 def test_noise_does_not_take_the_correlation_of_columns_on_a_scale() -> None:
-    """Bivariate normal, 8,000 records, noise of 30 records in a cell of each of five sets."""
+    """Bivariate normal, 8,000 records, noise of 15 records in a cell of each of five sets."""
     rng, table = np.random.default_rng(4), normal_table(-0.7)
     found: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
     for _ in range(20):

@@ -176,7 +176,7 @@ def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[V
         gap = average / fit.total - curve
         deviation = gap - (np.bincount(mapped, gap) / members)[mapped]
         keep = _kept_within(deviation, curve, variance, members[mapped])
-        # what a coarse cell as a whole has too much or too little is taken from cells by their noise
+        # what is too much in a coarse cell is taken from cells as far as they may move
         common = np.bincount(mapped, keep * gap) / np.maximum(np.bincount(mapped, keep), NOTHING)
         fine = _projected(curve + keep * (gap - common[mapped]), curve, mapped)
         own = [keep * (single.one_way[j] - average) / fit.total for single in noisy.sets]

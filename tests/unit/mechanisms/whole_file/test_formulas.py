@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import expon, norm
 
 import understudy as us
 from understudy.dp.consistent import Agreed
@@ -20,6 +21,7 @@ from understudy.mechanisms.whole_file.files import _empty, published_codebook
 from understudy.mechanisms.whole_file.fit import (
     Fit,
     _tail,
+    bending,
     falling,
     fine_shares,
     fitted,
@@ -80,6 +82,26 @@ def test_three_equal_sets_of_three_times_the_variance_are_one_set(variance: floa
     assert np.abs(other[0] - alone[0]).max() > 1e-4
 
 
+def test_noisy_cells_say_whether_a_tail_bends() -> None:
+    """Normal and exponential cells: what was drawn is found, and noise that hides it is 1 to 1."""
+    steps = np.arange(60)
+    laws = {True: norm.pdf(steps, 20, 9), False: expon.pdf(steps, 0, 9)}
+    mapped = np.searchsorted([12, 16, 20, 24, 28], steps, side="right").astype(np.int32)
+    for bends, fine in laws.items():
+        shares = fine / fine.sum()
+        coarse = np.bincount(mapped, shares)
+        seen = bending(shares, coarse, mapped, 60, (1e-3) ** 2)
+        assert (seen[1] > 0.99) if bends else (seen[1] < 0.01)
+        assert bending(shares, coarse, mapped, 60, 1.0)[1] == pytest.approx(0.5, abs=1e-3)
+        tail = mapped == 5
+        other = (1 - seen[0], 1 - seen[1])
+        near, far = (
+            np.abs(smoothed(coarse, mapped, 60, share) - shares)[tail].sum()
+            for share in (seen, other)
+        )
+        assert near < far
+
+
 def test_a_tail_starts_on_the_line_of_the_runs_beside_it() -> None:
     """Log heights on a line a + b x at the middles of runs of 3, 4 and 6 cells: at the border of
     the outermost run, x = 3, the line is at a + 3 b. With so much mass the tail stays there."""
@@ -87,7 +109,9 @@ def test_a_tail_starts_on_the_line_of_the_runs_beside_it() -> None:
     middles = np.cumsum(members) - members / 2
     logs = _tail(a + b * middles, members, mass=np.inf, bend=0.5)
     np.testing.assert_allclose(logs, a + 3 * b, rtol=1e-12)
-    rising = _tail(a - b * middles, members, mass=np.inf)  # to the outside: it does not go on
+    rising = _tail(
+        a - b * middles, members, mass=np.inf, bend=0.5
+    )  # to the outside: it does not go on
     np.testing.assert_allclose(rising, a - b * middles[1], rtol=1e-12)
 
 
