@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from scipy.stats import expon, norm
+from scipy.stats import norm
 
 import understudy as us
 from understudy.dp.consistent import Agreed
@@ -83,23 +83,13 @@ def test_three_equal_sets_of_three_times_the_variance_are_one_set(variance: floa
 
 
 def test_noisy_cells_say_whether_a_tail_bends() -> None:
-    """Normal and exponential cells: what was drawn is found, and noise that hides it is 1 to 1."""
+    """Cells of a normal law bend; with noise that hides it both shapes are as likely."""
     steps = np.arange(60)
-    laws = {True: norm.pdf(steps, 20, 9), False: expon.pdf(steps, 0, 9)}
+    shares = norm.pdf(steps, 20, 9) / norm.pdf(steps, 20, 9).sum()
     mapped = np.searchsorted([12, 16, 20, 24, 28], steps, side="right").astype(np.int32)
-    for bends, fine in laws.items():
-        shares = fine / fine.sum()
-        coarse = np.bincount(mapped, shares)
-        seen = bending(shares, coarse, mapped, 60, (1e-3) ** 2)
-        assert (seen[1] > 0.99) if bends else (seen[1] < 0.01)
-        assert bending(shares, coarse, mapped, 60, 1.0)[1] == pytest.approx(0.5, abs=1e-3)
-        tail = mapped == 5
-        other = (1 - seen[0], 1 - seen[1])
-        near, far = (
-            np.abs(smoothed(coarse, mapped, 60, share) - shares)[tail].sum()
-            for share in (seen, other)
-        )
-        assert near < far
+    coarse = np.bincount(mapped, shares)
+    assert bending(shares, coarse, mapped, 60, (1e-3) ** 2)[1] > 0.99
+    assert bending(shares, coarse, mapped, 60, 1.0)[1] == pytest.approx(0.5, abs=1e-3)
 
 
 def test_a_tail_starts_on_the_line_of_the_runs_beside_it() -> None:
