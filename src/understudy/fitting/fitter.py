@@ -31,6 +31,7 @@ from understudy.fitting.nuts import Chains, sample
 from understudy.fitting.overlap import refuse_overlap
 from understudy.fitting.posterior import Posterior
 from understudy.fitting.progress import fit_progress
+from understudy.fitting.public_guess import guessed_survey
 from understudy.mechanisms.contract import Matrix, Terms, Vector
 from understudy.mechanisms.outputs.outcome_draws import Generated, OutcomeOutput
 from understudy.models.contract import Arrays, OutcomeModel, SummedModel
@@ -44,6 +45,8 @@ __public__ = ("ModelFitter",)
 
 FEW = 10  # draws per coordinate below which their covariance is not trusted
 PROBES = 8  # parameter values at which an impossible record must be impossible
+PUBLIC = 18  # the seed of rehearsals: what they settle depends on nothing that is secret
+SOON = 2  # times the asked length, after which chains of a rehearsal must agree
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,7 @@ class ModelFitter:
     conditions: tuple[str, ...] = ()
     show_progress: bool | None = None
     coding: Survey | None = None  # what decides the encoding, if not the survey itself
+    regrouped: NDArray[np.int32] | None = field(default=None, repr=False)  # units, if not its own
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", chance_of(self.seed))
@@ -83,7 +87,11 @@ class ModelFitter:
     @cached_property
     def units(self) -> NDArray[np.int32] | None:
         """The number of each record's unit; None where each is its own."""
-        return unit_codes(self.survey)
+        return unit_codes(self.survey) if self.regrouped is None else self.regrouped
+
+    @property
+    def weighs_proposals(self) -> bool:
+        return isinstance(self.model, GaussianModel)
 
     @property
     def tolerant(self) -> bool:
@@ -154,6 +162,11 @@ class ModelFitter:
                 )
                 if chains is not None:
                     return chains
+                if self.settings.fast:
+                    raise Refused(
+                        "The clipped posterior has a second mode, or little in common with the one "
+                        "without a clip."
+                    )
             return sample(self.density, inputs, self.settings, self._key(stage), start, tick)
 
     def _inputs(
@@ -218,6 +231,37 @@ class ModelFitter:
         if survey not in self._others:
             self._others[survey] = self._made_on(survey, purpose)
         return self._others[survey]
+
+    def rehearsing(self, fast: bool) -> ModelFitter:
+        """The same with chains that must agree soon, by random numbers that everyone knows;
+        `fast`: by weighed proposals or not at all."""
+        settings = replace(self.settings, most_thinning=SOON, fast=fast)
+        return replace(self, settings=settings, seed=PUBLIC, show_progress=False)
+
+    def resampled(self, n: int, number: int) -> ModelFitter:
+        """The same model on n of these records, drawn with replacement, units whole."""
+        rng = np.random.default_rng([PUBLIC, number])
+        if self.units is None:
+            rows, units = rng.integers(0, self.n, n), None
+        else:
+            rows, units = whole_units(self.units, n, rng)
+        arrays = {
+            name: array[rows] if array.shape[:1] == (self.n,) else array
+            for name, array in self.arrays.items()
+        }
+        return replace(self, arrays=arrays, missing=self.missing[rows], regrouped=units)
+
+    def on_guess(self, number: int) -> ModelFitter:
+        """The same model on records that the codebook's guess suggests: 0 as it stands, the others
+        as far from it as truth may be. Where the given columns are confidential, those of the
+        declared grid stand for them."""
+        public, rng = self.coding or self.survey, np.random.default_rng([PUBLIC, number])
+        survey = guessed_survey(public, self.model, self.survey, rng, apart=number > 0)
+        arrays = self.model.prepare(survey, like=public)
+        most = self.survey.codebook.records_per_unit or 1
+        units = np.arange(survey.n, dtype=np.int32) // most if self.units is not None else None
+        missing = np.zeros(survey.n, dtype=bool)
+        return replace(self, survey=survey, arrays=arrays, missing=missing, regrouped=units)
 
     @cached_property
     def _others(self) -> dict[Survey, ModelFitter]:
@@ -287,6 +331,20 @@ class ModelFitter:
 
     def _key(self, stage: str) -> Array:
         return random_key(self.seed, stage)
+
+
+def whole_units(
+    units: NDArray[np.int32], n: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """n rows of units that are drawn with replacement, and the number of each row's unit; the last
+    unit may lack some of its rows."""
+    order = np.argsort(units, kind="stable")
+    sizes = np.bincount(units)
+    first = np.cumsum(sizes) - sizes
+    drawn = rng.integers(0, len(sizes), n)
+    drawn = drawn[: int(np.searchsorted(np.cumsum(sizes[drawn]), n)) + 1]
+    rows = np.concatenate([order[first[unit] : first[unit] + sizes[unit]] for unit in drawn])
+    return rows[:n], np.repeat(np.arange(len(drawn), dtype=np.int32), sizes[drawn])[:n]
 
 
 def _factor(draws: Matrix | None, d: int) -> Matrix:

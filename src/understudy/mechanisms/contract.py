@@ -24,7 +24,7 @@ Mechanisms know nothing of samplers: they ask a `Fitter`, which `understudy.fitt
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf
@@ -120,6 +120,12 @@ class Fitter(Protocol):
     def tolerant(self) -> bool: ...  # failed diagnostics are reported where no epsilon is claimed
 
     @property
+    def settings(self) -> Hashable: ...  # of the sampler
+
+    @property
+    def weighs_proposals(self) -> bool: ...  # clipped posteriors have a fast sampler of their own
+
+    @property
     def conditions(self) -> tuple[str, ...]: ...  # of every claim about this database
 
     def fit(self, terms: Terms, stage: str, start: Matrix | None = None) -> Fitted: ...
@@ -129,6 +135,12 @@ class Fitter(Protocol):
     def bounds_over(self, positions: Matrix) -> Vector: ...  # max |f_i|, inf where not present
 
     def on(self, survey: Any, purpose: str) -> Fitter: ...  # the same model on another survey
+
+    def rehearsing(self, fast: bool) -> Fitter: ...  # chains that must agree soon; public chance
+
+    def resampled(self, n: int, number: int) -> Fitter: ...  # on n of its records, by public chance
+
+    def on_guess(self, number: int) -> Fitter: ...  # on records of the public guess; 0: the guess
 
     @property
     def sensitive_values(self) -> Matrix: ...  # (records, columns)
@@ -185,6 +197,16 @@ class Prepared:
     fitted: Fitted | None = None
     weights: FixedWeights | None = None
     conditions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """A mechanism with all that a rehearsal settles, the seconds that its fits and their rehearsal
+    take (None where nothing was rehearsed), and what it settled, in words."""
+
+    mechanism: Mechanism
+    seconds: float | None = None
+    settled: str = ""
 
 
 @dataclass(frozen=True)
@@ -304,6 +326,12 @@ class Mechanism(Declared, ABC, abstract=True):
     def check_counts(self, counts: RowCounts | FileCounts) -> None:
         """Refused, before anything is paid, where counts would rest on something that is not
         declared, or do not go with the settings; nothing by default."""
+
+    def rehearsed(self, fitter: Fitter, datasets: int) -> Rehearsed:  # noqa: ARG002
+        """Settle, before anything is paid and on records that cost nothing, what the fits need to
+        end well; refused where nothing would. Of the fitter's own records it may use the number and
+        the public columns."""
+        return Rehearsed(self)
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         """Record weights, reference and limit for this database."""
