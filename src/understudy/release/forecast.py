@@ -32,7 +32,7 @@ from understudy.synthesis import ready_outcome
 
 STEPS = (7, 127)  # gradients of one iteration of NUTS: an easy posterior, and a hard one
 LONGER = 4  # chains that do not agree are run on
-WITHIN = 2**0.5  # times the forecast, either way, where fits were rehearsed
+WITHIN = 2.0  # times the forecast, either way, where fits were rehearsed
 BASE_SECONDS, BASE_BYTES = 15.0, 600e6  # compiling and reports; the libraries themselves
 
 
