@@ -49,7 +49,7 @@ Counts = NDArray[np.int64]
 Codes = NDArray[np.int32]
 ColumnNumbers = tuple[int, ...]
 
-SMALL_POOL = 60_000  # cells of the fits between the choices
+SMALL_POOL = 60_000  # cells of the fit that is compared with the records; a third for choices
 MOST_TRIPLES = 2_000  # candidates
 
 
@@ -92,7 +92,7 @@ def measured(records: CodedRecords, asked: FileQuestion, rng: np.random.Generato
     for number, picks in enumerate(plan.batches):
         last = number == len(plan.batches) - 1
         names = _candidates(asked, noisy, plan, triples=last and number > 0)
-        fit = fitted(noisy, rng, SMALL_POOL, kept, possible)
+        fit = fitted(noisy, rng, SMALL_POOL // 3, kept, possible)
         chosen = _chosen(coarse, names, fit, asked, plan, min(picks, len(names)))
         noisy = _with_tables(noisy, coarse, chosen, asked, plan)
     fit = fitted(noisy, rng, SMALL_POOL, kept, possible)
