@@ -61,7 +61,7 @@ def loss() -> float:
 
 
 def test_all_draws_together_lose_at_most_epsilon() -> None:
-    assert 0.8 * EPSILON < loss() <= EPSILON
+    assert 0.99 * EPSILON < loss() <= EPSILON
 
 
 def test_a_stage_that_is_not_charged_shows_in_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,4 +69,4 @@ def test_a_stage_that_is_not_charged_shows_in_the_loss(monkeypatch: pytest.Monke
         return clip_bound(mechanism.epsilon, datasets)
 
     monkeypatch.setattr(ReferenceCensored, "_last_limit", all_of_epsilon)
-    assert loss() > 1.1 * EPSILON
+    assert loss() > 1.7 * EPSILON
