@@ -36,6 +36,7 @@ class CannotWrite(Refused):
 
 class Database(Protocol):
     for_update: str
+    location: str  # by which `open_database` finds it
 
     def transaction(self) -> AbstractContextManager[Run]:
         """Gives `run(sql, *values)`, alone among writers; commits unless it raises."""
@@ -97,8 +98,9 @@ class SqliteDatabase:
 
     for_update = ""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, durable: bool = True) -> None:
+        self.path, self.location = path, str(path)
+        self._synchronous = "FULL" if durable else "OFF"
         self._connections = _PerThread(self._connect)
 
     def _connect(self) -> sqlite3.Connection:
@@ -113,7 +115,7 @@ class SqliteDatabase:
                 self.path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
             )
             connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute(f"PRAGMA synchronous={self._synchronous}")
         except (OSError, sqlite3.Error):
             raise Refused(
                 f"The ledger `{self.path.name}` cannot be opened; check the path, the permissions, "
@@ -186,7 +188,7 @@ class PostgresDatabase:
 
     for_update = " FOR UPDATE"
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, durable: bool = True) -> None:
         try:
             import psycopg
         except ImportError:
@@ -194,15 +196,16 @@ class PostgresDatabase:
                 "A PostgreSQL ledger needs the `postgres` extra: install understudy[postgres]."
             ) from None
         self._psycopg = psycopg
-        self._url = url
+        self.location = url
+        self._synchronous = "on" if durable else "off"
         self._connections = _PerThread(self._connect)
 
     def _connect(self) -> Any:
         try:
             connection = self._psycopg.connect(
-                self._url, autocommit=True, connect_timeout=WAIT_SECONDS
+                self.location, autocommit=True, connect_timeout=WAIT_SECONDS
             )
-            connection.execute("SET synchronous_commit TO on")
+            connection.execute(f"SET synchronous_commit TO {self._synchronous}")
         except self._psycopg.Error:
             # The driver's message can hold the password of the URL.
             raise Refused(
@@ -250,14 +253,15 @@ class PostgresDatabase:
         self._connections.close()
 
 
-def open_database(location: str | Path) -> Database:
-    """SQLite for a path (or sqlite:///path), PostgreSQL for a postgresql:// URL."""
+def open_database(location: str | Path, durable: bool = True) -> Database:
+    """SQLite for a path (or sqlite:///path), PostgreSQL for a postgresql:// URL. Only what is not
+    `durable` may be lost when a machine fails."""
     text = str(location)
     if text.startswith(("postgresql://", "postgres://")):
-        return PostgresDatabase(text)
+        return PostgresDatabase(text, durable)
     if text.startswith("sqlite:///"):
-        return SqliteDatabase(Path(text.removeprefix("sqlite:///")))
+        return SqliteDatabase(Path(text.removeprefix("sqlite:///")), durable)
     if "://" in text:
         kind = text.split("://", 1)[0]
         raise Refused(f"A ledger is a file or a postgresql:// URL, not `{kind}://`.")
-    return SqliteDatabase(Path(text))
+    return SqliteDatabase(Path(text), durable)

@@ -11,7 +11,8 @@ releases and tables: the cap belongs to the population whose files they read (th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -44,6 +45,10 @@ ALL = 2**62  # above every number of an entry
 
 class StillAnswering(Refused):
     """The same question is being answered; ask again when its reply is due."""
+
+
+class AlreadyAnswered(Refused):
+    """A reservation has one answer, or fails, once."""
 
 
 class ShutOut(Refused):
@@ -157,11 +162,11 @@ class Ledger:
                 self._affordable(run, [cost or _plain(query)], dataset, user)
             return stored
 
-    def fail_abandoned(self) -> int:
+    def fail_abandoned(self, busy: Callable[[], bool] = lambda: False) -> int:
         """Fail what a server left unanswered when it died; how many. Their epsilon stays spent.
 
-        For the server that starts: with a second one at work on the same ledger, answers that it is
-        computing are lost (and paid for), and nothing gets two.
+        For the server that starts. `busy` says whether another one is at work on the same ledger:
+        then nothing is failed, for it may be what that one computes.
         """
         with self.journal.database.reading() as run:
             rows = run(
@@ -169,8 +174,11 @@ class Ledger:
                 "r.kind = 'reserve' AND NOT EXISTS (SELECT 1 FROM entries a WHERE "
                 "a.refers = r.number)"
             )
+        if busy():  # asked after they were read: whoever computes one of them is busy still
+            return 0
         for number, at, *others in rows:
-            self.fail(Reservation(number, datetime.fromisoformat(at), *others))
+            with suppress(AlreadyAnswered):  # meanwhile
+                self.fail(Reservation(number, datetime.fromisoformat(at), *others))
         return len(rows)
 
     def release(self, reservation: Reservation, answer: Mapping[str, Any]) -> None:
@@ -363,7 +371,7 @@ class Ledger:
             if not run("SELECT 1 FROM entries WHERE number = ? AND kind = 'reserve'", number):
                 raise BrokenLedger("The reservation is not in the ledger; nothing is released.")
             if run("SELECT 1 FROM entries WHERE refers = ?", number):
-                raise Refused("This reservation has been answered already.")
+                raise AlreadyAnswered("This reservation has been answered already.")
             holder, dataset = reservation.user, reservation.dataset
             self.journal.append(run, kind, holder=holder, dataset=dataset, refers=number, body=body)
 

@@ -20,6 +20,7 @@ from understudy.influence import InfluencePlan, UnitRelation, influence_pass
 from understudy.ledger.ledger import Ledger, Reservation, StoredAnswer
 from understudy.tables.influence.unit_sums import steps_of
 from understudy.tables.units import Unit
+from understudy.verify.caller import Caller, CallerLeft
 from understudy.verify.confidential import WEIGHT, ConfidentialData
 from understudy.verify.influence_figures import figures_of
 from understudy.verify.measure import Floats, QuestionTerms, Steps
@@ -105,20 +106,21 @@ def answer_question(
     user: str,
     *,
     hold_seconds: float = 0.0,
+    caller: Caller | None = None,
 ) -> Receipt:
     """Answer a question at its price; the same question again is free.
 
     `hold_seconds` is the reply slot of the server (see `Ledger.reserve`). Refusals before the
-    reservation cost nothing; AnswerFailed comes after it.
+    reservation cost nothing; AnswerFailed comes after it, also where the `caller` has left.
     """
     query = question.query
     paid = ledger.reserve(user, data.fingerprint, query, hold_seconds, data.cost(query))
     if isinstance(paid, StoredAnswer):
         return Receipt.from_ledger(paid, query.catalogue, replayed=True)
-    receipt = _paid_receipt(question, data, ledger, paid)
+    receipt = _paid_receipt(question, data, ledger, paid, caller)
     if receipt is None:
         # Raised here, not where it broke: the cause and its frames hold records.
-        raise AnswerFailed
+        raise CallerLeft if caller is not None and caller.gone else AnswerFailed
     return receipt
 
 
@@ -134,7 +136,11 @@ def answer_query(
 
 
 def _paid_receipt(
-    question: CheckedQuery, data: ConfidentialData, ledger: Ledger, reservation: Reservation
+    question: CheckedQuery,
+    data: ConfidentialData,
+    ledger: Ledger,
+    reservation: Reservation,
+    caller: Caller | None,
 ) -> Receipt | None:
     query = question.query
     try:
@@ -143,9 +149,11 @@ def _paid_receipt(
             at=reservation.at,
             query=query,
             synthetic=question.synthetic,
-            noisy=_noisy_number(question, data),
+            noisy=_noisy_number(question, data, caller),
             relation=_relation(query, data),
         )
+        if caller is not None:
+            caller.wait()
         ledger.release(reservation, receipt.facts())
     except Exception:
         with suppress(Exception):
@@ -154,7 +162,9 @@ def _paid_receipt(
     return receipt
 
 
-def _noisy_number(question: CheckedQuery, data: ConfidentialData) -> float | tuple[float, ...]:
+def _noisy_number(
+    question: CheckedQuery, data: ConfidentialData, caller: Caller | None = None
+) -> float | tuple[float, ...]:
     """The only function that turns records into something that leaves."""
     query, synthetic = question.query, question.synthetic
     if question.plan is not None:
@@ -162,7 +172,7 @@ def _noisy_number(question: CheckedQuery, data: ConfidentialData) -> float | tup
         return numbers if query.several else numbers[0]
     size = max(abs(synthetic.estimate), synthetic.se or 0.0) or 1.0
     table, factor = assign_partitions(data, query)
-    estimates = partition_estimates(data, query, table, factor, size)
+    estimates = partition_estimates(data, query, table, factor, size, caller)
     return noisy_sum(query, int(bounded_numbers(question, estimates).sum()))
 
 

@@ -189,6 +189,11 @@ class ServerConfig:
     security_log: Annotated[
         File | None, "A file for who was let in or turned away, and exports; it is rotated too."
     ] = None
+    metrics_port: Annotated[
+        StrictInt | None,
+        Field(ge=0, le=65535),
+        "Port of this machine on which Prometheus reads counts; none if left out.",
+    ] = None
     https: Annotated[StrictBool, "Behind a proxy that speaks TLS: cookies are then Secure."] = False
     estimators: Annotated[tuple[OwnClass, ...], "Of one's own: `mine.py:Mine`."] = ()
     measures: Annotated[tuple[OwnClass, ...], "Of one's own: `mine.py:Mine`."] = ()

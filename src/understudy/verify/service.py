@@ -27,6 +27,7 @@ from understudy.verify.answer import (
     check_question,
     public_units,
 )
+from understudy.verify.caller import Caller
 from understudy.verify.catalogue import Catalogue, own_catalogue, packaged
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.config import DatasetConfig, ServerConfig, declaration
@@ -36,6 +37,8 @@ from understudy.verify.query import Query
 from understudy.verify.question_fields import Condition
 from understudy.verify.receipt import Receipt
 from understudy.verify.released import ReleasedEstimates, ReleasedFiles, Synthetic
+from understudy.verify.shared_state import SharedState
+from understudy.verify.turns import Turns
 
 RESTART_SECONDS = 1.0  # for the process that follows one whose deadline passed
 HOLD = 0.8  # of the slot: an answer can be read again as soon as its reply is out
@@ -81,6 +84,8 @@ class Service:
         longest_seconds: float = 60.0,
     ) -> None:
         self.ledger = ledger
+        self.shared = SharedState(ledger)
+        self.turns = Turns(self.shared)
         self.datasets = dict(datasets)
         self.slot_seconds = slot_seconds
         self.longest_seconds = longest_seconds
@@ -162,7 +167,7 @@ class Service:
         units = public_units(served.data)
         return served.released.influence_errors(question.query, *units).to_dicts()
 
-    def verify(self, user: str, question: CheckedQuery) -> Receipt:
+    def verify(self, user: str, question: CheckedQuery, caller: Caller | None = None) -> Receipt:
         """Spend and answer; the answer is shown to nobody before its slot is nearly over."""
         return answer_question(
             question,
@@ -170,6 +175,7 @@ class Service:
             self.ledger,
             user,
             hold_seconds=HOLD * self.seconds(question.query),
+            caller=caller,
         )
 
     def history(
@@ -198,6 +204,7 @@ class Service:
     def close(self) -> None:
         for served in self.datasets.values():
             served.data.close()
+        self.shared.close()
         self.ledger.close()
 
 
@@ -258,13 +265,14 @@ def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: No
                     "where one has several"
                 )
             ledger.admit(opened[name].data.file, declaration(name, dataset), "configuration")
-        ledger.fail_abandoned()
     except BaseException:
         for served in opened.values():
             served.data.close()
         ledger.close()
         raise
-    return Service(ledger, opened, config.slot_seconds, catalogue, config.longest_seconds)
+    service = Service(ledger, opened, config.slot_seconds, catalogue, config.longest_seconds)
+    ledger.fail_abandoned(service.turns.busy)
+    return service
 
 
 def _open(name: str, config: DatasetConfig) -> Served:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import socket
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import uvicorn
@@ -23,11 +25,16 @@ class RunningServer:
     """Everything is open and the port is ours; `serve` blocks until it is told to stop."""
 
     def __init__(
-        self, server: uvicorn.Server, bound: socket.socket, logs: tuple[Path | None, Path | None]
+        self,
+        server: uvicorn.Server,
+        bound: socket.socket,
+        logs: tuple[Path | None, Path | None],
+        metrics: AbstractContextManager[object],
     ) -> None:
         self._server = server
         self._socket = bound
         self._logs = logs
+        self._metrics = metrics
 
     @property
     def url(self) -> str:
@@ -36,7 +43,7 @@ class RunningServer:
 
     def serve(self) -> None:
         try:
-            with server_log(*self._logs):
+            with server_log(*self._logs), self._metrics:
                 self._server.run(sockets=[self._socket])
         except KeyboardInterrupt:
             return  # asked for; everything is closed
@@ -73,6 +80,7 @@ def run_server(
     app = create_app(
         service,
         places=config.places,
+        fitting=fitting_places(config),
         questions_per_user=config.questions_per_user,
         requests_per_minute=config.requests_per_minute,
         session_minutes=config.session_minutes,
@@ -80,7 +88,14 @@ def run_server(
         notice=notice,
     )
     logs = config.log, config.security_log
-    return RunningServer(uvicorn.Server(server_settings(app, limits)), bound, logs)
+    metrics = app.state.metrics.served(config.metrics_port)
+    return RunningServer(uvicorn.Server(server_settings(app, limits)), bound, logs, metrics)
+
+
+def fitting_places(config: ServerConfig) -> int:
+    """As many questions are fitted at once as the machine has cores for all their workers."""
+    workers = max(dataset.workers for dataset in config.datasets.values())
+    return max(1, len(os.sched_getaffinity(0)) // workers)
 
 
 def _family(host: str) -> socket.AddressFamily:

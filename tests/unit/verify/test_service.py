@@ -62,7 +62,7 @@ def test_contributions_are_scaled_by_the_larger_of_estimate_and_error(
     scales = []
 
     def estimates(*arguments: object) -> np.ndarray:
-        scales.append(arguments[-1])
+        scales.append(arguments[-2])
         return np.zeros(10)
 
     monkeypatch.setattr(answer_module, "partition_estimates", estimates)
