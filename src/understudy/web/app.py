@@ -64,7 +64,7 @@ def create_app(
         lifespan=lifespan,
         redirect_slashes=False,
     )
-    sessions = Sessions(service.ledger, session_minutes)
+    sessions = Sessions(service.ledger, service.shared, session_minutes)
     templates = Jinja2Templates(FOLDER)
     templates.env.globals["notice"] = notice
     state = app.state

@@ -13,7 +13,7 @@ import understudy
 pytestmark = pytest.mark.any_noise
 
 EXTRA = (
-    "fastapi", "starlette", "uvicorn", "itsdangerous", "prometheus_client",
+    "fastapi", "starlette", "uvicorn", "prometheus_client",
     "python_multipart", "multipart", "pyspark", "psycopg", "svy", "arviz",
 )  # fmt: skip
 WITHOUT = f"import sys; sys.modules |= dict.fromkeys({EXTRA!r}); "
