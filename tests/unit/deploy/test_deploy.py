@@ -66,9 +66,7 @@ def test_the_unit_is_read_by_systemd(tmp_path: Path) -> None:
 
 def test_the_image_installs_what_there_is_and_is_nobody_in_particular() -> None:
     text = IMAGE.read_text()
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
-        "optional-dependencies"
-    ]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     (asked,) = re.findall(r"/source\[([\w,]+)\]", text)
     assert set(asked.split(",")) <= set(project["optional-dependencies"])
     lines = text.splitlines()
