@@ -49,6 +49,7 @@ class CheckedQuery:
     query: Query
     synthetic: Synthetic
     plan: InfluencePlan | None = None  # where the measure does not divide the file
+    data: ConfidentialData | None = None  # as it was served when the question was checked
 
     @property
     def terms(self) -> QuestionTerms:
@@ -92,10 +93,10 @@ def public_units(data: ConfidentialData) -> tuple[UnitRelation, Unit | None, int
     """Relation, unit with its declared limit, and number of units of an answer by influence.
 
     Noise for `replace` is enough for `add-remove` too: the ledger counts both where there is a
-    unit, and then the number of units is not public.
+    unit, and then the number of units is not public. Nor is that of the units of a domain.
     """
     if data.unit is None:
-        return "replace", None, data.units
+        return "replace", None, data.units if data.where is None else None
     return "replace", Unit(data.unit, data.codebook.records_per_unit), None
 
 

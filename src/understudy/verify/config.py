@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -53,6 +53,7 @@ from understudy.toml_mistakes import (
 )
 
 Combine = Literal["partial", "full"]
+Kept = Literal["memory", "disk"]
 PopulationRelation = Literal["replace", "add-remove"]
 
 _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -114,12 +115,18 @@ class DatasetConfig:
         StrictInt, Field(ge=1, le=1_000_000), "Records of a unit at most."
     ] = 1
     relation: Annotated[PopulationRelation, "The relation that the cap is stated in."] = "replace"
+    where: Annotated[
+        StrictStr | None, "Only these records, as in a release's recipe: `PINCP > 0`."
+    ] = None
     codebook: Annotated[File | None, "The codebook; questions may use what it declares."] = None
     design: Annotated[
         Design, BeforeValidator(_design), 'A table, such as { weight = "w", strata = "field" }.'
     ] = Field(default_factory=Design)
     released: Annotated[tuple[File, ...], "The synthetic files that are public."] = ()
     combine: Annotated[Combine, "The combining rule of the synthetic files."] = "partial"
+    kept: Annotated[
+        Kept, "Where records are while it is served: `memory`, or `disk` for larger files."
+    ] = "memory"
     workers: Annotated[StrictInt, Field(ge=1, le=64), "Processes that fit partitions."] = 2
     deadline: Annotated[
         float,
@@ -243,8 +250,8 @@ def _in_our_words(mistake: ErrorDetails, location: Location) -> Refused:
         case "missing" if inside:
             return Refused(f"{table} lacks `{location[-1]}`.")
         case "literal_error":
-            choices = get_args(PopulationRelation if location[-1] == "relation" else Combine)
-            return UnknownName(f"`{setting}`", str(mistake["input"]), choices)
+            hint = get_type_hints(DatasetConfig)[location[-1]]
+            return UnknownName(f"`{setting}`", str(mistake["input"]), get_args(hint))
         case "dataclass_type":
             return Refused(f"{table} in the configuration must be a table.")
         case "tuple_type":

@@ -6,10 +6,11 @@ of a result is never taken from a request's body.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -50,12 +51,27 @@ class NotFound(Refused):
 
 
 @dataclass(frozen=True)
+class Source:
+    """A data set's configuration, and its files as they were."""
+
+    config: DatasetConfig
+    stamps: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, config: DatasetConfig) -> Source:
+        files = [config.path, *filter(None, [config.codebook]), *config.released]
+        known = [os.stat(file) for file in files if file.exists()]
+        return cls(config, tuple((file.st_mtime_ns, file.st_size) for file in known))
+
+
+@dataclass(frozen=True)
 class Served:
     """A data set as it is served: confidential records, public estimates."""
 
     data: ConfidentialData
     released: ReleasedEstimates | None = None
     title: str = ""
+    source: Source | None = None  # what it was opened from
 
 
 @dataclass(frozen=True)
@@ -111,6 +127,20 @@ class Service:
         rounds = -(-query.count // pool.count)
         return self.slot_seconds + rounds * (pool.deadline + RESTART_SECONDS)
 
+    def reload(self, config: ServerConfig, say: Callable[[str], None] = lambda _: None) -> None:
+        """Serve what the configuration names now: open what is new or changed, retire the rest. All
+        of it, or a refusal that changes nothing. Questions under way end with what they began."""
+        kept, opened = self.datasets, {}
+        try:
+            for name, dataset in config.datasets.items():
+                known = kept.get(name)
+                if known is None or known.source != Source.of(dataset):
+                    opened[name] = _admitted(self.ledger, name, dataset, say)
+        except BaseException:
+            _close(opened.values())
+            raise
+        self.datasets = {name: opened.get(name) or kept[name] for name in config.datasets}
+
     def check(self, query: Query) -> CheckedQuery:
         """All checks that need no record; the synthetic estimate."""
         served = self.dataset(query.dataset)
@@ -119,13 +149,13 @@ class Service:
                 f"This question may take {self.seconds(query):.0f} seconds, and this server allows "
                 f"{self.longest_seconds:g}; ask for fewer partitions."
             )
-        return check_question(query, served.data, served.released)
+        return replace(check_question(query, served.data, served.released), data=served.data)
 
     def settled(self, user: str, question: CheckedQuery) -> Receipt | None:
         """What needs no place (threat 21): the answer that was paid for, or a refusal; None for a
         question to be computed."""
         query = question.query
-        data = self.dataset(query.dataset).data
+        data = self._data(question)
         stored = self.ledger.look_up(user, data.fingerprint, query, data.cost(query))
         if stored is None:
             return None
@@ -133,7 +163,7 @@ class Service:
 
     def quote(self, user: str, question: CheckedQuery) -> Quote:
         query = question.query
-        data = self.dataset(query.dataset).data
+        data = self._data(question)
         fingerprint = data.fingerprint
         own = self.ledger.budget("user", user).left
         shared = self.ledger.budget("dataset", fingerprint).left
@@ -171,12 +201,16 @@ class Service:
         """Spend and answer; the answer is shown to nobody before its slot is nearly over."""
         return answer_question(
             question,
-            self.dataset(question.query.dataset).data,
+            self._data(question),
             self.ledger,
             user,
             hold_seconds=HOLD * self.seconds(question.query),
             caller=caller,
         )
+
+    def _data(self, question: CheckedQuery) -> ConfidentialData:
+        """What the question was checked against, though the data set be retired meanwhile."""
+        return question.data or self.dataset(question.query.dataset).data
 
     def history(
         self, user: str, before: int | None = None, count: int | None = None
@@ -202,8 +236,7 @@ class Service:
         return show_epsilon(self.ledger.budget("dataset", fingerprint).left)
 
     def close(self) -> None:
-        for served in self.datasets.values():
-            served.data.close()
+        _close(self.datasets.values())
         self.shared.close()
         self.ledger.close()
 
@@ -255,19 +288,9 @@ def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: No
     opened: dict[str, Served] = {}
     try:
         for name, dataset in config.datasets.items():
-            say(f"Opening {name}")
-            opened[name] = _open(name, dataset)
-            unit, book = opened[name].data.unit, opened[name].data.codebook
-            if dataset.released and unit and book.records_per_unit is None:
-                say(
-                    f"The codebook of {name} says nothing about `records_per_unit`: answers by "
-                    f"influence are planned for one record of each `{unit}`, and totals are wrong "
-                    "where one has several"
-                )
-            ledger.admit(opened[name].data.file, declaration(name, dataset), "configuration")
+            opened[name] = _admitted(ledger, name, dataset, say)
     except BaseException:
-        for served in opened.values():
-            served.data.close()
+        _close(opened.values())
         ledger.close()
         raise
     service = Service(ledger, opened, config.slot_seconds, catalogue, config.longest_seconds)
@@ -275,9 +298,39 @@ def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: No
     return service
 
 
+def _admitted(
+    ledger: Ledger, name: str, dataset: DatasetConfig, say: Callable[[str], None]
+) -> Served:
+    """A data set whose population the ledger knows."""
+    say(f"Opening {name}")
+    served = _open(name, dataset)
+    unit, book = served.data.unit, served.data.codebook
+    if dataset.released and unit and book.records_per_unit is None:
+        say(
+            f"The codebook of {name} says nothing about `records_per_unit`: answers by influence "
+            f"are planned for one record of each `{unit}`, and totals are wrong where one has "
+            "several"
+        )
+    try:
+        ledger.admit(served.data.file, declaration(name, dataset), "configuration")
+    except BaseException:
+        _close([served])
+        raise
+    return served
+
+
+def _close(datasets: Iterable[Served]) -> None:
+    for served in datasets:
+        served.data.close()
+
+
 def _open(name: str, config: DatasetConfig) -> Served:
+    source = Source.of(config)  # before it is read: what changes meanwhile is read again
     survey = read_survey(config.path, config.design, codebook=config.codebook)
-    data = ConfidentialData(name, survey, workers=config.workers, deadline=config.deadline)
+    data = ConfidentialData(
+        name, survey, workers=config.workers, deadline=config.deadline,
+        where=config.where, kept=config.kept,
+    )  # fmt: skip
     released = None
     if config.released:
         book = data.codebook
@@ -286,4 +339,4 @@ def _open(name: str, config: DatasetConfig) -> Served:
             public = read_survey(path, config.design)
             files.append(Survey(public.raw, config.design, book.only(list(public.columns))))
         released = Remembered(ReleasedFiles(files, book, config.combine))
-    return Served(data, released, data.codebook.title)
+    return Served(data, released, data.codebook.title, source)

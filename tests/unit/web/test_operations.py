@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from web_samples import CALLER, Site, make_site, question
+from web_samples import CALLER, PATIENCE, Site, make_site, question
 
 from understudy.errors import Refused
 from understudy.ledger.chain import HeadFile
@@ -20,6 +22,7 @@ from understudy.ledger.journal import Journal
 from understudy.ledger.ledger import Ledger
 from understudy.verify.service import Service
 from understudy.web.health import MANY, RECENT, SECONDS, Health
+from understudy.web.run import on_hangup, reload_datasets
 from understudy.web.security_log import NO_ROUTE, REQUEST_ID
 from understudy.web.server_log import server_log
 
@@ -208,3 +211,22 @@ def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
         metrics, taken = site.app.state.metrics, int(site.url.rsplit(":", 1)[1])
         with pytest.raises(Refused, match="choose another `metrics_port`"), metrics.served(taken):
             pass
+
+
+def test_a_hangup_reloads_the_data_sets_and_the_log_says_no_more_than_that(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = threading.Event()
+    with on_hangup(told.set):
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert told.wait(PATIENCE)
+    with make_site(tmp_path) as site:
+
+        def wrong() -> Any:
+            raise Refused("A salary of 123456 is above its bound.")
+
+        reload_datasets(site.service, wrong)
+        assert list(site.service.datasets) == ["survey"]
+    assert caplog.messages == [
+        "The data sets were not reloaded (Refused); `understudy serve` says why."
+    ]
