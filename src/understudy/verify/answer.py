@@ -4,7 +4,7 @@
     partitions -> one bounded number each -> sum + noise -> store -> receipt
 
 Everything before `reserve` sees public facts only and costs nothing. Everything after it is
-paid, whatever happens. The numbers of the partitions live in three lines of `_noisy_number`
+paid, whatever happens. The numbers of the partitions live in three lines of `noisy_number`
 and are neither stored nor logged (threat 17).
 """
 
@@ -24,7 +24,7 @@ from understudy.verify.caller import Caller, CallerLeft
 from understudy.verify.confidential import WEIGHT, ConfidentialData
 from understudy.verify.influence_figures import figures_of
 from understudy.verify.measure import Floats, QuestionTerms, Steps
-from understudy.verify.mistakes import InvalidQuery
+from understudy.verify.mistakes import InvalidQuery, say
 from understudy.verify.noise import SAMPLERS
 from understudy.verify.partition_pass import assign_partitions, partition_estimates
 from understudy.verify.partitions import UNIT_NUMBER
@@ -69,6 +69,11 @@ def check_question(
     if query.dataset != data.name:
         raise UnknownName("data set", query.dataset, [data.name])
     check_query(query, data.codebook)
+    if data.nonresponse is not None and not query.measured_by.divides:
+        message = (
+            "Weights of this data set are adjusted in each part of the file; ask by `discrepancy`."
+        )
+        raise InvalidQuery([say("measure", message)])
     if query.estimate is not None:
         return CheckedQuery(query, Synthetic(query.estimate, query.se))
     if released is None:
@@ -150,7 +155,7 @@ def _paid_receipt(
             at=reservation.at,
             query=query,
             synthetic=question.synthetic,
-            noisy=_noisy_number(question, data, caller),
+            noisy=noisy_number(question, data, caller),
             relation=_relation(query, data),
         )
         if caller is not None:
@@ -163,7 +168,7 @@ def _paid_receipt(
     return receipt
 
 
-def _noisy_number(
+def noisy_number(
     question: CheckedQuery, data: ConfidentialData, caller: Caller | None = None
 ) -> float | tuple[float, ...]:
     """The only function that turns records into something that leaves."""

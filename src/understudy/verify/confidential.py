@@ -31,6 +31,7 @@ from understudy.survey.survey import Survey
 from understudy.tables.domain import as_condition
 from understudy.tables.units import refuse_missing_ids
 from understudy.verify.exact_sums import exact_decimal
+from understudy.verify.nonresponse import RESPONDED, Nonresponse
 from understudy.verify.partitions import UNIT_HEAD, UNIT_NUMBER, UNIT_TAIL, unit_digests
 from understudy.verify.query import Query
 from understudy.verify.workers import WorkerPool
@@ -52,7 +53,7 @@ class ConfidentialData:
     domain, as a release's `where` does; units outside are there and contribute nothing.
     `kept` says where the prepared records are: "memory", "disk" (the private scratch folder, for
     files larger than memory), or "source", the table itself (Spark), which hashes ids in every
-    pass.
+    pass. With `nonresponse`, the weights are those of the design, adjusted in each partition.
     """
 
     def __init__(
@@ -64,9 +65,11 @@ class ConfidentialData:
         deadline: float = 2.0,
         where: str | None = None,
         kept: Kept = "memory",
+        nonresponse: Nonresponse | None = None,
     ) -> None:
         self.name = name
         self.where = where
+        self.nonresponse = nonresponse
         self.codebook: Codebook = survey.codebook.for_domain(where)
         self.population = self.codebook.population_size
         self.pool = WorkerPool(workers, deadline)
@@ -76,7 +79,9 @@ class ConfidentialData:
         _check_schema(survey, self.unit)
         file = new_scratch_file(".parquet") if kept == "disk" else None
         self._end = weakref.finalize(self, _end, self.pool, file)
-        prepared = _prepared(survey, self.unit, where)
+        if nonresponse is not None:
+            nonresponse.check(self.codebook)
+        prepared = _prepared(survey, self.unit, where, nonresponse)
         if kept == "memory":
             prepared = ibis.duckdb.connect().create_table("records", prepared.to_pyarrow())
         if file is not None:
@@ -151,7 +156,9 @@ def _end(pool: WorkerPool, file: Path | None) -> None:
         file.unlink(missing_ok=True)
 
 
-def _prepared(survey: Survey, unit: str | None, where: str | None) -> ir.Table:
+def _prepared(
+    survey: Survey, unit: str | None, where: str | None, nonresponse: Nonresponse | None
+) -> ir.Table:
     """Codebook columns, the weight, and the unit's digests; not-a-number becomes null.
 
     What every pass would compute again is kept: codes of text levels, the weight as a decimal.
@@ -170,6 +177,8 @@ def _prepared(survey: Survey, unit: str | None, where: str | None) -> ir.Table:
     weight = survey.design.weight
     columns[WEIGHT] = ibis.literal(1.0) if weight is None else table[weight].cast("float64")
     columns[EXACT_WEIGHT] = exact_decimal(columns[WEIGHT])
+    if nonresponse is not None:
+        columns[RESPONDED] = as_condition(nonresponse.responded, table)
     identity = table["__row"] if unit is None else table[unit]
     columns[UNIT_HEAD], columns[UNIT_TAIL] = unit_digests(identity)
     if unit is None:

@@ -51,6 +51,7 @@ from understudy.toml_mistakes import (
     parse_toml,
     read_toml_text,
 )
+from understudy.verify.nonresponse import Nonresponse
 
 Combine = Literal["partial", "full"]
 Kept = Literal["memory", "disk"]
@@ -92,6 +93,15 @@ def _design(table: Any) -> Design:
     return design_from(table)
 
 
+def _nonresponse(table: Any) -> Nonresponse | None:
+    if table is None or isinstance(table, Nonresponse):
+        return table
+    known = isinstance(table, dict) and set(table) <= {"responded", "classes"}
+    if not known or not isinstance(table.get("responded"), str):
+        raise Refused(f'`{_SETTING}` must be a table, such as {{ responded = "status == 1" }}.')
+    return Nonresponse(table["responded"], tuple(map(str, table.get("classes", ()))))
+
+
 OwnClass = Annotated[StrictStr, AfterValidator(_own)]
 File = Annotated[Path, BeforeValidator(_in_folder), BeforeValidator(_text_first)]
 
@@ -117,6 +127,11 @@ class DatasetConfig:
     relation: Annotated[PopulationRelation, "The relation that the cap is stated in."] = "replace"
     where: Annotated[
         StrictStr | None, "Only these records, as in a release's recipe: `PINCP > 0`."
+    ] = None
+    nonresponse: Annotated[
+        Nonresponse | None,
+        BeforeValidator(_nonresponse),
+        'Weights are adjusted in each partition: { responded = "status == 1", classes = ["sex"] }.',
     ] = None
     codebook: Annotated[File | None, "The codebook; questions may use what it declares."] = None
     design: Annotated[

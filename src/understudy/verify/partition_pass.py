@@ -60,6 +60,8 @@ def partition_estimates(
 ) -> Floats:
     """tau_k for k = 1..M, NaN where it does not exist. `size` is a public magnitude of the
     estimate by which contributions are scaled before they become decimals."""
+    if data.nonresponse is not None:
+        table = data.nonresponse.adjusted(table, WEIGHT, EXACT_WEIGHT)
     records = PartitionPass(data, table, query.domain, query.count, factor, size, caller)
     return query.estimand.partition_estimates(records)
 

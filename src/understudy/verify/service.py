@@ -248,7 +248,7 @@ class Remembered:
         self._released = released
         # Neither the price nor the tolerance is part of what is estimated.
         self._known: OrderedDict[tuple[Estimator, tuple[Condition, ...]], Synthetic] = OrderedDict()
-        self._plans: OrderedDict[tuple[Any, ...], InfluencePlan] = OrderedDict()
+        self._plans: OrderedDict[str, InfluencePlan] = OrderedDict()
         self._lock = threading.Lock()
 
     def __call__(self, query: Query) -> Synthetic:
@@ -265,7 +265,7 @@ class Remembered:
         self, query: Query, relation: UnitRelation, unit: Unit | None, units: int | None
     ) -> InfluencePlan:
         """The same for plans of answers by influence, which depend on the price as well."""
-        asked = query.estimand, query.domain, query.by, query.micro, query.delta
+        asked = query.canonical()
         with self._lock:
             if asked not in self._plans:
                 self._plans[asked] = self._released.influence_plan(query, relation, unit, units)
@@ -329,7 +329,7 @@ def _open(name: str, config: DatasetConfig) -> Served:
     survey = read_survey(config.path, config.design, codebook=config.codebook)
     data = ConfidentialData(
         name, survey, workers=config.workers, deadline=config.deadline,
-        where=config.where, kept=config.kept,
+        where=config.where, kept=config.kept, nonresponse=config.nonresponse,
     )  # fmt: skip
     released = None
     if config.released:

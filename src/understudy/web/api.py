@@ -110,6 +110,17 @@ def answer(request: Request, number: PathNumber, user: Analyst) -> Receipt:
     return service(request).receipt(user.name, number)
 
 
+@router.get("/answers/{number}/draws", responses=failures(404))
+def draws(
+    request: Request,
+    number: PathNumber,
+    user: Analyst,
+    count: Annotated[int, Bound(ge=1, le=10_000)] = 1000,
+) -> list[float]:
+    """Draws of the posterior of one of your answers by agreement; free."""
+    return service(request).receipt(user.name, number).draws(count)
+
+
 async def slotted_answer(request: Request, query: Query, user: str) -> Receipt:
     """Check, look up, wait for a place, spend, compute; the reply leaves when the slot ends."""
     serving = service(request)

@@ -73,7 +73,7 @@ def test_contributions_are_scaled_by_the_larger_of_estimate_and_error(
 
     monkeypatch.setattr(answer_module, "partition_estimates", estimates)
     query = make_query(measure="agreement", estimate=estimate, se=se)
-    answer_module._noisy_number(CheckedQuery(query, Synthetic(estimate, se)), data)
+    answer_module.noisy_number(CheckedQuery(query, Synthetic(estimate, se)), data)
     assert scales == [size]
 
 
