@@ -178,8 +178,10 @@ def kills(bench: Bench, count: int) -> bool:
             for answer in ledger.answers(f"analyst{who}")
         }
         held = sum(ledger.budget("user", f"analyst{k}").spent for k in range(len(bench.keys)))
-    lost = [n for (who, _), told in seen.items() for n, v in told if stored.get((who, n)) != v]
-    twice = [told for told in seen.values() if len({value for _, value in told}) > 1]
+    lost = [
+        n for (who, _), answered in seen.items() for n, v in answered if stored.get((who, n)) != v
+    ]
+    twice = [answered for answered in seen.values() if len({value for _, value in answered}) > 1]
     print(
         f"{count} kills, {len(stored)} answers stored, {sum(map(len, seen.values()))} seen, "
         f"{len(lost)} lost, {len(twice)} questions with two values"

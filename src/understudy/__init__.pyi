@@ -143,7 +143,7 @@ from understudy.verify.noise import laplace as laplace_noise
 from understudy.verify.partition_fit import Task as PartitionTask
 from understudy.verify.partition_fit import estimate as estimate_partition
 from understudy.verify.planner import plan as plan
-from understudy.verify.rehearsal import Rehearsal as Rehearsal
+from understudy.verify.rehearsal import RehearsedAnswers as RehearsedAnswers
 from understudy.verify.rehearsal import rehearse as rehearse
 from understudy.version import __version__ as __version__
 
@@ -197,7 +197,7 @@ __all__ = [
     "QWayRisk",
     "ReferenceCensored",
     "Refused",
-    "Rehearsal",
+    "RehearsedAnswers",
     "Replicates",
     "RowsModel",
     "SamplerSettings",

@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 if TYPE_CHECKING:
     import polars as pl
 
-    from understudy.verify.rehearsal import Rehearsal
+    from understudy.verify.rehearsal import RehearsedAnswers
 
 
 class PlanCommand(TyperCommand):
@@ -114,7 +114,7 @@ def _rehearsal(
     codebook: Path | None,
     released: list[Path],
     times: int,
-) -> Rehearsal:
+) -> RehearsedAnswers:
     """Answers on a public file, with a summary on the screen."""
     import polars as pl
 

@@ -41,7 +41,7 @@ EXACT_WEIGHT = "__exact_weight"
 KEPT = "__kept"
 MOST_CODES = 1000  # levels of a text that get codes
 
-Kept = Literal["memory", "disk", "source"]
+RecordStore = Literal["memory", "disk", "source"]
 
 
 class ConfidentialData:
@@ -64,7 +64,7 @@ class ConfidentialData:
         workers: int = 2,
         deadline: float = 2.0,
         where: str | None = None,
-        kept: Kept = "memory",
+        kept: RecordStore = "memory",
         nonresponse: Nonresponse | None = None,
     ) -> None:
         self.name = name

@@ -54,7 +54,7 @@ from understudy.toml_mistakes import (
 from understudy.verify.nonresponse import Nonresponse
 
 Combine = Literal["partial", "full"]
-Kept = Literal["memory", "disk"]
+ServedStore = Literal["memory", "disk"]
 PopulationRelation = Literal["replace", "add-remove"]
 
 _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -140,7 +140,7 @@ class DatasetConfig:
     released: Annotated[tuple[File, ...], "The synthetic files that are public."] = ()
     combine: Annotated[Combine, "The combining rule of the synthetic files."] = "partial"
     kept: Annotated[
-        Kept, "Where records are while it is served: `memory`, or `disk` for larger files."
+        ServedStore, "Where records are while it is served: `memory`, or `disk` for larger files."
     ] = "memory"
     workers: Annotated[StrictInt, Field(ge=1, le=64), "Processes that fit partitions."] = 2
     deadline: Annotated[

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
     from understudy.verify.planner import Plan
-    from understudy.verify.rehearsal import Rehearsal
+    from understudy.verify.rehearsal import RehearsedAnswers
 
 
 def draw_plan(plan: Plan) -> str:
@@ -48,7 +48,7 @@ def draw_plan(plan: Plan) -> str:
     return _svg(figure)
 
 
-def draw_rehearsal(rehearsal: Rehearsal) -> str:
+def draw_rehearsal(rehearsal: RehearsedAnswers) -> str:
     """What would be reported, how often; the band of the tolerance, and the file's own result."""
     measure, terms = rehearsal.query.measured_by, rehearsal.terms
     figure = Figure(figsize=(5.5, 3.6), layout="constrained")

@@ -25,13 +25,13 @@ from understudy.verify.partitions import PARTITION
 from understudy.verify.query import Query
 from understudy.verify.released import ReleasedFiles
 
-__public__ = ("rehearse", "Rehearsal")
+__public__ = ("rehearse", "RehearsedAnswers")
 
 MOST = 10_000  # answers
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class RehearsedAnswers:
     """Answers about a file whose own estimate is known.
 
     `answers` has a row for each: `median`, the posterior median that would be reported, and
@@ -71,7 +71,7 @@ def rehearse(
     times: int = 200,
     workers: int = 2,
     deadline: float = 2.0,
-) -> Rehearsal:
+) -> RehearsedAnswers:
     """Answer a question `times` times on a survey that is public.
 
     The synthetic estimate is the question's own, or that of the `released` files.
@@ -92,7 +92,7 @@ def rehearse(
             chance = facts.get("probability_within", posterior.median)
             rows.append({"median": posterior.median, "says_inside": chance >= 0.5})
         own = _own_estimate(query, data, abs(terms.estimate) or 1.0)
-        return Rehearsal(query, terms, own, pl.DataFrame(rows))
+        return RehearsedAnswers(query, terms, own, pl.DataFrame(rows))
 
 
 def _own_estimate(query: Query, data: ConfidentialData, size: float) -> float:

@@ -51,14 +51,14 @@ class NotFound(Refused):
 
 
 @dataclass(frozen=True)
-class Source:
+class DatasetSource:
     """A data set's configuration, and its files as they were."""
 
     config: DatasetConfig
     stamps: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, config: DatasetConfig) -> Source:
+    def of(cls, config: DatasetConfig) -> DatasetSource:
         files = [config.path, *filter(None, [config.codebook]), *config.released]
         known = [os.stat(file) for file in files if file.exists()]
         return cls(config, tuple((file.st_mtime_ns, file.st_size) for file in known))
@@ -71,7 +71,7 @@ class Served:
     data: ConfidentialData
     released: ReleasedEstimates | None = None
     title: str = ""
-    source: Source | None = None  # what it was opened from
+    source: DatasetSource | None = None  # what it was opened from
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Service:
         try:
             for name, dataset in config.datasets.items():
                 known = kept.get(name)
-                if known is None or known.source != Source.of(dataset):
+                if known is None or known.source != DatasetSource.of(dataset):
                     opened[name] = _admitted(self.ledger, name, dataset, say)
         except BaseException:
             _close(opened.values())
@@ -325,7 +325,7 @@ def _close(datasets: Iterable[Served]) -> None:
 
 
 def _open(name: str, config: DatasetConfig) -> Served:
-    source = Source.of(config)  # before it is read: what changes meanwhile is read again
+    source = DatasetSource.of(config)  # before it is read: what changes meanwhile is read again
     survey = read_survey(config.path, config.design, codebook=config.codebook)
     data = ConfidentialData(
         name, survey, workers=config.workers, deadline=config.deadline,

@@ -34,13 +34,13 @@ IMAGE = DEPLOY / "Containerfile"
 
 
 def program(name: str) -> str:
-    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
-    if found is None:
+    path = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
+    if path is None:
         reason = f"{name} is not installed; run scripts/test-components"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
-    return found
+    return path
 
 
 def test_systemd_finds_little_exposed() -> None:

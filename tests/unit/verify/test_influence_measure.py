@@ -344,9 +344,7 @@ def test_all_coefficients_come_at_one_price(
         assert number.corrected == pytest.approx(row["estimate"], abs=0.3 * row["se"])
 
 
-def test_error_against_epsilon_is_shown_for_every_number(
-    data: ConfidentialData, service: Service
-) -> None:
+def test_error_against_epsilon_is_shown_for_every_number(service: Service) -> None:
     asked = question(by=["region"], delta="1e-6")
     checked = service.check(asked)
     rows = pl.DataFrame(service.errors(checked))

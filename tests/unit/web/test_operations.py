@@ -216,10 +216,10 @@ def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
 def test_a_hangup_reloads_the_data_sets_and_the_log_says_no_more_than_that(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told = threading.Event()
-    with on_hangup(told.set):
+    heard = threading.Event()
+    with on_hangup(heard.set):
         os.kill(os.getpid(), signal.SIGHUP)
-        assert told.wait(PATIENCE)
+        assert heard.wait(PATIENCE)
     with make_site(tmp_path) as site:
 
         def wrong() -> Any:
