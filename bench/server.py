@@ -181,7 +181,7 @@ def kills(bench: Bench, count: int) -> bool:
     lost = [
         n for (who, _), answered in seen.items() for n, v in answered if stored.get((who, n)) != v
     ]
-    twice = [answered for answered in seen.values() if len({value for _, value in answered}) > 1]
+    twice = [answers for answers in seen.values() if len({value for _, value in answers}) > 1]
     print(
         f"{count} kills, {len(stored)} answers stored, {sum(map(len, seen.values()))} seen, "
         f"{len(lost)} lost, {len(twice)} questions with two values"
