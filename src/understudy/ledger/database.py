@@ -36,7 +36,6 @@ class CannotWrite(Refused):
 
 class Database(Protocol):
     for_update: str
-    location: str  # by which `open_database` finds it
 
     def transaction(self) -> AbstractContextManager[Run]:
         """Gives `run(sql, *values)`, alone among writers; commits unless it raises."""
@@ -94,12 +93,13 @@ class _PerThread:
 
 
 class SqliteDatabase:
-    """A file. WAL lets readers go on; synchronous=FULL makes a commit survive a power cut."""
+    """A file. WAL lets readers go on; synchronous=FULL makes a commit survive a power cut, where
+    that is wanted."""
 
     for_update = ""
 
     def __init__(self, path: Path, durable: bool = True) -> None:
-        self.path, self.location = path, str(path)
+        self.path = path
         self._synchronous = "FULL" if durable else "OFF"
         self._connections = _PerThread(self._connect)
 
@@ -188,7 +188,7 @@ class PostgresDatabase:
 
     for_update = " FOR UPDATE"
 
-    def __init__(self, url: str, durable: bool = True) -> None:
+    def __init__(self, url: str) -> None:
         try:
             import psycopg
         except ImportError:
@@ -196,16 +196,15 @@ class PostgresDatabase:
                 "A PostgreSQL ledger needs the `postgres` extra: install understudy[postgres]."
             ) from None
         self._psycopg = psycopg
-        self.location = url
-        self._synchronous = "on" if durable else "off"
+        self._url = url
         self._connections = _PerThread(self._connect)
 
     def _connect(self) -> Any:
         try:
             connection = self._psycopg.connect(
-                self.location, autocommit=True, connect_timeout=WAIT_SECONDS
+                self._url, autocommit=True, connect_timeout=WAIT_SECONDS
             )
-            connection.execute(f"SET synchronous_commit TO {self._synchronous}")
+            connection.execute("SET synchronous_commit TO on")
         except self._psycopg.Error:
             # The driver's message can hold the password of the URL.
             raise Refused(
@@ -253,15 +252,14 @@ class PostgresDatabase:
         self._connections.close()
 
 
-def open_database(location: str | Path, durable: bool = True) -> Database:
-    """SQLite for a path (or sqlite:///path), PostgreSQL for a postgresql:// URL. Only what is not
-    `durable` may be lost when a machine fails."""
+def open_database(location: str | Path) -> Database:
+    """SQLite for a path (or sqlite:///path), PostgreSQL for a postgresql:// URL."""
     text = str(location)
     if text.startswith(("postgresql://", "postgres://")):
-        return PostgresDatabase(text, durable)
+        return PostgresDatabase(text)
     if text.startswith("sqlite:///"):
-        return SqliteDatabase(Path(text.removeprefix("sqlite:///")), durable)
+        return SqliteDatabase(Path(text.removeprefix("sqlite:///")))
     if "://" in text:
         kind = text.split("://", 1)[0]
         raise Refused(f"A ledger is a file or a postgresql:// URL, not `{kind}://`.")
-    return SqliteDatabase(Path(text), durable)
+    return SqliteDatabase(Path(text))

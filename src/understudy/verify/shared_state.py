@@ -9,35 +9,55 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
-from understudy.ledger.database import Database, SqliteDatabase, open_database
+from understudy.ledger.database import Database, Run, SqliteDatabase
 from understudy.ledger.ledger import Ledger
 
 HOST = socket.gethostname()
 
 
 class SharedState:
-    """The database of these tables, and this process among those that use it."""
+    """The database of these tables, and this process among those that use it.
+
+    In PostgreSQL they use the ledger's own connections: there are only so many.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         database = ledger.journal.database
+        self._own = None
         if isinstance(database, SqliteDatabase):
-            location = str(database.path.with_name(database.path.name + ".shared"))
-        else:
-            location = database.location
-        self.database: Database = open_database(location, durable=False)
+            file = database.path.with_name(database.path.name + ".shared")
+            self._own = database = SqliteDatabase(file, durable=False)
+        self._database: Database = database
         self.server = f"{HOST} {os.getpid()} {secrets.token_hex(8)}"
 
+    @property
+    def for_update(self) -> str:
+        return self._database.for_update
+
+    @contextmanager
+    def transaction(self) -> Iterator[Run]:
+        """As the ledger's, but nobody waits for the disk."""
+        with self._database.transaction() as run:
+            if self._own is None:
+                run("SET LOCAL synchronous_commit TO off")
+            yield run
+
+    def reading(self) -> AbstractContextManager[Run]:
+        return self._database.reading()
+
     def create(self, statements: Sequence[str]) -> None:
-        with self.database.transaction() as run:
-            if self.database.for_update:  # two servers that start at once must not both create
+        with self.transaction() as run:
+            if self._own is None:  # two servers that start at once must not both create
                 run("SELECT pg_advisory_xact_lock(7163843)")
             for statement in statements:
                 run(statement)
 
     def close(self) -> None:
-        self.database.close()
+        if self._own is not None:
+            self._own.close()
 
 
 def is_dead(server: str) -> bool:

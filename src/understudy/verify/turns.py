@@ -40,7 +40,7 @@ class Turns:
         self._shared = shared
         self._clock = clock
         shared.create(TABLES)
-        with shared.database.transaction() as run:
+        with shared.transaction() as run:
             for (server,) in run("SELECT DISTINCT server FROM turns"):
                 if is_dead(server):
                     run("DELETE FROM turns WHERE server = ?", server)
@@ -48,7 +48,7 @@ class Turns:
     def queue(self, kind: str, holder: str, most: int) -> int:
         """A ticket for a holder with fewer than `most`, of all kinds."""
         now, server = self._clock(), self._shared.server
-        with self._shared.database.transaction() as run:
+        with self._shared.transaction() as run:
             run("UPDATE tickets SET last = last + 1")  # the lock of everybody who queues
             run("DELETE FROM turns WHERE until < ?", now)
             if run("SELECT COUNT(*) FROM turns WHERE holder = ?", holder)[0][0] >= most:
@@ -62,7 +62,7 @@ class Turns:
         """Take one of the places for so many seconds, if the tickets before leave one."""
         now, server = self._clock(), self._shared.server
         before = "SELECT COUNT(*) FROM turns WHERE kind = ? AND ticket < ? AND until >= ?"
-        with self._shared.database.transaction() as run:
+        with self._shared.transaction() as run:
             waiting = "UPDATE turns SET until = ? WHERE server = ? AND entered = 0"
             run(waiting, now + WAITING, server)
             if run(before, kind, ticket, now)[0][0] >= places:
@@ -72,12 +72,12 @@ class Turns:
         return True
 
     def leave(self, ticket: int) -> None:
-        with self._shared.database.transaction() as run:
+        with self._shared.transaction() as run:
             run("DELETE FROM turns WHERE ticket = ?", ticket)
 
     def count(self) -> int:
         """Questions that wait or are computed, of all servers."""
-        with self._shared.database.reading() as run:
+        with self._shared.reading() as run:
             return int(run("SELECT COUNT(*) FROM turns WHERE until >= ?", self._clock())[0][0])
 
     def busy(self) -> bool:

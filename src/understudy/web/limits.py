@@ -46,8 +46,8 @@ class RateLimit:
     def take(self, caller: str) -> None:
         """Take one token, or raise TooMany."""
         now, name = self._clock(), f"{self._what} {caller}"
-        lock = self._shared.database.for_update
-        with self._shared.database.transaction() as run:
+        lock = self._shared.for_update
+        with self._shared.transaction() as run:
             known = run(f"SELECT tokens, since FROM buckets WHERE caller = ?{lock}", name)
             tokens, since = known[0] if known else (self._most, now)
             tokens = min(self._most, tokens + max(0.0, now - since) * self._rate)

@@ -53,7 +53,7 @@ class Sessions:
         cookie, now = secrets.token_urlsafe(32), self._clock()
         # Of the key its public half.
         row = _hash("cookie", cookie), user.name, key.split("_")[1], now + self.seconds
-        with self._shared.database.transaction() as run:
+        with self._shared.transaction() as run:
             run("INSERT INTO sessions VALUES (?, ?, ?, ?)", *row)
             run("DELETE FROM sessions WHERE until < ?", now)
             newest = "SELECT cookie FROM sessions WHERE holder = ? ORDER BY until DESC LIMIT ?"
@@ -65,13 +65,13 @@ class Sessions:
 
     def sign_out(self, cookie: str | None) -> None:
         """End the cookie's session, wherever a copy of it may be."""
-        with self._shared.database.transaction() as run:
+        with self._shared.transaction() as run:
             run("DELETE FROM sessions WHERE cookie = ?", _hash("cookie", cookie))
 
     def read(self, cookie: str | None) -> Session | None:
         """The session of a cookie that is ours, not over, and of a key still in use."""
         kept = "SELECT holder, key_id FROM sessions WHERE cookie = ? AND until >= ?"
-        with self._shared.database.reading() as run:
+        with self._shared.reading() as run:
             known = run(kept, _hash("cookie", cookie), self._clock())
         if not known:
             return None

@@ -38,6 +38,7 @@ API = {
     f"POST {V}/verify": (401, 200, 403),
     f"GET {V}/history": (401, 200, 403),
     f"GET {V}/answers/{{number}}": (401, 404, 403),
+    f"GET {V}/answers/{{number}}/draws": (401, 404, 403),
     f"GET {V}/users": (401, 403, 200),
     f"POST {V}/users": (401, 403, 201),
     f"POST {V}/users/{{name}}/grants": (401, 403, 201),
@@ -218,7 +219,7 @@ def test_a_cookie_that_is_not_ours_opens_nothing(site: Site) -> None:
 
 
 def rows_of(site: Site, select: str) -> list[tuple[Any, ...]]:
-    with site.service.shared.database.reading() as run:
+    with site.service.shared.reading() as run:
         return run(select)
 
 
