@@ -8,7 +8,8 @@ test or through the package, are shifted; the package itself knows nothing of it
 not chance (the bytes of a fixed draw, data whose published figures are compared) the test or its
 module is marked `fixed_seed("why")` and runs as written. Fixtures of a module follow the module's
 mark, not that of the test that asks for them first. With `--repeat-seeds` all fixtures are made
-anew for each offset, modules are imported once, and compiled programs are shared.
+anew for each offset and what a test module has cached is forgotten; modules are imported once, and
+compiled programs are shared.
 """
 
 from __future__ import annotations
@@ -122,6 +123,10 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if not asked or session.config.option.collectonly or session.testsfailed:
         return None
     for OFFSET.number in offsets_of(asked):
+        for module in {item.module for item in session.items if isinstance(item, pytest.Function)}:
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
         for item, later in zip(session.items, [*session.items[1:], None], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=later)
     return True

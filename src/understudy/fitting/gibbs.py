@@ -125,5 +125,7 @@ def _program(density: Density, weighted: bool, state: Any, data: Any, arrays: An
     with _BUILDING:
         programs = _PROGRAMS.setdefault(density, {})
         if shapes not in programs:
-            programs[shapes] = compiled(advance, data, arrays, jax.random.key(0), state)
+            programs[shapes] = compiled(
+                advance, data, arrays, jax.random.key(0), state, optimisation=1
+            )
         return programs[shapes]

@@ -130,11 +130,15 @@ def _chains(
     return jnp.take_along_axis(by_chain, places[:, :, None], axis=1)
 
 
-def propose(key: Array, moments: Moments, count: int) -> tuple[Array, Array]:
-    """B (count, K, d) and Sigma (count, d, d) from the flat-prior posterior.
+def propose(
+    key: Array, moments: Moments, count: int, part: Array | float = 1.0
+) -> tuple[Array, Array]:
+    """B (count, K, d) and Sigma (count, d, d) from the flat-prior posterior; each draw at its
+    `part` (count,) of every weight.
 
     With R = C C' and A the Bartlett factor of a Wishart(nu, I), Sigma = F F', F = C A'^-1, and
-    B = B_hat + L'^-1 E F' with X'AX = L L' and E standard normal.
+    B = B_hat + L'^-1 E F' with X'AX = L L' and E standard normal. At a part t of the weight R and
+    X'AX are t times as large, so Sigma is, too, and B stays as it is, but for nu.
     """
     of_chi, of_lower, of_normal = jax.random.split(key, 3)
     K, d = moments.XY.shape
@@ -142,7 +146,8 @@ def propose(key: Array, moments: Moments, count: int) -> tuple[Array, Array]:
     half = solve_triangular(L, moments.XY, lower=True)
     centre = solve_triangular(L.T, half, lower=False)
     C = jnp.linalg.cholesky(moments.YY - half.T @ half)
-    freedom = moments.total - K - jnp.arange(d)
+    part = jnp.broadcast_to(jnp.asarray(part), (count,))
+    freedom = part[:, None] * moments.total - K - jnp.arange(d)
     chi = jnp.sqrt(2.0 * jax.random.gamma(of_chi, 0.5 * freedom, (count, d)))
     lower = jnp.tril(jax.random.normal(of_lower, (count, d, d)), -1)
     A = lower + chi[:, :, None] * jnp.eye(d)
@@ -151,7 +156,7 @@ def propose(key: Array, moments: Moments, count: int) -> tuple[Array, Array]:
     E = jax.random.normal(of_normal, (count, K, d))
     spread = jnp.einsum("kj,sjd->skd", solve_triangular(L.T, jnp.eye(K), lower=False), E)
     B = centre + jnp.einsum("skd,sjd->skj", spread, F)
-    return B, jnp.einsum("sij,skj->sik", F, F)
+    return B, jnp.einsum("s,sij,skj->sik", part, F, F)
 
 
 def metropolis_places(log_ratio: Array, levels: Array) -> Array:

@@ -20,6 +20,7 @@ from understudy.verify.config import ServerConfig
 from understudy.verify.service import Service, open_service
 from understudy.web.app import create_app
 from understudy.web.connections import ConnectionLimits, server_settings
+from understudy.web.oidc import Provider
 from understudy.web.server_log import server_log
 
 log = logging.getLogger("understudy.verify")
@@ -98,6 +99,7 @@ def run_server(
         session_minutes=config.session_minutes,
         https=config.https,
         notice=notice,
+        provider=_provider(config),
     )
     logs = config.log, config.security_log
     metrics = app.state.metrics.served(config.metrics_port)
@@ -135,6 +137,16 @@ def fitting_places(config: ServerConfig) -> int:
     """As many questions are fitted at once as the machine has cores for all their workers."""
     workers = max(dataset.workers for dataset in config.datasets.values())
     return max(1, len(os.sched_getaffinity(0)) // workers)
+
+
+def _provider(config: ServerConfig) -> Provider | None:
+    if not config.oidc_issuer:
+        return None
+    try:
+        secret = (config.oidc_secret or Path()).read_text(encoding="utf-8").strip()
+    except OSError:
+        raise Refused("`oidc_secret` must name a file with the provider's secret.") from None
+    return Provider(config.oidc_issuer, config.oidc_client, secret, config.oidc_claim)
 
 
 def _family(host: str) -> socket.AddressFamily:

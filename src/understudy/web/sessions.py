@@ -15,15 +15,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from understudy.ledger.accounts import User, authenticate
+from itsdangerous import URLSafeTimedSerializer
+
+from understudy.ledger.accounts import User, WrongKey, authenticate, list_users
 from understudy.ledger.ledger import Ledger
 from understudy.verify.shared_state import SharedState
 
 COOKIE = "understudy_session"
+VOUCHED = "provider"  # in the place of a key
 SESSIONS = 10  # of a user; a further sign-in ends the oldest
 TABLES = (
     "CREATE TABLE IF NOT EXISTS sessions (cookie TEXT PRIMARY KEY, holder TEXT NOT NULL, "
     "key_id TEXT NOT NULL, until DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS note_secret (one INTEGER PRIMARY KEY, secret TEXT NOT NULL)",
 )
 
 
@@ -46,20 +50,36 @@ class Sessions:
         self._ledger, self._shared, self._clock = ledger, shared, clock
         self.seconds = int(minutes * 60)
         shared.create(TABLES)
+        with shared.transaction() as run:
+            new = "INSERT INTO note_secret VALUES (1, ?) ON CONFLICT DO NOTHING"
+            run(new, secrets.token_hex(32))
+            secret = run("SELECT secret FROM note_secret")[0][0]
+        # what a browser keeps for us on its way to a provider and back
+        signed = {"digest_method": hashlib.sha256}
+        self.notes = URLSafeTimedSerializer(secret, salt="note", signer_kwargs=signed)
 
     def sign_in(self, key: str) -> str:
         """A cookie for the holder of the key, or WrongKey."""
         user = authenticate(self._ledger, key)
+        return self._begin(user.name, key.split("_")[1])  # of the key its public half
+
+    def sign_in_as(self, name: str) -> str:
+        """A cookie for an active user whom a provider vouches for, or WrongKey."""
+        users = {user.name: user for user in list_users(self._ledger)}
+        if name not in users or not users[name].active:
+            raise WrongKey
+        return self._begin(name, VOUCHED)
+
+    def _begin(self, name: str, key: str) -> str:
         cookie, now = secrets.token_urlsafe(32), self._clock()
-        # Of the key its public half.
-        row = _hash("cookie", cookie), user.name, key.split("_")[1], now + self.seconds
+        row = _hash("cookie", cookie), name, key, now + self.seconds
         with self._shared.transaction() as run:
             run("INSERT INTO sessions VALUES (?, ?, ?, ?)", *row)
             run("DELETE FROM sessions WHERE until < ?", now)
             newest = "SELECT cookie FROM sessions WHERE holder = ? ORDER BY until DESC LIMIT ?"
             run(
                 f"DELETE FROM sessions WHERE holder = ? AND cookie NOT IN ({newest})",
-                *(user.name, user.name, SESSIONS),
+                *(name, name, SESSIONS),
             )
         return cookie
 
@@ -75,10 +95,12 @@ class Sessions:
             known = run(kept, _hash("cookie", cookie), self._clock())
         if not known:
             return None
+        name, key = known[0]
         with self._ledger.journal.database.reading() as run:
             rows = run(
-                "SELECT name, role FROM users WHERE name = ? AND key_id = ? AND active = 1",
-                *known[0],
+                "SELECT name, role FROM users WHERE name = ? AND active = 1 AND "
+                f"(key_id = ? OR ? = '{VOUCHED}')",
+                *(name, key, key),
             )
         return Session(User(*rows[0]), _hash("form", cookie)) if rows else None
 

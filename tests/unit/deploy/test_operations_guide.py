@@ -60,6 +60,6 @@ def test_a_backup_is_restored_as_the_guide_says(
         add_user(ledger, "ann")
     code, said = follow("Restore", tmp_path)
     assert code == 2
-    refusal = "The ledger lacks entries that its head file lists: it is an old copy."
+    refusal = "The ledger lacks entries that its heads outside list: it is an old copy."
     assert refusal in said
     assert refusal in GUIDE.read_text(encoding="utf-8")

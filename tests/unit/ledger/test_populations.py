@@ -374,7 +374,7 @@ def test_an_old_ledger_becomes_populations_once(old_place: Path) -> None:
         entries = list(ledger.entries())
         known = {cap.name: (cap.allowed, cap.spent) for cap in caps(ledger)}
     assert [e.kind for e in entries].count("version") == 1
-    assert entries[-1].content() == {"version": 2}
+    assert entries[-1].content() == {"seals": True, "version": 2}
     stated: dict[str, int] = {}
     for e in entries:  # summed by hand, as 0.1.0 did
         if e.kind in ("dataset", "cap", "reserve", "spend") and e.dataset:

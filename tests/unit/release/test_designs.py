@@ -27,7 +27,7 @@ psu = "school"
 model = "{model}"
 sensitive = "share"
 {settings}
-draws = 400
+draws = 1000
 
 [privacy]
 mechanism = "Unweighted"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -28,22 +29,67 @@ from understudy.tables.tabulate import tabulate
 NUMBERS = ["estimate", "se", "df", "lower", "upper"]
 
 
+# R and its survey package are loaded once, and each program attaches it and has its own variables.
+PROGRAMS = """
+invisible(loadNamespace("survey"))
+folders <- file("stdin", "r")
+repeat {
+  cat("ready\\n", file = stderr())
+  folder <- readLines(folders, 1)
+  if (length(folder) == 0) break
+  setwd(folder)
+  fault <- tryCatch({
+    source("program.R", local = new.env(parent = globalenv()))
+    ""
+  }, error = conditionMessage)
+  writeLines(fault, "fault.txt")
+  if ("package:survey" %in% search()) detach("package:survey")
+}
+"""
+
+
+class R:
+    """One process of R that runs programs as they are asked for."""
+
+    def __init__(self, program: str) -> None:
+        self.process = subprocess.Popen(
+            [program, "-e", PROGRAMS],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
+        )
+        self.works = self.ready()
+
+    def ready(self) -> bool:
+        """Whether R came back; it says so after each program, among its warnings."""
+        assert self.process.stderr is not None
+        return any(line == "ready\n" for line in self.process.stderr)
+
+    def run(self, folder: Path) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{folder}\n")
+        self.process.stdin.flush()
+        assert self.ready()
+        assert (folder / "fault.txt").read_text().strip() == ""
+
+
 @pytest.fixture(scope="module")
-def rscript() -> str:
+def rscript() -> Iterator[R]:
     program = shutil.which("Rscript")
     if program is not None:
-        asked = subprocess.run(
-            [program, "-e", "library(survey)"], capture_output=True, check=False, timeout=280
-        )
-        if asked.returncode == 0:
-            return program
+        with (r := R(program)).process:
+            if r.works:
+                yield r
+                return
     reason = "R with its survey package is not installed; run scripts/test-components r"
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
 
 
-def run(rscript: str, of: PublicFacts, datasets: list[Survey], folder: Path) -> None:
+def run(rscript: R, of: PublicFacts, datasets: list[Survey], folder: Path) -> None:
     """The files of the release, the program beside them, and its two tables as CSV."""
     (folder / "synthetic").mkdir()
     for number, survey in enumerate(datasets, start=1):
@@ -52,16 +98,7 @@ def run(rscript: str, of: PublicFacts, datasets: list[Survey], folder: Path) -> 
     program += 'if (exists("coefficients") && is.data.frame(coefficients))\n'
     program += '  write.csv(coefficients, "coefficients.csv", row.names = FALSE)\n'
     (folder / "program.R").write_text(program, encoding="utf-8")
-    done = subprocess.run(
-        [rscript, "program.R"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-        env={**os.environ, "LC_ALL": "C.UTF-8"},
-    )
-    assert done.returncode == 0, done.stderr
+    rscript.run(folder)
 
 
 def same(theirs: pl.DataFrame, ours: pl.DataFrame, keys: list[str]) -> None:
@@ -80,7 +117,7 @@ def read(path: Path) -> pl.DataFrame:
     )
 
 
-def test_partial_synthesis_with_strata_and_every_statistic(rscript: str, tmp_path: Path) -> None:
+def test_partial_synthesis_with_strata_and_every_statistic(rscript: R, tmp_path: Path) -> None:
     statistics = (
         "count",
         "total(salary)",
@@ -101,7 +138,7 @@ def test_partial_synthesis_with_strata_and_every_statistic(rscript: str, tmp_pat
         np.testing.assert_allclose(theirs[name], fitted[name], rtol=1e-6, err_msg=name)
 
 
-def test_whole_rows_where_a_file_lacks_a_cell(rscript: str, tmp_path: Path) -> None:
+def test_whole_rows_where_a_file_lacks_a_cell(rscript: R, tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     book = Codebook(
         {
@@ -131,7 +168,7 @@ def test_whole_rows_where_a_file_lacks_a_cell(rscript: str, tmp_path: Path) -> N
     assert not (tmp_path / "coefficients.csv").exists()
 
 
-def test_one_file_with_replicate_weights(rscript: str, tmp_path: Path) -> None:
+def test_one_file_with_replicate_weights(rscript: R, tmp_path: Path) -> None:
     rng = np.random.default_rng(6)
     of = sample(n=120, m=1)
     frame = of.datasets[0].frame()
@@ -157,7 +194,7 @@ DESIGNS = {
 
 
 @pytest.mark.parametrize("case", DESIGNS)
-def test_designs_whose_variance_needs_every_record(rscript: str, tmp_path: Path, case: str) -> None:
+def test_designs_whose_variance_needs_every_record(rscript: R, tmp_path: Path, case: str) -> None:
     rng = np.random.default_rng(12)
     h, p, s, _ = np.meshgrid(range(3), range(6), range(4), range(3), indexing="ij")
     u = h * 6 + p
@@ -186,7 +223,7 @@ def test_designs_whose_variance_needs_every_record(rscript: str, tmp_path: Path,
     same(read(tmp_path / "table.csv"), ours, ["k", "statistic"])
 
 
-def test_public_stratum_sizes(rscript: str, tmp_path: Path) -> None:
+def test_public_stratum_sizes(rscript: R, tmp_path: Path) -> None:
     """Weights that add up to public sizes: R post-stratifies where `tabulate` does."""
     of = sample(n=200, m=2)
     public = of.facts()
@@ -208,7 +245,7 @@ def test_public_stratum_sizes(rscript: str, tmp_path: Path) -> None:
 
 
 def test_the_program_of_a_corrected_release_makes_the_column_released(
-    rscript: str, tmp_path: Path
+    rscript: R, tmp_path: Path
 ) -> None:
     """Corrections cannot be made again from the files; the program says so, and what it makes
     stands beside the corrected estimates in tables.csv."""
