@@ -11,8 +11,7 @@ releases and tables: the cap belongs to the population whose files they read (th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -174,25 +173,6 @@ class Ledger:
             if stored is None:
                 self._affordable(run, [cost or _plain(query)], dataset, user)
             return stored
-
-    def fail_abandoned(self, busy: Callable[[], bool] = lambda: False) -> int:
-        """Fail what a server left unanswered when it died; how many. Their epsilon stays spent.
-
-        For the server that starts. `busy` says whether another one is at work on the same ledger:
-        then nothing is failed, for it may be what that one computes.
-        """
-        with self.journal.database.reading() as run:
-            rows = run(
-                "SELECT r.number, r.at, r.holder, r.dataset, r.micro FROM entries r WHERE "
-                "r.kind = 'reserve' AND NOT EXISTS (SELECT 1 FROM entries a WHERE "
-                "a.refers = r.number)"
-            )
-        if busy():  # asked after they were read: whoever computes one of them is busy still
-            return 0
-        for number, at, *others in rows:
-            with suppress(AlreadyAnswered):  # meanwhile
-                self.fail(Reservation(number, datetime.fromisoformat(at), *others))
-        return len(rows)
 
     def release(self, reservation: Reservation, answer: Mapping[str, Any]) -> None:
         """Store the answer of a reservation, once."""

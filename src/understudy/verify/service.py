@@ -17,6 +17,7 @@ import polars as pl
 
 from understudy.errors import Refused, UnknownName
 from understudy.influence import InfluencePlan, UnitRelation
+from understudy.ledger.abandoned import fail_abandoned
 from understudy.ledger.epsilon import show_epsilon
 from understudy.ledger.grants import OwnAccount
 from understudy.ledger.ledger import Ledger, StillAnswering
@@ -312,7 +313,7 @@ def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: No
     service = Service(
         ledger, opened, config.slot_seconds, catalogue, config.longest_seconds, config.limit
     )
-    ledger.fail_abandoned(service.turns.busy)
+    fail_abandoned(ledger, service.turns.busy)
     return service
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from verification_samples import FINGERPRINT, OpenLedger, make_query
 
+from understudy.ledger.abandoned import fail_abandoned
 from understudy.ledger.accounts import add_user
 from understudy.ledger.ledger import Ledger
 from understudy.verify import shared_state
@@ -122,14 +123,14 @@ def test_what_another_server_computes_is_not_failed(
     ledger.add_dataset(FINGERPRINT, "survey", "3")
     ticket = turns.queue("sum", "ann", 2)
     paid = ledger.reserve("ann", FINGERPRINT, make_query())
-    assert ledger.fail_abandoned(Turns(new_state(open_ledger, closing)).busy) == 0
+    assert fail_abandoned(ledger, Turns(new_state(open_ledger, closing)).busy) == 0
     turns.leave(ticket)
 
     def answered_meanwhile() -> bool:
         ledger.release(paid, {})  # type: ignore[arg-type]
         return False
 
-    assert ledger.fail_abandoned(answered_meanwhile) == 1
+    assert fail_abandoned(ledger, answered_meanwhile) == 1
     assert [entry.kind for entry in ledger.entries()][-1] == "release"
 
 
