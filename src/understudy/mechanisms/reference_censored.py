@@ -41,7 +41,7 @@ CLIPPED_SHARE = 0.02  # of the reference's own contributions, at most
 SCALE_DRAWS = 50  # of the reference's, at which its contributions are looked at,
 SCALE_NUMBERS = 2_000_000  # or as many as make so many contributions; at least five
 SHARES = ((0.15, 0.15, 0.15), (0.25,), (0.3, 0.2))  # of epsilon, for stages before the last
-RATIOS = (1.0, 2.0, 4.0)  # M/alpha that are tried with each of them
+RATIOS = (2.0, 4.0, 8.0)  # M/alpha that are tried with each: no guess knows a file's tails
 DEARER = (2, 4, 8)  # times epsilon, in search of a setting that would pass
 GUESS_SCALE = 1.0  # of the prior around the guess, on the unconstrained scale,
 STAGE_SCALE = 0.5  # and around the draw of a stage, where `prior_scale` says nothing
@@ -190,7 +190,7 @@ class ReferenceCensored(Mechanism):
         centre = fitted.positions.mean(axis=0)
         around, width = fitted.positions - centre, GUESS_SCALE
         limit, prior_scale = self._last_limit(datasets), self.prior_scale or STAGE_SCALE
-        scale = limit / RATIOS[1] if self.scale == "auto" else float(self.scale)
+        scale = min(1.0, limit / RATIOS[0]) if self.scale == "auto" else float(self.scale)
         spent = [share * self.epsilon for share in self._shares]
         for number, epsilon in enumerate(spent, start=1):
             own = clip_bound(epsilon)

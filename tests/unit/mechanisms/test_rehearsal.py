@@ -180,7 +180,7 @@ def test_without_history_the_best_division_that_passes_is_taken() -> None:
     fitter: Any = TrialFitter(lambda _: True)
     kept = replace(nothing, stages=(0.4,)).rehearsed(fitter, 3)
     assert replace(kept.mechanism, scale="auto") == replace(nothing, stages=(0.4,))  # type: ignore[call-arg]
-    assert kept.settled.startswith("alpha = 0.3 and the stages 1.2 + 1.8 of epsilon")
+    assert kept.settled.startswith("alpha = 0.15 and the stages 1.2 + 1.8 of epsilon")
 
 
 def charged(mechanism: ReferenceCensored, datasets: int) -> None:
