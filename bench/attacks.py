@@ -1,6 +1,6 @@
 """Our inference attack beside anonymeter's, on the same three files.
 
-    bench/peers/install && python bench/attacks.py [--data FOLDER]
+    scripts/bench-components && python bench/attacks.py [--data FOLDER]
 
 SD2011 with 12 columns in two halves; what is "published" is half of the used half, as it is, so
 that the true risk of every inference is about one half. Exits 1 where intervals do not overlap.
@@ -59,6 +59,6 @@ if __name__ == "__main__":
     parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
     asked = parser.parse_args()
     if not (asked.data.is_dir() and PEER.exists()):
-        print("No folder of real files, or no anonymeter (bench/peers/install).")
+        print("No folder of real files, or no anonymeter (scripts/bench-components).")
         sys.exit(0)
     sys.exit(not compared(asked.data))

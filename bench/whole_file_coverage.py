@@ -1,12 +1,16 @@
 """Whether 95 % intervals from whole files cover: repeated samples, n = 10,000, epsilon 3.
 
     python bench/whole_file_coverage.py [--replicates 20] [--population doctorates]
+    python bench/whole_file_coverage.py --population clusters
     python bench/whole_file_coverage.py --population acs2018_person_hi.parquet [--columns 8]
+    python bench/whole_file_coverage.py --population nhanes2brr_samplics.parquet --columns 16
 
 Populations: T's doctorate recipients, sampled with probabilities proportional to size (weights are
-drawn with the rest); or ACS persons as the Census ships them, taken as a population and sampled
-with replacement. Each replicate is a sample, five files by WholeFile and Marginals at (3, 1e-9),
-and tables by `tabulate`: counts, proportions and means in cells with 30 expected records or more.
+drawn with the rest); simulated persons in clusters, of which a tenth are sampled, 100 persons each,
+with a twentieth of the budget for the design effect; or ACS persons as the Census ships them, or
+the persons of NHANES II, taken as a population and sampled with replacement. Each replicate is a
+sample, five files by WholeFile and Marginals at (3, 1e-9), and tables by `tabulate`: counts,
+proportions and means in cells with 30 expected records or more.
 Prints coverage with its Monte Carlo error (over replicates), by statistic and number of by-columns,
 with and without the published misfit; exits 1 outside .93 to .97 by more than two such errors.
 """
@@ -32,14 +36,21 @@ ACS = (
     "AGEP", "SEX", "MAR", "SCHL", "ESR", "RAC1P", "PINCP", "WKHP",
     "COW", "CIT", "DIS", "HICOV", "MIL", "MIG", "NATIVITY", "WAGP",
 )  # fmt: skip
+NHANES = (
+    "age", "sex", "race", "region", "hlthstat", "height", "weight", "bpsystol",
+    "smsa", "heartatk", "diabetes", "hsizgp", "bpdiast", "tcresult", "hgb", "iron",
+)  # fmt: skip
 NUMBERS = {"AGEP": (0, 99), "WKHP": (1, 99), "PINCP": (-20_000, 800_000), "WAGP": (0, 800_000)}
+NUMBERS |= {"age": (20, 74), "height": (130, 210), "weight": (30, 180), "bpsystol": (60, 300)}
+NUMBERS |= {"bpdiast": (30, 150), "tcresult": (80, 850), "hgb": (6, 21), "iron": (15, 330)}
+MEASURES = {"height": 0.5, "weight": 0.5, "hgb": 0.1}  # not whole numbers: their rounding
 # whom the questions are put to, by the dictionary of the file; hours and class of worker are also
 # empty for those who did not work
 SKIPS = {
     "SCHL": "AGEP >= 3", "ESR": "AGEP >= 16", "PINCP": "AGEP >= 15", "WKHP": "AGEP >= 16",
     "COW": "AGEP >= 16", "MIL": "AGEP >= 17", "MIG": "AGEP >= 1", "WAGP": "AGEP >= 15",
 }  # fmt: skip
-ALSO_EMPTY = ("WKHP", "COW")
+ALSO_EMPTY = ("WKHP", "COW", "hlthstat", "heartatk", "diabetes")
 
 Draw = Callable[[np.random.Generator, int], us.Survey]
 
@@ -62,10 +73,50 @@ def doctorates() -> tuple[pl.DataFrame, list[str], list[tuple[str, ...]], Draw]:
     return persons.drop("size"), statistics, [("field", "gender")], draw
 
 
+def clusters() -> tuple[pl.DataFrame, list[str], list[tuple[str, ...]], Draw]:
+    rng = np.random.default_rng(7)
+    psus, size = 1000, 400
+    stratum = np.arange(psus) % 4
+    psu = np.repeat(np.arange(psus), size)
+    shared = rng.normal(size=(4, psus))[:, psu]
+    parts = np.array([0.05, 0.02, 0.1, 0.0])[:, None]  # of the variance, between clusters
+    latent = np.sqrt(parts) * shared + np.sqrt(1 - parts) * rng.normal(size=shared.shape)
+    latent[1] = 0.6 * latent[1] + 0.4 * latent[0]
+    frame = pl.DataFrame(
+        {
+            "psu": psu,
+            "h": stratum[psu],
+            "y": np.rint(50 + 10 * latent[0] + 2 * stratum[psu]).clip(0, 120).astype(int),
+            "x": np.rint(60 + 12 * latent[3]).clip(0, 120).astype(int),
+            "a": np.digitize(latent[1], [-0.8, 0.0, 0.8]),
+            "b": np.digitize(latent[2], [-0.5, 1.2]),
+            "c": np.digitize(latent[3], [0.5]),
+        }
+    )
+    facts = {
+        name: Column(name, "sensitive", "categorical", levels=tuple(range(count)), blanks=False)
+        for name, count in (("h", 4), ("a", 4), ("b", 3), ("c", 2))
+    }
+    for name in ("y", "x"):
+        facts[name] = Column(name, "sensitive", "integer", bounds=(0, 120), blanks=False)
+    codebook = Codebook(facts | {"psu": Column("psu", "psu", "integer")})
+
+    def draw(rng: np.random.Generator, n: int) -> us.Survey:
+        strata = [
+            rng.choice(np.flatnonzero(stratum == h), n // 400, replace=False) for h in range(4)
+        ]
+        chosen = np.concatenate(strata)
+        rows = (chosen[:, None] * size + rng.integers(0, size, (chosen.size, 100))).ravel()
+        return us.Survey(frame[rows], us.Design(strata="h", psu="psu"), codebook)
+
+    statistics = ["count", "mean(y)", "mean(x)", "proportion(b == 2)"]
+    return frame.drop("psu"), statistics, [("a", "c"), ("a", "b"), ("h", "a"), ("h", "c")], draw
+
+
 def persons_of(path: Path, columns: int) -> tuple[
     pl.DataFrame, list[str], list[tuple[str, ...]], Draw
 ]:  # fmt: skip
-    names = ACS[:columns]
+    names = (ACS if path.stem.startswith("acs") else NHANES)[:columns]
     frame = pl.read_parquet(path, columns=list(names))
     facts: dict[str, Column] = {}
     for name in names:
@@ -75,10 +126,11 @@ def persons_of(path: Path, columns: int) -> tuple[
             levels = tuple(sorted(frame[name].drop_nulls().unique()))
             facts[name] = Column(name, "sensitive", "categorical", levels=levels, blanks=blanks)
         else:
+            step = 10.0 if name in ("PINCP", "WAGP") else MEASURES.get(name)
+            kind = "continuous" if name in MEASURES else "integer"
             facts[name] = Column(
-                name, "sensitive", "integer", bounds=NUMBERS[name], blanks=blanks,
+                name, "sensitive", kind, bounds=NUMBERS[name], blanks=blanks, rounding=step,
                 special=(0.0,) if name in ("PINCP", "WAGP") else (),
-                rounding=10.0 if name in ("PINCP", "WAGP") else None,
                 grid=(-20_000, -5_000, -1_000, 0, *np.geomspace(500, 800_000, 60).round(-1))
                 if name == "PINCP" else None,
             )  # fmt: skip
@@ -92,8 +144,13 @@ def persons_of(path: Path, columns: int) -> tuple[
         return us.Survey(frame[rng.integers(0, frame.height, n)], us.Design(), codebook)
 
     statistics = ["count", *(f"mean({name})" for name in names if name in NUMBERS)]
-    statistics.append(f'proportion(SEX == "{facts["SEX"].levels[0]}")')  # type: ignore[index]
+    sex = facts[names[1]]
+    statistics.append(f'proportion({sex.name} == "{sex.levels[0]}")')  # type: ignore[index]
     return frame, statistics, [pairs[k] for k in chosen], draw
+
+
+def _with(file: us.Survey, **facts: object) -> us.Survey:
+    return us.Survey(file.raw, file.design, replace(file.codebook, **facts))
 
 
 def table(survey: us.Survey | list[us.Survey], statistics: list[str], by: tuple[str, ...]):
@@ -128,9 +185,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     own = asked.population == "doctorates"
+    simulated = {"doctorates": doctorates, "clusters": clusters}
     population, statistics, tables, draw = (
-        doctorates() if own else persons_of(Path(asked.population), asked.columns)
+        simulated[asked.population]()
+        if asked.population in simulated
+        else persons_of(Path(asked.population), asked.columns)
     )
+    share = 0.05 if asked.population == "clusters" else 0.0
     whole = us.Survey(population, us.Design(), Codebook())
     # without weights a file's counts are those of the sample
     scale = 1.0 if own else asked.records / population.height
@@ -141,12 +202,20 @@ def main() -> None:
         expected=pl.col("n") * (asked.records / population.height),
     )  # fmt: skip
     results = []
+    Path("build").mkdir(exist_ok=True)
     for number in range(asked.replicates):
         survey = draw(np.random.default_rng([asked.seed, number]), asked.records)
-        mechanism = us.Marginals(asked.epsilon, 1e-9)
+        mechanism = us.Marginals(asked.epsilon, 1e-9, clusters=share)
         files = us.synthesize(survey, us.WholeFile(), mechanism, datasets=5).datasets
-        plain = [us.Survey(f.raw, f.design, replace(f.codebook, misfit=None)) for f in files]
-        for how, chosen in (("released", files), ("without misfit", plain), ("sample", survey)):
+        ways = {
+            "released": files,
+            "sample": survey,
+            "without misfit": [_with(f, misfit=None) for f in files],
+        }
+        if share:
+            lacking = [_with(f, design_effect=None, design_effects={}) for f in files]
+            ways["without design effect"] = lacking
+        for how, chosen in ways.items():
             made = pl.concat([table(chosen, statistics, by) for by in tables])
             results.append(covered(made, truth, number, how))
         rows = pl.concat(results)

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+sys.path.insert(0, str(Path(__file__).parent))
 
-from web_samples import Site, running
+from web_samples import STAFF, Site, running
 
 from understudy.demo.server import DESIGN, NAME, confidential
 from understudy.ledger.accounts import add_user
@@ -65,9 +66,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     keys = {name: add_user(ledger, name) for name in ("ann", "bob", "poor")}
     ledger.grant("ann", "5")
     ledger.grant("poor", "0.3")
-    keys["stella"] = add_user(ledger, "stella", "steward")
+    for name, role in STAFF.items():
+        keys[name] = add_user(ledger, name, role)
     released = Remembered(ReleasedFiles(others, survey.codebook, "partial"))
-    service = Service(ledger, {NAME: Served(data, released, survey.codebook.title)}, 0.4)
+    served = {NAME: Served(data, released, survey.codebook.title)}
+    service = Service(ledger, served, 0.4, limit=5_000_000)
     app = create_app(service, requests_per_minute=100_000)
     with running(app) as url:
         yield Site(app, ledger, keys, url)

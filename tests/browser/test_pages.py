@@ -4,35 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser_steps import fits, shoot, sign_in
 from web_samples import Site
 
 pytestmark = pytest.mark.any_noise
-
-SHOTS = os.environ.get("UNDERSTUDY_SCREENSHOTS")  # a folder, to look at every page
-
-
-def sign_in(page: Any, site: Site, user: str) -> None:
-    page.goto("/")
-    page.get_by_label("Your key").fill(site.keys[user])
-    page.get_by_role("button", name="Sign in").click()
-    page.get_by_role("button", name="Sign out").wait_for()
-
-
-def shoot(page: Any, name: str) -> None:
-    if SHOTS:
-        page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=True)
-
-
-def fits(page: Any) -> bool:
-    """No page is wider than the screen."""
-    wide: int = page.evaluate("document.documentElement.scrollWidth")
-    return wide <= int(page.viewport_size["width"])
 
 
 def choose(page: Any, words: str) -> None:
@@ -167,14 +147,13 @@ def test_the_whole_path_of_a_steward(page: Any, site: Site, tmp_path: Path) -> N
     page.get_by_label("Name").fill("carla")
     page.get_by_label("First grant of epsilon").fill("1.5")
     page.get_by_role("button", name="Add", exact=True).click()
-    key = page.locator("#new-key").inner_text()
+    code = page.locator("#new-code").inner_text()
     shoot(page, "users")
-    site.keys["carla"] = key
     page.get_by_label("User", exact=True).select_option("carla")
     page.get_by_label("Epsilon to add").fill("0.25")
     page.get_by_role("button", name="Grant").click()
-    page.get_by_role("row", name=re.compile("carla")).wait_for()
-    assert page.locator("#new-key").count() == 0
+    page.get_by_role("row", name=re.compile("carla analyst")).wait_for()
+    assert page.locator("#new-code").count() == 0
     assert site.ledger.budget("user", "carla").allowed == 1_750_000
     page.get_by_role("button", name="Shut out carla").click()
     page.get_by_text("(shut out)").wait_for()
@@ -195,6 +174,10 @@ def test_the_whole_path_of_a_steward(page: Any, site: Site, tmp_path: Path) -> N
     page.goto("/history")
     assert "role does not allow" in page.get_by_role("alert").inner_text()
     page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("link", name="Pick up a key").click()
+    page.get_by_label("Your code").fill(code)
+    page.get_by_role("button", name="Show my key").click()
+    site.keys["carla"] = page.locator("#new-key").inner_text()
     sign_in(page, site, "carla")
     assert "epsilon 1.75" in page.content()
 
@@ -229,7 +212,7 @@ def test_every_page_fits_a_telephone(chromium: Any, site: Site, scheme: Any) -> 
     shoot(page, f"history-390-{scheme}")
     page.get_by_role("button", name="Sign out").click()
     sign_in(page, site, "stella")
-    for name in ("", "/users", "/ledger"):
+    for name in ("", "/users", "/ledger", "/inbox"):
         page.goto(f"/steward{name}")
         assert fits(page)
         shoot(page, f"steward{name.replace('/', '-')}-390-{scheme}")

@@ -102,6 +102,8 @@ def by_counts() -> list[Case]:
     for quality in ("", "\nquality = 0.25"):
         rows = ("group", "rank", "share")
         cases.append(Case("WholeFile", "Marginals", rows, "", private + quality))
+    clusters = private + "\nclusters = 0.25"
+    cases.append(Case("WholeFile", "Marginals", rows, "", clusters, psu=True))
     modips = ROWS["Modips"]
     cases.append(Case("Multinomial", "Modips", drawn, "", modips, GIVEN))
     cases.append(Case("Multinomial", "Modips", drawn, "", modips, GIVEN_MIXTURE))

@@ -136,12 +136,13 @@ class Case:
     weight: bool = False
     unit: bool = False  # claims are for homes of three
     figures: bool = False  # the claim's figure is computed on the database, and says so
+    psu: bool = False  # homes are the PSUs of the design
     corrects: str = ""  # the column whose mean, with the count, is corrected in the table
     by: str = ""
 
     def __str__(self) -> str:
         parts = {"mixed": "[[given]]" in self.more, "keep": "keep =" in self.synthesis}
-        parts["corrected"] = bool(self.corrects)
+        parts |= {"corrected": bool(self.corrects), "psu": self.psu}
         more = [name for name, there in {**parts, "unit": self.unit}.items() if there]
         return "-".join([self.model, self.mechanism, *more])
 
@@ -159,6 +160,7 @@ class Case:
     def recipe(self, suffix: str) -> str:
         columns = ", ".join(f'"{name}"' for name in self.drawn if name != "w")
         design = '[design]\nweight = "w"\n' if self.weight else ""
+        design = '[design]\npsu = "home"\n' if self.psu else design
         missing = f'missing = "{self.missing}"\n' if self.missing else ""
         by = '\nby = ["area"]' if "predictors" in self.synthesis and not self.more else ""
         statistics = '"count"'

@@ -16,6 +16,8 @@ from releases import CORRECT, SUMS, Case, base, handed
 from understudy.corrected_table import CorrectionPlan, plan_corrections
 from understudy.envelope import Envelope, NoisySums, open_envelope
 from understudy.errors import Refused
+from understudy.mechanisms.whole_file.budget import TableBudget
+from understudy.mechanisms.whole_file.design_effect import measured_clusters
 from understudy.release import envelope as hand_over
 from understudy.release import inside
 from understudy.release.outside import HandedOut, correction_plan
@@ -87,12 +89,27 @@ def centred_at_the_records(patch: Patch) -> None:
     patch.setattr(CorrectionPlan, "noisy_sums", centred)
 
 
+def exact_design_effects(patch: Patch) -> None:
+    """Distances of clusters that go out without noise. They are made as large as those of the
+    thousands of records that the fixed tables hold."""
+
+    def measured(*asked: Any) -> Any:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(
+                TableBudget, "noisy_numbers", lambda _, numbers, *__: (100 * numbers, 1.0)
+            )
+            return measured_clusters(*asked)
+
+    patch.setattr("understudy.mechanisms.whole_file.measure.measured_clusters", measured)
+
+
 MISTAKES: list[tuple[Callable[[Patch], None], Case]] = [
     (types_off_the_values, case_of("BetaRegression-Censored")),
     (codes_among_levels_that_occur, case_of("Multinomial-Modips", "threshold")),
     (rows_as_in_the_file, case_of("BetaRegression-Censored")),
     (facts_drafted_from_the_records, case_of("BetaRegression-Censored")),
     (corrections_planned_on_the_records, case_of("WholeFile-Marginals-corrected")),
+    (exact_design_effects, case_of("WholeFile-Marginals-psu")),
 ]
 
 

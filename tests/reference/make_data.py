@@ -246,6 +246,27 @@ def zero_weights(rng: np.random.Generator) -> pl.DataFrame:
     return frame.with_columns(w=pl.when(pl.Series(zero)).then(0.0).otherwise("w"))
 
 
+def psus(rng: np.random.Generator) -> pl.DataFrame:
+    """About 2,400 records in 80 PSUs of 4 strata, which share a part of y, c and d."""
+    stratum = np.arange(80) % 4
+    psu = np.repeat(np.arange(80), rng.integers(20, 41, 80))
+    n, shared = psu.size, rng.normal(size=(3, 80))[:, psu]
+    own = rng.normal(size=(3, n))
+    latent = np.sqrt([0.05, 0.2, 0.1])[:, None] * shared + np.sqrt([0.95, 0.8, 0.9])[:, None] * own
+    return pl.DataFrame(
+        {
+            "h": stratum[psu],
+            "psu": psu,
+            "w": np.round(rng.uniform(1, 3, n), 2),
+            "y": np.rint(50 + 10 * latent[0] + 2 * stratum[psu]).clip(0, 120).astype(int),
+            "x": np.rint(rng.normal(60, 12, n)).clip(0, 120).astype(int),
+            "b": rng.integers(0, 3, n),
+            "c": (latent[1] > 0.5).astype(int),
+            "d": np.digitize(latent[2], [-0.5, 0.8]),
+        }
+    )
+
+
 def columns(prefix: str, values: np.ndarray) -> dict[str, np.ndarray]:
     return {f"{prefix}{r + 1}": np.round(values[:, r], 5) for r in range(values.shape[1])}
 
@@ -267,6 +288,7 @@ def make() -> None:
     write(frame, "jackknife")
     coefficients.write_csv(HERE / "data" / "jackknife_coefficients.csv")
     write(zero_weights(streams[7]), "zero_weights")
+    psus(np.random.default_rng(SEED)).write_csv(HERE / "data" / "psus.csv")
 
 
 def extract(folder: Path) -> None:

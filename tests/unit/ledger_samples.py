@@ -1,6 +1,11 @@
-"""A short history of a ledger, in which every kind of entry can be counted by hand."""
+"""A short history of a ledger, counted by hand, and what an administrator can do to it."""
 
 from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
 
 from verification_samples import make_query
 
@@ -24,3 +29,49 @@ def write_history(ledger: Ledger) -> None:
     ledger.record_spending(FIRST, "1.1", "a release")
     ledger.raise_cap(SECOND, "0.5", by="bob")
     set_active(ledger, "bob", False, by="ann")
+
+
+def copy_database(source: str, target: str) -> None:
+    """A copy in the place of `target`, made as somebody who restores a backup does."""
+    if not source.startswith("postgresql"):
+        for leftover in Path(target).parent.glob(f"{Path(target).name}-*"):
+            leftover.unlink()
+        shutil.copy(source, target)
+        return
+    import psycopg
+
+    original, two = (url.split("@/")[1].split("?")[0] for url in (source, target))
+    with psycopg.connect(
+        source.replace(f"/{original}?", "/postgres?"), autocommit=True
+    ) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {two} WITH (FORCE)")
+        connection.execute(f"CREATE DATABASE {two} TEMPLATE {original}")
+        if two.startswith("ledger"):
+            connection.execute(f"DROP DATABASE {original}")
+
+
+class Unguarded:
+    """The database as someone with its password has it: triggers off."""
+
+    def __init__(self, database: str) -> None:
+        self.database = database
+
+    def __enter__(self) -> Any:
+        if self.database.startswith("postgresql"):
+            import psycopg
+
+            self.connection: Any = psycopg.connect(self.database, autocommit=True)
+            self.connection.execute("ALTER TABLE entries DISABLE TRIGGER ALL")
+        else:
+            self.connection = sqlite3.connect(self.database, isolation_level=None)
+            for name in ("no_update", "no_delete"):
+                self.connection.execute(f"DROP TRIGGER IF EXISTS {name}")
+
+        def run(sql: str) -> list[Any]:
+            cursor = self.connection.execute(sql)
+            return list(cursor.fetchall()) if cursor.description else []
+
+        return run
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()

@@ -28,6 +28,7 @@ from understudy.verify.service import Remembered, Served, Service
 from understudy.web.app import create_app
 from understudy.web.connections import ConnectionLimits, server_settings
 
+STAFF = {"stella": "steward", "stan": "steward", "audrey": "auditor", "oscar": "operator"}
 SLOT = 0.1
 PATIENCE = 250  # seconds after which something hangs; a busy machine may need most of them
 # No proxies, and no certificates: reading them takes longer than most requests.
@@ -92,6 +93,7 @@ def make_site(
     cap: str = "1000",
     per_minute: int = 1_000_000,
     deadline: float = 0.2,
+    limit: int | None = None,
     limits: ConnectionLimits | None = None,
     **settings: Any,
 ) -> Iterator[Site]:
@@ -102,9 +104,10 @@ def make_site(
     keys = {name: add_user(ledger, name) for name in ("ann", "bob", "carol")}
     for name in keys:
         ledger.grant(name, budget)
-    keys["stella"] = add_user(ledger, "stella", "steward")
+    for name, role in STAFF.items():
+        keys[name] = add_user(ledger, name, role)
     served = Served(data, Remembered(released_files(frame)), "A generated survey")
-    service = Service(ledger, {"survey": served}, slot)
+    service = Service(ledger, {"survey": served}, slot, limit=limit)
     try:
         app = create_app(service, requests_per_minute=per_minute, **settings)
         with running(app, limits) as url:

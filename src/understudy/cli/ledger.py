@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -103,9 +103,13 @@ def cap(
 
     Example: understudy ledger cap release.toml "doctorates 2023" 5
     """
+    from understudy.errors import Refused
     from understudy.ledger.epsilon import show_epsilon
     from understudy.ledger.views import find_population
+    from understudy.verify.config import read_config
 
+    if _is_server(source) and read_config(source).limit is not None:
+        raise Refused("Here two stewards raise a cap; ask them with `understudy user cap`.")
     with _open(source) as opened:
         key = find_population(opened, name).key
         opened.raise_cap(key, epsilon, BY, own_delta)
@@ -114,6 +118,106 @@ def cap(
         f"{name} has a cap of epsilon {show_epsilon(budget.allowed)}, "
         f"{show_epsilon(budget.left)} of it left."
     )
+
+
+@ledger.command("key", no_args_is_help=True)
+def make_key(
+    path: Annotated[Path, typer.Argument(help="The file of the new private key.")],
+) -> None:
+    """Make a key that signs heads; keep it on another disk or host than the ledger.
+
+    Its public half is written beside it and printed: give that to your auditors.
+
+    Example: understudy ledger key /media/keys/heads.pem
+    """
+    from understudy.ledger.signing import make_head_key
+
+    typer.echo(make_head_key(path))
+
+
+@ledger.command(no_args_is_help=True)
+def sign(source: RecipeOrConfig) -> None:
+    """Begin with a `head_key` or with new `witnesses` that the configuration names.
+
+    One place of heads at least must know the ledger as it is.
+
+    Example: understudy ledger sign server.toml
+    """
+    with _open(source, begin=True) as opened:
+        signer, places = opened.journal.tally.signer, opened.journal.places
+    signed = f"signed with {signer}" if signer else "not signed"
+    typer.echo(f"Heads are {signed} and kept in {len(places)} places.")
+
+
+@ledger.command(no_args_is_help=True)
+def verify(
+    source: Annotated[
+        Path, typer.Argument(help="A recipe, a configuration, or an auditor's copy (.jsonl).")
+    ],
+    public: Annotated[str, typer.Option(help="The public key that a copy's head must have.")] = "",
+) -> None:
+    """Check every entry, hash, head and signature from the first on, and all that follows.
+
+    Example: understudy ledger verify server.toml
+    """
+    if source.suffix == ".jsonl":
+        from understudy.ledger.auditors_copy import check_copy
+
+        tally = check_copy(source, public)
+    else:
+        with _open(source, whole=True) as opened:
+            tally = opened.journal.tally
+    signed = f", signed with {tally.signer}" if tally.signer else ", not signed"
+    typer.echo(f"All {tally.head.number} entries hold; the head is {tally.head.hash}{signed}.")
+    if tally.unseen:
+        typer.echo(f"Of {tally.unseen} of an earlier version only their order was checked.")
+
+
+@ledger.command("export", no_args_is_help=True)
+def export_copy(
+    source: RecipeOrConfig,
+    out: Annotated[Path, typer.Argument(help="The file to write, such as ledger.jsonl.")],
+) -> None:
+    """Write every entry for an auditor: no questions, no answers, no keys.
+
+    `understudy ledger verify FILE.jsonl` checks it, anywhere.
+
+    Example: understudy ledger export server.toml ledger.jsonl
+    """
+    from understudy.errors import Refused
+    from understudy.ledger.auditors_copy import auditors_lines
+
+    try:
+        with _open(source) as opened, out.open("w", encoding="utf-8") as file:
+            file.writelines(auditors_lines(opened))
+    except OSError as error:
+        raise Refused(f"`{out.name}` cannot be written: {error.strerror}.") from None
+    typer.echo(f"{out.name} is written.")
+
+
+@ledger.command(no_args_is_help=True)
+def recover(
+    source: RecipeOrConfig,
+    reason: Reason = "",
+    key_file: Annotated[
+        list[Path] | None, typer.Option(help="A file with a steward's key; give two.")
+    ] = None,
+) -> None:
+    """Go on with a copy that lacks entries: all that is left of every cap is written off.
+
+    Two stewards sign with their keys. A cap can be raised afterwards, on record.
+
+    Example: understudy ledger recover server.toml --reason "disk lost" --key-file a --key-file b
+    """
+    from understudy.errors import Refused
+    from understudy.ledger.recovery import recover as write_off
+
+    try:
+        keys = [path.read_text(encoding="utf-8").strip() for path in key_file or ()]
+    except (OSError, ValueError):
+        raise Refused("A file of a steward's key cannot be read; check the paths.") from None
+    lost = write_off(_location(source), keys, reason)
+    typer.echo(f"{lost} lost entries are written off, and all that was left of every cap.")
 
 
 @dataclass(frozen=True)
@@ -130,21 +234,25 @@ def _is_server(source: Path) -> bool:
     return "datasets" in parse_toml(read_toml_text(source, "recipe or configuration"), source.name)
 
 
-def _open(source: Path) -> Ledger:
-    from understudy.errors import Refused
-    from understudy.ledger.ledger import Ledger
-
+def _location(source: Path) -> tuple[Any, ...]:
+    """Where the ledger is that a recipe or a configuration names, with all that opens it."""
     if _is_server(source):
         from understudy.verify.config import read_config
 
-        settings = read_config(source)
-        return Ledger(settings.ledger, settings.head)
+        return read_config(source).location
+    from understudy.errors import Refused
     from understudy.release.recipe import read_recipe
 
-    recipe = read_recipe(source)
-    if recipe.ledger_place is None:
+    location = read_recipe(source).ledger_location
+    if location is None:
         raise Refused(f"`{source.name}` names no ledger; add [ledger] with `place` and `cap`.")
-    return Ledger(recipe.ledger_place, recipe.ledger_head)
+    return location
+
+
+def _open(source: Path, **opening: Any) -> Ledger:
+    from understudy.ledger.ledger import Ledger
+
+    return Ledger(*_location(source), **opening)
 
 
 def _asked(source: Path, dataset: str) -> _Asked:

@@ -22,7 +22,7 @@ UserArgument = Annotated[str, typer.Argument(help="The user's name.")]
 def add(
     config: Config,
     name: UserArgument,
-    role: Annotated[str, typer.Option(help="analyst or steward.")] = "analyst",
+    role: Annotated[str, typer.Option(help="analyst, steward, auditor or operator.")] = "analyst",
     epsilon: Annotated[str, typer.Option(help='A first grant, such as "2.5".')] = "",
 ) -> None:
     """Add a user and print the key, which is shown only once.
@@ -46,24 +46,37 @@ def grant(
     config: Config,
     name: UserArgument,
     epsilon: Annotated[str, typer.Argument(help='Epsilon to add, such as "0.5".')],
+    dataset: Annotated[str, typer.Option(help="The population's name; all, if left out.")] = "",
+    until: Annotated[str, typer.Option(help="The last day, such as 2027-06-30.")] = "",
 ) -> None:
     """Give a user more epsilon; it stays on record and cannot be taken back.
 
-    Example: understudy user grant server.toml ann 0.5
+    An analyst sees the data sets that were granted. Above `second_steward_above` it waits for the
+    approval of two stewards.
+
+    Example: understudy user grant server.toml ann 0.5 --dataset survey --until 2027-06-30
     """
     from understudy.ledger.epsilon import show_epsilon
+    from understudy.ledger.requests import grant_or_ask
+    from understudy.ledger.views import find_population
+    from understudy.verify.config import read_config
 
     with _ledger(config) as ledger:
-        ledger.grant(name, epsilon, BY)
-        left = ledger.budget("user", name).left
-    typer.echo(f"{name} has epsilon {show_epsilon(left)} left.")
+        waits = grant_or_ask(ledger, read_config(config).limit, BY, name, epsilon, dataset, until)
+        if dataset:
+            budget = ledger.account(name, find_population(ledger, dataset).key).budget
+        else:
+            budget = ledger.budget("user", name)
+    if waits is not None:
+        typer.echo(f"Request {waits} waits for the stewards.")
+    typer.echo(f"{name} has epsilon {show_epsilon(budget.left)} left.")
 
 
 @user.command("key", no_args_is_help=True)
 def replace_key(config: Config, name: UserArgument) -> None:
     """Replace a user's key and print the new one; the old one and its sessions end at once.
 
-    No server need run, and one that does follows.
+    No server need run, and one that does follows. Answers from before are not shown to the new key.
 
     Example: understudy user key server.toml ann
     """
@@ -71,6 +84,21 @@ def replace_key(config: Config, name: UserArgument) -> None:
 
     with _ledger(config) as ledger:
         typer.echo(new_key(ledger, name, BY))
+
+
+@user.command(no_args_is_help=True)
+def revoke(config: Config, name: UserArgument) -> None:
+    """End a user's key and sessions at once without a new key; `understudy user key` makes one.
+
+    No server need run, and one that does follows.
+
+    Example: understudy user revoke server.toml ann
+    """
+    from understudy.ledger.accounts import new_key
+
+    with _ledger(config) as ledger:
+        new_key(ledger, name, BY)  # which nobody gets to see
+    typer.echo(f"The key of {name} has ended.")
 
 
 @user.command(no_args_is_help=True)
@@ -104,13 +132,17 @@ def cap(
     Example: understudy user cap server.toml survey 5
     """
     from understudy.ledger.epsilon import parse_epsilon, show_epsilon
+    from understudy.ledger.requests import raise_or_ask
     from understudy.ledger.views import find_population
+    from understudy.verify.config import read_config
 
     parse_epsilon(epsilon)
     with _ledger(config) as ledger:
         key = find_population(ledger, dataset).key
-        ledger.raise_cap(key, epsilon, BY)
+        waits = raise_or_ask(ledger, read_config(config).limit, BY, key, epsilon)
         budget = ledger.budget("dataset", key)
+    if waits is not None:
+        typer.echo(f"Request {waits} waits for the stewards.")
     typer.echo(
         f"{dataset} has a cap of epsilon {show_epsilon(budget.allowed)}, "
         f"{show_epsilon(budget.left)} of it left."
@@ -149,5 +181,4 @@ def _ledger(config: Path) -> Ledger:
     from understudy.ledger.ledger import Ledger
     from understudy.verify.config import read_config
 
-    settings = read_config(config)
-    return Ledger(settings.ledger, settings.head)
+    return Ledger(*read_config(config).location)

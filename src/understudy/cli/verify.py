@@ -43,7 +43,7 @@ def verify(
     quote = client.price(asked)
     typer.echo(
         f"Price: epsilon {'0 (asked before)' if quote['free'] else quote['epsilon']}. Left: "
-        f"{quote['left']} of your budget, {quote['left_for_dataset']} for the data set."
+        f"{quote['left']} of your budget."
     )
     if len(quote["synthetic"]["others"]):
         show_errors(client.plan(asked)["errors"])

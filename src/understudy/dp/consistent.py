@@ -18,8 +18,9 @@ ColumnNumbers = tuple[int, ...]
 
 NOTHING = 1e-9  # a share that stands for none
 EXACT = 1e12  # weight of a table without noise
-FEWEST = 4  # cells from which a spread can be estimated
-RAKINGS = 25  # sweeps over one small table; it settles to rounding in far fewer
+FEWEST = 2  # cells from which a spread can be estimated
+RAKINGS = 25  # sweeps over one small table
+SETTLED = 1e-12  # the largest step of a sweep that ends it, over the total
 LARGE = 10  # a cell over the noise of its average, from which the noise cannot make it negative
 LEAST_SHAPE = 0.05  # of the gamma law of a cell that is smaller than its noise, over all sets
 
@@ -188,10 +189,14 @@ def rake(table: Vector, margins: Sequence[Vector]) -> Vector:
     """Iterative proportional fitting of one table to its one-way margins."""
     fitted = table.copy()
     for _ in range(RAKINGS):
+        moved = 0.0
         for axis, margin in enumerate(margins):
             sums = fitted.sum(axis=_others(fitted, axis))
+            moved = max(moved, float(np.abs(sums - margin).max()))
             factor = np.divide(margin, sums, out=np.zeros_like(margin), where=sums > 0)
             fitted *= _along(factor, axis, fitted.ndim)
+        if moved < SETTLED * fitted.sum():
+            break
     return fitted
 
 

@@ -4,7 +4,8 @@
 2. `draw_pool`: records drawn from the tree's distribution, each distinct cell once, with its share.
 3. `rake_pool`: the pool's weights are fitted to every table in turn (iterative proportional
    fitting), which finds the distribution on the pool nearest to it in relative entropy.
-4. `systematic`: whole numbers of records with the expected counts, to less than one record.
+4. `systematic`: whole numbers of records with the expected counts, to less than one record;
+   `balanced` (dp/balanced.py) keeps the tables, too.
 
 Only noisy tables come in, so nothing here can see a record.
 """
@@ -31,10 +32,16 @@ INDEPENDENT = 0.05  # share of the pool without dependence, so that rare pairs a
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Distinct cells `codes` (U, columns) in lexicographic order, and their `weights`, sum 1."""
+    """Distinct cells `codes` (U, columns) in lexicographic order, and their `weights`, sum 1.
+
+    A column's codes lie side by side in memory: tables read few columns of all cells.
+    """
 
     codes: Codes
     weights: Vector
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codes", np.asfortranarray(self.codes))
 
 
 def tree(
@@ -154,7 +161,8 @@ def rake_pool(
     no longer improves on it by a twentieth. `groups` of cells, numbered (U,), keep the weight that
     they have together in the pool. Noisy tables need not have a distribution that meets them all;
     then whole steps end at whatever the last table says. With `easing`, sweep s takes the power
-    1/(1 + easing s) of each step, which settles between the tables.
+    1/(1 + easing s) of each step, which settles between the tables; tables of one column always
+    take whole steps, since they contradict no other one.
     """
     shares_of_groups = None if groups is None else np.bincount(groups, pool.weights)
     shapes = [table.shape for table in tables]
@@ -164,7 +172,7 @@ def rake_pool(
     ]
     fitted, before = weights.copy(), np.inf
     for sweep in range(sweeps):
-        power, distance = 1 / (1 + easing * sweep), 0.0
+        eased, distance = 1 / (1 + easing * sweep), 0.0
         for table, numbers in zip(tables, cells, strict=True):
             target = table.ravel()
             shares = np.bincount(numbers, fitted, minlength=target.size)
@@ -172,7 +180,7 @@ def rake_pool(
             with np.errstate(over="ignore"):  # of a share that is next to nothing
                 step = np.divide(target, shares, out=np.ones_like(target), where=shares > 0)
             step = np.clip(step, 1 / LARGEST_STEP, LARGEST_STEP)
-            fitted *= (step**power if easing else step)[numbers]
+            fitted *= (step**eased if easing and table.ndim > 1 else step)[numbers]
         if groups is not None and shares_of_groups is not None:
             sums = np.bincount(groups, fitted)
             fitted *= np.divide(shares_of_groups, sums, out=np.ones_like(sums), where=sums > 0)[
@@ -180,7 +188,7 @@ def rake_pool(
             ]
         fitted /= fitted.sum()
         distance /= len(tables)
-        if distance < tolerance or distance > (0.99 if easing else 0.95) * before:
+        if distance < tolerance or distance > 0.95 * before:
             break
         before = distance
     return fitted, distance

@@ -97,33 +97,48 @@ def _misses_a_mode(density: Density, moments: Moments, inputs: Inputs) -> bool:
     clipped are repeated until these hardly change, from all records and from the half that the fit
     to all likes best.
     """
-    model, arrays = density.model, inputs["arrays"]
+    model = density.model
     assert isinstance(model, GaussianModel)
-    data = model.gaussian_data(arrays)
+    data = model.gaussian_data(inputs["arrays"])
     points, liked = [_mode(moments)], None
     for start in ("all", "half"):
         B, Sigma = points[0]
         for _ in range(MOST_FITS):
-            loglik = density.evaluate_now(model.position(B, Sigma), arrays)[1]
-            gain = weighted(loglik - inputs["reference_loglik"], inputs["alpha"])
-            sums = by_unit(gain, inputs.get("units"))
-            clipped = jnp.abs(sums)[inputs.get("units", slice(None))] >= inputs["limit"]
+            clipped, disliked = map(np.asarray, _given_up(density, B, Sigma, inputs))
             if start == "half" and liked is None:
-                clipped = loglik < jnp.median(loglik)
-            if liked is not None and float((clipped != liked).mean()) <= SETTLED:
+                clipped = disliked
+            if liked is not None and (clipped != liked).mean() <= SETTLED:
                 break
             liked = clipped
-            inner = weighted_moments(*data, jnp.where(clipped, 0.0, inputs["alpha"]))
+            inner = weighted_moments(*data, np.where(clipped, 0.0, inputs["alpha"]))
             if not is_proper(inner):
                 break
             B, Sigma = _mode(inner)
         points.append((B, Sigma))
         liked = None
-    positions = [model.position(B, Sigma) for B, Sigma in points]
-    heights = np.array([float(_log_density_now(density, q, inputs)) for q in positions])
-    proposed = np.array([float(_log_proposal_now(B, Sigma, moments)) for B, Sigma in points])
-    weights = heights - proposed
+    heights, weights = np.array([_height(density, *point, moments, inputs) for point in points]).T
     return bool(((heights > heights.max() - LOW) & (weights > weights[0] + FAR)).any())
+
+
+@kept(constants=1, few_runs=True)
+def _given_up(density: Density, B: Array, Sigma: Array, inputs: Inputs) -> tuple[Array, Array]:
+    """Records whose contributions are clipped at a point, and those it likes less than most."""
+    assert isinstance(density.model, GaussianModel)
+    loglik = density.evaluate(density.model.position(B, Sigma), inputs["arrays"])[1]
+    gain = weighted(loglik - inputs["reference_loglik"], inputs["alpha"])
+    sums = by_unit(gain, inputs.get("units"))
+    clipped = jnp.abs(sums)[inputs.get("units", slice(None))] >= inputs["limit"]
+    return clipped, loglik < jnp.median(loglik)
+
+
+@kept(constants=1, few_runs=True)
+def _height(
+    density: Density, B: Array, Sigma: Array, moments: Moments, inputs: Inputs
+) -> tuple[Array, Array]:
+    """The target's log density at a point, and its weight but for a constant."""
+    assert isinstance(density.model, GaussianModel)
+    height = log_density(density, density.model.position(B, Sigma), inputs)
+    return height, height - log_proposal(B, Sigma, moments)
 
 
 def _mode(moments: Moments) -> tuple[Array, Array]:
@@ -247,10 +262,6 @@ def log_proposal(B: Array, Sigma: Array, moments: Moments) -> Array:
     away = solve_triangular(F, (L.T @ B - half).T, lower=True)
     normal = -0.5 * K * d * log(2 * pi) + d * log_design - K * log_sigma
     return wishart + normal - 0.5 * jnp.square(away).sum()
-
-
-_log_density_now = kept(constants=1, few_runs=True)(log_density)
-_log_proposal_now = jax.jit(log_proposal)
 
 
 def _half_log_det(factor: Array) -> Array:

@@ -170,6 +170,15 @@ class Standing:
             room = max(room, self.cap.micro - basic)
         return Budget(self.cap.micro, min(ways, default=0), min(room, self.cap.micro))
 
+    @property
+    def rest(self) -> Amount:
+        """All that could still be spent, by whatever rule."""
+        return Amount(
+            max(self.cap.micro - self.spent.micro, 0),
+            max(self.cap.nano - self.spent.nano, 0),
+            max(self.cap.own - self.spent.atto, 0),
+        )
+
     def merged(self, other: Standing) -> Standing:
         """One population of two: what was spent on either counts, under the larger cap."""
         if (self.cap.atto, self.cap.own) != (other.cap.atto, other.cap.own):

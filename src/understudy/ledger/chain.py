@@ -1,34 +1,41 @@
-"""The hash chain of ledger entries, and its head kept outside the database.
+"""The hash chain of ledger entries.
 
-Every entry's hash covers the entry and the hash before it, so no past entry can be changed
-alone. A whole database can still be replaced by an older copy of itself, which would give
-spent epsilon back (threat 3). So the head is also written to a file of its own, after the
-commit and before anyone acts on the entry: a database that does not contain the file's head
-is an old copy, and the ledger refuses to open.
+Every entry's hash covers the entry and the hash before it, so no past entry can be changed alone.
+What belongs to an analyst (her question, her answer, her key's hash) is covered by a digest of its
+own, with salt: an auditor who is shown the entry without it can still check the chain
+(`Entry.shown`).
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import json
-import os
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from understudy.errors import Refused
+from understudy.ledger.entry_kinds import KINDS
 
 START = "0" * 64
-
-_LINE = re.compile(r"(\d+) ([0-9a-f]{64})")
+SEALED = "sealed"  # in the body of an entry that is shown: the digest of what is not
 
 
 class BrokenLedger(Refused):
     """The ledger is not what it was; nothing may be answered from it."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """The last entry; the signature is by the key of heads, where a ledger has one."""
+
+    number: int
+    hash: str
+    signature: str = field(default="", compare=False)
+
+    @property
+    def line(self) -> str:
+        return f"{self.number} {self.hash} {self.signature}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -45,129 +52,55 @@ class Entry:
     refers: int | None
     body: str  # canonical JSON
     previous: str
-    hash: str
+    hash: str = ""
 
     def content(self) -> dict[str, Any]:
         value = json.loads(self.body)
         return value if isinstance(value, dict) else {}
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether parts of it are not here."""
+        return self.body.startswith(f'{{"{SEALED}":') or f',"{SEALED}":"' in self.body
 
-@dataclass(frozen=True)
-class Head:
-    number: int
-    hash: str
+    def shown(self) -> Entry:
+        """Without what belongs to an analyst alone; its digest stands in the place."""
+        kind = KINDS.get(self.kind)
+        if kind is None or not kind.private or self.is_shown:
+            return self
+        content = self.content()
+        hidden = {name: content.pop(name) for name in list(content) if kind.hides(name)}
+        # without salt, of an earlier version, an answer could be guessed and tried
+        salted = "salt" in hidden
+        content[SEALED] = _sha256(canonical([self.query, hidden])) if salted else ""
+        return replace(self, query=None, body=canonical(content))
 
+    def digest(self, sealed: bool = True) -> str:
+        """What `hash` must be; ledgers that do not seal hash the entry as it is."""
+        e = self.shown() if sealed else self
+        fields = [e.number, e.at, e.kind, e.user, e.dataset, e.micro, e.query, e.refers, e.body]
+        return _sha256(json.dumps([*fields, e.previous], separators=(",", ":")))
 
-def entry_hash(
-    number: int,
-    at: str,
-    kind: str,
-    user: str | None,
-    dataset: str | None,
-    micro: int,
-    query: str | None,
-    refers: int | None,
-    body: str,
-    previous: str,
-) -> str:
-    fields = [number, at, kind, user, dataset, micro, query, refers, body, previous]
-    return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()
-
-
-def check_chain(entries: Iterable[Entry]) -> Head:
-    """Recompute every hash; the head, or BrokenLedger naming the first wrong entry."""
-    head = Head(0, START)
-    for e in entries:
-        fields = (e.number, e.at, e.kind, e.user, e.dataset, e.micro, e.query, e.refers, e.body)
-        expected = entry_hash(*fields, e.previous)
-        if e.number != head.number + 1 or e.previous != head.hash or e.hash != expected:
-            raise BrokenLedger(
-                f"Ledger entry {head.number + 1} is missing or was changed; restore the ledger "
-                "from a complete copy before serving."
-            )
-        head = Head(e.number, e.hash)
-    return head
+    def after(self, head: Head) -> Head:
+        """The head with this entry, or BrokenLedger. Only what was written off may be missing."""
+        number = head.number
+        if self.kind == "recover":
+            number = self.content()["lost"]
+        if self.number != number + 1 or self.previous != head.hash or number < head.number:
+            raise changed(head.number + 1)
+        return Head(self.number, self.hash)
 
 
-class HeadFile:
-    """An append-only file of heads. The last whole line counts; a torn line is ignored."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def read(self) -> Head | None:
-        try:
-            with self.path.open("rb") as file:
-                file.seek(0, os.SEEK_END)
-                size = file.tell()
-                file.seek(max(0, size - 512))
-                tail = file.read().decode("ascii", "replace")
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise Refused(
-                f"The ledger's head file `{self.path.name}` cannot be read: {error.strerror}."
-            ) from None
-        for line in reversed(tail.split("\n")[:-1]):
-            if match := _LINE.fullmatch(line):
-                return Head(int(match[1]), match[2])
-        if size:
-            raise BrokenLedger(
-                f"The ledger's head file `{self.path.name}` holds no head; restore it."
-            )
-        return None
-
-    def advance(self, head: Head) -> None:
-        """Make the head durable, unless a later one already is."""
-        try:
-            self._advance(head)
-        except OSError as error:
-            raise BrokenLedger(
-                f"The ledger's head file `{self.path.name}` cannot be written ({error.strerror}); "
-                "what was asked for is on record, and nothing is answered."
-            ) from None
-
-    def try_write(self) -> None:
-        """See that a head could be written: a file beside this one, as long as a line."""
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.try")
-        file = os.open(beside, os.O_WRONLY | os.O_CREAT, 0o600)
-        try:
-            _write_whole(file, b"0" * 128)
-        finally:
-            os.close(file)
-            beside.unlink()
-
-    def _advance(self, head: Head) -> None:
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            size = os.fstat(file).st_size
-            known = self.read() if size else None
-            if known is not None and known.number >= head.number:
-                if known.number == head.number and known.hash != head.hash:
-                    raise BrokenLedger(
-                        f"Two ledgers write to the head file `{self.path.name}`; give each its own."
-                    )
-                return
-            torn = size and os.pread(file, 1, size - 1) != b"\n"
-            line = (b"\n" if torn else b"") + f"{head.number} {head.hash}\n".encode()
-            _write_whole(file, line)
-            if not size:
-                _sync_folder(self.path.parent)
-        finally:
-            os.close(file)
+def changed(number: int) -> BrokenLedger:
+    return BrokenLedger(
+        f"Ledger entry {number} is missing or was changed; restore the ledger from a complete copy "
+        "before serving."
+    )
 
 
-def _write_whole(file: int, line: bytes) -> None:
-    """Onto the disk, or an error: a full disk takes a part without a word."""
-    if os.write(file, line) < len(line):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    os.fsync(file)
+def canonical(value: Mapping[str, Any] | list[Any]) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

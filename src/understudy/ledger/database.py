@@ -22,6 +22,7 @@ from understudy.ledger.chain import BrokenLedger
 Run = Callable[..., list[tuple[Any, ...]]]
 
 WAIT_SECONDS = 60
+LARGE = 64 * 2**20  # bytes of a file whose structure is not checked whenever it is opened
 
 
 class CannotWrite(Refused):
@@ -43,8 +44,9 @@ class Database(Protocol):
     def reading(self) -> AbstractContextManager[Run]:
         """The same without a lock, for reading."""
 
-    def check(self) -> None:
-        """Refuse a database whose own structure is broken."""
+    def check(self, whole: bool) -> None:
+        """Refuse a database whose own structure is broken; a large one is looked at `whole` only
+        when asked to."""
 
     def create(self, statements: Sequence[str]) -> None:
         """Make the tables and the triggers that keep entries as they are."""
@@ -154,8 +156,10 @@ class SqliteDatabase:
             "lacks was spent."
         )
 
-    def check(self) -> None:
+    def check(self, whole: bool) -> None:
         with self.reading() as run:
+            if not whole and self.path.stat().st_size > LARGE:
+                return
             if run("PRAGMA integrity_check(1)") != [("ok",)]:
                 raise self._damaged()
 
@@ -194,6 +198,7 @@ class PostgresDatabase:
                 "A PostgreSQL ledger needs the `postgres` extra: install understudy[postgres]."
             ) from None
         self._psycopg = psycopg
+        self.errors = psycopg.Error
         self._url = url
         self._connections = _PerThread(self._connect)
 
@@ -228,7 +233,7 @@ class PostgresDatabase:
     def reading(self) -> AbstractContextManager[Run]:
         return self.transaction()
 
-    def check(self) -> None:
+    def check(self, whole: bool) -> None:
         """PostgreSQL keeps checksums of its own."""
 
     def create(self, statements: Sequence[str]) -> None:

@@ -11,20 +11,22 @@ releases and tables: the cap belongs to the population whose files they read (th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from understudy.dp.accounting import Cost
-from understudy.errors import Refused, UnknownName
+from understudy.errors import Refused
 from understudy.ledger.amounts import Amount, Budget, OverBudget, Standing
 from understudy.ledger.chain import BrokenLedger, Entry
 from understudy.ledger.database import Run
 from understudy.ledger.epsilon import exact_epsilon, parse_epsilon, show_epsilon
 from understudy.ledger.fingerprint import FileIdentity
+from understudy.ledger.grants import EVERYWHERE, OwnAccount, grant, own_account, read_budget
 from understudy.ledger.journal import Clock, Journal, read_standing, write_standing
+from understudy.ledger.own_answers import ALL, entry_number, own_number, since
 from understudy.ledger.populations import (
     Declaration,
     Population,
@@ -38,8 +40,6 @@ from understudy.ledger.populations import (
 from understudy.ledger.ties import read_ties
 
 Holder = Literal["user", "dataset"]
-
-ALL = 2**62  # above every number of an entry
 
 
 class StillAnswering(Refused):
@@ -62,6 +62,7 @@ class Reservation:
     user: str
     dataset: str
     micro: int
+    own: int = 0  # how many the user has paid for, this one included
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class Charged:
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """An answer that was paid for. `number` and `at` are its reservation's: when the
+    """An answer that was paid for. `number` counts the user's own payments, since numbers of the
+    whole ledger would tell how much others ask (threat 28); `at` is the reservation's: when the
     computation ended is nobody's business."""
 
     number: int
@@ -97,13 +99,22 @@ class Ledger:
 
     `place` is a file (SQLite) or a postgresql:// URL. `head` is the file outside the
     database that keeps the chain's head; best on another disk than the database and its
-    backups. For SQLite it defaults to the database's name with `.head`.
+    backups. For SQLite it defaults to the database's name with `.head`. `witnesses` are further
+    places of heads (files, postgresql:// or https:// addresses), `head_key` the file of the key
+    that signs them.
     """
 
     def __init__(
-        self, place: str | Path, head: str | Path | None = None, *, clock: Clock | None = None
+        self,
+        place: str | Path,
+        head: str | Path | None = None,
+        witnesses: Sequence[str | Path] = (),
+        head_key: str | Path | None = None,
+        *,
+        clock: Clock | None = None,
+        **opening: Any,
     ) -> None:
-        self.journal = Journal(place, head, clock)
+        self.journal = Journal(place, head, clock, witnesses, head_key, **opening)
 
     def reserve(
         self,
@@ -144,7 +155,8 @@ class Ledger:
                     "query": json.loads(query.canonical()),
                 },
             )
-        return Reservation(number, now, user, dataset, charged.amount.micro)
+            own = own_number(run, user, number)
+        return Reservation(number, now, user, dataset, charged.amount.micro, own)
 
     def look_up(
         self, user: str, dataset: str, query: Question, cost: Cost | None = None
@@ -239,14 +251,23 @@ class Ledger:
             self.journal.append(run, "envelope", dataset=rows[0][0], refers=entry, body=body)
             return True
 
-    def grant(self, user: str, epsilon: str, by: str = "") -> None:
-        """Give a user more epsilon: an entry like any other; there is no reset."""
+    def grant(
+        self,
+        user: str,
+        epsilon: str,
+        by: str = "",
+        dataset: str | None = None,
+        until: datetime | None = None,
+    ) -> None:
+        """Give a user more epsilon: an entry like any other; there is no reset.
+
+        It is for all data sets, or for those of the population of one file, `dataset`, and then it
+        can end: the last grant says when. A user with a grant for a population spends that one
+        alone there.
+        """
         micro = parse_epsilon(epsilon)
         with self.journal.write() as run:
-            if not run("SELECT 1 FROM users WHERE name = ?", user):
-                raise UnknownName("user", user, (n for (n,) in run("SELECT name FROM users")))
-            self.journal.append(run, "grant", holder=user, micro=micro, body={"by": by})
-            _allow(run, user, micro)
+            grant(self.journal, run, user, micro, by, dataset, until)
 
     def add_dataset(
         self, file: str | FileIdentity, name: str, epsilon: str, by: str = "", **declared: Any
@@ -290,9 +311,20 @@ class Ledger:
         """Of a user, or of the population of a file."""
         with self.journal.database.reading() as run:
             if kind == "user":
-                return _budget(run, name)
+                return read_budget(run, EVERYWHERE, name) or Budget()
             standing = read_standing(run, read_ties(run).of(name))
             return (standing or Standing()).budget
+
+    def account(self, user: str, dataset: str) -> OwnAccount:
+        """What the user may spend on a file, and whether it was granted to her at all."""
+        return self.accounts(user, [dataset])[dataset]
+
+    def accounts(self, user: str, datasets: Iterable[str]) -> dict[str, OwnAccount]:
+        """The same for several files."""
+        now = self.journal.clock()
+        with self.journal.database.reading() as run:
+            ties = read_ties(run)
+            return {file: own_account(run, user, ties.of(file), now) for file in datasets}
 
     def stored(self, user: str, dataset: str, query: Question) -> StoredAnswer | None:
         """The answer that this user already has to the question; None if there is none."""
@@ -305,25 +337,27 @@ class Ledger:
         """A user's own answers whose reply is due, oldest first; nobody else's. With `before` those
         of earlier numbers, with `count` the last so many of them."""
         last_of = " AND a.kind = 'release' AND r.number < ? ORDER BY r.number DESC LIMIT ?"
-        with self.journal.database.reading() as run:
-            rows = run(_ANSWERS + last_of, user, before or ALL, count or ALL)
         now = self.journal.clock()
-        return [_stored_answer(row) for row in reversed(rows) if _due(row, now)]
+        with self.journal.database.reading() as run:
+            top = ALL if before is None else entry_number(run, user, before)
+            rows = run(_ANSWERS + last_of, user, since(run, user), top, count or ALL)
+            return [_stored_answer(run, user, row) for row in reversed(rows) if _due(row, now)]
 
     def answer(self, user: str, number: int) -> StoredAnswer | None:
         """The user's own answer of this number, if its reply is due."""
         numbered = " AND a.kind = 'release' AND r.number = ?"
-        with self.journal.database.reading() as run:
-            rows = run(_ANSWERS + numbered, user, number)
         now = self.journal.clock()
-        return next((_stored_answer(row) for row in rows if _due(row, now)), None)
+        with self.journal.database.reading() as run:
+            entry = entry_number(run, user, number)
+            rows = run(_ANSWERS + numbered, user, since(run, user), entry)
+            return next((_stored_answer(run, user, row) for row in rows if _due(row, now)), None)
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """All entries in order, for the steward."""
         return self.journal.entries(after)
 
     def close(self) -> None:
-        self.journal.database.close()
+        self.journal.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -338,11 +372,13 @@ class Ledger:
         population = _population(run, dataset)
         amount = population.amount(costs)
         standing = read_standing(run, population.key, lock) or Standing()
-        standing.check(amount)
-        left = amount.micro if user is None else _budget(run, user, lock).left
-        if left < amount.micro:
-            needed, rest = show_epsilon(amount.micro), show_epsilon(left)
-            raise OverBudget(f"This needs epsilon {needed}, {rest} is left of your budget.")
+        _check(standing, amount, user)
+        if user is not None:
+            account = own_account(run, user, population.key, self.journal.clock(), lock)
+            left = account.budget.left
+            if left < amount.micro:
+                needed, rest = show_epsilon(amount.micro), show_epsilon(left)
+                raise OverBudget(f"This needs epsilon {needed}, {rest} is left of your budget.")
         return population, standing, amount
 
     def _spend(self, run: Run, costs: Sequence[Cost], dataset: str, user: str | None) -> Charged:
@@ -350,9 +386,10 @@ class Ledger:
         lock = self.journal.database.for_update
         population, standing, amount = self._affordable(run, costs, dataset, user, lock)
         if user is not None:
+            account = own_account(run, user, population.key, self.journal.clock())
             run(
-                "UPDATE budgets SET spent = spent + ? WHERE kind = 'user' AND name = ?",
-                *(amount.micro, user),
+                "UPDATE budgets SET spent = spent + ? WHERE kind = ? AND name = ?",
+                *(amount.micro, account.holder, user),
             )
         write_standing(run, population.key, Standing(standing.cap, standing.spent + amount))
         return Charged(amount, _facts(amount, population))
@@ -370,7 +407,7 @@ class Ledger:
 
 _ANSWERS = (
     "SELECT r.number, r.at, r.body, a.kind, a.body FROM entries r LEFT JOIN entries a ON "
-    "a.refers = r.number WHERE r.kind = 'reserve' AND r.holder = ?"
+    "a.refers = r.number WHERE r.kind = 'reserve' AND r.holder = ? AND r.number > ?"
 )
 
 
@@ -378,14 +415,14 @@ def _stored(run: Run, now: datetime, user: str, dataset: str, question: str) -> 
     alike = read_ties(run).alike(dataset)
     marks = ", ".join("?" * len(alike))
     select = _ANSWERS + f" AND r.dataset IN ({marks}) AND r.question = ? ORDER BY r.number"
-    for row in run(select, user, *alike, question):
+    for row in run(select, user, since(run, user), *alike, question):
         if row[3] is None or not _due(row, now):
             wait = max(1.0, (_due_at(row) - now).total_seconds())
             raise StillAnswering(
                 f"This question is being answered; ask again in {wait:.1f} seconds, for free."
             )
         if row[3] == "release":
-            return _stored_answer(row)
+            return _stored_answer(run, user, row)
     return None
 
 
@@ -393,10 +430,12 @@ def _plain(query: Question) -> Cost:
     return Cost(("replace",), exact_epsilon(query.micro))
 
 
-def _stored_answer(row: tuple[Any, ...]) -> StoredAnswer:
+def _stored_answer(run: Run, user: str, row: tuple[Any, ...]) -> StoredAnswer:
     number, at, body, _, answer = row
-    question = json.loads(body)["query"]
-    return StoredAnswer(number, datetime.fromisoformat(at), question, json.loads(answer))
+    question, facts = json.loads(body)["query"], json.loads(answer)
+    facts.pop("salt", None)
+    own = own_number(run, user, number)
+    return StoredAnswer(own, datetime.fromisoformat(at), question, facts)
 
 
 def _due_at(row: tuple[Any, ...]) -> datetime:
@@ -409,18 +448,16 @@ def _due(row: tuple[Any, ...], now: datetime) -> bool:
     return _due_at(row) <= now or now < datetime.fromisoformat(row[1])
 
 
-def _allow(run: Run, name: str, micro: int) -> None:
-    run(
-        "INSERT INTO budgets VALUES ('user', ?, ?, 0) ON CONFLICT (kind, name) "
-        "DO UPDATE SET allowed = budgets.allowed + excluded.allowed",
-        *(name, micro),
-    )
-
-
-def _budget(run: Run, user: str, lock: str = "") -> Budget:
-    select = f"SELECT allowed, spent FROM budgets WHERE kind = 'user' AND name = ?{lock}"
-    rows = run(select, user)
-    return Budget(*rows[0]) if rows else Budget()
+def _check(standing: Standing, amount: Amount, user: str | None) -> None:
+    """What is left of a cap is not a user's business: others spend from it (threat 28)."""
+    try:
+        standing.check(amount)
+    except OverBudget:
+        if user is None:
+            raise
+        raise OverBudget(
+            f"This needs {amount}, and less than that is left for this data set; ask the steward."
+        ) from None
 
 
 def _population(run: Run, dataset: str) -> Population:

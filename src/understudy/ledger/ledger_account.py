@@ -26,12 +26,14 @@ class LedgerAccount:
     population: str
     cap: str
     head: str | Path | None = None
+    witnesses: tuple[str | Path, ...] = ()
+    head_key: str | Path | None = None
 
     def spend(self, survey: Any, costs: Sequence[Cost], what: str) -> str:
         """Charge the population before anything is drawn; a sentence for the claim. Refused where
         the cap would be passed, or the file is not one of the population."""
         file, _ = identify(survey.untyped, survey.raw)
-        with Ledger(self.ledger, self.head) as opened:
+        with Ledger(self.ledger, self.head, self.witnesses, self.head_key) as opened:
             opened.admit(file, Declaration(self.population, self.cap), "account")
             opened.record_spending(file.fingerprint, costs, what)
         return f"It was counted in a ledger, for the population `{self.population}`"

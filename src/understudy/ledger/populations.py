@@ -22,7 +22,7 @@ from understudy.ledger.amounts import Amount, Cap, Standing
 from understudy.ledger.database import Run
 from understudy.ledger.epsilon import parse_epsilon
 from understudy.ledger.fingerprint import FileIdentity
-from understudy.ledger.journal import Journal, read_standing, write_standing
+from understudy.ledger.journal import Journal, allow, read_standing, write_standing
 from understudy.ledger.ties import Ties, read_ties
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
@@ -206,7 +206,7 @@ def _changed(what: str) -> ChangedFile:
 def succeed(journal: Journal, name: str, file: FileIdentity, reason: str, by: str) -> Population:
     """Record a changed file as the successor of a population's; it shares the cap."""
     _check_fingerprint(file)
-    _check_reason(reason)
+    check_reason(reason)
     with journal.write() as run:
         register = _Register(run)
         known = require(register.populations, name)
@@ -221,7 +221,7 @@ def separate(
 ) -> Population:
     """Record a file as that of a population of its own, whatever it is akin to."""
     _check_fingerprint(file)
-    _check_reason(reason)
+    check_reason(reason)
     cap = declared.stated_cap()
     with journal.write() as run:
         register = _Register(run)
@@ -237,7 +237,7 @@ def separate(
 
 def merge(journal: Journal, name: str, into: str, reason: str, by: str) -> Population:
     """Make two populations one, for good: what was spent on either counts."""
-    _check_reason(reason)
+    check_reason(reason)
     with journal.write() as run:
         known = populations(run)
         gone, kept = require(known, name), require(known, into)
@@ -250,6 +250,11 @@ def merge(journal: Journal, name: str, into: str, reason: str, by: str) -> Popul
         standings = [read_standing(run, key, lock) or Standing() for key in (kept.key, gone.key)]
         write_standing(run, kept.key, standings[0].merged(standings[1]))
         run("DELETE FROM populations WHERE name = ?", gone.key)
+        for user, allowed, spent in run(
+            "SELECT name, allowed, spent FROM budgets WHERE kind = ?", gone.key
+        ):
+            allow(run, kept.key, user, allowed, spent)
+        run("DELETE FROM budgets WHERE kind = ?", gone.key)
         body = {"by": by, "into": kept.key, "reason": reason}
         journal.append(run, "merge", dataset=gone.key, body=body)
         return populations(run)[kept.key]
@@ -292,17 +297,24 @@ def raise_cap(journal: Journal, name: str, epsilon: str, own_delta: str, by: str
     micro = parse_epsilon(epsilon)
     own = Cap.stated(epsilon, own_delta=own_delta).own if own_delta else 0
     with journal.write() as run:
-        key = read_ties(run).of(name)
-        standing = read_standing(run, key, journal.database.for_update)
-        if standing is None:
-            raise Refused("This data set is not in the ledger; add it first.")
-        old = standing.cap
-        cap = Cap(old.micro + micro, old.atto, old.own + own).with_rho()
-        body: dict[str, Any] = {"by": by}
-        if cap.atto or cap.own:
-            body |= {"delta": cap.atto, "own_delta": cap.own, "rho": cap.nano}
-        journal.append(run, "cap", dataset=key, micro=micro, body=body)
-        write_standing(run, key, Standing(cap, standing.spent))
+        add_to_cap(journal, run, name, micro, own, by)
+
+
+def add_to_cap(
+    journal: Journal, run: Run, name: str, micro: int, own: int, by: str, request: int | None = None
+) -> None:
+    """The same inside a transaction; `request` is what it follows from."""
+    key = read_ties(run).of(name)
+    standing = read_standing(run, key, journal.database.for_update)
+    if standing is None:
+        raise Refused("This data set is not in the ledger; add it first.")
+    old = standing.cap
+    cap = Cap(old.micro + micro, old.atto, old.own + own).with_rho()
+    body: dict[str, Any] = {"by": by}
+    if cap.atto or cap.own:
+        body |= {"delta": cap.atto, "own_delta": cap.own, "rho": cap.nano}
+    journal.append(run, "cap", dataset=key, micro=micro, refers=request, body=body)
+    write_standing(run, key, Standing(cap, standing.spent))
 
 
 def _check_fingerprint(file: FileIdentity) -> None:
@@ -310,7 +322,7 @@ def _check_fingerprint(file: FileIdentity) -> None:
         raise Refused("A data set is known by its fingerprint, 64 hexadecimal digits.")
 
 
-def _check_reason(reason: str) -> None:
+def check_reason(reason: str) -> None:
     if not reason.strip() or len(reason) > MOST_REASON:
         raise Refused(f"Give a reason of up to {MOST_REASON} characters; it stays on record.")
 

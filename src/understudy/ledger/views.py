@@ -13,9 +13,11 @@ from understudy.ledger.amounts import NANO, Budget, Standing, show_delta
 from understudy.ledger.chain import Entry
 from understudy.ledger.entry_kinds import KINDS, SPENDING
 from understudy.ledger.epsilon import show_epsilon
-from understudy.ledger.journal import amount_of, read_standing
+from understudy.ledger.grants import own_account
+from understudy.ledger.journal import read_standing
 from understudy.ledger.ledger import Ledger
 from understudy.ledger.populations import Population, populations, require
+from understudy.ledger.tally import amount_of
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,18 @@ class Account:
     allowed: str
     spent: str
     left: str
+
+
+@dataclass(frozen=True)
+class GrantView:
+    """What a user may spend on a data set; empty for those without a grant of their own."""
+
+    user: str
+    dataset: str
+    allowed: str
+    spent: str
+    left: str
+    until: str = ""
 
 
 @dataclass(frozen=True)
@@ -145,13 +159,30 @@ def totals(ledger: Ledger) -> list[SpendingTotal]:
 def accounts(ledger: Ledger) -> list[Account]:
     with ledger.journal.database.reading() as run:
         rows = run(
-            "SELECT u.name, u.role, u.active, coalesce(b.allowed, 0), coalesce(b.spent, 0) "
-            "FROM users u LEFT JOIN budgets b ON b.kind = 'user' AND b.name = u.name "
-            "ORDER BY u.name"
+            "SELECT u.name, u.role, u.active, coalesce(sum(b.allowed), 0), "
+            "coalesce(sum(b.spent), 0) FROM users u LEFT JOIN budgets b ON b.name = u.name "
+            "GROUP BY u.name, u.role, u.active ORDER BY u.name"
         )
     return [
         Account(name, role, bool(active), *_shown(Budget(int(allowed), int(spent))))
         for name, role, active, allowed, spent in rows
+    ]
+
+
+def grants(ledger: Ledger) -> list[GrantView]:
+    """What each user may spend where, and until when."""
+    with ledger.journal.database.reading() as run:
+        known, now = populations(run), ledger.journal.clock()
+        rows = run("SELECT name, kind FROM budgets ORDER BY name, kind")
+        accounts = [(user, kind, own_account(run, user, kind, now)) for user, kind in rows]
+    return [
+        GrantView(
+            user,
+            known[kind].name if kind in known else "",
+            *_shown(account.budget),
+            until="" if account.until is None else account.until.date().isoformat(),
+        )
+        for user, kind, account in accounts
     ]
 
 

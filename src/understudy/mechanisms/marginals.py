@@ -33,7 +33,7 @@ from understudy.mechanisms.outputs.cell_draws import MarginalTables, tables_from
 from understudy.mechanisms.outputs.file_tables import FileTables
 from understudy.mechanisms.row_counts import RowCounts
 from understudy.mechanisms.whole_file.budget import TableBudget, budget_of
-from understudy.mechanisms.whole_file.file_counts import FileCounts
+from understudy.mechanisms.whole_file.file_counts import PUBLIC_PSUS, FileCounts
 from understudy.mechanisms.whole_file.forecast import file_forecast
 from understudy.mechanisms.whole_file.plan import checked_order
 from understudy.models.contract import FileModel, Model
@@ -47,6 +47,7 @@ Vector = NDArray[np.float64]
 ColumnNumbers = tuple[int, ...]
 MarginalRelation = Literal["add-remove", "blank", "replace"]
 
+MOST_ASIDE = 0.5  # of the budget, for what is measured beside the tables
 USELESS = 0.1  # expected total variation of the noise in a table, above which we warn
 
 
@@ -80,6 +81,11 @@ class Marginals(Mechanism):
         "Share of the budget for measuring how far a WholeFile's tables are from the confidential "
         "ones, for the public page.",
     ] = 0.0
+    clusters: Annotated[
+        float,
+        "Share of the budget for measuring the design effects of the PSUs, which a WholeFile's "
+        "variances are multiplied by.",
+    ] = 0.0
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
@@ -88,9 +94,12 @@ class Marginals(Mechanism):
         if self.relation not in get_args(MarginalRelation):
             raise UnknownName("relation", str(self.relation), get_args(MarginalRelation))
         checked_order(self.order)
-        share = self.quality
-        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 0.5:
-            raise Refused("`quality`, a share of the budget, must be between 0 and 0.5.")
+        for name, share in (("quality", self.quality), ("clusters", self.clusters)):
+            number = isinstance(share, (int, float)) and not isinstance(share, bool)
+            if not number or not 0 <= share <= MOST_ASIDE:
+                raise Refused(f"`{name}`, a share of the budget, must be between 0 and 0.5.")
+        if self.quality + self.clusters > MOST_ASIDE:
+            raise Refused("`quality` and `clusters` may take half of the budget together.")
 
     def columns(self, count: int) -> list[ColumnNumbers]:
         """The columns of each table of a Multinomial model, by their positions."""
@@ -110,12 +119,24 @@ class Marginals(Mechanism):
 
     def check_counts(self, counts: RowCounts | FileCounts) -> None:
         if isinstance(counts, RowCounts):
-            if self.quality:
-                raise Refused("`quality` is measured for a WholeFile; leave it out.")
+            for name in ("quality", "clusters"):
+                if getattr(self, name):
+                    raise Refused(f"`{name}` is measured for a WholeFile; leave it out.")
             table = self.cells(counts)
             _refuse_cells(table, self.columns(len(table.categories.columns)))
             return
         counts.model.check_declared(counts.survey)
+        if self.clusters and counts.survey.codebook.design_effect is not None:
+            raise Refused(
+                "The codebook declares a design effect and `clusters` would measure it; leave out "
+                "one of them."
+            )
+        if self.clusters and counts.clusters is None:
+            raise Refused(
+                "The design names no PSU that a design effect could be measured from; name it "
+                "under [design], or declare `design_effect` in the codebook and leave out "
+                "`clusters`."
+            )
         if counts.model.keep and self.relation == "add-remove":
             raise Refused(
                 "Kept columns show row by row who is in the file, so that no claim under "
@@ -135,14 +156,16 @@ class Marginals(Mechanism):
     def release_file(self, counts: FileCounts, datasets: int) -> ReleasedFile:
         """The noisy tables of a whole file (docs/proofs/whole-file.md)."""
         order = checked_order(self.order) or "chosen"
-        budget, quality = self.budget(counts.per_unit), self._quality
-        noisy = counts.measured(order, datasets, budget, quality=quality)
+        budget = self.budget(counts.per_unit)
+        quality, clusters = _exact(self.quality), _exact(self.clusters)
+        noisy = counts.measured(order, datasets, budget, quality=quality, clusters=clusters)
         chosen = "chosen" if order == "chosen" else f"of order {order}"
         claim = Claim(
             "formal",
             self.epsilon,
             delta=float(self.delta),
             relation=self.relation,
+            conditions=(PUBLIC_PSUS,) if self.clusters else (),
             mechanism=f"Marginals of a whole file, tables {chosen}, {datasets} data sets",
         )
         return ReleasedFile(FileTables(noisy), counts.claimed(claim))
@@ -152,17 +175,21 @@ class Marginals(Mechanism):
             return []
         order = checked_order(self.order) or "chosen"
         budget = self.budget(records_per_unit(survey))
-        lines = file_forecast(model, survey, order, budget.without(self._quality), datasets)
+        left = budget.without(_exact(self.quality) + _exact(self.clusters))
+        lines = file_forecast(model, survey, order, left, datasets)
         if self.quality:
             lines.append(
                 f"{self.quality:.0%} of the budget measures how far the fitted tables are from the "
                 "confidential ones, for the public page."
             )
+        if self.clusters:
+            error = FileCounts(model, survey).clusters_error(budget, _exact(self.clusters))
+            lines.append(
+                f"{self.clusters:.0%} of the budget measures the design effect of "
+                f"`{survey.design.psu}`; noise gives the figure of all columns together a standard "
+                f"error of about {error:.2g}, and half of that is added to it."
+            )
         return lines
-
-    @property
-    def _quality(self) -> Fraction:
-        return Fraction(repr(float(self.quality)))
 
     def promise(self, datasets: int, size_is_public: bool) -> Claim:
         """What m data sets promise; `size_is_public`: as many records as the file has."""
@@ -174,6 +201,10 @@ class Marginals(Mechanism):
             conditions=(PUBLIC_CELLS, PUBLIC_SIZE) if size_is_public else (PUBLIC_CELLS,),
             mechanism=f"Marginals of order {self.order or 2}, {datasets} data sets",
         )
+
+
+def _exact(share: float) -> Fraction:
+    return Fraction(repr(float(share)))
 
 
 def noisy_tables(

@@ -37,7 +37,7 @@ def _check_model(inside: Inside) -> None:
         ready_rows(publication, survey, inside.model, inside.mechanism)
         ready_steps(survey, inside.model, inside.given, datasets, fit)
     if isinstance(inside.model, FileModel):
-        ready_file(publication, survey, inside.model, inside.mechanism)
+        ready_file(publication, inside.counted, inside.model, inside.mechanism)
     if isinstance(inside.model, OutcomeModel):
         ready = ready_outcome(publication, survey, inside.model, inside.mechanism, datasets, fit)
         _ = ready.fitter.present, ready.fitter.units

@@ -52,7 +52,7 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
     # read off the records, or off their number, which a noisy size hides
     datasets = recipe.synthesis.datasets
     notes = shape_notes(survey, inside.model)
-    notes += inside.mechanism.forecast(inside.model, survey, datasets)
+    notes += inside.mechanism.forecast(inside.model, inside.counted, datasets)
     if inside.corrections is not None:
         lines.insert(5, _prices(inside, inside.corrections))
         notes += expected_corrections(inside)

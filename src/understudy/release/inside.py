@@ -39,6 +39,7 @@ from understudy.risk.attacks import Rehearsal
 from understudy.risk.measure import measure_of
 from understudy.survey.codebook import Codebook, read_codebook
 from understudy.survey.codebook_text import codebook_beside, codebook_to_toml
+from understudy.survey.design import Design
 from understudy.survey.file_format import format_of
 from understudy.survey.formula import formula_columns
 from understudy.survey.implicates import Implicates, check_same_records, implicates
@@ -126,6 +127,17 @@ class Inside:
     def confidential(self) -> Survey:
         """The records that the synthetic files stand for, with the steward's whole design."""
         return self._kept(self.whole)
+
+    @cached_property
+    def counted(self) -> Survey:
+        """The records as the mechanism sees them: of a whole file also with the PSUs, which are
+        never published and which a design effect can be measured from."""
+        whole, published = self.whole.design, self.narrowed.design
+        if whole.psu is None or not isinstance(self.model, FileModel):
+            return self.narrowed
+        design = Design(published.weight, whole.strata, whole.psu, nest=whole.nest)
+        names = dict.fromkeys([*self.narrowed.columns, *design.named])
+        return Survey(self.whole.raw.select(list(names)), design, self.narrowed.codebook)
 
     @cached_property
     def corrected_records(self) -> Survey:
@@ -238,7 +250,7 @@ class Inside:
                 chance, fit,
             )  # fmt: skip
         return synthesize_for(
-            publication, self.narrowed, self.model, self.mechanism, datasets, chance, fit
+            publication, self.counted, self.model, self.mechanism, datasets, chance, fit
         )
 
     def _kept(self, survey: Survey) -> Survey:

@@ -87,18 +87,19 @@ class Recipe:
         return () if self.risk is None else self.risk.known_sets
 
     @property
-    def ledger_place(self) -> str | None:
-        """The ledger's file or address."""
-        if self.ledger is None:
+    def ledger_location(self) -> tuple[str, Path | None, list[str], Path | None] | None:
+        """All that it takes to open the ledger."""
+        keys = self.ledger
+        if keys is None:
             return None
-        address = self.ledger.place
-        return address if address.startswith(SERVER) else str(self.folder / address)
-
-    @property
-    def ledger_head(self) -> Path | None:
-        if self.ledger is None or self.ledger.head is None:
-            return None
-        return self.folder / self.ledger.head
+        address, *witnesses = (
+            text if "://" in text else str(self.folder / text)
+            for text in (keys.place, *keys.witnesses)
+        )
+        head, key = (
+            None if path is None else self.folder / path for path in (keys.head, keys.head_key)
+        )
+        return address, head, witnesses, key
 
     def fit_settings(self, progress: bool | None) -> FitSettings:
         """How the posterior is sampled."""

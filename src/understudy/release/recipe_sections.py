@@ -181,6 +181,10 @@ class LedgerKeys:
         Literal["replace", "add-remove"], "Which neighbouring databases the cap speaks of."
     ] = "replace"
     head: Annotated[Path | None, "The file with the head of its chain, kept elsewhere."] = None
+    witnesses: Annotated[
+        tuple[str, ...], "Further places of heads: files, postgresql:// or https:// addresses."
+    ] = ()
+    head_key: Annotated[Path | None, "The private key that signs heads."] = None
 
 
 SECTIONS: dict[str, type] = {

@@ -35,7 +35,7 @@ def rehearsal(inside: Inside) -> Rehearsal | None:
     if not isinstance(inside.model, FileModel):
         return None
     chance = Chance(hashlib.sha256(inside.identity.encode()).digest(), "system")
-    survey, datasets = inside.narrowed, inside.recipe.synthesis.datasets
+    survey, datasets = inside.counted, inside.recipe.synthesis.datasets
     return rehearsed(survey, inside.model, inside.mechanism, datasets, chance)
 
 

@@ -5,9 +5,15 @@ For the steward's eyes (`--dry-run`): the shares are read off the confidential r
 
 from __future__ import annotations
 
+from typing import Any
+
+import ibis.expr.types as ir
+
 from understudy.models.contract import Model, OutcomeModel
 from understudy.survey.draft_numbers import MANY_ZEROS, rounding_step, shapes, special_values
 from understudy.survey.survey import Survey
+
+HEAP = 0.05  # share of one value, with 10 times what a value has on average
 
 
 def shape_notes(survey: Survey, model: Model) -> list[str]:
@@ -33,6 +39,10 @@ def shape_notes(survey: Survey, model: Model) -> list[str]:
             if shape[bound] in piles and shape[bound] != 0:
                 words = "smallest" if bound == "low" else "largest"
                 parts.append(f"{count / known:.0%} are on the {words}, {shape[bound]:,.10g}")
+        common, count = _commonest(table, numbers[name])
+        alone = count > max(HEAP * known, 10 * known / max(shape["different"], 1))
+        if alone and common != 0 and common not in piles:
+            parts.append(f"{count / known:.0%} are {common:,.10g}")
         step = rounding_step(shape)
         if step is not None and step > 1:
             parts.append(f"most are multiples of {step:g}")
@@ -42,3 +52,11 @@ def shape_notes(survey: Survey, model: Model) -> list[str]:
                 "will not show that; WholeFile does."
             )
     return notes
+
+
+def _commonest(table: ir.Table, values: Any) -> tuple[Any, int]:
+    """The value that most records have, and how many they are."""
+    known = table.select(value=values).drop_null()
+    grouped = known.group_by("value").aggregate(records=known.count())
+    row = grouped.order_by([grouped["records"].desc(), "value"]).limit(1).to_polars().row(0)
+    return row[0], int(row[1])

@@ -164,8 +164,9 @@ class _Payment:
                 ) from None
 
     def _ledger(self) -> Ledger:
-        recipe = self.inside.recipe
-        return Ledger(recipe.ledger_place or "", recipe.ledger_head)
+        location = self.inside.recipe.ledger_location
+        assert location is not None
+        return Ledger(*location)
 
     def _write(self, number: int) -> None:
         whole = self._count.with_name("payments.part")

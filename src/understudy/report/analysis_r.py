@@ -16,7 +16,7 @@ from understudy.survey.codebook import Column
 from understudy.survey.design import Design
 from understudy.survey.file_format import Format
 from understudy.tables.statistic import Statistic
-from understudy.tables.variance_factor import variance_factor
+from understudy.tables.variance_factor import VarianceFactor, variance_factor
 
 
 def r_program(
@@ -39,11 +39,11 @@ def r_program(
         codebook=list(facts.codebook),
         shares=[(k, statistic.r_column(k)) for k, statistic in numbered if statistic.r_column(k)],
         calls=[
-            (statistic.text, statistic.r_call(k), _factor(facts, statistic.columns, statistic))
+            (statistic.text, statistic.r_call(k), _factor(facts, statistic))
             for k, statistic in numbered
             if statistic.r_call(k)
         ],
-        slope_factor=_factor(facts, [c.name for c in (outcome, *predictors) if c is not None]),
+        slope_factor=1.0 if outcome is None else _slope_factor(facts, outcome, predictors),
         sums=[statistic.text for statistic in facts.statistics if statistic.adds_up],
         kinds={s.text: s.intervals[0] for s in facts.statistics if s.intervals[0] != "t"},
         grouped=bool(facts.by),
@@ -73,13 +73,16 @@ def _stages(design: Design) -> dict[str, Sequence[Any]]:
     }
 
 
-def _factor(
-    facts: PublicFacts, columns: Sequence[str], statistic: Statistic | None = None
-) -> float:
+def _factor(facts: PublicFacts, statistic: Statistic) -> VarianceFactor:
     """What a sampling variance is multiplied by (tables/variance_factor.py)."""
-    used = [*columns, *(facts.by if statistic else ())]
-    counts = statistic is not None and statistic.of_counts
-    return variance_factor(facts.codebook, facts.design, used, None, counts)
+    counts, adds_up = statistic.of_counts, statistic.adds_up
+    about = (facts.by, statistic.columns)
+    return variance_factor(facts.codebook, facts.design, *about, None, counts, adds_up)
+
+
+def _slope_factor(facts: PublicFacts, outcome: Column, predictors: Sequence[Column]) -> float:
+    about = ([column.name for column in predictors], [outcome.name])
+    return variance_factor(facts.codebook, facts.design, *about, None, False, False).most
 
 
 def read_in_r(facts: PublicFacts) -> Format:

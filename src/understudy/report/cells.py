@@ -10,7 +10,7 @@ import polars as pl
 
 from understudy.report.plain import plain
 from understudy.survey.codebook import Codebook
-from understudy.tables.tabulate import MISSING
+from understudy.tables.tabulate import MISSING, level_texts
 from understudy.utility.interval_overlap import interval_overlap
 
 NUMBERS = ("estimate", "se", "lower", "upper")
@@ -101,7 +101,7 @@ def cell_label(key: dict[str, Any], by: tuple[str, ...], codebook: Codebook) -> 
 
 
 def _texts(table: pl.DataFrame, by: tuple[str, ...]) -> pl.DataFrame:
-    return table.with_columns(pl.col(name).cast(pl.String).fill_null(MISSING) for name in by)
+    return table.with_columns(level_texts(table[name]).fill_null(MISSING) for name in by)
 
 
 def _in_standard_errors(a: dict[str, Any], b: dict[str, Any]) -> float | None:

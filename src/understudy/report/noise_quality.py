@@ -60,6 +60,7 @@ def noise_quality(draws: Sequence[Mapping[str, Any]], facts: PublicFacts) -> dic
         "some": some,
         "left": _left(left, math.comb(len(labels), 2)),
         "measured": _measured(first.get("quality", ())),
+        "clusters": _clusters(first.get("clusters")),
     }
 
 
@@ -77,6 +78,17 @@ def _measured(quality: Sequence[Mapping[str, Any]]) -> str:
         "How far the tables that the records are drawn from are from the confidential ones was "
         "measured, with noise that is part of the claim. The mean total variation, with all that "
         f"noise and fit do: {', '.join(parts)}."
+    )
+
+
+def _clusters(measured: Mapping[str, Any] | None) -> str:
+    if not measured:
+        return ""
+    return (
+        "How much larger variances are because the sample was drawn in clusters was measured, too, "
+        "with noise that is part of the claim: the design effect of all columns together is "
+        f"{fixed(measured['design_effect'], 2)} (standard error by noise "
+        f"{fixed(measured['error'], 2)}, half of which has been added)."
     )
 
 

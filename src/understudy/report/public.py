@@ -130,24 +130,36 @@ def _values(column: Column) -> str:
 
 def _factors(codebook: Codebook) -> dict[str, Any] | None:
     """What sampling variances are multiplied by (tables/variance_factor.py); None: by nothing."""
-    clusters, misfit = codebook.design_effect, codebook.misfit
-    if clusters is None and misfit is None:
+    clusters, effects, misfit = codebook.design_effect, codebook.design_effects, codebook.misfit
+    if clusters is None and not effects and misfit is None:
         return None
-    known = clusters or 1.0
+    known = clusters or 1.0 if not effects else 1.0
     kinds = ("one column, or columns that were counted together", "two others", "more columns")
     rows = []
     if misfit is not None:
         for kind, count, mean in zip(kinds, misfit.counts, misfit.means, strict=True):
-            rows.append((kind, fixed(known * (1 + count), 2), fixed(known * (1 + mean), 2)))
-    parts = [f"{fixed(known, 2)} for clusters, which the files lack"] if clusters else []
+            rows.append((kind, fixed(known + count, 2), fixed(known + mean, 2)))
+    spread = ", less in groups that are spread over the clusters" if codebook.psu_records else ""
+    parts = []
+    if clusters:
+        parts = [
+            f"the design effect of clusters, which the files lack, {fixed(clusters, 2)}{spread}"
+        ]
+    if effects:
+        own = ", ".join(f"{name} {fixed(effect, 2)}" for name, effect in effects.items())
+        parts = [
+            f"the design effect of clusters, which the files lack: the largest of {own} among the "
+            f"columns that an estimate is about ({fixed(clusters or 1.0, 2)} for others){spread}"
+        ]
     if misfit is not None:
         parts.append(
-            "a factor for the distance between the fitted tables and the confidential ones, which "
-            "was measured with noise on average over kinds of tables (a weight is one of the "
-            "columns of an estimate that uses it)"
+            f"{'' if parts else '1, plus '}a figure for the distance between the fitted tables and "
+            "the confidential ones, which was measured with noise on average over kinds of tables "
+            "(a weight is one of the columns of an estimate that uses it; the mean of a group that "
+            "holds many of the records has less of it)"
         )
     return {
-        "words": "Before that, ubar is multiplied by " + ", and by ".join(parts) + ". The programs "
+        "words": "Before that, ubar is multiplied by " + ", plus ".join(parts) + ". The programs "
         "below do so"
         + (
             ", with the figures that single numbers and tables have of their own "

@@ -99,8 +99,9 @@ class Codebook:
     conditions that no record can meet (`age < 15 and marital == "married"`): edit rules that are
     public, in the words of `tabulate`'s `where`. `order` are comparisons between numbers that every
     record meets (`wages <= income`). `design_effect` is how much larger the variance of an estimate
-    is because of clusters that the design does not name, as that of a synthetic file; and `misfit`,
-    which a release of whole files writes, what its fit adds to it.
+    is because of clusters that the design does not name, as that of a synthetic file,
+    `design_effects` those of single columns, and `psu_records` the records of a cluster; `misfit`,
+    which a release of whole files writes, is what its fit adds to it.
 
     `unit` names the column that says which records belong to one unit (a household); where it is
     empty, that is the column with the declared role `unit`, if there is one. Claims are then for
@@ -118,6 +119,8 @@ class Codebook:
     order: tuple[str, ...] = ()
     design_effect: float | None = None
     misfit: Misfit | None = None
+    design_effects: Mapping[str, float] = field(default_factory=dict)
+    psu_records: float | None = None
 
     def __getitem__(self, name: str) -> Column:
         if name not in self.columns:
@@ -150,7 +153,9 @@ class Codebook:
     def only(self, names: list[str]) -> Codebook:
         """The same codebook for fewer columns; the unit is still known by its name."""
         columns = {n: c for n, c in self.columns.items() if n in names}
-        return replace(self, columns=columns, unit=self.unit_column or "")
+        effects = {n: effect for n, effect in self.design_effects.items() if n in names}
+        unit = self.unit_column or ""
+        return replace(self, columns=columns, design_effects=effects, unit=unit)
 
     def without_unit(self) -> Codebook:
         """The codebook of records that no longer say which unit they belong to."""

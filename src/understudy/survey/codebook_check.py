@@ -180,6 +180,8 @@ class _Document(_Table):
     unit: Annotated[str, Strict()] = ""
     records_per_unit: Annotated[int, Strict(), Gt(0)] | None = None
     misfit: dict[str, Any] = {}
+    design_effects: dict[str, Positive] = {}
+    psu_records: Positive | None = None
     columns: dict[str, Any] = {}
     population: dict[str, Any] = {}
 
@@ -209,7 +211,13 @@ def checked_codebook(written: Mapping[str, Any]) -> tuple[Codebook, Mistakes]:
         document.order,
         document.design_effect,
         _misfit(_inner(written, "misfit"), mistakes),
+        document.design_effects,
+        document.psu_records,
     )
+    for name in document.design_effects:
+        if name not in columns:
+            unknown = UnknownName("column under [design_effects]", name, columns)
+            mistakes.append((("design_effects", name), str(unknown)))
     _check_unit(codebook, mistakes)
     return codebook, mistakes
 

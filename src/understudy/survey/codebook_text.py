@@ -113,6 +113,8 @@ def codebook_to_toml(codebook: Codebook) -> str:
             lines += [f"{key} = {_toml(list(rules))}", ""]
     if codebook.design_effect is not None:
         lines += [f"design_effect = {_toml(codebook.design_effect)}", ""]
+    if codebook.psu_records is not None:
+        lines += [f"psu_records = {_toml(codebook.psu_records)}", ""]
     if codebook.unit in codebook:
         lines += [f"unit = {_toml(codebook.unit)}", ""]
     if codebook.records_per_unit is not None and codebook.unit_column in codebook:
@@ -133,6 +135,11 @@ def codebook_to_toml(codebook: Codebook) -> str:
         lines.append("[misfit]")
         facts = asdict(codebook.misfit).items()
         lines += [f"{name} = {_toml(values)}" for name, values in facts]
+        lines.append("")
+    if codebook.design_effects:
+        lines.append("[design_effects]")
+        effects = codebook.design_effects.items()
+        lines += [f"{_toml(name)} = {_toml(effect)}" for name, effect in effects]
         lines.append("")
     for column in codebook:
         lines.append(f"[columns.{_toml(column.name)}]")

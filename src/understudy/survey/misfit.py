@@ -3,7 +3,9 @@
 A synthetic file fits few tables. What it says of others, and what smoothing did to the fitted ones,
 is off by an amount that no spread between the files shows. A release measures it on average over
 kinds of tables (mechanisms/whole_file/misfit.py) and publishes it, in units of the sampling
-variance: the variance of an estimate from the file is 1 + the figure times as large.
+variance: the variance of an estimate from the file is 1 + the figure times as large. Of the mean of
+a group it is 1 + (1 - p) figure, p the group's share of the records: a fit has the mean of all
+records right, so that what it takes from the sums of small groups it gives to large ones.
 """
 
 from __future__ import annotations
@@ -44,20 +46,20 @@ class Misfit:
         object.__setattr__(self, "numbers", own)
         object.__setattr__(self, "own", tuple((s, tuple(c), float(f)) for s, c, f in self.own))
 
-    def factor(self, columns: Iterable[str], counts: bool) -> float:
-        """What the sampling variance of an estimate from these columns is multiplied by."""
+    def figure(self, columns: Iterable[str], counts: bool) -> float:
+        """What is added to the sampling variance of an estimate from these columns, over it."""
         used = set(columns)
         if used <= set(self.exact):
-            return 1.0
+            return 0.0
         statistic = "counts" if counts else "means"
         for of_statistic, names, figure in self.own:
             if of_statistic == statistic and used == set(names):
-                return 1.0 + figure
+                return figure
         of_means = [self.numbers[name] for name in used if name in self.numbers] or [self.means]
         figures = self.counts if counts else tuple(map(max, *of_means, of_means[0]))
         if len(used) < 2 or any(used <= set(names) for names in self.measured):
-            return 1.0 + figures[0]
-        return 1.0 + figures[1 if len(used) == 2 else 2]
+            return figures[0]
+        return figures[1 if len(used) == 2 else 2]
 
 
 def _three(name: str, figures: Iterable[float]) -> tuple[float, ...]:

@@ -156,6 +156,8 @@ def _merged(
         impossible=declared.impossible or in_file.impossible,
         order=declared.order or in_file.order,
         design_effect=declared.design_effect or in_file.design_effect,
+        design_effects=declared.design_effects or in_file.design_effects,
+        psu_records=declared.psu_records or in_file.psu_records,
         misfit=declared.misfit or in_file.misfit,
         unit=declared.unit or in_file.unit,
         records_per_unit=declared.records_per_unit or in_file.records_per_unit,

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import ibis
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -32,6 +33,22 @@ BLOCK = 1 << 16  # records whose cell numbers are computed at once: they stay in
 
 
 @dataclass(frozen=True, eq=False)
+class Clusters:
+    """The number of each record's PSU, and of each PSU's stratum, (PSUs,)."""
+
+    psu: NDArray[np.int64]
+    stratum_of_psu: NDArray[np.int64]
+
+    @staticmethod
+    def of(strata: Sequence[NDArray[np.int64]], psu: NDArray[np.int64]) -> Clusters:
+        """From the number of each record's stratum, where there are strata, and of its PSU, among
+        all or in the stratum."""
+        most = int(psu.max()) + 1
+        pairs, own = np.unique(most * sum(strata, np.zeros_like(psu)) + psu, return_inverse=True)
+        return Clusters(own, np.unique(pairs // most, return_inverse=True)[1])
+
+
+@dataclass(frozen=True, eq=False)
 class CodedRecords:
     """`codes[j]` holds the cells of column j, (n,); there are `sizes[j]` of them.
 
@@ -41,6 +58,7 @@ class CodedRecords:
     codes: tuple[SmallCodes, ...]
     sizes: tuple[int, ...]
     weights: Vector | None = None
+    clusters: Clusters | None = None
 
     @property
     def n(self) -> int:
@@ -76,7 +94,7 @@ class CodedRecords:
             self.codes[j] if size == self.sizes[j] else _merged(maps[j], size)[self.codes[j]]
             for j, size in zip(columns, sizes, strict=True)
         )
-        return CodedRecords(codes, sizes, self.weights)
+        return CodedRecords(codes, sizes, self.weights, self.clusters)
 
 
 def coded_records(
@@ -84,27 +102,32 @@ def coded_records(
     cells: Sequence[ColumnCells],
     unit: Unit | None = None,
     weights: Vector | None = None,
+    clusters: tuple[str | None, str] | None = None,
 ) -> CodedRecords:
-    """The cells of every record, at most the limit of records of each unit."""
-    records = limited(survey.raw, unit, [column.name for column in cells])
+    """The cells of every record, at most the limit of records of each unit; `clusters` are the
+    columns of its stratum, if there are strata, and of its PSU."""
+    design = [name for name in clusters or () if name is not None]
+    names = dict.fromkeys([*(column.name for column in cells), *design])
+    records = limited(survey.raw, unit, list(names))
     n = int(records.count().execute())
     if n == 0:
         raise Refused("The survey has no records; check the file or the filter that made it.")
     if weights is not None and len(weights) != n:
         raise Refused("Record weights and a limit of records per unit do not go together.")
-    coded = records.select(
-        **{f"c{j}": column.codes(records[column.name]) for j, column in enumerate(cells)}
-    )
+    codes = [column.codes(records[column.name]) for column in cells]
     sizes = tuple(column.size for column in cells)
-    arrays = _empty(n, sizes)
+    codes += [ibis.dense_rank().over(order_by=records[name]) for name in design]
+    coded = records.select(**{f"c{j}": code for j, code in enumerate(codes)})
+    arrays, ranks = _empty(n, sizes), [np.zeros(n, dtype=np.int64) for _ in design]
     start = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of a method that Ibis calls
         for batch in coded.to_pyarrow_batches(chunk_size=ROWS_AT_A_TIME):
-            for j, array in enumerate(arrays):
+            for j, array in enumerate([*arrays, *ranks]):
                 array[start : start + batch.num_rows] = _numbers(batch.column(j))
             start += batch.num_rows
-    return CodedRecords(tuple(arrays), sizes, weights)
+    own = Clusters.of(ranks[:-1], ranks[-1]) if ranks else None
+    return CodedRecords(tuple(arrays), sizes, weights, own)
 
 
 def _numbers(column: pa.Array) -> NDArray[np.int64]:

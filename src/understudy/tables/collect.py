@@ -119,6 +119,13 @@ class Sums:
         known, inside = self.frame[name].fill_null(0).to_numpy(), domain >= 0
         return np.bincount(domain[inside], known[inside], count).astype(np.float64)
 
+    def share(self, domain: Ints, count: int) -> Floats:
+        """Which part of all records each domain has, unweighted."""
+        counted = self.frame["inside" if "inside" in self.frame.columns else "n"]
+        known, kept = counted.fill_null(0).to_numpy(), domain >= 0
+        records = max(int(self.frame["n"].sum()), 1)
+        return np.asarray(np.bincount(domain[kept], known[kept], count) / records)
+
     def alone(self, j: int, domain: Ints, count: int) -> NDArray[np.bool_]:
         """Domains whose ratio j rests on one unit (PSU where the design has them, else record)
         that has weight and was not taken with certainty."""

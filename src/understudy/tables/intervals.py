@@ -3,7 +3,9 @@
     t       estimate -+ t se                                           (every statistic)
     logit   the t interval of log(p/(1-p)), se/(p(1-p)), taken back    (proportions)
     beta    Clopper and Pearson's limits at the effective sample size  (proportions)
-    log     the t interval of log(estimate), se/estimate, taken back   (counts and totals above 0)
+    log     the t interval of log(estimate), se/estimate, taken back   (counts and totals above 0);
+            where t se is more than the estimate e^(t se/estimate) has no meaning left, and the
+            upper limit goes on in a straight line, estimate + (e - 1) t se
 
 Unless another is asked for, a statistic has the first kind of its `intervals`: none of these leaves
 the range of what it estimates (docs/decisions/031).
@@ -60,7 +62,8 @@ def beta_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) 
 def log_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) -> Limits:  # noqa: ARG001
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         half = _t(df, level) * se / value
-        lower, upper = value * np.exp(-half), value * np.exp(half)
+        above = np.where(half > 1, 1 + (np.e - 1) * half, np.exp(np.minimum(half, 1)))
+        lower, upper = value * np.exp(-half), value * above
     return np.where(value > 0, lower, np.nan), np.where(value > 0, upper, np.nan)
 
 

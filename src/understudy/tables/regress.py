@@ -139,8 +139,12 @@ def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) 
     if design.variance_weight is not None:
         covariance = fit_survey(survey.for_variances(), formula, family, where).covariance
     else:
-        covariance = covariance * variance_factor(
-            survey.declared, design, names, where, counts=False
+        outcome = formula_columns(formula.partition("~")[0])
+        covariance = (
+            covariance
+            * variance_factor(
+                survey.declared, design, names, outcome, where, counts=False, adds_up=False
+            ).most
         )
     share = stands_for(survey)  # a further file has the sampling error of the sample
     return RegressionFit(model.names, beta, covariance / share, df * share + 1 - model.predictors)

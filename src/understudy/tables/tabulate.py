@@ -183,13 +183,16 @@ def _weighted(survey: Survey, wanted: _Wanted) -> pl.DataFrame:
         codebook = survey.codebook if labels else Codebook()
         key = _key_columns(levels, kept, names, margins or labels, codebook)
         shown, facts = [names[k] for k in kept], (survey.declared, survey.design)
+        share = sums.share(domain, key.height)
         pieces = [
             _piece(
                 key,
                 statistic,
                 statistic.estimates(cells),
                 df,
-                variance_factor(*facts, [*shown, *statistic.columns], where, statistic.of_counts),
+                variance_factor(
+                    *facts, shown, statistic.columns, where, statistic.of_counts, statistic.adds_up
+                ).of(share),
             )
             for statistic in statistics
         ]
@@ -249,7 +252,7 @@ def _key_columns(
 
 def _labelled(column: pl.Series) -> pl.Series:
     """Levels as texts, beside the words of margins and of missing levels."""
-    texts = column.cast(pl.String)
+    texts = level_texts(column)
     taken = set(texts.drop_nulls())
     word = ALL if ALL in taken else MISSING
     if ALL in taken or (MISSING in taken and column.null_count()):
@@ -261,20 +264,31 @@ def _labelled(column: pl.Series) -> pl.Series:
     return texts.fill_null(MISSING)
 
 
+def level_texts(column: pl.Series) -> pl.Series:
+    """Levels as texts: a code that a file holds as 1.0 is 1, as in a file that holds whole ones."""
+    if column.dtype.is_float():
+        known = column.drop_nulls()
+        if (known.is_finite() & (known == known.round())).all() and (known.abs() < 2**53).all():
+            column = column.cast(pl.Int64)
+    return column.cast(pl.String)
+
+
 def _piece(
     key: pl.DataFrame,
     statistic: Statistic,
     estimates: DomainEstimates,
     df: float,
-    factor: float,
+    factor: Floats,
 ) -> pl.DataFrame:
     height = key.height
     lower = upper = np.full(height, np.nan)  # filled in by the t interval
     records = lower if estimates.records is None else estimates.records
     effect = np.full(height, np.nan) if estimates.effect is None else estimates.effect
     if statistic.interval == "own" and estimates.limits is not None:
-        value = estimates.value
-        lower, upper = (value + np.sqrt(factor) * (limit - value) for limit in estimates.limits)
+        value = estimates.value[:height]
+        lower, upper = (
+            value + np.sqrt(factor) * (limit[:height] - value) for limit in estimates.limits
+        )
     return key.with_columns(
         pl.lit(statistic.text).alias("statistic"),
         pl.Series("estimate", estimates.value[:height]),

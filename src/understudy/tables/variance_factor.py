@@ -1,39 +1,109 @@
 """What a sampling variance is multiplied by for what a file's design does not show.
 
 - Clusters: the codebook's `design_effect`, where the design names neither PSUs nor replicate
-  weights. A synthetic file has none of the confidential one's.
+  weights. A synthetic file has none of the confidential one's. Where single columns have figures of
+  their own, it is the largest of those that an estimate is about: of a mean or a share the columns
+  in it, whatever the group, and of a regression the outcome; of a count or a total those of the
+  group too, which clusters hold more or less of. Groups that are spread over all clusters have a
+  part of it (`VarianceFactor`).
 - The fit of a synthetic file: the codebook's `misfit` (survey/misfit.py), by the columns that an
-  estimate rests on; a design weight is one of them.
+  estimate rests on; a design weight is one of them. In the mean of a group it counts as much as the
+  other records are, 1 - p.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.tables.domain import named_columns
 
+Floats = NDArray[np.float64]
 UNKNOWN = "(condition)"  # columns of a condition that is not a text
 
 
+@dataclass(frozen=True)
+class VarianceFactor:
+    """In a group with the share p of all records: 1 + (`clusters` - 1) (p + (1 - p) `apart`)
+    + p `alone` + (1 - p) `grouped`.
+
+    `clusters` is the design effect of an estimate of all records. A group that is spread over all
+    clusters has p of a cluster's records, and p of what they add; one that fills whole clusters
+    (`apart` = 1) has all of it. `alone` and `grouped` are the misfit of an estimate's own columns,
+    and of these with the columns of the groups.
+    """
+
+    clusters: float = 1.0
+    apart: float = 1.0
+    alone: float = 0.0
+    grouped: float = 0.0
+
+    def of(self, share: float | Floats) -> Any:
+        others = 1 - share
+        added = (self.clusters - 1) * (share + others * self.apart)
+        return 1 + added + share * self.alone + others * self.grouped
+
+    @property
+    def most(self) -> float:
+        """Where the records outside a group do not matter."""
+        return self.clusters + self.grouped
+
+
 def variance_factor(
-    codebook: Codebook, design: Design, columns: Iterable[str], where: Any, counts: bool
-) -> float:
-    """For an estimate from these columns of the records that meet `where`; `counts`: of records,
-    not of numbers."""
-    factor = 1.0
-    if design.psu is None and design.replicates is None and codebook.design_effect is not None:
-        factor = codebook.design_effect
+    codebook: Codebook,
+    design: Design,
+    group: Iterable[str],
+    own: Iterable[str],
+    where: Any,
+    counts: bool,
+    adds_up: bool,
+) -> VarianceFactor:
+    """For an estimate about the columns `own` in groups by others, of the records that meet
+    `where`; `counts`: of records, not of numbers; `adds_up`: over groups."""
+    groups, about = _drawn(group, codebook), _drawn(own, codebook)
+    if where is not None:
+        groups |= named_columns(where) if isinstance(where, str) else {UNKNOWN}
+    factor = VarianceFactor()
+    if design.psu is None and design.replicates is None:
+        whole = adds_up or not about
+        effect = _design_effect(codebook, about | groups if whole else about)
+        apart = 1.0 if whole else _apart(codebook, design, groups)
+        factor = VarianceFactor(effect, apart)
     if codebook.misfit is None:
         return factor
+    weight = design.variance_weight or design.weight
+    also = {weight} if weight is not None else set()
+    grouped = codebook.misfit.figure(groups | about | also, counts)
+    # a count's own sampling variance knows its share
+    alone = grouped if counts or adds_up else codebook.misfit.figure(about | also, counts)
+    return replace(factor, alone=alone, grouped=grouped)
+
+
+def _apart(codebook: Codebook, design: Design, groups: set[str]) -> float:
+    """How far groups fill whole clusters, from 0 to 1. With a design effect d of a group's own
+    count its records are in clusters of p b + (1 - p) d of them, weighted by these, where clusters
+    have b: beyond one of their own, p + (1 - p) (d - 1)/(b - 1) of those of all records."""
+    size = codebook.psu_records
+    if size is None or size <= 1 or design.strata in groups:
+        return 1.0
+    return min(max(_design_effect(codebook, groups) - 1, 0.0) / (size - 1), 1.0)
+
+
+def _drawn(columns: Iterable[str], codebook: Codebook) -> set[str]:
+    """The columns, with those that a derived one is made of in its place."""
     used = {*columns}
-    if where is not None:
-        used |= named_columns(where) if isinstance(where, str) else {UNKNOWN}
     for name in [name for name in used if name in codebook and codebook[name].derived]:
         used = used - {name} | named_columns(codebook[name].derived)
-    weight = design.variance_weight or design.weight
-    if weight is not None:
-        used.add(weight)
-    return factor * codebook.misfit.factor(used, counts)
+    return used
+
+
+def _design_effect(codebook: Codebook, columns: set[str]) -> float:
+    """The largest of the columns' own; one without has that of all."""
+    common = 1.0 if codebook.design_effect is None else codebook.design_effect
+    return max((codebook.design_effects.get(name, common) for name in columns), default=common)

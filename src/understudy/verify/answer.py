@@ -139,7 +139,7 @@ def _paid_receipt(
     query = question.query
     try:
         receipt = Receipt(
-            number=reservation.number,
+            number=reservation.own,
             at=reservation.at,
             query=query,
             synthetic=question.synthetic,

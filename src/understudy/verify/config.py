@@ -143,6 +143,17 @@ class ServerConfig:
         File | None,
         "The file that keeps the ledger's head, best on another disk; `.head` beside a file.",
     ] = None
+    witnesses: Annotated[
+        tuple[Annotated[StrictStr, AfterValidator(_ledger)], ...],
+        "Further places of heads that others keep: files, postgresql:// or https:// addresses.",
+    ] = ()
+    head_key: Annotated[
+        File | None, "The private key that signs heads, on another disk than the ledger."
+    ] = None
+    second_steward_above: Annotated[
+        Annotated[StrictStr, AfterValidator(_cap)] | None,
+        "Epsilon that one steward can grant an analyst on a data set; more, and caps, take two.",
+    ] = None
     host: Annotated[StrictStr, "Address to listen on."] = "127.0.0.1"
     port: Annotated[StrictInt, Field(ge=0, le=65535), "Port to listen on."] = 8080
     slot_seconds: Annotated[
@@ -189,9 +200,28 @@ class ServerConfig:
     security_log: Annotated[
         File | None, "A file for who was let in or turned away, and exports; it is rotated too."
     ] = None
+    oidc_issuer: Annotated[
+        StrictStr, "The address of an OpenID Connect provider, by which users can sign in."
+    ] = ""
+    oidc_client: Annotated[StrictStr, "The name under which the provider knows this server."] = ""
+    oidc_secret: Annotated[File | None, "A file with the secret that goes with it."] = None
+    oidc_claim: Annotated[
+        StrictStr, "What the provider says of a user that is the name in the ledger."
+    ] = "email"
     https: Annotated[StrictBool, "Behind a proxy that speaks TLS: cookies are then Secure."] = False
     estimators: Annotated[tuple[OwnClass, ...], "Of one's own: `mine.py:Mine`."] = ()
     measures: Annotated[tuple[OwnClass, ...], "Of one's own: `mine.py:Mine`."] = ()
+
+    @property
+    def limit(self) -> int | None:
+        """What one steward can grant, in millionths; None where one can do everything."""
+        above = self.second_steward_above
+        return None if above is None else parse_epsilon(above)
+
+    @property
+    def location(self) -> tuple[str, Path | None, tuple[str, ...], Path | None]:
+        """All that it takes to open the ledger."""
+        return self.ledger, self.head, self.witnesses, self.head_key
 
 
 def declaration(name: str, config: DatasetConfig) -> Declaration:

@@ -61,7 +61,7 @@ class Receipt(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
 
-    number: int = Field(serialization_alias="receipt")  # of the ledger entry that paid for it
+    number: int = Field(serialization_alias="receipt")  # of the user's own payments
     at: datetime
     query: SerializeAsAny[Query]
     synthetic: Synthetic

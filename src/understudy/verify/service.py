@@ -17,6 +17,7 @@ import polars as pl
 from understudy.errors import Refused, UnknownName
 from understudy.influence import InfluencePlan, UnitRelation
 from understudy.ledger.epsilon import show_epsilon
+from understudy.ledger.grants import OwnAccount
 from understudy.ledger.ledger import Ledger, StillAnswering
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
@@ -57,11 +58,11 @@ class Served:
 
 @dataclass(frozen=True)
 class Quote:
-    """The price of a question and what is left to pay it from; all of it public or one's own."""
+    """The price of a question and what is left to pay it from; all of it public or one's own:
+    what is left of the data set's cap would tell what others ask (threat 28)."""
 
     epsilon: str
     left: str
-    left_for_dataset: str
     affordable: bool
     free: bool  # the same question was answered before
     seconds: float  # until the reply comes
@@ -79,8 +80,10 @@ class Service:
         slot_seconds: float = 1.0,
         catalogue: Catalogue | None = None,
         longest_seconds: float = 60.0,
+        limit: int | None = None,
     ) -> None:
         self.ledger = ledger
+        self.limit = limit  # of what one steward can grant
         self.datasets = dict(datasets)
         self.slot_seconds = slot_seconds
         self.longest_seconds = longest_seconds
@@ -90,6 +93,15 @@ class Service:
         if name not in self.datasets:
             raise UnknownName("data set", name, self.datasets)
         return self.datasets[name]
+
+    def account(self, user: str, dataset: str) -> OwnAccount:
+        return self.ledger.account(user, self.dataset(dataset).data.fingerprint)
+
+    def granted(self, user: str) -> dict[str, Served]:
+        """The data sets that the user was granted; the others do not exist for her."""
+        files = {name: served.data.fingerprint for name, served in self.datasets.items()}
+        accounts = self.ledger.accounts(user, files.values())
+        return {n: self.datasets[n] for n, file in files.items() if accounts[file].granted}
 
     def fitted(self, query: Query) -> bool:
         """Whether workers fit the estimate in every partition."""
@@ -106,8 +118,10 @@ class Service:
         rounds = -(-query.count // pool.count)
         return self.slot_seconds + rounds * (pool.deadline + RESTART_SECONDS)
 
-    def check(self, query: Query) -> CheckedQuery:
+    def check(self, query: Query, user: str | None = None) -> CheckedQuery:
         """All checks that need no record; the synthetic estimate."""
+        if user is not None and query.dataset not in (own := self.granted(user)):
+            raise UnknownName("data set", query.dataset, own)
         served = self.dataset(query.dataset)
         if self.fitted(query) and self.seconds(query) > self.longest_seconds:
             raise Refused(
@@ -130,8 +144,7 @@ class Service:
         query = question.query
         data = self.dataset(query.dataset).data
         fingerprint = data.fingerprint
-        own = self.ledger.budget("user", user).left
-        shared = self.ledger.budget("dataset", fingerprint).left
+        own = self.ledger.account(user, fingerprint).budget.left
         charged = self.ledger.population(fingerprint).amount([data.cost(query)]).micro
         try:
             free = self.ledger.stored(user, fingerprint, query) is not None
@@ -140,8 +153,7 @@ class Service:
         return Quote(
             epsilon=show_epsilon(charged),
             left=show_epsilon(own),
-            left_for_dataset=show_epsilon(shared),
-            affordable=free or charged <= min(own, shared),
+            affordable=free or charged <= own,
             free=free,
             seconds=self.seconds(query),
             synthetic=question.synthetic,
@@ -188,8 +200,12 @@ class Service:
             )
         return Receipt.from_ledger(stored, self.catalogue)
 
-    def left(self, user: str) -> str:
-        return show_epsilon(self.ledger.budget("user", user).left)
+    def left(self, user: str, dataset: str | None = None) -> str:
+        """What the user has left for a data set; without one, for those without a grant of their
+        own."""
+        if dataset is None:
+            return show_epsilon(self.ledger.budget("user", user).left)
+        return show_epsilon(self.account(user, dataset).budget.left)
 
     def left_for(self, dataset: str) -> str:
         fingerprint = self.dataset(dataset).data.fingerprint
@@ -244,7 +260,7 @@ class Remembered:
 def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: None) -> Service:
     """Open everything that a configuration names, or refuse in one sentence."""
     catalogue = own_catalogue(config.estimators, config.measures)
-    ledger = Ledger(config.ledger, config.head)
+    ledger = Ledger(*config.location)
     opened: dict[str, Served] = {}
     try:
         for name, dataset in config.datasets.items():
@@ -264,7 +280,9 @@ def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: No
             served.data.close()
         ledger.close()
         raise
-    return Service(ledger, opened, config.slot_seconds, catalogue, config.longest_seconds)
+    return Service(
+        ledger, opened, config.slot_seconds, catalogue, config.longest_seconds, config.limit
+    )
 
 
 def _open(name: str, config: DatasetConfig) -> Served:

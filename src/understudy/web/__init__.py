@@ -6,5 +6,8 @@ from importlib.util import find_spec
 
 from understudy.errors import Refused
 
-if not all(find_spec(name) for name in ("fastapi", "itsdangerous", "python_multipart", "uvicorn")):
+if not all(
+    find_spec(name)
+    for name in ("cryptography", "fastapi", "itsdangerous", "python_multipart", "uvicorn")
+):
     raise Refused('The verification server needs more packages: pip install "understudy[server]".')

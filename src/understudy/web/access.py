@@ -23,6 +23,7 @@ from understudy.web.refusals import API, failure, on_refusal
 from understudy.web.sessions import COOKIE, Session, Sessions, same_token
 
 WRONG_KEYS_PER_MINUTE = 30  # per address
+READERS = ("steward", "auditor")
 
 _bearer = HTTPBearer(auto_error=False, description="Your API key.")
 Key = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
@@ -105,6 +106,11 @@ def steward(request: Request, _key: Key) -> User:
     return _with_role(request.state.user, "steward")
 
 
+def reader(request: Request, _key: Key) -> User:
+    """Who may read entries: a steward or an auditor."""
+    return _with_role(request.state.user, *READERS)
+
+
 def anyone(request: Request, _key: Key) -> User:
     if request.state.user is None:
         raise HTTPException(401)
@@ -139,6 +145,18 @@ def steward_session(request: Request) -> Session:
     return session
 
 
+def reader_session(request: Request) -> Session:
+    session = page_session(request)
+    _with_role(session.user, *READERS)
+    return session
+
+
+def operator_session(request: Request) -> Session:
+    session = page_session(request)
+    _with_role(session.user, "operator")
+    return session
+
+
 def from_here(request: Request) -> None:
     """Refuse a form that a browser sent from another site, or from a frame whose origin it does not
     say: "null" (threat 29). Scripts without a browser send neither header."""
@@ -156,9 +174,9 @@ def check_form(request: Request, session: Session, token: str | None) -> None:
         raise HTTPException(403)
 
 
-def _with_role(user: User | None, role: str) -> User:
+def _with_role(user: User | None, *roles: str) -> User:
     if user is None:
         raise HTTPException(401)
-    if user.role != role:
+    if user.role not in roles:
         raise HTTPException(403)
     return user

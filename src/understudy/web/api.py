@@ -63,12 +63,13 @@ def me(request: Request, user: Anyone) -> Me:
 
 
 @router.get("/datasets", responses=failures())
-def datasets(request: Request, _user: Anyone) -> list[DatasetFacts]:
-    """The data sets and what their codebooks declare: all that a question may use."""
+def datasets(request: Request, user: Analyst) -> list[DatasetFacts]:
+    """The data sets that were granted to you and what their codebooks declare: all that a question
+    may use."""
     serving = service(request)
     return [
-        dataset_facts(name, served.title, serving.left_for(name), served.data.codebook)
-        for name, served in serving.datasets.items()
+        dataset_facts(name, served.title, serving.left(user.name, name), served.data.codebook)
+        for name, served in serving.granted(user.name).items()
     ]
 
 
@@ -76,14 +77,14 @@ def datasets(request: Request, _user: Anyone) -> list[DatasetFacts]:
 def price(request: Request, user: Analyst, query: Asked) -> Quote:
     """The price of a question and what is left; asking this is free."""
     serving = service(request)
-    return serving.quote(user.name, serving.check(query))
+    return serving.quote(user.name, serving.check(query, user.name))
 
 
 @router.post("/plan", responses=failures(), openapi_extra=QUESTION)
-def plan(request: Request, _user: Analyst, query: Asked) -> PlanReply:
+def plan(request: Request, user: Analyst, query: Asked) -> PlanReply:
     """What an answer could say, from public facts; free."""
     serving = service(request)
-    question = serving.check(query)
+    question = serving.check(query, user.name)
     return plan_reply(serving.plan(question), serving.errors(question), query.several)
 
 
@@ -113,7 +114,7 @@ def answer(request: Request, number: PathNumber, user: Analyst) -> Receipt:
 async def slotted_answer(request: Request, query: Query, user: str) -> Receipt:
     """Check, look up, wait for a place, spend, compute; the reply leaves when the slot ends."""
     serving = service(request)
-    question = await run_in_threadpool(serving.check, query)
+    question = await run_in_threadpool(serving.check, query, user)
     known = await run_in_threadpool(serving.settled, user, question)
     if known is not None:
         return known

@@ -21,10 +21,21 @@ from starlette.templating import Jinja2Templates
 
 from understudy.errors import Refused
 from understudy.verify.service import Service
-from understudy.web import api, pages, steward_api, steward_pages
+from understudy.web import (
+    api,
+    key_pages,
+    oidc_pages,
+    operator_pages,
+    pages,
+    requests_api,
+    requests_pages,
+    steward_api,
+    steward_pages,
+)
 from understudy.web.access import Gate, SignInFirst, to_sign_in
 from understudy.web.headers import BodyLimit, NothingEscapes, SecurityHeaders
 from understudy.web.health import Health
+from understudy.web.oidc import Provider
 from understudy.web.question_body import describe_questions
 from understudy.web.refusals import on_http, on_invalid, on_refusal
 from understudy.web.security_log import SecurityLog
@@ -45,6 +56,7 @@ def create_app(
     session_minutes: float = 60.0,
     https: bool = False,
     notice: str = "",
+    provider: Provider | None = None,
 ) -> FastAPI:
     """The server for a service. `notice` stands on every page (a demonstration says so)."""
 
@@ -72,6 +84,7 @@ def create_app(
         templates,
         https,
     )
+    state.provider = provider
     state.health = Health(service.ledger)
     under_way: Counter[str] = Counter()
     state.places, state.fitting = (
@@ -92,8 +105,11 @@ def create_app(
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(SignInFirst, to_sign_in)
 
-    for router in (api.router, steward_api.router, pages.router, steward_pages.router):
-        app.include_router(router)
+    for part in (
+        *(api, requests_api, steward_api, pages, key_pages, requests_pages, steward_pages),
+        *(operator_pages, oidc_pages),
+    ):
+        app.include_router(part.router)
     app.add_api_route("/style.css", _style, include_in_schema=False)
     app.add_api_route("/health", _health, include_in_schema=False)
     describe_questions(app, service.catalogue)

@@ -1,4 +1,4 @@
-"""The steward's exports as CSV."""
+"""Exports for stewards and auditors: CSV, and the copy that can be checked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
+from understudy.ledger.auditors_copy import auditors_lines
 from understudy.ledger.ledger import Ledger
+from understudy.ledger.requests import BudgetRequest, requests
 from understudy.ledger.views import Line, lines, totals
 
 
@@ -24,6 +26,23 @@ def totals_csv(ledger: Ledger) -> Response:
     head = ("user", "dataset", "epsilon", "entries")
     rows = (tuple(getattr(total, name) for name in head) for total in totals(ledger))
     return _file("totals.csv", head, rows)
+
+
+def auditors_copy(ledger: Ledger) -> Response:
+    headers = {"Content-Disposition": 'attachment; filename="ledger.jsonl"'}
+    return StreamingResponse(
+        auditors_lines(ledger), media_type="application/jsonl", headers=headers
+    )
+
+
+def requests_csv(ledger: Ledger) -> Response:
+    head = tuple(field.name for field in fields(BudgetRequest) if field.name != "file")
+    rows = (tuple(_joined(getattr(row, name)) for name in head) for row in requests(ledger))
+    return _file("requests.csv", head, rows)
+
+
+def _joined(value: Any) -> Any:
+    return ", ".join(value) if isinstance(value, tuple) else value
 
 
 def _file(name: str, head: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> Response:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 
-from understudy.errors import Refused
+from understudy.errors import Refused, UnknownName
 from understudy.ledger.accounts import WrongKey
 from understudy.verify.mistakes import InvalidQuery, QuestionMistake, say
 from understudy.verify.numbers import chance, short
@@ -27,6 +27,7 @@ from understudy.web.sessions import COOKIE, Session
 
 ASK = "/ask"
 FREE = ("/ask/details", "/ask/price")
+HOME = {"analyst": ASK, "steward": "/steward", "auditor": "/steward", "operator": "/operations"}
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 AnalystSession = Annotated[Session, Depends(analyst_session)]
@@ -34,7 +35,9 @@ AnySession = Annotated[Session, Depends(page_session)]
 
 
 def render(request: Request, name: str, status: int = 200, **context: Any) -> Response:
-    context = {"session": request.state.session, "short": short, "chance": chance, **context}
+    provider = request.app.state.provider is not None
+    known = {"session": request.state.session, "provider": provider}
+    context = {**known, "short": short, "chance": chance, **context}
     page: Response = request.app.state.templates.TemplateResponse(
         request, name, context, status_code=status
     )
@@ -43,7 +46,7 @@ def render(request: Request, name: str, status: int = 200, **context: Any) -> Re
 
 @router.get("/")
 def home(session: AnySession) -> Response:
-    return RedirectResponse("/steward" if session.user.role == "steward" else ASK, 303)
+    return RedirectResponse(HOME[session.user.role], 303)
 
 
 @router.get("/sign-in")
@@ -61,11 +64,15 @@ async def sign_in(request: Request) -> Response:
     except WrongKey as refusal:
         request.state.wrong_keys.take(address(request))
         return render(request, "sign_in.html", 401, mistake=str(refusal))
+    return signed_in(request, cookie)
+
+
+def signed_in(request: Request, cookie: str) -> Response:
     reply = RedirectResponse("/", 303)
     reply.set_cookie(
         COOKIE,
         cookie,
-        max_age=sessions.seconds,
+        max_age=request.app.state.sessions.seconds,
         httponly=True,
         samesite="strict",
         secure=request.app.state.https,
@@ -94,9 +101,11 @@ def _choose(request: Request, session: Session, mistake: str = "") -> Response:
         "choose.html",
         422 if mistake else 200,
         mistake=mistake,
-        datasets=[(n, s.title, serving.left_for(n)) for n, s in serving.datasets.items()],
+        datasets=[
+            (name, served.title, serving.left(session.user.name, name))
+            for name, served in serving.granted(session.user.name).items()
+        ],
         estimators=list(serving.catalogue.estimators.values()),
-        left=serving.left(session.user.name),
     )
 
 
@@ -123,7 +132,7 @@ async def price(request: Request, session: AnalystSession) -> Response:
 async def ask(request: Request, session: AnalystSession) -> Response:
     sent = await checked_form(request, session)
     try:
-        query = await run_in_threadpool(_query, request, sent)
+        query = await run_in_threadpool(_query, request, session, sent)
         receipt = await slotted_answer(request, query, session.user.name)
     except InvalidQuery as refusal:
         return await run_in_threadpool(_details, request, session, sent, refusal)
@@ -141,7 +150,7 @@ def answer(request: Request, number: PathNumber, session: AnalystSession) -> Res
         measure=measure,
         picture=measure.picture(receipt.terms, receipt.belief),
         chart=None if receipt.numbers else posterior_chart(receipt),
-        left=service(request).left(session.user.name),
+        left=service(request).left(session.user.name, receipt.query.dataset),
     )
 
 
@@ -164,7 +173,6 @@ def history(request: Request, session: AnalystSession, before: Before = None) ->
         receipts=receipts,
         older=receipts[-1].number if len(receipts) == HISTORY else None,
         newest=before is None,
-        left=serving.left(session.user.name),
     )
 
 
@@ -185,9 +193,12 @@ async def checked_form(request: Request, session: Session) -> dict[str, list[str
     return sent
 
 
-def _query(request: Request, sent: dict[str, list[str]]) -> Query:
-    serving = service(request)
-    book = serving.dataset((sent.get("dataset") or [""])[0]).data.codebook
+def _query(request: Request, session: Session, sent: dict[str, list[str]]) -> Query:
+    serving, name = service(request), (sent.get("dataset") or [""])[0]
+    own = serving.granted(session.user.name)
+    if name not in own:
+        raise UnknownName("data set", name, own)
+    book = own[name].data.codebook
     return serving.catalogue.read(question_from_form(sent, serving.catalogue, book))
 
 
@@ -200,8 +211,8 @@ def _details(
     serving = service(request)
     catalogue = serving.catalogue
     dataset, estimator = ((sent.get(name) or [""])[0] for name in ("dataset", "estimator"))
-    if dataset not in serving.datasets:
-        return _choose(request, session, "Choose one of the data sets that are served.")
+    if dataset not in serving.granted(session.user.name):
+        return _choose(request, session, "Choose one of the data sets that were granted to you.")
     if estimator not in catalogue.estimators:
         return _choose(request, session, "Choose one of the estimators.")
     served = serving.dataset(dataset)
@@ -228,15 +239,14 @@ def _details(
         measures=measures,
         usual_partitions=", ".join(f"{m.partitions} for {m.name}" for m in measures if m.divides),
         has_release=released,
-        left=serving.left(session.user.name),
-        left_for=serving.left_for(dataset),
+        left=serving.left(session.user.name, dataset),
     )
 
 
 def _price(request: Request, session: Session, sent: dict[str, list[str]]) -> Response:
     serving = service(request)
     try:
-        question = serving.check(_query(request, sent))
+        question = serving.check(_query(request, session, sent), session.user.name)
         quote = serving.quote(session.user.name, question)
         single = question.synthetic.se is not None and not question.query.several
         plan = serving.plan(question) if single else None

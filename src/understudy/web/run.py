@@ -14,6 +14,7 @@ from understudy.verify.config import ServerConfig
 from understudy.verify.service import open_service
 from understudy.web.app import create_app
 from understudy.web.connections import ConnectionLimits, server_settings
+from understudy.web.oidc import Provider
 from understudy.web.server_log import server_log
 
 OTHER_FILES = 300  # the ledger's connections, one for a thread, workers and their pipes
@@ -78,9 +79,20 @@ def run_server(
         session_minutes=config.session_minutes,
         https=config.https,
         notice=notice,
+        provider=_provider(config),
     )
     logs = config.log, config.security_log
     return RunningServer(uvicorn.Server(server_settings(app, limits)), bound, logs)
+
+
+def _provider(config: ServerConfig) -> Provider | None:
+    if not config.oidc_issuer:
+        return None
+    try:
+        secret = (config.oidc_secret or Path()).read_text(encoding="utf-8").strip()
+    except OSError:
+        raise Refused("`oidc_secret` must name a file with the provider's secret.") from None
+    return Provider(config.oidc_issuer, config.oidc_client, secret, config.oidc_claim)
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from understudy.ledger.accounts import UserRole
 from understudy.survey.codebook import Codebook, Column
 from understudy.verify.planner import Plan
 from understudy.verify.question_fields import Level
 
+LastDay = Annotated[str, Field(max_length=10, examples=["2027-06-30"])]
 Epsilon = Annotated[str, Field(min_length=1, max_length=12, examples=["0.25"])]
 
 
@@ -26,23 +28,77 @@ class Failure(Body):
 
 class NewUser(Body):
     name: Annotated[str, Field(min_length=1, max_length=64)]
-    role: Literal["analyst", "steward"] = "analyst"
+    role: UserRole = "analyst"
     epsilon: Epsilon | None = None
 
 
 class Grant(Body):
+    """Without a data set for all of them; `until` is its last day."""
+
     epsilon: Epsilon
+    dataset: Annotated[str, Field(max_length=200)] = ""
+    until: LastDay = ""
+
+
+class NewProject(Body):
+    title: Annotated[str, Field(min_length=1, max_length=100)]
+    purpose: Annotated[str, Field(min_length=1, max_length=500)]
+
+
+class NewRequest(Body):
+    """What an analyst asks for, on a data set by its name."""
+
+    dataset: Annotated[str, Field(min_length=1, max_length=200)]
+    epsilon: Epsilon
+    why: Annotated[str, Field(min_length=1, max_length=500)]
+    until: LastDay = ""
+
+
+class Decision(Body):
+    """Of a steward; a reason is needed to decline."""
+
+    approve: bool
+    reason: Annotated[str, Field(max_length=500)] = ""
+
+
+class ProjectRow(Body):
+    number: int
+    at: str
+    owner: str
+    title: str
+    purpose: str
+
+
+class RequestRow(Body):
+    number: int
+    at: str
+    what: str
+    by: str
+    user: str
+    dataset: str
+    epsilon: str
+    until: str
+    project: str
+    why: str
+    approved: list[str]
+    state: str
+    reason: str
+
+
+class ProjectsReply(Body):
+    projects: list[ProjectRow]
+    requests: list[RequestRow]
 
 
 class Activity(Body):
     active: bool
 
 
-class NewKey(Body):
-    """The key is shown only once and stored nowhere."""
+class NewCode(Body):
+    """With the code its owner picks up the key, once, on the page /pick-up."""
 
     name: str
-    key: str
+    code: str
 
 
 class Me(Body):
@@ -116,6 +172,15 @@ class AccountRow(Body):
     left: str
 
 
+class GrantRow(Body):
+    user: str
+    dataset: str
+    allowed: str
+    spent: str
+    left: str
+    until: str
+
+
 class CapRow(Body):
     name: str
     allowed: str
@@ -134,6 +199,7 @@ class TotalRow(Body):
 
 class TotalsReply(Body):
     users: list[AccountRow]
+    grants: list[GrantRow]
     datasets: list[CapRow]
     spending: list[TotalRow]
 

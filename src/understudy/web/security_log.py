@@ -20,6 +20,7 @@ log.addHandler(logging.NullHandler())  # without a file for it, it is not writte
 
 REFUSED = (401, 403, 429)
 FAILED = 500
+TOLD = (".csv", ".jsonl", "/back")  # exports, and who comes back from a provider
 REQUEST_ID = "X-Request-Id"
 
 
@@ -54,7 +55,7 @@ class SecurityLog:
         route = getattr(scope.get("route"), "path", "turned away before any route")
         turned_away = status in REFUSED or status >= FAILED
         acted = scope["method"] == "POST" and route not in self.questions
-        if turned_away or ((acted or route.endswith(".csv")) and status < 400):
+        if turned_away or ((acted or route.endswith(TOLD)) and status < 400):
             level = logging.WARNING if turned_away else logging.INFO
             event = f"{scope['method']} {route}"
             log.log(level, event, extra=_facts(scope["state"], status))

@@ -6,89 +6,83 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from understudy.errors import Refused
-from understudy.ledger import accounts
 from understudy.ledger.accounts import User
-from understudy.ledger.epsilon import parse_epsilon
 from understudy.ledger.views import accounts as account_list
-from understudy.ledger.views import caps, latest, totals
+from understudy.ledger.views import caps, grants, latest, totals
 from understudy.verify.service import NotFound
-from understudy.web.access import steward
+from understudy.web import steward_acts
+from understudy.web.access import reader, steward
 from understudy.web.api import VERSION, Before, failures, service
-from understudy.web.ledger_csv import ledger_csv, totals_csv
+from understudy.web.ledger_csv import auditors_copy, ledger_csv, totals_csv
 from understudy.web.schemas import (
     AccountRow,
     Activity,
     CapRow,
     Grant,
+    GrantRow,
     LedgerLine,
-    NewKey,
+    NewCode,
     NewUser,
     TotalRow,
     TotalsReply,
 )
 
 Steward = Annotated[User, Depends(steward)]
+EntryReader = Annotated[User, Depends(reader)]
 UserPath = Annotated[str, Path(min_length=1, max_length=64)]
 
 router = APIRouter(prefix=VERSION, tags=["steward"])
+LINES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/jsonl": {"schema": {"type": "string"}}}, "description": "Lines."}
+}
 CSV: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "A table."}
 }
 
 
 @router.get("/users", responses=failures())
-def users(request: Request, _by: Steward) -> list[AccountRow]:
+def users(request: Request, _by: EntryReader) -> list[AccountRow]:
     """All users and their budgets."""
     return [AccountRow(**vars(account)) for account in account_list(service(request).ledger)]
 
 
 @router.post("/users", status_code=201, responses=failures())
-def add(request: Request, new: NewUser, by: Steward) -> NewKey:
-    """Add a user, with a first grant if you give one; the key comes back only this once."""
-    ledger = service(request).ledger
-    if new.epsilon is not None:
-        parse_epsilon(new.epsilon)  # refuse before the user exists
-    key = accounts.add_user(ledger, new.name, new.role, by.name)
-    if new.epsilon is not None:
-        ledger.grant(new.name, new.epsilon, by.name)
-    return NewKey(name=new.name, key=key)
+def add(request: Request, new: NewUser, by: Steward) -> NewCode:
+    """Add a user, with a first grant if you give one; its owner picks up the key with the code."""
+    code = steward_acts.add(service(request), by.name, new.name, new.role, new.epsilon or "")
+    return NewCode(name=new.name, code=code)
 
 
 @router.post("/users/{name}/grants", status_code=201, responses=failures(404))
 def grant(request: Request, name: UserPath, addition: Grant, by: Steward) -> AccountRow:
-    """Give a user more epsilon; an entry of the ledger, and there is no reset."""
-    ledger = service(request).ledger
-    parse_epsilon(addition.epsilon)
+    """Give a user more epsilon; an entry of the ledger, and there is no reset. Above the limit it
+    waits for a second steward (see the requests)."""
     known(request, name)
-    ledger.grant(name, addition.epsilon, by.name)
+    terms = addition.epsilon, addition.dataset, addition.until
+    steward_acts.give(service(request), by.name, name, *terms)
     return known(request, name)
 
 
 @router.post("/users/{name}/key", status_code=201, responses=failures(404))
-def new_key(request: Request, name: UserPath, by: Steward) -> NewKey:
-    """Replace a user's key; the old one and its sessions end."""
-    known(request, name)
-    key = accounts.new_key(service(request).ledger, name, by.name)
-    return NewKey(name=name, key=key)
+def new_key(request: Request, name: UserPath, by: Steward) -> NewCode:
+    """End a user's key and its sessions; its owner picks up the next with the code."""
+    return NewCode(name=name, code=steward_acts.new_code(service(request), by.name, name))
 
 
 @router.post("/users/{name}/active", responses=failures(404))
 def set_active(request: Request, name: UserPath, wanted: Activity, by: Steward) -> AccountRow:
     """Shut a user out, or let them in again."""
-    known(request, name)
-    if name == by.name and not wanted.active:
-        raise Refused("You cannot shut yourself out; ask another steward.")
-    accounts.set_active(service(request).ledger, name, wanted.active, by.name)
+    steward_acts.set_active(service(request), by.name, name, wanted.active)
     return known(request, name)
 
 
 @router.get("/totals", responses=failures())
-def all_totals(request: Request, _by: Steward) -> TotalsReply:
-    """Budgets of users and data sets, and spending per user and data set."""
+def all_totals(request: Request, _by: EntryReader) -> TotalsReply:
+    """Budgets of users, their grants and data sets, and spending per user and data set."""
     ledger = service(request).ledger
     return TotalsReply(
         users=[AccountRow(**vars(account)) for account in account_list(ledger)],
+        grants=[GrantRow(**vars(grant)) for grant in grants(ledger)],
         datasets=[CapRow(**vars(cap)) for cap in caps(ledger)],
         spending=[TotalRow(**vars(total)) for total in totals(ledger)],
     )
@@ -97,7 +91,7 @@ def all_totals(request: Request, _by: Steward) -> TotalsReply:
 @router.get("/ledger", responses=failures())
 def ledger(
     request: Request,
-    _by: Steward,
+    _by: EntryReader,
     before: Before = None,
     count: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> list[LedgerLine]:
@@ -106,15 +100,22 @@ def ledger(
 
 
 @router.get("/ledger.csv", response_class=Response, responses={**failures(), **CSV})
-def ledger_file(request: Request, _by: Steward) -> Response:
+def ledger_file(request: Request, _by: EntryReader) -> Response:
     """The whole ledger as CSV, oldest first."""
     return ledger_csv(service(request).ledger)
 
 
 @router.get("/totals.csv", response_class=Response, responses={**failures(), **CSV})
-def totals_file(request: Request, _by: Steward) -> Response:
+def totals_file(request: Request, _by: EntryReader) -> Response:
     """Spending per user and data set as CSV."""
     return totals_csv(service(request).ledger)
+
+
+@router.get("/ledger.jsonl", response_class=Response, responses={**failures(), **LINES})
+def auditors_file(request: Request, _by: EntryReader) -> Response:
+    """The whole ledger for an auditor, who can check it (`understudy ledger verify`): every entry
+    without questions, answers and keys."""
+    return auditors_copy(service(request).ledger)
 
 
 def known(request: Request, name: str) -> AccountRow:

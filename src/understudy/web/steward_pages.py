@@ -1,20 +1,20 @@
-"""The steward's pages: totals, users and grants, the ledger, exports."""
+"""The steward's pages: totals, users and grants, the ledger, exports. Auditors read them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from understudy.errors import Refused
-from understudy.ledger import accounts
 from understudy.ledger import views as ledger_views
-from understudy.ledger.epsilon import parse_epsilon
-from understudy.web.access import steward_session
+from understudy.ledger.accounts import UserRole
+from understudy.web import steward_acts
+from understudy.web.access import reader_session, steward_session
 from understudy.web.api import Before, service
-from understudy.web.ledger_csv import ledger_csv, totals_csv
+from understudy.web.ledger_csv import auditors_copy, ledger_csv, totals_csv
 from understudy.web.pages import checked_form, render
 from understudy.web.refusals import status_of
 from understudy.web.sessions import Session
@@ -23,10 +23,11 @@ PAGE = 100
 
 router = APIRouter(prefix="/steward", include_in_schema=False, default_response_class=HTMLResponse)
 StewardSession = Annotated[Session, Depends(steward_session)]
+ReaderSession = Annotated[Session, Depends(reader_session)]
 
 
 @router.get("")
-def overview(request: Request, _session: StewardSession) -> Response:
+def overview(request: Request, _session: ReaderSession) -> Response:
     ledger = service(request).ledger
     return render(
         request,
@@ -37,7 +38,7 @@ def overview(request: Request, _session: StewardSession) -> Response:
 
 
 @router.get("/users")
-def users(request: Request, _session: StewardSession) -> Response:
+def users(request: Request, _session: ReaderSession) -> Response:
     return _users(request)
 
 
@@ -51,7 +52,7 @@ async def change(request: Request, session: StewardSession) -> Response:
 @router.get("/ledger")
 def ledger(
     request: Request,
-    _session: StewardSession,
+    _session: ReaderSession,
     before: Before = None,
 ) -> Response:
     lines = ledger_views.latest(service(request).ledger, before, PAGE)
@@ -60,38 +61,37 @@ def ledger(
 
 
 @router.get("/ledger.csv")
-def ledger_file(request: Request, _session: StewardSession) -> Response:
+def ledger_file(request: Request, _session: ReaderSession) -> Response:
     return ledger_csv(service(request).ledger)
 
 
 @router.get("/totals.csv")
-def totals_file(request: Request, _session: StewardSession) -> Response:
+def totals_file(request: Request, _session: ReaderSession) -> Response:
     return totals_csv(service(request).ledger)
 
 
+@router.get("/ledger.jsonl")
+def auditors_file(request: Request, _session: ReaderSession) -> Response:
+    return auditors_copy(service(request).ledger)
+
+
 def _change(request: Request, by: str, fields: dict[str, str]) -> Response:
-    ledger = service(request).ledger
+    serving = service(request)
     name, epsilon = fields.get("name", ""), fields.get("epsilon", "")
     try:
         match fields.get("do"):
             case "add":
-                if epsilon:
-                    parse_epsilon(epsilon)  # refuse before the user exists
-                key = accounts.add_user(ledger, name, fields.get("role", "analyst"), by)
-                if epsilon:
-                    ledger.grant(name, epsilon, by)
-                return _users(request, key=key, holder=name)
+                code = steward_acts.add(serving, by, name, fields.get("role", "analyst"), epsilon)
+                return _users(request, code=code, holder=name)
             case "grant":
-                ledger.grant(name, epsilon, by)
+                where = fields.get("dataset", ""), fields.get("until", "")
+                waits = steward_acts.give(serving, by, name, epsilon, *where)
+                if waits is not None:
+                    return _users(request, waits=waits)
             case "key":
-                key = accounts.new_key(ledger, name, by)
-                if name == by:
-                    return render(request, "key.html", key=key, holder=name)
-                return _users(request, key=key, holder=name)
+                return _users(request, code=steward_acts.new_code(serving, by, name), holder=name)
             case "disable" | "enable" as wanted:
-                if name == by:
-                    raise Refused("You cannot shut yourself out; ask another steward.")
-                accounts.set_active(ledger, name, wanted == "enable", by)
+                steward_acts.set_active(serving, by, name, wanted == "enable")
             case _:
                 raise Refused("This form is not recognised; reload the page.")
     except Refused as refusal:
@@ -100,5 +100,13 @@ def _change(request: Request, by: str, fields: dict[str, str]) -> Response:
 
 
 def _users(request: Request, status: int = 200, **context: Any) -> Response:
-    listed = ledger_views.accounts(service(request).ledger)
-    return render(request, "users.html", status, accounts=listed, **context)
+    serving = service(request)
+    listed = ledger_views.accounts(serving.ledger)
+    granted = ledger_views.grants(serving.ledger)
+    known = {
+        "accounts": listed,
+        "grants": granted,
+        "datasets": list(serving.datasets),
+        "roles": get_args(UserRole),
+    }
+    return render(request, "users.html", status, **known, **context)

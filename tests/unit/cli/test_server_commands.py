@@ -148,6 +148,27 @@ def test_an_account_is_closed_and_a_key_replaced_from_the_command_line(
         assert "did you mean `bob`" in refusal("user", command, str(config), "bobb")
 
 
+def test_grants_end_keys_are_revoked_and_large_ones_wait(tmp_path: Path) -> None:
+    config = tmp_path / "server.toml"
+    config.write_text(f'second_steward_above = "3"\n{CONFIG}')
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        ledger.add_dataset("ab" * 32, "pay", "3")
+    user = ("user", "add", str(config), "ann")
+    old = understudy(*user).stdout.strip()
+    grant = ("user", "grant", str(config), "ann", "2", "--dataset", "pay", "--until", "2099-01-01")
+    assert understudy(*grant).stdout == "ann has epsilon 2 left.\n"
+    assert "waits for the stewards.\nann has epsilon 2 left." in understudy(*grant).stdout
+    assert "A day is written like" in refusal(*grant[:-1], "soon")
+    assert "waits for the stewards" in understudy("user", "cap", str(config), "pay", "1").stdout
+    assert "two stewards raise a cap" in refusal("ledger", "cap", str(config), "pay", "1")
+    understudy("user", "revoke", str(config), "ann")
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        with pytest.raises(WrongKey):
+            authenticate(ledger, old)
+        assert ledger.account("ann", "ab" * 32).budget.left == 2_000_000
+        assert ledger.budget("dataset", "ab" * 32).allowed == 3_000_000
+
+
 def test_a_question_is_priced_confirmed_and_answered(folder: Path, key: str, url: str) -> None:
     question = str(folder / "question.json")
     options = (question, "--server", url)

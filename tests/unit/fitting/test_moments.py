@@ -121,7 +121,7 @@ def test_draws_are_those_of_the_weighted_posterior(
     model: type[FBS], sign: float, reference: Any, numbers: Any
 ) -> None:
     """Independent draws under the flat prior, weighted by the model's prior written with SciPy:
-    the same means within .07 sd, and the same sds within 5 %."""
+    the same means within .1 sd, and the same sds within 8 %."""
     survey = doctorates(80, seed=2)
     fitter = fitter_of(model("salary", "gender"), survey, draws=20_000)
     alpha = 0.2 + 0.8 * np.random.default_rng(0).random(survey.n)
@@ -136,7 +136,7 @@ def test_draws_are_those_of_the_weighted_posterior(
     points, log_prior = reference(B, Sigma)
     log_weight = log_prior + 1.5 * np.linalg.slogdet(Sigma)[1]  # over the flat |Sigma|^(-3/2)
     known = known_moments(points, np.exp(log_weight - log_weight.max()))
-    compare(numbers(posterior.draws), known, shift=0.07, spread=0.05)
+    compare(numbers(posterior.draws), known, shift=0.1, spread=0.08)
 
 
 @pytest.mark.slow

@@ -12,8 +12,9 @@ import pytest
 
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.accounts import add_user, list_users, set_active
-from understudy.ledger.chain import BrokenLedger, Head, HeadFile
+from understudy.ledger.chain import BrokenLedger, Head
 from understudy.ledger.database import CannotWrite, PostgresDatabase, SqliteDatabase
+from understudy.ledger.head_file import HeadFile
 from understudy.ledger.ledger import Ledger
 
 FIVE, SIX = Head(5, "5" * 64), Head(6, "6" * 64)
@@ -194,7 +195,7 @@ def test_without_a_head_file_only_the_opening_entry_is_believed(tmp_path: Path) 
         assert head.read_text().startswith("1 ")
         ledger.add_dataset("ab" * 32, "survey", "1")
     head.unlink()
-    with pytest.raises(BrokenLedger, match="is missing"):
+    with pytest.raises(BrokenLedger, match="are missing"):
         Ledger(database)
 
 

@@ -17,6 +17,7 @@ from verification_samples import FINGERPRINT, OpenLedger, make_frame, make_query
 from understudy.dp.accounting import Cost, epsilon_of, rho_of
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.amounts import Amount, Cap, OverBudget, Standing, parse_delta
+from understudy.ledger.auditors_copy import auditors_lines, check_copy
 from understudy.ledger.chain import BrokenLedger
 from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.ledger.ledger import Ledger, Reservation, StoredAnswer
@@ -374,7 +375,7 @@ def test_an_old_ledger_becomes_populations_once(old_place: Path) -> None:
         entries = list(ledger.entries())
         known = {cap.name: (cap.allowed, cap.spent) for cap in caps(ledger)}
     assert [e.kind for e in entries].count("version") == 1
-    assert entries[-1].content() == {"version": 2}
+    assert entries[-1].content() == {"seals": True, "version": 2}
     stated: dict[str, int] = {}
     for e in entries:  # summed by hand, as 0.1.0 did
         if e.kind in ("dataset", "cap", "reserve", "spend") and e.dataset:
@@ -387,6 +388,10 @@ def test_an_old_ledger_becomes_populations_once(old_place: Path) -> None:
             assert budget.allowed == stated[f"allowed {dataset}"]
             assert budget.spent == stated.get(f"spent {dataset}", 0)
         assert len(known) == len(caps(ledger))
+        copy = old_place.with_suffix(".jsonl")
+        copy.write_text("".join(auditors_lines(ledger)))
+    private = [e for e in entries if e.kind in ("user", "key", "reserve", "release")]
+    assert check_copy(copy).unseen == len(private) > 0
 
 
 def test_an_old_population_is_found_by_its_old_fingerprint(old_place: Path) -> None:

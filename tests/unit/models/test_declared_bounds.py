@@ -70,3 +70,8 @@ def test_the_shape_of_a_file_speaks_against_a_smooth_model() -> None:
     assert "WholeFile" in note
     assert shape_notes(survey, us.Beta("score", bounds=(-9, 9))) == []
     assert shape_notes(survey, us.Multinomial(["g"])) == []
+    hours = np.where(chance.random(2000) < 0.4, 40, chance.integers(1, 80, 2000))
+    worked = us.Survey(frame.with_columns(hours=pl.Series(hours)), us.Design())
+    (note,) = shape_notes(worked, us.BetaRegression("hours", "g", bounds=(0, 99)))
+    assert "`hours`: 4" in note
+    assert "% are 40. BetaRegression" in note

@@ -41,13 +41,14 @@ def test_neighbours_by_two_are_told_apart_by_the_thorough_check_only() -> None:
         refuse_mixing(density, ARRAYS, thoroughly=True)
 
 
-def test_a_draw_that_is_zero_in_doubles_is_among_the_lowest() -> None:
-    """12 draws whose logarithm is not finite, and the numbers from 12 to 31."""
+def judged_points(zeros: int) -> list[float]:
+    """Where a prior is looked at with `zeros` draws whose logarithm is not finite, and the numbers
+    from there to 31."""
     numbers, points = iter(range(32)), []
 
     def unconstrain(parameters: Any, arrays: Any) -> Any:  # noqa: ARG001
         number = next(numbers)
-        return np.array([-np.inf if number < 12 else float(number)])
+        return np.array([-np.inf if number < zeros else float(number)])
 
     def evaluate_now(point: Any, arrays: Any) -> Any:  # noqa: ARG001
         points.append(float(point[0]))
@@ -60,7 +61,33 @@ def test_a_draw_that_is_zero_in_doubles_is_among_the_lowest() -> None:
         evaluate_now=evaluate_now,
     )
     refuse_improper(density, ARRAYS)
-    draws = np.r_[np.full(12, -700.0), np.arange(12.0, 32.0)]
+    return points
+
+
+def test_a_draw_that_is_zero_in_doubles_is_among_the_lowest() -> None:
+    points = judged_points(6)
+    draws = np.r_[np.full(6, -700.0), np.arange(6.0, 32.0)]
     spread = scipy.stats.median_abs_deviation(draws, scale="normal")
     expected = np.median(draws) + NEAR * spread * np.array([1.0, -1.0])
     np.testing.assert_allclose([points[0], points[2]], expected, rtol=1e-4)
+    assert judged_points(7) == []  # so many that the spread is not known
+
+
+@pytest.mark.parametrize("infinite", [6, 7])
+def test_infinite_draws_are_seldom(infinite: int) -> None:
+    """A proper prior with wide tails may draw what is infinite in doubles, one in five at most."""
+    numbers = iter(range(32))
+    density: Any = SimpleNamespace(
+        prior_draw=lambda key, arrays: {  # noqa: ARG005
+            "rate": np.ones(1),
+            "scale": np.array([np.inf if next(numbers) < infinite else 1.0]),
+        },
+        unconstrain=lambda parameters, arrays: np.random.default_rng(0).normal(size=1),  # noqa: ARG005
+        coordinates=["scale"],
+        evaluate_now=lambda point, arrays: (-0.5 * float(point[0]) ** 2, None),  # noqa: ARG005
+    )
+    if infinite == 6:
+        refuse_improper(density, ARRAYS)
+        return
+    with pytest.raises(Refused, match="The prior of `scale` is improper or not finite"):
+        refuse_improper(density, ARRAYS)

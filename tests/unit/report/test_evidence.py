@@ -12,6 +12,7 @@ import pytest
 from release_samples import BY, sample, whole_rows
 from scipy import stats
 
+import understudy as us
 from understudy.report.cells import compared_cells
 from understudy.report.curves import (
     bound_violins,
@@ -106,6 +107,18 @@ def test_weights_by_outcome_are_quantiles_within_classes() -> None:
         quantiles["weight"][0], np.quantile(first, [0.05, 0.25, 0.5, 0.75, 0.95]), rtol=1e-5
     )
     assert quantiles["outcome"][0] == 4.5
+
+
+def test_codes_that_a_file_holds_as_decimals_are_those_of_the_released_one() -> None:
+    row = {"statistic": "count", "estimate": 4.0, "se": 1.0, "lower": 2.0, "upper": 6.0, "note": ""}
+    ours = pl.DataFrame([row | {"g": 1.0}, row | {"g": 2.0}])
+    theirs = pl.DataFrame([row | {"g": 1}, row | {"g": 2}])
+    rows = compared_cells(ours, theirs, ("g",), Codebook())
+    assert [(each["cell"], each["difference"]) for each in rows] == [("1", 0.0), ("2", 0.0)]
+    survey = us.Survey(pl.DataFrame({"g": [1.0, 2.0, None, 2.0], "h": [0.5, 1.0, 1.0, 1.0]}))
+    levels = us.tabulate(survey, "count", ["g", "h"], margins=True)
+    assert set(levels["g"]) == {"1", "2", "Missing", "All"}
+    assert set(levels["h"]) == {"0.5", "1.0", "All"}
 
 
 def test_cells_are_matched_and_compared() -> None:

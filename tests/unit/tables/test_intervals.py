@@ -81,6 +81,19 @@ def test_logit_and_log_limits_are_t_limits_on_their_scale() -> None:
     assert np.log(upper[0] / lower[0]) == pytest.approx(2 * t * 15 / 40, rel=1e-12)
 
 
+def test_the_log_limit_of_a_count_near_nothing_stays_a_number() -> None:
+    """Continuous where t se is the estimate, and a straight line from there on."""
+    t = stats.t.ppf(0.975, 17)
+    at, beyond = (
+        log_limits(*single_cell(2.0, part * 2.0 / t, 17, 50), 0.95) for part in (1.0, 1 + 1e-9)
+    )
+    assert at[1][0] == pytest.approx(2 * np.e, rel=1e-12)
+    assert beyond[1][0] == pytest.approx(at[1][0], rel=1e-8)
+    lower, upper = log_limits(*single_cell(2.0, 30.0, 17, 50), 0.95)
+    assert upper[0] == pytest.approx(2 + (np.e - 1) * t * 30, rel=1e-12)
+    assert 0 <= lower[0] < 1e-9
+
+
 def test_where_a_kind_has_no_limits_those_of_t_stand_within_its_range() -> None:
     reach = stats.t.ppf(0.975, 9) * 0.1
     for kind, value, limits in [

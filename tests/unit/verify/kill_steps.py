@@ -24,9 +24,9 @@ import numpy as np
 from verification_samples import BOOK, FINGERPRINT, make_query
 
 from understudy.dp.accounting import Cost
-from understudy.ledger import chain
-from understudy.ledger.chain import HeadFile
+from understudy.ledger import head_file
 from understudy.ledger.epsilon import exact_epsilon
+from understudy.ledger.head_file import HeadFile
 from understudy.ledger.journal import Journal
 from understudy.ledger.ledger import Ledger
 from understudy.verify import answer
@@ -57,9 +57,9 @@ def instrument(kill_at: int) -> list[str]:
 
     for owner, names in (
         (Ledger, ("reserve", "release")),
-        (Journal, ("append", "_head")),
+        (Journal, ("append", "head")),
         (HeadFile, ("advance",)),
-        (chain.os, ("fsync",)),
+        (head_file.os, ("fsync",)),
         (answer, ("assign_partitions", "partition_estimates", "bounded_numbers", "noisy_sum")),
     ):
         for name in names:

@@ -30,13 +30,13 @@ def service(tmp_path: Path, data: ConfidentialData) -> Iterator[Service]:
         yield Service(ledger, {"survey": Served(data)})
 
 
-@pytest.mark.parametrize(("epsilon", "affordable"), [("3", True), ("3.1", False), ("5.1", False)])
-def test_a_price_is_affordable_where_user_and_data_set_can_pay(
+@pytest.mark.parametrize(("epsilon", "affordable"), [("3.1", True), ("5", True), ("5.1", False)])
+def test_a_price_is_affordable_where_the_user_can_pay_whatever_others_spent(
     service: Service, epsilon: str, affordable: bool
 ) -> None:
     quote = service.quote("ann", service.check(make_query(epsilon=epsilon)))
     assert quote.affordable is affordable
-    assert (quote.left, quote.left_for_dataset, quote.free) == ("5", "3", False)
+    assert (quote.left, quote.free) == ("5", False)
     assert (quote.seconds, quote.tolerance) == (1.0, 2.0)
 
 

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.any_noise
 
 EXTRA = (
     "fastapi", "starlette", "uvicorn", "itsdangerous", "python_multipart", "multipart",
+    "authlib", "cryptography", "joserfc",
     "pyspark", "psycopg", "svy", "arviz",
 )  # fmt: skip
 WITHOUT = f"import sys; sys.modules |= dict.fromkeys({EXTRA!r}); "

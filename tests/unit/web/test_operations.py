@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from web_samples import Site, make_site, question
 
-from understudy.ledger.chain import HeadFile
 from understudy.ledger.database import CannotWrite
+from understudy.ledger.head_file import HeadFile
 from understudy.ledger.journal import Journal
 from understudy.ledger.ledger import Ledger
 from understudy.verify.service import Service
@@ -44,7 +44,7 @@ def test_health_tests_a_write(
             def fails(*_: Any) -> None:
                 raise CannotWrite if broken == "database" else OSError(28, "No space left")
 
-            target = (Journal, "_head") if broken == "database" else (os, "fsync")
+            target = (Journal, "head") if broken == "database" else (os, "fsync")
             monkeypatch.setattr(*target, fails)
             assert client.get("/health").status_code == 200  # as it was a moment ago
             now = SECONDS
@@ -108,6 +108,7 @@ def test_sign_ins_wrong_keys_exports_and_failures_leave_a_line_without_values(
             ann.post(f"{V}/verify", json=question(estimate=123456.0))
         with site.page_client("stella") as page:
             page.get("/steward/ledger.csv")
+            page.get("/steward/ledger.jsonl")
         with site.client("stella") as stella:
             stella.post(f"{V}/users", json={"name": "secret.name"})
             stella.post(f"{V}/users/secret.name/grants", json={"epsilon": "0.5"})
@@ -121,6 +122,7 @@ def test_sign_ins_wrong_keys_exports_and_failures_leave_a_line_without_values(
         (f"GET {V}/users", 403, "analyst"),
         ("POST /sign-in", 303, "nobody"),
         ("GET /steward/ledger.csv", 200, "steward"),
+        ("GET /steward/ledger.jsonl", 200, "steward"),
         (f"POST {V}/users", 201, "steward"),
         (f"POST {V}/users/{{name}}/grants", 201, "steward"),
         (f"GET {V}/me", 500, "analyst"),

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from understudy.chance import Chance
+from understudy.dp.balanced import balanced
 from understudy.dp.consistent import consistent
-from understudy.dp.record_pool import Pool, draw_pool, rake_pool, systematic
+from understudy.dp.record_pool import Pool, draw_pool, rake_pool
 from understudy.errors import Refused
 from understudy.mechanisms.outputs.output import DrawnOutput, DrawValues, Ground, without_drafts
 from understudy.mechanisms.side_by_side import side_by_side
@@ -125,6 +126,7 @@ def tables_from(
     rules allow."""
     made = []
     pool, weights = None, np.empty(0)
+    sizes = [len(levels) for levels in categories.levels]
     for draw, rng in zip(draws, rngs, strict=True):
         columns = [tuple(int(j) for j in names) for names in draw["columns"]]
         noisy = [np.asarray(table, dtype=np.float64) for table in draw["noisy_tables"]]
@@ -133,7 +135,7 @@ def tables_from(
             pool = _pool(categories, fitted, columns, size, rng, possible)
             weights = pool.weights
         weights, _ = rake_pool(pool, weights, fitted, columns, SWEEPS, _tolerance(columns, size))
-        counts = systematic(weights, size, rng)
+        counts = balanced(pool, weights, size, columns, sizes, rng)
         used = counts > 0
         made.append(CrossTable(categories, pool.codes[used], counts[used]))
     return made

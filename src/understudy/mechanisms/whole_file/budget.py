@@ -82,12 +82,22 @@ class TableBudget:
     ) -> tuple[Counts, float]:
         """Whole numbers, each of which one record moves by at most `moved`, with noise that
         together costs this share, and the noise's standard deviation."""
-        cost = self.total * share
+        law = integer_gaussian if self.measure == "rho" else integer_laplace
+        noisy = law(numbers, self._together(moved), self.total * share)
+        return noisy, self.deviation(moved, share)
+
+    def deviation(self, moved: Sequence[int], share: Fraction) -> float:
+        """The standard deviation of the noise of `noisy_numbers`."""
+        together, cost = self._together(moved), self.total * share
         if self.measure == "rho":
-            squared = sum(each**2 for each in moved) * self.moved**2
-            return integer_gaussian(numbers, squared, cost), exact_deviation(squared, cost)
-        together = sum(moved) * self.moved
-        return integer_laplace(numbers, together, cost), math.sqrt(2) * exact_scale(together, cost)
+            return exact_deviation(together, cost)
+        return math.sqrt(2) * exact_scale(together, cost)
+
+    def _together(self, moved: Sequence[int]) -> int:
+        """What one unit moves all of them by: in squared L2 under rho, else in L1."""
+        if self.measure == "rho":
+            return sum(each**2 for each in moved) * self.moved**2
+        return sum(moved) * self.moved
 
     def picks(self, scores: Scores, picks: int, share: Fraction) -> list[int]:
         """The places of the best scores, by choices that together cost this share."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import RECORD, Claim
 from understudy.mechanisms.whole_file.budget import TableBudget
+from understudy.mechanisms.whole_file.design_effect import Clustered, expected_error
 from understudy.mechanisms.whole_file.measure import FileQuestion, measured
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 from understudy.mechanisms.whole_file.plan import Order
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 DECLARED_CELLS = "The cells into which values are counted come from the codebook alone"
 PUBLIC_SIZE = "The number of records in the file is public and is not covered"
+PUBLIC_PSUS = "Which PSUs there are, and the stratum of each, is public and is not covered"
 SHOWN_ROWS = (
     "The number of records and the columns {} are public: published as they are, row by row"
 )
@@ -46,6 +48,20 @@ class FileCounts:
     @cached_property
     def cells(self) -> tuple[ColumnCells, ...]:
         return self.model.cells(self.survey)
+
+    @property
+    def clusters(self) -> tuple[str | None, str] | None:
+        """The columns of the stratum and of the PSU; None where the design names no PSU."""
+        design = self.survey.design
+        return None if design.psu is None else (design.strata, design.psu)
+
+    @property
+    def clustered(self) -> Clustered:
+        """Where stratum and weight are among the columns."""
+        names, design = self.model.columns or (), self.survey.design
+        return Clustered(
+            *(names.index(n) if n in names else None for n in (design.strata, design.weight))
+        )
 
     @property
     def per_unit(self) -> int:
@@ -76,9 +92,11 @@ class FileCounts:
         budget: TableBudget | None,
         weights: NDArray[np.float64] | None = None,
         quality: Fraction = Fraction(0),
+        clusters: Fraction = Fraction(0),
     ) -> NoisyFile:
         """The noisy tables: all that a release may show of the records. `quality` is the share of
-        the budget that measures how far they end from the records."""
+        the budget that measures how far they end from the records, `clusters` that of the design
+        effect."""
         size = self.model.size
         shown = self.survey.n if size is None else size
         asked = FileQuestion(
@@ -90,9 +108,21 @@ class FileCounts:
             None if shown == "noisy" else shown,
             tuple(ruled_out(self.survey.codebook, {c.name: c for c in self.cells})),
             quality,
+            clusters,
+            self.clustered,
         )
-        records = coded_records(self.survey, self.cells, self._limited_to, weights)
+        names = self.clusters if clusters else None
+        records = coded_records(self.survey, self.cells, self._limited_to, weights, names)
         return measured(records, asked, self.rng("choice"))
+
+    def clusters_error(self, budget: TableBudget, share: Fraction) -> float:
+        """The error by noise to expect of the design effect of all columns."""
+        kept = self.model.kept_positions()
+        hidden = [j for j in range(len(self.cells)) if j not in kept]
+        coded = coded_records(self.survey, self.cells[:1], None, None, self.clusters).clusters
+        strata = np.zeros(1, dtype=np.int64) if coded is None else coded.stratum_of_psu
+        facts = (self.cells, hidden, self.clustered, strata, self.survey.n)
+        return expected_error(*facts, budget, share)
 
     def claimed(self, claim: Claim) -> Claim:
         """The claim with what holds for every claim about this file."""

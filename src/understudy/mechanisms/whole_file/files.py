@@ -133,6 +133,10 @@ def published_codebook(codebook: Codebook, noisy: NoisyFile, design: Design) -> 
     smoothed = smoothed_column(published_design(design))
     if smoothed is not None:
         ordered[smoothed.name] = smoothed
+    if noisy.clusters is not None:
+        measured = noisy.clusters
+        kept = replace(kept, design_effect=measured.design_effect, psu_records=measured.psu_records)
+        kept = replace(kept, design_effects=measured.columns)
     return replace(kept.without_unit(), columns=ordered, population_by=by, misfit=noisy.misfit)
 
 

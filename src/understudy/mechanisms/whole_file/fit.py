@@ -9,7 +9,7 @@ from the records' own public rows, and each row keeps its weight.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,8 @@ Codes = NDArray[np.int32]
 ColumnNumbers = tuple[int, ...]
 Possible = Callable[[Codes], NDArray[np.bool_]]
 
-POOL = 200_000  # cells that are drawn; repeats are merged
+POOL = 200_000  # cells that are drawn at most; repeats are merged
+SMALLEST_POOL, A_RECORD = 60_000, 8  # so many at least, and for each record
 SWEEPS = 15
 LEAST = 1e-5  # weight of a cell in the pool of several sets
 EASING = 1 / 3  # of the steps of the fit, sweep by sweep
@@ -88,10 +89,9 @@ def fitted(
 ) -> Fit:
     """The pool and its weights; `possible` says which cells the codebook's rules allow."""
     columns, variances = tables_of(noisy)
-    size = size or POOL
+    size = size or min(max(A_RECORD * noisy.records, SMALLEST_POOL), POOL)
     sets = [_with_one_way(noisy, number, columns) for number in range(len(noisy.sets))]
-    whole, *each = (_needed(tables, columns) for tables in agreed(sets, columns, variances))
-    columns = _names_needed(columns)
+    whole, *each = agreed(sets, columns, variances)
     if kept is None:
         pool = draw_pool(whole.tables, columns, size, rng)
         groups = None
@@ -139,18 +139,6 @@ def tables_of(noisy: NoisyFile) -> tuple[tuple[ColumnNumbers, ...], list[float]]
     return columns, variances
 
 
-def _names_needed(columns: tuple[ColumnNumbers, ...]) -> tuple[ColumnNumbers, ...]:
-    """Without one-way tables that follow from others: all agree by now."""
-    covered = {name for names in columns if len(names) > 1 for name in names}
-    return tuple(names for names in columns if len(names) > 1 or names[0] not in covered)
-
-
-def _needed(tables: Agreed, columns: tuple[ColumnNumbers, ...]) -> Agreed:
-    kept = set(_names_needed(columns))
-    left = [table for table, names in zip(tables.tables, columns, strict=True) if names in kept]
-    return replace(tables, tables=left)
-
-
 def _with_one_way(
     noisy: NoisyFile, number: int, columns: tuple[ColumnNumbers, ...]
 ) -> list[Vector]:
@@ -180,7 +168,7 @@ def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[V
         variance = noisy.one_way_variances[j] / len(noisy.sets) / fit.total**2
         gap = np.bincount(mapped, average / fit.total - curve) / members
         deviation = average / fit.total - curve - gap[mapped]
-        keep = kept_share(deviation, curve, variance)
+        keep = _kept_within(deviation, curve, variance, members[mapped])
         fine = _projected(curve + keep * deviation, curve, mapped)
         own = [keep * (single.one_way[j] - average) / fit.total for single in noisy.sets]
         moved = spread_over_sets(fine, own, keep**2 * variance)
@@ -188,6 +176,15 @@ def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[V
             bent = np.maximum(of_set + smoothed(margin, mapped, grids[j]) - curve, 0.0)
             shares[number].append(_within(bent, mapped, members))
     return shares
+
+
+def _kept_within(deviation: Vector, curve: Vector, variance: float, members: Vector) -> Vector:
+    """`kept_share` of deviations from the mean of so many members of a coarse cell: they vary by
+    the part 1 - 1/members, and where a fine cell is alone they say nothing."""
+    keep, several = np.ones_like(curve), members > 1
+    free = np.sqrt(1 - 1 / members[several])
+    keep[several] = kept_share(deviation[several] / free, curve[several], variance)
+    return keep
 
 
 def smoothed(coarse: Vector, mapped: Codes, grid: int) -> Vector:

@@ -76,14 +76,14 @@ def _pairs(cells: tuple[ColumnCells, ...], kept: set[int], plan: TablePlan, n: i
             moved.setdefault(a, {})[cells[b].name] = share
     every = sorted(share for shares in moved.values() for share in shares.values())
     chosen = ", if they are chosen," if plan.batches else ""
-    lines = [
+    lines = [  # one note: they are marked as internal together
         f"And the {len(every):,} pairs of columns{chosen} by {_share(every[0])} to "
         f"{_share(every[-1])}, half of them by less than {_share(every[len(every) // 2])}:"
     ]
     for a, shares in moved.items():
         listed = ", ".join(f"{name} {_share(share)}" for name, share in shares.items())
         lines.append(f"- {cells[a].name} with {listed}.")
-    return lines
+    return ["\n".join(lines)]
 
 
 def _coarse(column: ColumnCells, plan: TablePlan) -> int:

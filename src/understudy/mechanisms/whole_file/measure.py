@@ -7,7 +7,8 @@ function of the records and of what the earlier stages gave:
 2. batches of picks among the candidate tables, by their distance from the fit so far, once;
 3. after each batch its tables over coarse cells, m sets;
 4. how far the fit to all of them is from the records, once (misfit.py), and, where the steward
-   gives a share to it, on average over all tables, for readers (quality.py).
+   gives a share to it, on average over all tables, for readers (quality.py), and how much clusters
+   add to variances (design_effect.py).
 
 Tables over public columns alone cost nothing and have no noise.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from understudy.dp.choice import table_score
 from understudy.dp.coarsening import coarse_cells
 from understudy.mechanisms.whole_file.budget import TableBudget
+from understudy.mechanisms.whole_file.design_effect import Clustered, measured_clusters
 from understudy.mechanisms.whole_file.fit import Fit, Kept, allowed_by, fitted
 from understudy.mechanisms.whole_file.misfit import measured_misfit
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile, NoisySet
@@ -47,7 +49,7 @@ Counts = NDArray[np.int64]
 Codes = NDArray[np.int32]
 ColumnNumbers = tuple[int, ...]
 
-SMALL_POOL = 60_000  # cells of the fits between the choices
+SMALL_POOL = 60_000  # cells of the fit that is compared with the records; a third for choices
 MOST_TRIPLES = 2_000  # candidates
 
 
@@ -64,6 +66,8 @@ class FileQuestion:
     records: int | None = None  # of each synthetic file; None: the noisy number
     rules: tuple[RuledOut, ...] = ()  # combinations of cells that the codebook leaves no record
     quality: Fraction = Fraction(0)  # share of the budget for a statement about the whole
+    clusters: Fraction = Fraction(0)  # share of the budget for the design effect
+    clustered: Clustered = field(default_factory=Clustered)
 
     @property
     def sensitive(self) -> ColumnNumbers:
@@ -74,7 +78,7 @@ def measured(records: CodedRecords, asked: FileQuestion, rng: np.random.Generato
     """The noisy tables of a file; `rng` is for the fits between choices, which see no record."""
     whole = asked.budget
     if whole is not None:
-        asked = replace(asked, budget=whole.without(asked.quality))
+        asked = replace(asked, budget=whole.without(asked.quality + asked.clusters))
     noisy = _one_way(records, asked)
     counted = _total(noisy, asked)
     noisy = replace(noisy, records=asked.records or max(1, round(counted)))
@@ -88,12 +92,18 @@ def measured(records: CodedRecords, asked: FileQuestion, rng: np.random.Generato
     for number, picks in enumerate(plan.batches):
         last = number == len(plan.batches) - 1
         names = _candidates(asked, noisy, plan, triples=last and number > 0)
-        fit = fitted(noisy, rng, SMALL_POOL, kept, possible)
+        fit = fitted(noisy, rng, SMALL_POOL // 3, kept, possible)
         chosen = _chosen(coarse, names, fit, asked, plan, min(picks, len(names)))
         noisy = _with_tables(noisy, coarse, chosen, asked, plan)
     fit = fitted(noisy, rng, SMALL_POOL, kept, possible)
     misfit = measured_misfit(records, noisy, fit, asked.cells, asked.kept, asked.budget, MISFIT)
     noisy = replace(noisy, misfit=misfit)
+    if whole is not None and records.clusters is not None:
+        effects = measured_clusters(
+            coarse, records.clusters, noisy, fit, asked.cells, asked.sensitive, asked.clustered,
+            whole, asked.clusters,
+        )  # fmt: skip
+        noisy = replace(noisy, clusters=effects)
     if whole is None or not asked.quality:
         return noisy
     fit = fitted(noisy, rng, kept=kept, possible=possible)  # as large as that of the files

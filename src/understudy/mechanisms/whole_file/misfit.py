@@ -13,9 +13,11 @@ weights; it is cut at 2, or 3 with weights. z and n E z come from the noisy tabl
 record moves a table's part by at most the cut (docs/proofs/whole-file.md). A deviation is taken as
 the sum of a double exponential one with variance t e, e the expected records of a group, and of
 normal noise with variance b, that of the average over the files, which their spread shows; its
-expected size has a closed form (`expected_size`). t is the one that gives the distance, with half a
-standard deviation of its noise on top. A sampling variance is e in the same unit, so that t is the
-misfit per unit of it.
+expected size has a closed form (`expected_size`). A group with the share p of the records has 1 - p
+of its e: what is missing in one is too much in others (of two groups, the same number of records).
+Where the mean of all records is off, too, with a misfit t_0, a group has p t_0 e of it besides. t
+is the one that gives the distance, with half a standard deviation of its noise on top. A sampling
+variance is e in the same unit, so that t is the misfit per unit of it.
 
 Means of one number may be much further off than those of another, and some tables than others: the
 distance of each table is measured by itself. A number's tables together are drawn to what all
@@ -23,8 +25,9 @@ numbers suggest, and a table to what its number's suggest, as far as noise is la
 differences (`drawn_to`).
 
 In tables that were not measured, a part g of t is the sample's own fluctuation, which the fit does
-not follow: g = prod(1 - 1/k) over columns of k cells, as interactions have degrees of freedom. The
-fit's estimate lacks that part of the sampling variance too, so that t - 2g is left.
+not follow: g = prod(1 - 1/k) over columns of k cells, as interactions have degrees of freedom, over
+the 1 - 1/K that all K groups have beside their sum. The fit's estimate lacks that part of the
+sampling variance too, so that t - 2g is left.
 """
 
 from __future__ import annotations
@@ -95,6 +98,7 @@ def measured_misfit(
     figures: dict[tuple[str, str], float] = {}
     of_numbers: dict[str, dict[tuple[str, str], float]] = {}
     own: list[OwnFigure] = []
+    seen: list[_Seen] = []
     for key, probes in kinds.items():
         looks = [view.look(probe) for probe in probes]
         apart = [
@@ -106,12 +110,17 @@ def measured_misfit(
             part = Fraction(PARTS[key[0]], sum(PARTS[statistic] for statistic, _ in kinds))
             moved = [UNITS * probe.cut for probe in probes]
             distances, noise = budget.noisy_numbers(distances, moved, share * part)
+        seen.append(_Seen(key, probes, looks, distances / UNITS, noise / UNITS))
+    of_all = {y: t for kind in seen for y, t in kind.alone()}
+    for kind in seen:
+        key, probes = kind.key, kind.probes
         free = [0.0 if key[1] == "measured" else view.free(probe) for probe in probes]
         tables = [
-            Groups(look.expected, look.spread, part) for look, part in zip(looks, free, strict=True)
+            look.groups(of_all.get(-1 if probe.y is None else probe.y, 0.0), part)
+            for probe, look, part in zip(probes, kind.looks, free, strict=True)
         ]
         numbers = [-1 if probe.y is None else probe.y for probe in probes]
-        of_kind = _figures(distances / UNITS, noise / UNITS, tables, numbers)
+        of_kind = _figures(kind.distances, kind.noise, tables, numbers)
         figures[key] = of_kind.together
         for y, t in of_kind.of_numbers.items():
             if y >= 0:
@@ -131,13 +140,34 @@ def measured_misfit(
 
 
 @dataclass(frozen=True, eq=False)
+class _Seen:
+    """The tables of a kind, with their distances and the noise of these."""
+
+    key: tuple[str, str]
+    probes: list[Probe]
+    looks: list[_Look]
+    distances: Vector
+    noise: float
+
+    def alone(self) -> list[tuple[int, float]]:
+        """The misfit of the mean of all records, of each number: as much as noise leaves of it."""
+        return [
+            (probe.y, misfit_of(float(distance), look.expected, look.spread + self.noise**2))
+            for probe, look, distance in zip(self.probes, self.looks, self.distances, strict=True)
+            if probe.y is not None and not probe.names
+        ]
+
+
+@dataclass(frozen=True, eq=False)
 class Groups:
-    """The groups of some tables: expected records, variance of the average over the sets, and the
-    part of the sampling variance that the fit does not follow."""
+    """The groups of some tables: expected records, variance of the average over the sets, the part
+    of the sampling variance that the fit does not follow, and the variance of what all groups have
+    in common."""
 
     expected: Vector
     spread: Vector
     free: float
+    shared: Vector | None = None
 
     @staticmethod
     def of(parts: Sequence[Groups]) -> Groups:
@@ -146,14 +176,20 @@ class Groups:
             np.concatenate([part.expected for part in parts]),
             np.concatenate([part.spread for part in parts]),
             float(np.average([part.free for part in parts], weights=sizes)),
+            np.concatenate([part.in_common for part in parts]),
         )
+
+    @property
+    def in_common(self) -> Vector:
+        return np.zeros_like(self.expected) if self.shared is None else self.shared
 
     def distance(self, t: float) -> float:
         """What a misfit of t lets expect."""
-        return max(float(expected_size(t * self.expected, self.spread).sum()), 1e-9)
+        heavy = t * self.expected + self.in_common
+        return max(float(expected_size(heavy, self.spread).sum()), 1e-9)
 
     def plain(self, distance: float) -> float:
-        return misfit_of(distance, self.expected, self.spread)
+        return misfit_of(distance, self.expected, self.spread, self.in_common)
 
     def misfit(self, distance: float, error: float) -> float:
         """The figure that is published: with caution, and without what sampling explains."""
@@ -193,6 +229,16 @@ def _figures(
     )
 
 
+def common_and_own(
+    distances: Vector, noise: float, tables: Sequence[Groups]
+) -> tuple[float, float, list[float]]:
+    """The misfit of all tables together with the error that noise gives it, and of each."""
+    figures = _figures(distances, noise, tables, [0] * len(tables))
+    every, error = Groups.of(tables), noise * len(tables) ** 0.5
+    least = max(float(distances.sum()), every.distance(0.0))
+    return figures.together, every.plain(least + error) - every.plain(least), figures.of_tables
+
+
 def drawn_to(
     bases: Sequence[tuple[float, float]],
     distances: Vector,
@@ -203,23 +249,29 @@ def drawn_to(
     relative error of that expectation.
 
     Over the expectation, distances vary around 1 with variance v, found by moments beyond their
-    noise s; a share v / (v + s^2) of a deviation is kept (empirical Bayes).
+    noise s, sum (d - 1)^2 / s^2 = sum (1 + v / s^2); a share v / (v + s^2) of a deviation is kept
+    (empirical Bayes). Noise differs much: that of small groups must not stand for differences.
     """
     expected = np.array([mine.distance(t) for mine, (t, _) in zip(groups, bases, strict=True)])
     ratio, s = distances / expected, errors / expected
-    v = max(float(np.mean((ratio - 1) ** 2 - s**2)), 0.0)
-    kept = np.ones_like(s) if not errors.any() else v / (v + s**2)
+    kept = np.ones_like(s)
+    if errors.any():
+        precision = 1 / np.maximum(s, 1e-9) ** 2
+        v = max(float(np.sum(precision * (ratio - 1) ** 2 - 1) / np.sum(precision)), 0.0)
+        kept = v / (v + s**2)
     drawn = expected * (1 + kept * (ratio - 1))
     of_base = np.array([error for _, error in bases])
     wrong = expected * np.sqrt(kept * s**2 + ((1 - kept) * of_base) ** 2)
     return [(float(d), float(e)) for d, e in zip(drawn, wrong, strict=True)]
 
 
-def misfit_of(distance: float, expected: Vector, spread: Vector) -> float:
-    """t whose expected distance this is; 0 where the spread alone explains it."""
+def misfit_of(
+    distance: float, expected: Vector, spread: Vector, shared: Vector | float = 0.0
+) -> float:
+    """t whose expected distance this is; 0 where the spread, and what groups share, explain it."""
 
     def missing(t: float) -> float:
-        return float(expected_size(t * expected, spread).sum()) - distance
+        return float(expected_size(t * expected + shared, spread).sum()) - distance
 
     if missing(0.0) >= 0:
         return 0.0
@@ -294,6 +346,14 @@ class _Look:
     expected: Vector
     spread: Vector
 
+    def groups(self, of_all: float, free: float) -> Groups:
+        """The groups, where the mean of all records has the misfit `of_all`."""
+        share = self.expected / max(float(self.expected.sum()), 1e-9)
+        if share.size < 2:
+            return Groups(self.expected, self.spread, free)
+        shared = of_all * share * self.expected
+        return Groups(self.expected * (1 - share), self.spread, free, shared)
+
     def distance(self, counts: Whole) -> int:
         sums = (counts.reshape(self.scores.shape) * self.scores).sum(axis=1)
         return int(np.abs(sums - self.target).sum())
@@ -320,7 +380,8 @@ class _View:
     def free(self, probe: Probe) -> float:
         """The part of a table's fluctuation that its smaller tables do not show."""
         sizes = [len(_cells_in(self.noisy, self.cells[j], j, probe)[0]) for j in probe.names]
-        return prod(1 - 1 / size for size in sizes)
+        groups = prod(sizes)
+        return prod(1 - 1 / size for size in sizes) * groups / max(groups - 1, 1)
 
     def _values(self, probe: Probe, j: int) -> Vector:
         """The number that each cell of the last axes stands for, (cells,): means of coarse ones."""

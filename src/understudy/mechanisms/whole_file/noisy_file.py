@@ -39,6 +39,17 @@ class MeasuredQuality:
     error: float
 
 
+@dataclass(frozen=True)
+class MeasuredClusters:
+    """The design effect of all columns, its error by noise, those of single columns, and the
+    records of a PSU on average."""
+
+    design_effect: float
+    error: float
+    columns: Mapping[str, float]
+    psu_records: float
+
+
 @dataclass(frozen=True, eq=False)
 class NoisyFile:
     """`coarse[j]` is the coarse cell of each fine one of column j; `measured[t]` are the columns of
@@ -53,6 +64,7 @@ class NoisyFile:
     records: int  # of each synthetic file
     misfit: Misfit | None = None  # of the fit; None where it was not measured
     quality: tuple[MeasuredQuality, ...] = ()  # empty where no budget was given to it
+    clusters: MeasuredClusters | None = None  # None, too
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -76,6 +88,7 @@ class NoisyFile:
             "records": self.records,
             "misfit": None if self.misfit is None else asdict(self.misfit),
             "quality": [asdict(measured) for measured in self.quality],
+            "clusters": None if self.clusters is None else asdict(self.clusters),
         }
         return [
             common
@@ -107,6 +120,7 @@ def from_draws(draws: Sequence[Mapping[str, Any]]) -> NoisyFile:
             int(common["records"]),
             None if common.get("misfit") is None else Misfit(**common["misfit"]),
             tuple(MeasuredQuality(**measured) for measured in common.get("quality", ())),
+            MeasuredClusters(**common["clusters"]) if common.get("clusters") else None,
         )
     except (KeyError, IndexError, TypeError, ValueError):
         raise Refused(

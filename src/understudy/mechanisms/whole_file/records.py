@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from understudy.dp.record_pool import systematic
+from understudy.dp.balanced import balanced
 from understudy.mechanisms.whole_file.fit import (
     Codes,
     Fit,
@@ -54,8 +54,9 @@ class Synthesizer:
         if self.kept is not None and self.fit.groups is not None:
             coarse = _completed(self.kept, self.fit, weights, rng)
         else:
-            counts = systematic(weights, size or self.noisy.records, rng)
-            coarse = np.repeat(self.fit.pool.codes, counts, axis=0)
+            pool, records = self.fit.pool, size or self.noisy.records
+            counts = balanced(pool, weights, records, self.fit.tables, self.fit.sizes, rng)
+            coarse = np.repeat(pool.codes, counts, axis=0)
         fine = fine_codes(coarse, self.shares[number], self.noisy.coarse, rng)
         drawn = [column.values(codes, rng) for column, codes in zip(self.cells, fine, strict=True)]
         frame = pl.DataFrame(drawn)

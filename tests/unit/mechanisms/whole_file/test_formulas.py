@@ -158,7 +158,7 @@ def test_coarse_cells_are_as_many_as_noise_moves_a_pair_by_a_tenth() -> None:
     """k^2 cells with noise of size s move a pair by k^2 s / (2 n): .1 at k = sqrt(.2 n / s)."""
     budget, n = TableBudget(Fraction(1, 50), "rho"), 20_000
     plan = plan_of(2, n, 4, 0, budget, 1)
-    size = math.sqrt(2 / math.pi) * math.sqrt(6 / (2 * 0.02 * 0.85))  # six tables
+    size = math.sqrt(2 / math.pi) * math.sqrt(6 / (2 * 0.02 * 0.65))  # six tables
     assert plan.noise.size == pytest.approx(size, rel=1e-6)
     assert 8 < plan.most_cells < 32
     assert plan.most_cells == round(math.sqrt(0.2 * n / size))
@@ -170,7 +170,7 @@ def test_a_file_has_at_least_one_record() -> None:
         plan_of(2, records, 4, 0, rich, 1).most_triple for records in (0.0, 1.0, 2.0)
     )
     assert none == single
-    assert two == pytest.approx(2 * single, rel=1e-6)
+    assert two == pytest.approx(2 * single, abs=1)  # whole cells
 
 
 def test_the_average_of_sets_has_the_variance_of_a_mean() -> None:
@@ -270,12 +270,13 @@ def test_the_forecast_is_the_expected_size_of_laplace_noise() -> None:
     """c E|noise| / (2 n) of a table with c cells. The average of two sets has noise of E|.|/sqrt(2)
     with half of the share each; for a large scale b, E|noise| of the discrete Laplace law is b."""
     n, epsilon = 1000, 0.2
-    one_way, _, *pairs = forecast_of(us.Marginals(epsilon), n)[1:]
-    scale = 3 * 2 / (epsilon * 0.1)  # three tables, two sets, a tenth of epsilon
+    one_way, together = forecast_of(us.Marginals(epsilon), n)[1:]
+    _, *pairs = together.splitlines()
+    scale = 3 * 2 / (epsilon * 0.3)  # three tables, two sets, three tenths of epsilon
     for name, cells in (("x", 2), ("y", 3), ("z", 6)):
         moved = cells * scale / math.sqrt(2) / (2 * n)
         assert f"{name} {min(moved, 1.0):.3f}".replace(" 0.", " .") in one_way, one_way
-    scale = 3 * 2 / (epsilon * 0.85)
+    scale = 3 * 2 / (epsilon * 0.65)
     shares = {
         c: f"{min(c * scale / math.sqrt(2) / (2 * n), 1.0):.3f}".lstrip("0") for c in (6, 12, 18)
     }
@@ -289,9 +290,10 @@ def test_the_forecast_names_every_pair_of_many_columns() -> None:
     survey = us.Survey(frame, codebook=Codebook(columns))
     model = us.WholeFile().for_survey(survey)
     said = us.Marginals(1.0, 1e-6).forecast(model, survey, 1)
-    assert "276 pairs of columns, if they are chosen," in said[2]
-    assert len(said) == 3 + 23
-    assert sum(line.count(" c") for line in said[3:]) == 23 + 276
+    first, *pairs = said[2].splitlines()
+    assert "276 pairs of columns, if they are chosen," in first
+    assert (len(said), len(pairs)) == (3, 23)
+    assert sum(line.count(" c") for line in pairs) == 23 + 276
 
 
 def test_the_forecast_says_what_a_unit_costs() -> None:
@@ -363,3 +365,17 @@ def test_coarse_cells_end_where_a_rule_begins_to_say_something_else() -> None:
     of_age, of_first, _ = _coarse(noisy, asked, plan)
     assert np.flatnonzero(np.diff(of_first)).tolist() == [*range(9, 99, 10)]
     assert np.flatnonzero(np.diff(of_age)).tolist() == sorted([15, *range(9, 99, 10)])
+
+
+def test_fine_cells_that_are_alone_do_not_speak_for_those_that_are_merged() -> None:
+    """Twelve levels alone, whose deviation from their coarse cell is 0 by definition, and six that
+    share one: these keep 1 - v / s^2 of their deviations, s^2 the sample variance of the six."""
+    rare, variance = np.array([400.0, 300.0, 20.0, 15.0, 10.0, 5.0]), 3600.0
+    ways = np.concatenate([np.full(12, 2000.0), rare])
+    mapped = np.array([*range(12), *[12] * 6], dtype=np.int32)
+    noisy = NoisyFile(("a",), (mapped,), (), (variance,), (), (NoisySet([ways], []),), 1000)
+    shares = fine_shares(noisy, fitted(noisy, np.random.default_rng(1), 2000), [0])[0][0]
+    kept = 1 - variance / np.var(rare, ddof=1)
+    expected = (rare.mean() + kept * (rare - rare.mean())) / rare.sum()
+    np.testing.assert_allclose(shares[12:], expected, atol=0.01)  # t is one of 73 steps
+    np.testing.assert_array_equal(shares[:12], 1.0)

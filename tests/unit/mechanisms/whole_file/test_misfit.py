@@ -173,27 +173,45 @@ def test_noisy_numbers_have_the_noise_of_their_share(delta, stand_in_noise):  # 
 
 def test_the_kind_of_an_estimate_decides():
     known = Misfit((("a", "b"),), (0.5, 1.0, 2.0), (3.0, 4.0, 5.0), exact=("k", "l"))
-    assert known.factor(["a"], counts=True) == 1.5
-    assert known.factor(["a", "b"], counts=False) == 4.0
-    assert known.factor(["a", "c"], counts=True) == 2.0
-    assert known.factor(["a", "b", "c"], counts=True) == 3.0
-    assert known.factor(["k", "l"], counts=True) == 1.0
-    assert known.factor(["k", "a"], counts=False) == 5.0
+    assert known.figure(["a"], counts=True) == 0.5
+    assert known.figure(["a", "b"], counts=False) == 3
+    assert known.figure(["a", "c"], counts=True) == 1
+    assert known.figure(["a", "b", "c"], counts=True) == 2
+    assert known.figure(["k", "l"], counts=True) == 0
+    assert known.figure(["k", "a"], counts=False) == 4
     known = replace(
         known,
         numbers={"y": (6.0, 7.0, 8.0), "a": (0.1, 7.5, 9.0)},
         own=(("means", ("y", "b"), 2.5), ("counts", ("c",), 0.25)),
     )
-    assert known.factor(["y"], counts=False) == 7.0
-    assert known.factor(["y", "c"], counts=False) == 8.0
-    assert known.factor(["y", "a"], counts=False) == 8.5  # the larger of both numbers' figures
-    assert known.factor(["b", "y"], counts=False) == 3.5
-    assert known.factor(["b", "y"], counts=True) == 2.0
-    assert known.factor(["c"], counts=True) == 1.25
+    assert known.figure(["y"], counts=False) == 6
+    assert known.figure(["y", "c"], counts=False) == 7
+    assert known.figure(["y", "a"], counts=False) == 7.5  # the larger of both numbers' figures
+    assert known.figure(["b", "y"], counts=False) == 2.5
+    assert known.figure(["b", "y"], counts=True) == 1
+    assert known.figure(["c"], counts=True) == 0.25
     codebook = Codebook({"a": COLUMNS["a"], "b": COLUMNS["b"]}, misfit=known, design_effect=1.5)
     assert parse_codebook(codebook_to_toml(codebook)) == codebook
     with pytest.raises(Refused, match="three numbers"):
         parse_codebook("[misfit]\ncounts = [1.0]\nmeans = [1.0, 1.0, 1.0]\n")
+
+
+def test_what_a_small_group_lacks_a_large_one_has_too_much_of():
+    """Two groups of 9,500 and 500 that are off by 150 each, as those of an association that was not
+    measured are: the misfit explains 150 records of both, and of nothing more where all are off."""
+    look = misfit._Look(np.ones((2, 1)), np.zeros(2), np.array([9500.0, 500.0]), np.zeros(2))
+    groups = look.groups(0.0, 0.0)
+    t = groups.plain(300.0)
+    variances = t * groups.expected
+    assert np.sqrt(variances / 2) == pytest.approx([150.0, 150.0])  # mean sizes
+    # both move with the mean of all: by 190 and 10, and by the same 100 against each other
+    all_off = 2 * 200**2 / 10_000
+    shared = look.groups(all_off, 0.0)
+    assert np.sqrt(shared.in_common / 2) == pytest.approx([190.0, 10.0])
+    assert shared.plain(shared.distance(3.0)) == pytest.approx(3.0, rel=1e-5)
+    assert shared.plain(200.0) == 0.0  # what they have in common explains it
+    alone = misfit._Look(np.ones((1, 1)), np.zeros(1), np.array([10_000.0]), np.zeros(1))
+    assert alone.groups(all_off, 0.0).plain(200.0) == pytest.approx(all_off, rel=1e-5)
 
 
 def test_variances_carry_clusters_and_fit():
@@ -207,12 +225,15 @@ def test_variances_carry_clusters_and_fit():
         errors, other = (us.tabulate(s, statistic, by, **arguments)["se"] for s in (made, plain))
         return float((errors / other)[0] ** 2)
 
-    assert ratio("count", ["a", "b"]) == pytest.approx(2 * 1.5)
-    assert ratio("count", ["a"], where="y > 3") == pytest.approx(2 * 2.0)
-    assert ratio("mean(y)", ["a"]) == pytest.approx(2 * 5.0)
-    assert ratio('proportion(b == "u")', ["a"]) == pytest.approx(2 * 1.5)
+    assert ratio("count", ["a", "b"]) == pytest.approx(2 + 0.5)
+    assert ratio("count", ["a"], where="y > 3") == pytest.approx(2 + 1.0)
+    share = (frame["a"] == frame["a"].sort()[0]).mean()  # of the records, in the first group
+    assert ratio("mean(y)", ["a"]) == pytest.approx(2 + share * 3.0 + (1 - share) * 4.0)
+    assert ratio("mean(y)", []) == pytest.approx(2 + 3.0)
+    assert ratio("total(y)", ["a"]) == pytest.approx(2 + 4.0)
+    assert ratio('proportion(b == "u")', ["a"]) == pytest.approx(2 + 0.5)
     slopes = [us.regress(s, "y ~ a")["se"] for s in (made, plain)]
-    assert (slopes[0] / slopes[1]).to_numpy() ** 2 == pytest.approx(2 * 5.0)
+    assert (slopes[0] / slopes[1]).to_numpy() ** 2 == pytest.approx(2 + 4.0)
     # the file's own clusters need no factor for clusters
     clusters = pl.Series("p", np.arange(400) // 4)
     designs = [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
+import duckdb
 import ibis
 import numpy as np
 import polars as pl
@@ -32,14 +34,28 @@ ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 0.0, -0.0]
 anything = st.one_of(st.sampled_from(ODD), st.floats(allow_nan=True, allow_infinity=True))
 
 
+DUCKDB = duckdb.connect()
+
+
+def row_of(query: str, frame: pl.DataFrame) -> dict[str, Any]:
+    """The query is written once for many frames: NaN is left as it is, as in no Survey."""
+    DUCKDB.register("records", frame.to_arrow())
+    return DUCKDB.execute(query).to_arrow_table().to_pylist()[0]
+
+
+@cache
+def query(schema: ibis.Schema, count: int, norm: Norm, unit: str | None, step: float) -> str:
+    table = ibis.table(schema, name="records")
+    values = [table[f"d{j}"] for j in range(count)]
+    sums = unit_sums(table, values, np.full(count, step), norm, unit)
+    return str(ibis.to_sql(sums, dialect="duckdb"))
+
+
 def summed(
     frame: pl.DataFrame, count: int, norm: Norm, unit: str | None = None, step: float = GRID / 3.0
 ) -> np.ndarray:
-    table = as_ibis(frame)
-    values = [table[f"d{j}"] for j in range(count)]
-    steps = np.full(count, step)
-    row = unit_sums(table, values, steps, norm, unit).to_pyarrow().to_pylist()[0]
-    return steps_of(row, count)
+    asked = query(as_ibis(frame).schema(), count, norm, unit, step)
+    return steps_of(row_of(asked, frame), count)
 
 
 def influences(count: int, n: int = 60, seed: int = 2) -> pl.DataFrame:
@@ -95,16 +111,21 @@ def test_one_unit_changed_arbitrarily_moves_the_sums_by_the_sensitivity(
         assert sum(m * m for m in moved) <= sensitivity(count) ** 2
 
 
-def sums_of(frame: pl.DataFrame, norm: Norm) -> list[int]:
+@cache
+def equations(norm: Norm) -> str:
     """Of a regression's and of Gini's influences."""
-    records = ibis.memtable(frame)  # not a Survey: NaN is left as it is
+    records = ibis.table(as_ibis(CONFIDENTIAL).schema(), name="records")
     parts = [
         part
         for question, released in zip(QUESTIONS, RELEASED, strict=True)
         for part in question.expressions(released, records, records["w"])
     ]
-    made = unit_sums(records, parts, np.full(3, GRID / 0.1), norm)
-    return [int(step) for step in steps_of(made.to_pyarrow().to_pylist()[0], 3)]
+    sums = unit_sums(records, parts, np.full(3, GRID / 0.1), norm)
+    return str(ibis.to_sql(sums, dialect="duckdb"))
+
+
+def sums_of(frame: pl.DataFrame, norm: Norm) -> list[int]:
+    return [int(step) for step in steps_of(row_of(equations(norm), frame), 3)]
 
 
 @cache

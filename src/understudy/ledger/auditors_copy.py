@@ -1,0 +1,50 @@
+"""The ledger for an auditor: every entry without questions, answers and keys, one JSON line each.
+
+The chain can be checked from it, and what was spent recomputed; the last line is the head, with its
+signature where heads are signed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from understudy.errors import Refused
+from understudy.ledger.chain import BrokenLedger, Entry
+from understudy.ledger.head_place import parse_head
+from understudy.ledger.ledger import Ledger
+from understudy.ledger.signing import check_signature
+from understudy.ledger.tally import Tally
+
+
+def auditors_lines(ledger: Ledger) -> Iterator[str]:
+    """The lines of the copy; it ends with the head that is durable outside."""
+    head = ledger.journal.head_file.read()
+    for entry in ledger.entries():
+        if head is not None and entry.number <= head.number:
+            yield json.dumps(asdict(entry.shown())) + "\n"
+    if head is not None:
+        yield json.dumps({"head": head.line}) + "\n"
+
+
+def check_copy(path: Path, public: str = "") -> Tally:
+    """Follow an auditor's copy; `public` is the key that its head must be signed with."""
+    tally, head = Tally(), None
+    try:
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                fields = json.loads(line)
+                if "head" in fields:
+                    head = parse_head(fields["head"])
+                else:
+                    tally.follow(Entry(**fields), shown=True)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        if isinstance(error, Refused):
+            raise
+        raise Refused(f"`{path.name}` is no copy of a ledger for auditors.") from None
+    if head is None or head != tally.head:
+        raise BrokenLedger(f"`{path.name}` does not end with its head; it was cut off.")
+    check_signature(head, public or tally.signer)
+    return tally

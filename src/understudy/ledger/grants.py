@@ -1,0 +1,86 @@
+"""What a user may spend: on all data sets, or on those of one population, until a day.
+
+A user sees the data sets that were granted to her and no others. What others have spent is no part
+of it (threat 28).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from understudy.errors import UnknownName
+from understudy.ledger.amounts import Budget
+from understudy.ledger.database import Run
+from understudy.ledger.journal import Journal, allow
+from understudy.ledger.ties import read_ties
+
+EVERYWHERE = "user"  # the holder of a budget for all data sets
+
+
+@dataclass(frozen=True)
+class OwnAccount:
+    """A user's budget for the files of a population; `holder` is its key, or `EVERYWHERE`."""
+
+    holder: str
+    budget: Budget
+    until: datetime | None = None
+    granted: bool = True
+
+
+def grant(
+    journal: Journal,
+    run: Run,
+    user: str,
+    micro: int,
+    by: str,
+    dataset: str | None = None,
+    until: datetime | None = None,
+    request: int | None = None,
+) -> None:
+    """Append the entry of a grant, and allow it; `request` is what it follows from."""
+    check_user(run, user)
+    body = {"by": by} if until is None else {"by": by, "until": until.isoformat()}
+    journal.append(
+        run, "grant", holder=user, dataset=dataset, micro=micro, refers=request, body=body
+    )
+    allow(run, EVERYWHERE if dataset is None else read_ties(run).of(dataset), user, micro)
+
+
+def check_user(run: Run, user: str) -> None:
+    names = [name for (name,) in run("SELECT name FROM users")]
+    if user not in names:
+        raise UnknownName("user", user, names)
+
+
+def own_account(run: Run, user: str, key: str, now: datetime, lock: str = "") -> OwnAccount:
+    """What the user may spend on the population `key`; nothing where the grant has ended."""
+    budget = read_budget(run, key, user, lock)
+    if budget is None:
+        everywhere = read_budget(run, EVERYWHERE, user, lock)
+        return OwnAccount(EVERYWHERE, everywhere or Budget(), None, everywhere is not None)
+    until = _until(run, user, key)
+    if until is not None and now > until:
+        return OwnAccount(key, Budget(budget.allowed, budget.spent, room=0), until, False)
+    return OwnAccount(key, budget, until)
+
+
+def read_budget(run: Run, holder: str, user: str, lock: str = "") -> Budget | None:
+    select = f"SELECT allowed, spent FROM budgets WHERE kind = ? AND name = ?{lock}"
+    rows = run(select, holder, user)
+    return Budget(*rows[0]) if rows else None
+
+
+def _until(run: Run, user: str, key: str) -> datetime | None:
+    ties = read_ties(run)
+    rows = run(
+        "SELECT dataset, body FROM entries WHERE holder = ? AND kind = 'grant' "
+        "ORDER BY number DESC",
+        user,
+    )
+    for dataset, body in rows:
+        if dataset is not None and ties.of(dataset) == key:
+            until = json.loads(body).get("until")
+            return None if until is None else datetime.fromisoformat(until)
+    return None
