@@ -44,7 +44,7 @@ from understudy.models.density import Density
 from understudy.models.gaussian import GaussianModel
 
 THINNING = 5  # sweeps per kept draw
-BURN_IN = 300  # sweeps of each chain that are left out
+BURN_IN = 300  # sweeps of each chain that are left out, at least
 STAYS = (0.0, 0.8)  # how much of its place a step of B and vbar keeps
 WALKS = 4  # steps of L in a sweep
 STEPS = (-0.7, 0.3)  # powers of ten between which such a step lies, in what the sums leave open
@@ -116,17 +116,18 @@ def sample_given_noisy(
 ) -> LatentDraws:
     """Chains of kept draws, longer where their diagnostics ask for it."""
     like = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(arrays.items()))
-    of_start, of_sweeps = jax.random.split(key)
+    of_start, of_burn_in, of_sweeps = jax.random.split(key, 3)
     per_chain = settings.per_chain
     state = starts(of_start, settings.chains, noisy)
-    state, _ = _sweeps(density, BURN_IN // THINNING, like, state, of_sweeps, noisy)
+    for of_run in jax.random.split(of_burn_in, -(-BURN_IN // (THINNING * per_chain))):
+        state, _ = _sweeps(density, per_chain, like, state, of_run, noisy)
     drawn: list[NDArray[np.float64]] = []
     moments: list[ChainState] = []
 
     def run(times: int) -> tuple[NDArray[np.float64], int]:
         nonlocal state
         for number in range(len(drawn), times):
-            of_run = jax.random.fold_in(of_sweeps, number + 1)
+            of_run = jax.random.fold_in(of_sweeps, number)
             state, shown = _sweeps(density, per_chain, like, state, of_run, noisy)
             drawn.append(np.asarray(shown.pop("position")))
             moments.append(shown)
@@ -198,10 +199,11 @@ def starts(key: Array, chains: int, shown: ShownMoments) -> ChainState:
         "mean": jnp.tile(shown.X @ shown.B, (chains, 1, 1)),
         "Sigma": Sigma,
         "W": (shown.sizes.sum() - len(shown.sizes)) * Sigma,
+        "log_prior": jnp.zeros(chains),
     }
 
 
-@kept(constants=3)
+@kept(constants=3, few_runs=True)
 def _sweeps(
     density: Density, count: int, like: Shapes, state: ChainState, key: Array, noisy: ShownMoments
 ) -> tuple[ChainState, ChainState]:
@@ -228,7 +230,8 @@ def _sweeps(
             shown = {"position": position(state), "mean": state["mean"], "W": state["W"]}
             return state, shown
 
-        return jax.lax.scan(kept_draw, state, jax.random.split(key, count))
+        start = placed(state, log_prior)
+        return jax.lax.scan(kept_draw, start, jax.random.split(key, count))
 
     return jax.vmap(chain)(state, jax.random.split(key, state["B"].shape[0]))
 
@@ -240,14 +243,14 @@ def sweep(state: ChainState, key: Array, noisy: ShownMoments, log_prior: LogDens
     def fits(state: ChainState) -> Array:
         """The second sums, with their Laplace noise, and the prior."""
         gap = noisy.second - _second(state, noisy)
-        return -(jnp.abs(gap) / noisy.second_scale).sum() + log_prior(state)
+        return -(jnp.abs(gap) / noisy.second_scale).sum() + state["log_prior"]
 
     first_noise = noisy.first - noisy.sizes[:, None] * state["mean"]
     first_variance = mixing_variance(keys[0], first_noise, noisy.first_scale)
 
     def step(state: ChainState, step: tuple[Array, Array]) -> tuple[ChainState, None]:
         of_proposal, of_choice = jax.random.split(step[0])
-        proposed = _means(of_proposal, state, noisy, first_variance, step[1])
+        proposed = placed(_means(of_proposal, state, noisy, first_variance, step[1]), log_prior)
         return _chosen(of_choice, fits(proposed) - fits(state), proposed, state), None
 
     steps = jax.random.split(keys[1], len(STAYS)), jnp.array(STAYS)
@@ -259,9 +262,14 @@ def sweep(state: ChainState, key: Array, noisy: ShownMoments, log_prior: LogDens
     state = _scatter(of_scatter, state, noisy, second_variance)
 
     def walk(state: ChainState, key: Array) -> tuple[ChainState, None]:
-        return _together(key, state, noisy, fits), None
+        return _together(key, state, noisy, fits, log_prior), None
 
     return jax.lax.scan(walk, state, jax.random.split(keys[4], WALKS))[0]
+
+
+def placed(state: ChainState, log_prior: LogDensity) -> ChainState:
+    """With the prior's log density, which is kept: the model's own takes long to compile."""
+    return {**state, "log_prior": log_prior(state)}
 
 
 def mixing_variance(key: Array, noise: Array, scale: Array) -> Array:
@@ -325,10 +333,11 @@ def _covariance(
     chi = jnp.sqrt(2.0 * jax.random.gamma(of_chi, 0.5 * (n - jnp.arange(d))))
     A = jnp.tril(jax.random.normal(of_lower, (d, d)), -1) + jnp.diag(chi)
     F = jnp.linalg.cholesky(R) @ solve_triangular(A, jnp.eye(d), lower=True).T
-    proposed = {**state, "Sigma": F @ F.T}
+    proposed = placed({**state, "Sigma": F @ F.T}, log_prior)
 
     def left_over(state: ChainState) -> Array:
-        return jnp.asarray(log_prior(state) + 0.5 * (d + 1) * jnp.linalg.slogdet(state["Sigma"])[1])
+        of_flat = 0.5 * (d + 1) * jnp.linalg.slogdet(state["Sigma"])[1]
+        return jnp.asarray(state["log_prior"] + of_flat)
 
     return _chosen(of_choice, left_over(proposed) - left_over(state), proposed, state)
 
@@ -359,7 +368,13 @@ def _scatter(key: Array, state: ChainState, noisy: ShownMoments, variance: Array
     return _chosen(of_choice, left_over(proposed) - left_over(state), proposed, state)
 
 
-def _together(key: Array, state: ChainState, noisy: ShownMoments, fits: LogDensity) -> ChainState:
+def _together(
+    key: Array,
+    state: ChainState,
+    noisy: ShownMoments,
+    fits: LogDensity,
+    log_prior: LogDensity,
+) -> ChainState:
     """L by a random walk of log L_kk and L_jk/L_kk, W = L W_0 L' along with it."""
     of_size, of_step, of_choice = jax.random.split(key, 3)
     d = state["Sigma"].shape[0]
@@ -371,6 +386,7 @@ def _together(key: Array, state: ChainState, noisy: ShownMoments, fits: LogDensi
     moved = (ratios + jnp.eye(d)) * diagonal
     carry = moved @ solve_triangular(L, jnp.eye(d), lower=True)
     proposed = {**state, "Sigma": moved @ moved.T, "W": carry @ state["W"] @ carry.T}
+    proposed = placed(proposed, log_prior)
     powers = 2.0 * (d - jnp.arange(d))
 
     def target(state: ChainState) -> Array:

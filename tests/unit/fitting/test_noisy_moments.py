@@ -15,6 +15,7 @@ from understudy.fitting.noisy_moments import (
     ShownMoments,
     _spread,
     mixing_variance,
+    placed,
     shown_moments,
     starts,
     sweep,
@@ -54,7 +55,7 @@ def compiled():
             kept = [state["B"].ravel(), state["Sigma"][jnp.triu_indices(2)], state["mean"].ravel()]
             return state, jnp.concatenate([*kept, state["W"][jnp.triu_indices(2)]])
 
-        return jax.lax.scan(step, state, jax.random.split(key, 2000))[1]
+        return jax.lax.scan(step, placed(state, log_prior), jax.random.split(key, 2000))[1]
 
     return jax.jit(jax.vmap(chain, in_axes=(0, 0, None)))
 
