@@ -144,6 +144,8 @@ from understudy.verify.noise import laplace as laplace_noise
 from understudy.verify.partition_fit import Task as PartitionTask
 from understudy.verify.partition_fit import estimate as estimate_partition
 from understudy.verify.planner import plan as plan
+from understudy.verify.rehearsal import RehearsedAnswers as RehearsedAnswers
+from understudy.verify.rehearsal import rehearse as rehearse
 from understudy.version import __version__ as __version__
 
 __all__ = [
@@ -197,6 +199,7 @@ __all__ = [
     "QWayRisk",
     "ReferenceCensored",
     "Refused",
+    "RehearsedAnswers",
     "Replicates",
     "RowsModel",
     "SamplerSettings",
@@ -272,6 +275,7 @@ __all__ = [
     "read_survey",
     "record_bounds",
     "regress",
+    "rehearse",
     "rescaled_counts",
     "risk_profile",
     "save_figure",
