@@ -37,6 +37,7 @@ from understudy.mechanisms.marginals import marginal_counts as marginal_counts
 from understudy.mechanisms.marginals import marginal_tables as marginal_tables
 from understudy.mechanisms.modips import Modips as Modips
 from understudy.mechanisms.modips import expected_bias as modips_bias
+from understudy.mechanisms.noisy_moments import NoisyMoments as NoisyMoments
 from understudy.mechanisms.outputs.cell_draws import rescaled as rescaled_counts
 from understudy.mechanisms.outputs.outcome_draws import ParameterDraws as ParameterDraws
 from understudy.mechanisms.perturbed_histogram import PerturbedHistogram as PerturbedHistogram
@@ -185,6 +186,7 @@ __all__ = [
     "Modips",
     "Multinomial",
     "NegativeBinomial",
+    "NoisyMoments",
     "OutcomeModel",
     "PairwiseRisk",
     "ParameterDraws",

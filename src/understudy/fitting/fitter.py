@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import RECORD
+from understudy.dp.clipped_moments import CellValues, NoisyCellSums
 from understudy.dp.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
 from understudy.dp.record_bounds import record_bounds
 from understudy.errors import Refused
@@ -27,23 +28,26 @@ from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
 from understudy.fitting.independence import is_clipped_gaussian, sample_by_independence
 from understudy.fitting.missing import without_missing
 from understudy.fitting.moments import is_linear, sample_exactly
+from understudy.fitting.noisy_moments import sample_given_noisy, shown_moments, spread_positions
 from understudy.fitting.nuts import Chains, sample
 from understudy.fitting.overlap import refuse_overlap
-from understudy.fitting.posterior import Posterior
+from understudy.fitting.posterior import Posterior, parameters_at
 from understudy.fitting.progress import fit_progress
 from understudy.fitting.public_guess import guessed_survey
-from understudy.mechanisms.contract import Matrix, Terms, Vector
+from understudy.mechanisms.contract import Clips, Matrix, NoisyDraws, Terms, Vector
 from understudy.mechanisms.outputs.outcome_draws import Generated, OutcomeOutput
 from understudy.models.contract import Arrays, OutcomeModel, SummedModel
 from understudy.models.density import Density, density_of
 from understudy.models.gaussian import GaussianModel
 from understudy.models.generation import random_key
+from understudy.models.survey_normal import SurveyNormal
 from understudy.survey.survey import Survey
-from understudy.tables.units import unit_codes, unit_of, values_within_limit
+from understudy.tables.units import held_limit, unit_codes, unit_of, values_within_limit
 
 __public__ = ("ModelFitter",)
 
 FEW = 10  # draws per coordinate below which their covariance is not trusted
+LEAST_PER_CELL = 5  # records, on average, for sums within cells
 PROBES = 8  # parameter values at which an impossible record must be impossible
 PUBLIC = 18  # the seed of rehearsals: what they settle depends on nothing that is secret
 SOON = 2  # times the asked length, after which chains of a rehearsal must agree
@@ -320,6 +324,39 @@ class ModelFitter:
         rng = chance_of(self.seed).generator("histogram")
         values = self.histogram(epsilon, bins).sample(self.n, rng)
         return replace(self, arrays={name: values}, missing=np.zeros(self.n, dtype=bool))
+
+    def cell_values(self, clip: Clips | None) -> CellValues:
+        """Clipped values and their public cells, for sums with noise; refused where the model has
+        no such sums, or a bound is not declared."""
+        model = self.model
+        if not isinstance(model, SurveyNormal):
+            raise Refused("NoisyMoments is for models whose sums suffice: FBS and FBP.")
+        if self.missing.any():
+            raise Refused(
+                "NoisyMoments needs a value of every record; drop those without one "
+                "(missing = 'drop'), or fill them in."
+            )
+        X, Y = (np.asarray(part) for part in model.gaussian_data(self.arrays))
+        cell = self.arrays["cell"]
+        first = np.unique(cell, return_index=True)[1]
+        if self.n < LEAST_PER_CELL * len(first):
+            raise Refused(
+                f"The predictors have {len(first):,} combinations for {self.n:,} records, too few "
+                "in each for sums with noise; leave predictors out, merge levels, or cut numbers "
+                "into classes."
+            )
+        low, high = model.clipped_range(clip, self.survey)
+        centre, half = (low + high) / 2, (high - low) / 2
+        values = np.clip((Y - centre) / half, -1.0, 1.0)
+        return CellValues(values, cell, X[first], centre, half, held_limit(self.survey))
+
+    def given_noisy(self, seen: CellValues, noisy: NoisyCellSums, datasets: int) -> NoisyDraws:
+        """Draws given noisy sums (fitting/noisy_moments): nothing else of the records."""
+        shown, key = shown_moments(seen, noisy), self._key("given noisy sums")
+        latent = sample_given_noisy(self.density, self.safe_arrays, shown, self.settings, key)
+        positions = spread_positions(self.density, self.safe_arrays, shown, latent, datasets, key)
+        parameters = parameters_at(self.density, positions, self.safe_arrays)
+        return NoisyDraws(parameters, not latent.diagnostics.failures)
 
     def generated(self, output: OutcomeOutput) -> list[Generated]:
         """The sensitive arrays of each data set that is made of an output."""

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.claim import Claim, ClaimKind, Relation
+from understudy.claim import RECORD, Claim, ClaimKind, Relation
 from understudy.declarations import Declared
 from understudy.dp.accounting import Cost
 from understudy.dp.histogram import Bins, HistogramDraw
@@ -43,6 +43,7 @@ from understudy.mechanisms.outputs.outcome_draws import OutcomeOutput, Parameter
 from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
+    from understudy.dp.clipped_moments import CellValues, NoisyCellSums
     from understudy.dp.record_bounds import RecordBounds
     from understudy.mechanisms.outputs.cell_draws import RowsOutput
     from understudy.mechanisms.outputs.file_tables import FileTables
@@ -54,6 +55,7 @@ __public__ = ("Mechanism", "Terms", "plain_terms")
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+Clips = tuple[tuple[float, float], ...]  # low and high of each sensitive column
 HandsOut = Literal["draws", "rows"]
 # an outcome given public columns, which stay as they are; whole rows of categories; whole files
 Synthesizes = Literal["outcome", "rows", "rows or file", "outcome or file", "outcome, rows or file"]
@@ -78,6 +80,7 @@ EXACT_DRAWS = (
     "Each set of parameters is an exact draw from its density, independent of the others; the "
     "sampler (MCMC) only approaches this, and the release was made after its diagnostics had passed"
 )
+ADDED_UP = "The contributions of one `{unit}`'s records were added up before they were limited"
 NOT_PASSED = (
     "The sampler's diagnostics had not passed; the data holder released nevertheless, and how well "
     "the files keep the confidential data's features is shown by measures of utility alone"
@@ -153,6 +156,10 @@ class Fitter(Protocol):
 
     def histogram(self, epsilon: float, bins: Bins) -> HistogramDraw: ...
 
+    def cell_values(self, clip: Clips | None) -> CellValues: ...  # refused where there are none
+
+    def given_noisy(self, seen: CellValues, noisy: NoisyCellSums, datasets: int) -> NoisyDraws: ...
+
 
 @dataclass(frozen=True, eq=False)  # equal only to itself: it holds arrays
 class FixedWeights:
@@ -189,6 +196,14 @@ def weights_from(fitter: Fitter, fitted: Fitted, c1: float, c2: float) -> FixedW
 
 
 @dataclass(frozen=True)
+class NoisyDraws:
+    """Parameters for each data set, drawn given noisy sums, and whether the chains agreed."""
+
+    parameters: list[dict[str, Any]]
+    passed: bool
+
+
+@dataclass(frozen=True)
 class Prepared:
     """What `prepare` settles: the terms, where chains start, and what the claim must add."""
 
@@ -216,7 +231,7 @@ class Released:
     output: OutcomeOutput
     claim: Claim
     record_weights: Vector
-    bounds: RecordBounds
+    bounds: RecordBounds | None = None
     fitted: Fitted | None = None
     weights: FixedWeights | None = None
 
@@ -366,9 +381,10 @@ class Mechanism(Declared, ABC, abstract=True):
             draws_are = NOT_PASSED
         draws = tuple(fitted.parameters(datasets))
         claim = self.claim(prepared, fitted, datasets)
+        summed = [] if fitter.unit == RECORD else [ADDED_UP.format(unit=fitter.unit)]
         return Released(
             ParameterDraws(draws),
-            about(fitter, claim, [draws_are]),
+            about(fitter, claim, [*summed, draws_are]),
             prepared.terms.alpha,
             fitted.bounds,
             fitted,
