@@ -209,7 +209,7 @@ class ReferenceCensored(Mechanism):
         return Prepared(terms, centre + around, conditions=conditions)
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
-        if self.reference == "none":
+        if isinstance(self.reference, str) and self.reference == "none":
             return self._through_stages(fitter, datasets)
         if isinstance(self.reference, str):
             spent = self.first_stage * self.epsilon
