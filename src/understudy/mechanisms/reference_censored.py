@@ -107,8 +107,12 @@ class ReferenceCensored(Mechanism):
             raise Refused("`prior_scale` must be a finite number above 0.")
 
     @property
+    def _source(self) -> str:
+        return self.reference if isinstance(self.reference, str) else "file"
+
+    @property
     def fits(self) -> int:
-        return 2 + len(self._shares) if self.reference == "none" else 3
+        return 2 + len(self._shares) if self._source == "none" else 3
 
     @property
     def _shares(self) -> tuple[float, ...]:
@@ -117,18 +121,18 @@ class ReferenceCensored(Mechanism):
     @property
     def seeded(self) -> bool:
         """The first of two stages draws its histogram's noise from OpenDP."""
-        return self.reference != "two-stage"
+        return self._source != "two-stage"
 
     def check_sources(self, fitter: Fitter) -> None:
         super().check_sources(fitter)
-        if self.reference == "two-stage":
+        if self._source == "two-stage":
             fitter.check_histogram(alone=True)
 
     def rehearsed(self, fitter: Fitter, datasets: int) -> Rehearsed:
         """With what passes a rehearsal: the largest scale on the reference, or, where there is
         none, the best shares on files around the guess."""
-        settled = self.scale != "auto" and (self.reference != "none" or self.stages != "auto")
-        if settled or self.reference == "two-stage":
+        settled = self.scale != "auto" and (self._source != "none" or self.stages != "auto")
+        if settled or self._source == "two-stage":
             return Rehearsed(self)
         known = _KNOWN.setdefault(fitter.survey, {})
         key = self, fitter.model, datasets, fitter.settings
@@ -140,7 +144,7 @@ class ReferenceCensored(Mechanism):
         return known[key]
 
     def _rehearsed(self, fitter: Fitter, datasets: int) -> Rehearsed:
-        if self.reference == "none":
+        if self._source == "none":
             passed = rehearsed_stages(self._candidates(datasets), fitter, datasets)
             assert isinstance(passed.mechanism, ReferenceCensored)
             return replace(passed, settled=passed.mechanism._division())
@@ -209,7 +213,7 @@ class ReferenceCensored(Mechanism):
         return Prepared(terms, centre + around, conditions=conditions)
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
-        if isinstance(self.reference, str) and self.reference == "none":
+        if self._source == "none":
             return self._through_stages(fitter, datasets)
         if isinstance(self.reference, str):
             spent = self.first_stage * self.epsilon
@@ -242,7 +246,7 @@ class ReferenceCensored(Mechanism):
 
     def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
         stages = "two stages" if isinstance(self.reference, str) else "reference file"
-        if self.reference == "none":
+        if self._source == "none":
             stages = f"no history, {1 + len(self._shares)} stages"
         return Claim(
             "formal",
