@@ -85,7 +85,7 @@ def _value(hint: Any, number: float) -> Any:
     kinds = alternatives(hint)
     words = [choice for kind in kinds for choice in choices_of(kind)]
     if words:
-        return words[0]
+        return words[-1]  # of a reference, two stages: none at all would be rehearsed for long
     return number if kinds[0] is float else ("sex",)
 
 
