@@ -37,6 +37,7 @@ from understudy.mechanisms.marginals import marginal_counts as marginal_counts
 from understudy.mechanisms.marginals import marginal_tables as marginal_tables
 from understudy.mechanisms.modips import Modips as Modips
 from understudy.mechanisms.modips import expected_bias as modips_bias
+from understudy.mechanisms.noisy_moments import NoisyMoments as NoisyMoments
 from understudy.mechanisms.outputs.cell_draws import rescaled as rescaled_counts
 from understudy.mechanisms.outputs.outcome_draws import ParameterDraws as ParameterDraws
 from understudy.mechanisms.perturbed_histogram import PerturbedHistogram as PerturbedHistogram
@@ -143,6 +144,8 @@ from understudy.verify.noise import laplace as laplace_noise
 from understudy.verify.partition_fit import Task as PartitionTask
 from understudy.verify.partition_fit import estimate as estimate_partition
 from understudy.verify.planner import plan as plan
+from understudy.verify.rehearsal import RehearsedAnswers as RehearsedAnswers
+from understudy.verify.rehearsal import rehearse as rehearse
 from understudy.version import __version__ as __version__
 
 __all__ = [
@@ -183,6 +186,7 @@ __all__ = [
     "Modips",
     "Multinomial",
     "NegativeBinomial",
+    "NoisyMoments",
     "OutcomeModel",
     "PairwiseRisk",
     "ParameterDraws",
@@ -195,6 +199,7 @@ __all__ = [
     "QWayRisk",
     "ReferenceCensored",
     "Refused",
+    "RehearsedAnswers",
     "Replicates",
     "RowsModel",
     "SamplerSettings",
@@ -270,6 +275,7 @@ __all__ = [
     "read_survey",
     "record_bounds",
     "regress",
+    "rehearse",
     "rescaled_counts",
     "risk_profile",
     "save_figure",

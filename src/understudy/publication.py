@@ -76,8 +76,7 @@ def outcome_conditions(
     conditions = [model.units(survey.codebook), *_types(survey, model.sensitive)]
     if unit is not None:
         conditions.append(
-            f"Which records belong to one `{unit}` does not depend on confidential values; their "
-            "contributions were added up before they were limited"
+            f"Which records belong to one `{unit}` does not depend on confidential values"
         )
     if publication.in_order:
         conditions.append(IN_ORDER)

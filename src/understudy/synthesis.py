@@ -22,7 +22,7 @@ from understudy.errors import Refused, UnknownName
 from understudy.fitting.fit_settings import Failed, FitSettings, Missing
 from understudy.fitting.missing import settle_missing
 from understudy.internal_mark import marked
-from understudy.mechanisms.contract import FixedWeights, HandsOut, Mechanism
+from understudy.mechanisms.contract import FixedWeights, HandsOut, Mechanism, Rehearsed
 from understudy.mechanisms.outputs.cell_draws import OwnTables, RowsOutput, surveys_of
 from understudy.mechanisms.outputs.outcome_draws import made_ready
 from understudy.mechanisms.outputs.output import Ground, MechanismOutput
@@ -237,6 +237,7 @@ class Ready:
     fitter: ModelFitter
     ground: Ground
     dropped: int
+    rehearsed: Rehearsed
 
 
 def ready_outcome(
@@ -249,8 +250,7 @@ def ready_outcome(
     coding: Survey | None = None,
     chance: Chance | None = None,
 ) -> Ready:
-    """All that can be refused of an outcome before it is paid for, references and weights from the
-    file itself among it; and that its records can be made from declarations."""
+    """All that can be refused of an outcome before it is paid for; and its rehearsal."""
     from understudy.fitting.fitter import ModelFitter  # JAX, which whole files do not need
 
     if _whole(fit.draws) and datasets > fit.draws:
@@ -283,7 +283,7 @@ def ready_outcome(
     if mechanism.hands_out == "draws" and not publication.given_drawn:
         bound, stood_in = made_ready(ground)
         bound.prepare(stood_in)
-    return Ready(fitter, ground, dropped)
+    return Ready(fitter, ground, dropped, mechanism.rehearsed(fitter, datasets))
 
 
 def _synthesize_outcome(
@@ -300,7 +300,7 @@ def _synthesize_outcome(
 
     ready = ready_outcome(publication, survey, model, mechanism, datasets, fit, coding, chance)
     paid = publication.paid(survey, [mechanism])
-    released = mechanism.release(ready.fitter, datasets)
+    released = ready.rehearsed.mechanism.release(ready.fitter, datasets)
     fitted = released.fitted if isinstance(released.fitted, Posterior) else None
     return Synthesis(
         said_of_account(released.claim, paid),

@@ -63,6 +63,11 @@ def by_mechanism() -> list[Case]:
     for name, cls in all_mechanisms().items():
         if "outcome" not in str(cls.synthesizes):
             continue
+        if name == "NoisyMoments":
+            clip = "epsilon = 4\nclip = [[100.0, 1e6], [10.0, 1000.0]]"
+            cases.append(Case("FBS", name, *MODELS["FBS"], clip, weight=True))
+            cases.append(Case("FBP", name, *MODELS["FBP"], clip, weight=True, unit=True))
+            continue
         model = "Beta" if name in ONE_VARIABLE else "BetaRegression"
         drawn, synthesis = MODELS[model]
         privacy = MECHANISMS.get(name, "epsilon = 4" if "epsilon" in settings_of(cls) else "")

@@ -28,6 +28,7 @@ from understudy.dp.record_bounds import RecordBounds
 from understudy.fitting.diagnostics import Diagnostics
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.posterior import Posterior
+from understudy.mechanisms.contract import NoisyDraws, plain_terms
 from understudy.mechanisms.whole_file.budget import TableBudget
 from understudy.release.inside import Inside, prepare
 from understudy.release.outside import DECLARED, ENVELOPE, SEED
@@ -152,7 +153,7 @@ class Case:
     @property
     def missing(self) -> str:
         """What becomes of values that are missing; nothing where the release refuses them."""
-        if self.more or self.model == "WholeFile":
+        if self.more or self.model == "WholeFile" or self.mechanism == "NoisyMoments":
             return ""
         return "level" if self.model == "Multinomial" else "model"
 
@@ -193,6 +194,10 @@ def _fixed_fit(fitter: ModelFitter, terms: Any, *_stage_and_start: Any) -> Poste
     return Fixed(fitter.density, fitter.safe_arrays, terms, fitter.present, chains, passed)
 
 
+def _fixed_given(fitter: ModelFitter, _seen: Any, _noisy: Any, datasets: int) -> NoisyDraws:
+    return NoisyDraws(_fixed_fit(fitter, plain_terms(fitter)).parameters(datasets), True)
+
+
 CORRECT = 0.5
 SUMS: list[tuple[Any, float]] = []  # of influences, as noise was asked for: exact sums and scale
 
@@ -220,6 +225,7 @@ def fixed_output() -> Iterator[None]:
         patch.setattr("understudy.dp.noise._opendp_laplace", _coarse)
         patch.setattr(TableBudget, "noisy_numbers", _fixed_distances)
         patch.setattr(ModelFitter, "fit", _fixed_fit)
+        patch.setattr(ModelFitter, "given_noisy", _fixed_given)
         patch.setattr("understudy.release.envelope.write_survey", lambda *_: None)  # stays inside
         patch.setattr(ModelFitter, "present", property(lambda fitter: ~fitter.missing))
         yield

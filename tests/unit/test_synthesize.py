@@ -39,7 +39,14 @@ CODEBOOK = Codebook(
         "weight": Column("weight", role="weight"),
         "region": Column("region", type="categorical", levels=REGIONS),
         "x": Column("x"),
-        "wage": Column("wage", role="sensitive", bounds=(-20.0, 20.0), missing=(-99.0,)),
+        "wage": Column(
+            "wage",
+            role="sensitive",
+            bounds=(-20.0, 20.0),
+            missing=(-99.0,),
+            typical=0.5,
+            spread=1.5,
+        ),
     }
 )
 
@@ -102,6 +109,7 @@ MECHANISMS: list[tuple[str, Any, str, float | None]] = [
     ("Censored by history", lambda h: Censored(6.0, weights=h), "formal", 6.0),
     ("ReferenceCensored", lambda h: ReferenceCensored(4.0, h), "formal", 4.0),
     ("with a prior", lambda h: ReferenceCensored(2.0, h, 0.5, prior_scale=0.5), "formal", 2.0),
+    ("No history", lambda _: ReferenceCensored(4.0, "none", 0.5, stages=(0.3,)), "formal", 4.0),
     ("PerturbedHistogram", lambda _: PerturbedHistogram(2.0), "formal", 2.0),
 ]
 

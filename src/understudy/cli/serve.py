@@ -24,6 +24,8 @@ def serve(
     """Serve data sets to analysts, who check their results against them.
 
     Put a proxy that speaks TLS in front before anyone else can reach it, and set https = true.
+    SIGHUP reads the data sets of the configuration anew: what is new or changed is opened, what is
+    no longer named is retired, and questions under way end with what they began.
 
     Example: understudy serve server.toml
     """
@@ -46,7 +48,7 @@ def serve(
         settings, host=host or settings.host, port=settings.port if port is None else port
     )
     with console.status("Opening") as status:
-        server = run_server(settings, notice, status.update)
+        server = run_server(settings, notice, status.update, lambda: read_config(config or Path()))
     typer.echo(f"Serving {', '.join(settings.datasets)} at {server.url} (Ctrl+C ends it)")
     server.serve()
 

@@ -28,6 +28,7 @@ class Settings:
     target_acceptance: float = 0.8
     most_thinning: int = MOST
     tolerant: bool = False  # a fit that fails its diagnostics is kept, where no epsilon is claimed
+    fast: bool = False  # a clipped Gaussian model is refused where its proposals do not suit it
 
     def __post_init__(self) -> None:
         for name in ("draws", "chains", "warmup", "most_thinning"):

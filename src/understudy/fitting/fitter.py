@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import RECORD
+from understudy.dp.clipped_moments import CellValues, NoisyCellSums
 from understudy.dp.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
 from understudy.dp.record_bounds import record_bounds
 from understudy.errors import Refused
@@ -27,23 +28,29 @@ from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
 from understudy.fitting.independence import is_clipped_gaussian, sample_by_independence
 from understudy.fitting.missing import without_missing
 from understudy.fitting.moments import is_linear, sample_exactly
+from understudy.fitting.noisy_moments import sample_given_noisy, shown_moments, spread_positions
 from understudy.fitting.nuts import Chains, sample
 from understudy.fitting.overlap import refuse_overlap
-from understudy.fitting.posterior import Posterior
+from understudy.fitting.posterior import Posterior, parameters_at
 from understudy.fitting.progress import fit_progress
-from understudy.mechanisms.contract import Matrix, Terms, Vector
+from understudy.fitting.public_guess import guessed_survey
+from understudy.mechanisms.contract import Clips, Matrix, NoisyDraws, Terms, Vector
 from understudy.mechanisms.outputs.outcome_draws import Generated, OutcomeOutput
 from understudy.models.contract import Arrays, OutcomeModel, SummedModel
 from understudy.models.density import Density, density_of
 from understudy.models.gaussian import GaussianModel
 from understudy.models.generation import random_key
+from understudy.models.survey_normal import SurveyNormal
 from understudy.survey.survey import Survey
-from understudy.tables.units import unit_codes, unit_of, values_within_limit
+from understudy.tables.units import held_limit, unit_codes, unit_of, values_within_limit
 
 __public__ = ("ModelFitter",)
 
 FEW = 10  # draws per coordinate below which their covariance is not trusted
+LEAST_PER_CELL = 5  # records, on average, for sums within cells
 PROBES = 8  # parameter values at which an impossible record must be impossible
+PUBLIC = 18  # the seed of rehearsals: what they settle depends on nothing that is secret
+SOON = 2  # times the asked length, after which chains of a rehearsal must agree
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +66,7 @@ class ModelFitter:
     conditions: tuple[str, ...] = ()
     show_progress: bool | None = None
     coding: Survey | None = None  # what decides the encoding, if not the survey itself
+    regrouped: NDArray[np.int32] | None = field(default=None, repr=False)  # units, if not its own
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", chance_of(self.seed))
@@ -83,7 +91,11 @@ class ModelFitter:
     @cached_property
     def units(self) -> NDArray[np.int32] | None:
         """The number of each record's unit; None where each is its own."""
-        return unit_codes(self.survey)
+        return unit_codes(self.survey) if self.regrouped is None else self.regrouped
+
+    @property
+    def weighs_proposals(self) -> bool:
+        return isinstance(self.model, GaussianModel)
 
     @property
     def tolerant(self) -> bool:
@@ -154,6 +166,11 @@ class ModelFitter:
                 )
                 if chains is not None:
                     return chains
+                if self.settings.fast:
+                    raise Refused(
+                        "The clipped posterior has a second mode, or little in common with the one "
+                        "without a clip."
+                    )
             return sample(self.density, inputs, self.settings, self._key(stage), start, tick)
 
     def _inputs(
@@ -219,6 +236,37 @@ class ModelFitter:
             self._others[survey] = self._made_on(survey, purpose)
         return self._others[survey]
 
+    def rehearsing(self, fast: bool) -> ModelFitter:
+        """The same with chains that must agree soon, by random numbers that everyone knows;
+        `fast`: by weighed proposals or not at all."""
+        settings = replace(self.settings, most_thinning=SOON, fast=fast)
+        return replace(self, settings=settings, seed=PUBLIC, show_progress=False)
+
+    def resampled(self, n: int, number: int) -> ModelFitter:
+        """The same model on n of these records, drawn with replacement, units whole."""
+        rng = np.random.default_rng([PUBLIC, number])
+        if self.units is None:
+            rows, units = rng.integers(0, self.n, n), None
+        else:
+            rows, units = whole_units(self.units, n, rng)
+        arrays = {
+            name: array[rows] if array.shape[:1] == (self.n,) else array
+            for name, array in self.arrays.items()
+        }
+        return replace(self, arrays=arrays, missing=self.missing[rows], regrouped=units)
+
+    def on_guess(self, number: int) -> ModelFitter:
+        """The same model on records that the codebook's guess suggests: 0 as it stands, the others
+        as far from it as truth may be. Where the given columns are confidential, those of the
+        declared grid stand for them."""
+        public, rng = self.coding or self.survey, np.random.default_rng([PUBLIC, number])
+        survey = guessed_survey(public, self.model, self.survey, rng, apart=number > 0)
+        arrays = self.model.prepare(survey, like=public)
+        most = self.survey.codebook.records_per_unit or 1
+        units = np.arange(survey.n, dtype=np.int32) // most if self.units is not None else None
+        missing = np.zeros(survey.n, dtype=bool)
+        return replace(self, survey=survey, arrays=arrays, missing=missing, regrouped=units)
+
     @cached_property
     def _others(self) -> dict[Survey, ModelFitter]:
         return {}
@@ -277,6 +325,39 @@ class ModelFitter:
         values = self.histogram(epsilon, bins).sample(self.n, rng)
         return replace(self, arrays={name: values}, missing=np.zeros(self.n, dtype=bool))
 
+    def cell_values(self, clip: Clips | None) -> CellValues:
+        """Clipped values and their public cells, for sums with noise; refused where the model has
+        no such sums, or a bound is not declared."""
+        model = self.model
+        if not isinstance(model, SurveyNormal):
+            raise Refused("NoisyMoments is for models whose sums suffice: FBS and FBP.")
+        if self.missing.any():
+            raise Refused(
+                "NoisyMoments needs a value of every record; drop those without one "
+                "(missing = 'drop'), or fill them in."
+            )
+        X, Y = (np.asarray(part) for part in model.gaussian_data(self.arrays))
+        cell = self.arrays["cell"]
+        first = np.unique(cell, return_index=True)[1]
+        if self.n < LEAST_PER_CELL * len(first):
+            raise Refused(
+                f"The predictors have {len(first):,} combinations for {self.n:,} records, too few "
+                "in each for sums with noise; leave predictors out, merge levels, or cut numbers "
+                "into classes."
+            )
+        low, high = model.clipped_range(clip, self.survey)
+        centre, half = (low + high) / 2, (high - low) / 2
+        values = np.clip((Y - centre) / half, -1.0, 1.0)
+        return CellValues(values, cell, X[first], centre, half, held_limit(self.survey))
+
+    def given_noisy(self, seen: CellValues, noisy: NoisyCellSums, datasets: int) -> NoisyDraws:
+        """Draws given noisy sums (fitting/noisy_moments): nothing else of the records."""
+        shown, key = shown_moments(seen, noisy), self._key("given noisy sums")
+        latent = sample_given_noisy(self.density, self.safe_arrays, shown, self.settings, key)
+        positions = spread_positions(self.density, self.safe_arrays, shown, latent, datasets, key)
+        parameters = parameters_at(self.density, positions, self.safe_arrays)
+        return NoisyDraws(parameters, not latent.diagnostics.failures)
+
     def generated(self, output: OutcomeOutput) -> list[Generated]:
         """The sensitive arrays of each data set that is made of an output."""
         chance, codebook = chance_of(self.seed), self.survey.codebook
@@ -287,6 +368,20 @@ class ModelFitter:
 
     def _key(self, stage: str) -> Array:
         return random_key(self.seed, stage)
+
+
+def whole_units(
+    units: NDArray[np.int32], n: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """n rows of units that are drawn with replacement, and the number of each row's unit; the last
+    unit may lack some of its rows."""
+    order = np.argsort(units, kind="stable")
+    sizes = np.bincount(units)
+    first = np.cumsum(sizes) - sizes
+    drawn = rng.integers(0, len(sizes), n)
+    drawn = drawn[: int(np.searchsorted(np.cumsum(sizes[drawn]), n)) + 1]
+    rows = np.concatenate([order[first[unit] : first[unit] + sizes[unit]] for unit in drawn])
+    return rows[:n], np.repeat(np.arange(len(drawn), dtype=np.int32), sizes[drawn])[:n]
 
 
 def _factor(draws: Matrix | None, d: int) -> Matrix:

@@ -97,6 +97,12 @@ def sample_exactly(
     return Chains(positions, replace(diagnostics, thinning=THINNING * diagnostics.thinning))
 
 
+def one_draw(density: Density, arrays: Arrays, moments: Moments, key: Array) -> NDArray[np.float64]:
+    """One position drawn given moments, by a chain of its own."""
+    like = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(arrays.items()))
+    return np.asarray(_chains(density, 1, 1, like, key, moments)[0, 0])
+
+
 def is_proper(moments: Moments) -> bool:
     """Whether the posterior under the flat prior exists, and can be computed."""
     K, d = moments.XY.shape

@@ -88,9 +88,7 @@ class Posterior:
 
     def parameters(self, number: int) -> list[dict[str, Any]]:
         """Parameters in the model's own coordinates, of `number` distinct draws."""
-        flat = _constrained(self.density, self.spaced(number), self.arrays)
-        arrays = {name: np.asarray(values) for name, values in flat.items()}
-        return [{name: values[k] for name, values in arrays.items()} for k in range(number)]
+        return parameters_at(self.density, self.spaced(number), self.arrays)
 
     def spaced(self, number: int) -> NDArray[np.float64]:
         """`number` distinct draws, as far apart as the chains allow: (number, d)."""
@@ -102,6 +100,15 @@ class Posterior:
             )
         ends = (np.arange(1, number + 1) * len(self.positions)) // number - 1
         return self.positions[ends]
+
+
+def parameters_at(
+    density: Density, positions: NDArray[np.float64], arrays: Arrays
+) -> list[dict[str, Any]]:
+    """Parameters in the model's own coordinates at each of (number, d) positions."""
+    flat = _constrained(density, positions, arrays)
+    by_name = {name: np.asarray(values) for name, values in flat.items()}
+    return [{name: values[k] for name, values in by_name.items()} for k in range(len(positions))]
 
 
 @kept(constants=1, few_runs=True)

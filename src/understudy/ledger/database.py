@@ -95,12 +95,14 @@ class _PerThread:
 
 
 class SqliteDatabase:
-    """A file. WAL lets readers go on; synchronous=FULL makes a commit survive a power cut."""
+    """A file. WAL lets readers go on; synchronous=FULL makes a commit survive a power cut, where
+    that is wanted."""
 
     for_update = ""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, durable: bool = True) -> None:
         self.path = path
+        self._synchronous = "FULL" if durable else "OFF"
         self._connections = _PerThread(self._connect)
 
     def _connect(self) -> sqlite3.Connection:
@@ -115,7 +117,7 @@ class SqliteDatabase:
                 self.path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
             )
             connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute(f"PRAGMA synchronous={self._synchronous}")
         except (OSError, sqlite3.Error):
             raise Refused(
                 f"The ledger `{self.path.name}` cannot be opened; check the path, the permissions, "

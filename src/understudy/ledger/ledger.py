@@ -46,6 +46,10 @@ class StillAnswering(Refused):
     """The same question is being answered; ask again when its reply is due."""
 
 
+class AlreadyAnswered(Refused):
+    """A reservation has one answer, or fails, once."""
+
+
 class ShutOut(Refused):
     """The account was closed after the question was sent; nothing was spent."""
 
@@ -168,22 +172,6 @@ class Ledger:
             if stored is None:
                 self._affordable(run, [cost or _plain(query)], dataset, user)
             return stored
-
-    def fail_abandoned(self) -> int:
-        """Fail what a server left unanswered when it died; how many. Their epsilon stays spent.
-
-        For the server that starts: with a second one at work on the same ledger, answers that it is
-        computing are lost (and paid for), and nothing gets two.
-        """
-        with self.journal.database.reading() as run:
-            rows = run(
-                "SELECT r.number, r.at, r.holder, r.dataset, r.micro FROM entries r WHERE "
-                "r.kind = 'reserve' AND NOT EXISTS (SELECT 1 FROM entries a WHERE "
-                "a.refers = r.number)"
-            )
-        for number, at, *others in rows:
-            self.fail(Reservation(number, datetime.fromisoformat(at), *others))
-        return len(rows)
 
     def release(self, reservation: Reservation, answer: Mapping[str, Any]) -> None:
         """Store the answer of a reservation, once."""
@@ -400,7 +388,7 @@ class Ledger:
             if not run("SELECT 1 FROM entries WHERE number = ? AND kind = 'reserve'", number):
                 raise BrokenLedger("The reservation is not in the ledger; nothing is released.")
             if run("SELECT 1 FROM entries WHERE refers = ?", number):
-                raise Refused("This reservation has been answered already.")
+                raise AlreadyAnswered("This reservation has been answered already.")
             holder, dataset = reservation.user, reservation.dataset
             self.journal.append(run, kind, holder=holder, dataset=dataset, refers=number, body=body)
 

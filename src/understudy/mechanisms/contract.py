@@ -24,7 +24,7 @@ Mechanisms know nothing of samplers: they ask a `Fitter`, which `understudy.fitt
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf
@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.claim import Claim, ClaimKind, Relation
+from understudy.claim import RECORD, Claim, ClaimKind, Relation
 from understudy.declarations import Declared
 from understudy.dp.accounting import Cost
 from understudy.dp.histogram import Bins, HistogramDraw
@@ -43,6 +43,7 @@ from understudy.mechanisms.outputs.outcome_draws import OutcomeOutput, Parameter
 from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
+    from understudy.dp.clipped_moments import CellValues, NoisyCellSums
     from understudy.dp.record_bounds import RecordBounds
     from understudy.mechanisms.outputs.cell_draws import RowsOutput
     from understudy.mechanisms.outputs.file_tables import FileTables
@@ -54,6 +55,7 @@ __public__ = ("Mechanism", "Terms", "plain_terms")
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+Clips = tuple[tuple[float, float], ...]  # low and high of each sensitive column
 HandsOut = Literal["draws", "rows"]
 # an outcome given public columns, which stay as they are; whole rows of categories; whole files
 Synthesizes = Literal["outcome", "rows", "rows or file", "outcome or file", "outcome, rows or file"]
@@ -78,6 +80,7 @@ EXACT_DRAWS = (
     "Each set of parameters is an exact draw from its density, independent of the others; the "
     "sampler (MCMC) only approaches this, and the release was made after its diagnostics had passed"
 )
+ADDED_UP = "The contributions of one `{unit}`'s records were added up before they were limited"
 NOT_PASSED = (
     "The sampler's diagnostics had not passed; the data holder released nevertheless, and how well "
     "the files keep the confidential data's features is shown by measures of utility alone"
@@ -120,6 +123,12 @@ class Fitter(Protocol):
     def tolerant(self) -> bool: ...  # failed diagnostics are reported where no epsilon is claimed
 
     @property
+    def settings(self) -> Hashable: ...  # of the sampler
+
+    @property
+    def weighs_proposals(self) -> bool: ...  # clipped posteriors have a fast sampler of their own
+
+    @property
     def conditions(self) -> tuple[str, ...]: ...  # of every claim about this database
 
     def fit(self, terms: Terms, stage: str, start: Matrix | None = None) -> Fitted: ...
@@ -129,6 +138,12 @@ class Fitter(Protocol):
     def bounds_over(self, positions: Matrix) -> Vector: ...  # max |f_i|, inf where not present
 
     def on(self, survey: Any, purpose: str) -> Fitter: ...  # the same model on another survey
+
+    def rehearsing(self, fast: bool) -> Fitter: ...  # chains that must agree soon; public chance
+
+    def resampled(self, n: int, number: int) -> Fitter: ...  # on n of its records, by public chance
+
+    def on_guess(self, number: int) -> Fitter: ...  # on records of the public guess; 0: the guess
 
     @property
     def sensitive_values(self) -> Matrix: ...  # (records, columns)
@@ -140,6 +155,10 @@ class Fitter(Protocol):
     def on_histogram(self, epsilon: float, bins: Bins) -> Fitter: ...  # on a private histogram
 
     def histogram(self, epsilon: float, bins: Bins) -> HistogramDraw: ...
+
+    def cell_values(self, clip: Clips | None) -> CellValues: ...  # refused where there are none
+
+    def given_noisy(self, seen: CellValues, noisy: NoisyCellSums, datasets: int) -> NoisyDraws: ...
 
 
 @dataclass(frozen=True, eq=False)  # equal only to itself: it holds arrays
@@ -177,6 +196,14 @@ def weights_from(fitter: Fitter, fitted: Fitted, c1: float, c2: float) -> FixedW
 
 
 @dataclass(frozen=True)
+class NoisyDraws:
+    """Parameters for each data set, drawn given noisy sums, and whether the chains agreed."""
+
+    parameters: list[dict[str, Any]]
+    passed: bool
+
+
+@dataclass(frozen=True)
 class Prepared:
     """What `prepare` settles: the terms, where chains start, and what the claim must add."""
 
@@ -188,13 +215,23 @@ class Prepared:
 
 
 @dataclass(frozen=True)
+class Rehearsed:
+    """A mechanism with all that a rehearsal settles, the seconds that its fits and their rehearsal
+    take (None where nothing was rehearsed), and what it settled, in words."""
+
+    mechanism: Mechanism
+    seconds: float | None = None
+    settled: str = ""
+
+
+@dataclass(frozen=True)
 class Released:
     """What a mechanism gives to `synthesize`; all but the claim and the output stays inside."""
 
     output: OutcomeOutput
     claim: Claim
     record_weights: Vector
-    bounds: RecordBounds
+    bounds: RecordBounds | None = None
     fitted: Fitted | None = None
     weights: FixedWeights | None = None
 
@@ -305,6 +342,12 @@ class Mechanism(Declared, ABC, abstract=True):
         """Refused, before anything is paid, where counts would rest on something that is not
         declared, or do not go with the settings; nothing by default."""
 
+    def rehearsed(self, fitter: Fitter, datasets: int) -> Rehearsed:  # noqa: ARG002
+        """Settle, before anything is paid and on records that cost nothing, what the fits need to
+        end well; refused where nothing would. Of the fitter's own records it may use the number and
+        the public columns."""
+        return Rehearsed(self)
+
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
         """Record weights, reference and limit for this database."""
         raise NotImplementedError
@@ -338,9 +381,10 @@ class Mechanism(Declared, ABC, abstract=True):
             draws_are = NOT_PASSED
         draws = tuple(fitted.parameters(datasets))
         claim = self.claim(prepared, fitted, datasets)
+        summed = [] if fitter.unit == RECORD else [ADDED_UP.format(unit=fitter.unit)]
         return Released(
             ParameterDraws(draws),
-            about(fitter, claim, [draws_are]),
+            about(fitter, claim, [*summed, draws_are]),
             prepared.terms.alpha,
             fitted.bounds,
             fitted,

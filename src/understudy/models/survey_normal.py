@@ -7,7 +7,7 @@ n and N. `tables` says for which estimator the synthetic files are made (docs/de
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NoReturn, Self, get_args
 
@@ -166,6 +166,31 @@ class SurveyNormal(GaussianModel, abstract=True):
     def gaussian_data(self, arrays: Mapping[str, Any]) -> tuple[Array, Array]:
         columns = [jnp.asarray(arrays[name]) for name in self.targets]
         return jnp.asarray(arrays["X"]), jnp.stack(columns, axis=1)
+
+    def clipped_range(
+        self, clip: Sequence[tuple[float, float]] | None, survey: Survey
+    ) -> tuple[Vector, Vector]:
+        """Low and high (d,) of `gaussian_data`'s Y, from public bounds of the columns in their own
+        units: those that are given, or the codebook's."""
+        _, totals = self._bound()
+        if clip is not None and len(clip) != len(self.sensitive):
+            raise Refused(
+                f"`clip` needs a pair of numbers for each of {', '.join(self.sensitive)}."
+            )
+        known: Sequence[tuple[float, float] | None] = clip or [
+            _declared_bounds(survey.codebook, name) for name in self.sensitive
+        ]
+        arrays: dict[str, Any] = {"X": np.zeros((2, 1))}
+        for name, target, bounds in zip(self.sensitive, self.targets, known, strict=True):
+            if bounds is None or not 0 < bounds[0] < bounds[1] < np.inf:
+                raise Refused(
+                    f"Sums of log {name} need public bounds above 0 to clip its values to; declare "
+                    f"`bounds` of `{name}` in the codebook, or give `clip`."
+                )
+            arrays[target] = np.log(np.asarray(bounds, dtype=np.float64))
+        arrays["w"] = arrays["w"] - np.log(weight_unit(totals, survey.n))
+        Y = np.asarray(self.gaussian_data(arrays)[1])
+        return Y.min(axis=0), Y.max(axis=0)
 
     def _bound(self) -> tuple[str, PublicTotals]:
         if self.weight is None or self.totals is None:

@@ -1,8 +1,9 @@
 """`--dry-run`: what a recipe will do, what it will claim, and about how long it will take.
 
-One gradient of the model's density is timed on these records and multiplied by the gradients that
-a fit needs. How many these are depends on the posterior, so a range is given: short trees and
-chains that agree at once, or long trees and chains that must run on. Nothing is spent or written.
+Where a mechanism rehearses its fits, the rehearsal is run and timed. Elsewhere one gradient of the
+model's density is timed on these records and multiplied by the gradients that a fit needs. How many
+these are depends on the posterior, so a range is given: short trees and chains that agree at once,
+or long trees and chains that must run on. Nothing is spent or written.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from understudy.corrected_table import Corrections
 from understudy.errors import Refused
 from understudy.fitting.missing import without_missing
 from understudy.internal_mark import with_mark
+from understudy.mechanisms.contract import Rehearsed
 from understudy.models.contract import OutcomeModel
 from understudy.publication import hides_unit
 from understudy.release.correct import expected_corrections
@@ -26,9 +28,11 @@ from understudy.release.kept import check_kept
 from understudy.release.shape import shape_notes
 from understudy.release.spending import price
 from understudy.survey.file_format import always_released
+from understudy.synthesis import ready_outcome
 
 STEPS = (7, 127)  # gradients of one iteration of NUTS: an easy posterior, and a hard one
 LONGER = 4  # chains that do not agree are run on
+WITHIN = 2.0  # times the forecast, either way, where fits were rehearsed
 BASE_SECONDS, BASE_BYTES = 15.0, 600e6  # compiling and reports; the libraries themselves
 
 
@@ -38,7 +42,8 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
     survey = inside.narrowed
     hidden = (*inside.synthesized, survey.codebook.unit_column if hides_unit(survey) else None)
     kept = [name for name in survey.columns if name not in hidden]
-    seconds, size = _cost(inside)
+    rehearsed = _rehearsed(inside)
+    seconds, size = _cost(inside, rehearsed.seconds)
     formats = ", ".join((always_released().written_name, *recipe.output.formats))
     lines = [
         with_mark(f"{inside.title}: {survey.n:,} records of `{recipe.path.name}`."),
@@ -48,6 +53,7 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
         f"manifest, in `{out or recipe.out}`.",
         _promise(inside),
         f"{_between(*seconds)}, about {size / 1e9:.1f} GB of memory on this machine.",
+        *([f"A rehearsal passed with {rehearsed.settled}."] if rehearsed.settled else []),
     ]
     # read off the records, or off their number, which a noisy size hides
     datasets = recipe.synthesis.datasets
@@ -98,14 +104,29 @@ def _prices(inside: Inside, corrections: Corrections) -> str:
     )
 
 
-def _cost(inside: Inside) -> tuple[tuple[float, float], float]:
-    """((least, most) seconds, bytes), roughly."""
+def _rehearsed(inside: Inside) -> Rehearsed:
+    """What the checks of the records have rehearsed."""
+    if not isinstance(inside.model, OutcomeModel):
+        return Rehearsed(inside.mechanism)
+    recipe = inside.recipe
+    fit, datasets = recipe.fit_settings(None), recipe.synthesis.datasets
+    ready = ready_outcome(
+        inside.publication, inside.narrowed, inside.model, inside.mechanism, datasets, fit
+    )
+    return ready.rehearsed
+
+
+def _cost(inside: Inside, rehearsed: float | None) -> tuple[tuple[float, float], float]:
+    """((least, most) seconds, bytes), roughly; `rehearsed` are the seconds of all fits."""
     keys, survey, model = inside.recipe.synthesis, inside.narrowed, inside.model
     values = survey.n * len(survey.columns) * 8.0
     size = BASE_BYTES + values * (keys.datasets + 3)
     if not isinstance(model, OutcomeModel):
         more = 3e-6 * survey.n * len(model.sensitive) * keys.datasets
         return (BASE_SECONDS + more, 2 * BASE_SECONDS + 10 * more), size
+    if rehearsed is not None:
+        about = BASE_SECONDS + rehearsed
+        return (about / WITHIN, about * WITHIN), size
     from understudy.models.gaussian import GaussianModel  # JAX, which whole files do not need
 
     fits = inside.mechanism.fits

@@ -51,7 +51,8 @@ class Column:
     topcode); the steps that published numbers stand on. `blanks`: whether a value may be empty;
     None where nothing is said. `applies_when`: a condition in the words of `where`; a record that
     does not meet it holds `skip` (empty when None). `derived`: a formula of other columns; such a
-    column is computed and never drawn.
+    column is computed and never drawn. `typical` and `spread` are a public guess of the middle
+    value and of the standard deviation, where a model without a past file starts; never drafted.
     """
 
     name: str
@@ -71,6 +72,8 @@ class Column:
     applies_when: str = ""
     skip: Value | None = None
     derived: str = ""
+    typical: float | None = None
+    spread: float | None = None
 
     def declared(self, fact: str) -> bool:
         """Whether a fact was declared rather than drafted from the data."""

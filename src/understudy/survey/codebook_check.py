@@ -59,6 +59,7 @@ _FACT_WANTED = {  # of a column
     "grid": '"linear", "log" or a list of increasing edges',
     "special": "a list of finite numbers",
     "blanks": "true or false",
+    "typical": "a finite number",
     "skip": "a string, a number or true/false",
     "applies_when": 'a condition, such as "age >= 16"',
     "derived": 'a formula of other columns, such as "wages + rents"',
@@ -152,6 +153,8 @@ class _Facts(_Table):
     applies_when: RuleText = ""
     skip: Annotated[Any, AfterValidator(_plain)] | None = None
     derived: RuleText = ""
+    typical: Number | None = None
+    spread: Positive | None = None
     drafted: frozenset[Fact] = frozenset()
 
 

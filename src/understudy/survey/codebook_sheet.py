@@ -25,7 +25,13 @@ from understudy.toml_mistakes import Mistake, TomlRefused
 ENDINGS = (".xlsx", ".csv")
 KEYS = tuple(field.name for field in fields(Column) if field.name != "name")
 SEVERAL = tuple(f.name for f in fields(Column) if re.match(r"tuple|frozenset", str(f.type)))
-SINGLE = ("blanks", "rounding", "skip")  # values; the other keys are texts as they stand
+SINGLE = (
+    "blanks",
+    "rounding",
+    "skip",
+    "typical",
+    "spread",
+)  # values; the other keys are texts as they stand
 PAIRS = "value_labels"
 _PAIR = re.compile(r'\s*("(?:[^"]|"")*"|[^="]+?)\s*=\s*(.*)', re.DOTALL)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -169,7 +169,7 @@ def codebook_to_toml(codebook: Codebook) -> str:
             lines.append(f"grid = {_toml(_dated(column.grid, days) if edges else column.grid)}")
         if column.special:
             lines.append(f"special = {_toml(_dated(column.special, days))}")
-        for fact in ("blanks", "rounding", "skip"):
+        for fact in ("blanks", "rounding", "skip", "typical", "spread"):
             if getattr(column, fact) is not None:
                 lines.append(f"{fact} = {_toml(getattr(column, fact))}")
         for fact in ("applies_when", "derived"):

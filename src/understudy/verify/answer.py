@@ -4,7 +4,7 @@
     partitions -> one bounded number each -> sum + noise -> store -> receipt
 
 Everything before `reserve` sees public facts only and costs nothing. Everything after it is
-paid, whatever happens. The numbers of the partitions live in three lines of `_noisy_number`
+paid, whatever happens. The numbers of the partitions live in three lines of `noisy_number`
 and are neither stored nor logged (threat 17).
 """
 
@@ -20,10 +20,11 @@ from understudy.influence import InfluencePlan, UnitRelation, influence_pass
 from understudy.ledger.ledger import Ledger, Reservation, StoredAnswer
 from understudy.tables.influence.unit_sums import steps_of
 from understudy.tables.units import Unit
+from understudy.verify.caller import Caller, CallerLeft
 from understudy.verify.confidential import WEIGHT, ConfidentialData
 from understudy.verify.influence_figures import figures_of
 from understudy.verify.measure import Floats, QuestionTerms, Steps
-from understudy.verify.mistakes import InvalidQuery
+from understudy.verify.mistakes import InvalidQuery, say
 from understudy.verify.noise import SAMPLERS
 from understudy.verify.partition_pass import assign_partitions, partition_estimates
 from understudy.verify.partitions import UNIT_NUMBER
@@ -48,6 +49,7 @@ class CheckedQuery:
     query: Query
     synthetic: Synthetic
     plan: InfluencePlan | None = None  # where the measure does not divide the file
+    data: ConfidentialData | None = None  # as it was served when the question was checked
 
     @property
     def terms(self) -> QuestionTerms:
@@ -67,6 +69,11 @@ def check_question(
     if query.dataset != data.name:
         raise UnknownName("data set", query.dataset, [data.name])
     check_query(query, data.codebook)
+    if data.nonresponse is not None and not query.measured_by.divides:
+        message = (
+            "Weights of this data set are adjusted in each part of the file; ask by `discrepancy`."
+        )
+        raise InvalidQuery([say("measure", message)])
     if query.estimate is not None:
         return CheckedQuery(query, Synthetic(query.estimate, query.se))
     if released is None:
@@ -91,10 +98,10 @@ def public_units(data: ConfidentialData) -> tuple[UnitRelation, Unit | None, int
     """Relation, unit with its declared limit, and number of units of an answer by influence.
 
     Noise for `replace` is enough for `add-remove` too: the ledger counts both where there is a
-    unit, and then the number of units is not public.
+    unit, and then the number of units is not public. Nor is that of the units of a domain.
     """
     if data.unit is None:
-        return "replace", None, data.units
+        return "replace", None, data.units if data.where is None else None
     return "replace", Unit(data.unit, data.codebook.records_per_unit), None
 
 
@@ -105,20 +112,21 @@ def answer_question(
     user: str,
     *,
     hold_seconds: float = 0.0,
+    caller: Caller | None = None,
 ) -> Receipt:
     """Answer a question at its price; the same question again is free.
 
     `hold_seconds` is the reply slot of the server (see `Ledger.reserve`). Refusals before the
-    reservation cost nothing; AnswerFailed comes after it.
+    reservation cost nothing; AnswerFailed comes after it, also where the `caller` has left.
     """
     query = question.query
     paid = ledger.reserve(user, data.fingerprint, query, hold_seconds, data.cost(query))
     if isinstance(paid, StoredAnswer):
         return Receipt.from_ledger(paid, query.catalogue, replayed=True)
-    receipt = _paid_receipt(question, data, ledger, paid)
+    receipt = _paid_receipt(question, data, ledger, paid, caller)
     if receipt is None:
         # Raised here, not where it broke: the cause and its frames hold records.
-        raise AnswerFailed
+        raise CallerLeft if caller is not None and caller.gone else AnswerFailed
     return receipt
 
 
@@ -134,7 +142,11 @@ def answer_query(
 
 
 def _paid_receipt(
-    question: CheckedQuery, data: ConfidentialData, ledger: Ledger, reservation: Reservation
+    question: CheckedQuery,
+    data: ConfidentialData,
+    ledger: Ledger,
+    reservation: Reservation,
+    caller: Caller | None,
 ) -> Receipt | None:
     query = question.query
     try:
@@ -143,9 +155,11 @@ def _paid_receipt(
             at=reservation.at,
             query=query,
             synthetic=question.synthetic,
-            noisy=_noisy_number(question, data),
+            noisy=noisy_number(question, data, caller),
             relation=_relation(query, data),
         )
+        if caller is not None:
+            caller.wait()
         ledger.release(reservation, receipt.facts())
     except Exception:
         with suppress(Exception):
@@ -154,7 +168,9 @@ def _paid_receipt(
     return receipt
 
 
-def _noisy_number(question: CheckedQuery, data: ConfidentialData) -> float | tuple[float, ...]:
+def noisy_number(
+    question: CheckedQuery, data: ConfidentialData, caller: Caller | None = None
+) -> float | tuple[float, ...]:
     """The only function that turns records into something that leaves."""
     query, synthetic = question.query, question.synthetic
     if question.plan is not None:
@@ -162,7 +178,7 @@ def _noisy_number(question: CheckedQuery, data: ConfidentialData) -> float | tup
         return numbers if query.several else numbers[0]
     size = max(abs(synthetic.estimate), synthetic.se or 0.0) or 1.0
     table, factor = assign_partitions(data, query)
-    estimates = partition_estimates(data, query, table, factor, size)
+    estimates = partition_estimates(data, query, table, factor, size, caller)
     return noisy_sum(query, int(bounded_numbers(question, estimates).sum()))
 
 

@@ -72,6 +72,10 @@ class Client:
         """One of your own answers by its receipt's number."""
         return dict(self._call("GET", f"answers/{int(number)}"))
 
+    def draws(self, number: int, count: int = 1000) -> list[float]:
+        """Draws of the posterior of one of your answers by agreement; free."""
+        return list(self._call("GET", f"answers/{int(number)}/draws?count={int(count)}"))
+
     def __repr__(self) -> str:
         return f"Client({self._url!r})"
 

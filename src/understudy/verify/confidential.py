@@ -8,9 +8,11 @@ the query. Records never leave this object except into partition statistics.
 from __future__ import annotations
 
 import threading
+import weakref
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import ibis
 import ibis.expr.types as ir
@@ -24,16 +26,22 @@ from understudy.ledger.amounts import ATTO, parse_delta
 from understudy.ledger.epsilon import exact_epsilon
 from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.survey.codebook import Codebook, Column
+from understudy.survey.engine import new_scratch_file
 from understudy.survey.survey import Survey
+from understudy.tables.domain import as_condition
 from understudy.tables.units import refuse_missing_ids
 from understudy.verify.exact_sums import exact_decimal
+from understudy.verify.nonresponse import RESPONDED, Nonresponse
 from understudy.verify.partitions import UNIT_HEAD, UNIT_NUMBER, UNIT_TAIL, unit_digests
 from understudy.verify.query import Query
 from understudy.verify.workers import WorkerPool
 
 WEIGHT = "__weight"
 EXACT_WEIGHT = "__exact_weight"
+KEPT = "__kept"
 MOST_CODES = 1000  # levels of a text that get codes
+
+RecordStore = Literal["memory", "disk", "source"]
 
 
 class ConfidentialData:
@@ -41,8 +49,11 @@ class ConfidentialData:
 
     With a column of role `unit` in the codebook, a unit is all records with the same id.
     Without one, a unit is one record, known by its row number: then only `replace` is
-    promised, because removing a row would renumber the others. `in_memory=False` leaves
-    the table where it is (a file too large to copy, Spark) and hashes ids in every pass.
+    promised, because removing a row would renumber the others. `where` keeps the records of a
+    domain, as a release's `where` does; units outside are there and contribute nothing.
+    `kept` says where the prepared records are: "memory", "disk" (the private scratch folder, for
+    files larger than memory), or "source", the table itself (Spark), which hashes ids in every
+    pass. With `nonresponse`, the weights are those of the design, adjusted in each partition.
     """
 
     def __init__(
@@ -52,21 +63,34 @@ class ConfidentialData:
         *,
         workers: int = 2,
         deadline: float = 2.0,
-        in_memory: bool = True,
+        where: str | None = None,
+        kept: RecordStore = "memory",
+        nonresponse: Nonresponse | None = None,
     ) -> None:
         self.name = name
-        self.codebook: Codebook = survey.codebook
+        self.where = where
+        self.nonresponse = nonresponse
+        self.codebook: Codebook = survey.codebook.for_domain(where)
         self.population = self.codebook.population_size
         self.pool = WorkerPool(workers, deadline)
         self._survey = survey
         self._lock = threading.Lock()
         self.unit = _unit_column(self.codebook)
         _check_schema(survey, self.unit)
-        prepared = _prepared(survey, self.unit)
-        if in_memory:
-            connection = ibis.duckdb.connect()
-            prepared = connection.create_table("records", prepared.to_pyarrow())
+        file = new_scratch_file(".parquet") if kept == "disk" else None
+        self._end = weakref.finalize(self, _end, self.pool, file)
+        if nonresponse is not None:
+            nonresponse.check(self.codebook)
+        prepared = _prepared(survey, self.unit, where, nonresponse)
+        if kept == "memory":
+            prepared = ibis.duckdb.connect().create_table("records", prepared.to_pyarrow())
+        if file is not None:
+            prepared.to_parquet(file)
+            spill = str(file.with_suffix(".spill"))
+            prepared = ibis.duckdb.connect(temp_directory=spill).read_parquet(file)
         self.records: ir.Table = prepared
+        if where is not None and not self.run(prepared.limit(1)).num_rows:
+            raise Refused(f"No record of `{name}` meets `where = {where}`.")
 
     @property
     def relation(self) -> UnitRelation:
@@ -92,18 +116,20 @@ class ConfidentialData:
 
     @cached_property
     def units(self) -> int:
-        """How many units there are: public under `replace`, used for nothing else."""
-        highest = self.run(self.records.aggregate(last=self.records[UNIT_NUMBER].max()))
-        return int(highest.column("last")[0].as_py()) + 1
+        """How many units there are in the whole file: public under `replace`, used for nothing
+        else."""
+        if self.unit is None:
+            return self._survey.n
+        return int(self._survey.raw[self.unit].nunique().execute())
 
     @cached_property
     def single_records(self) -> bool:
         """Whether every unit has one record: then nothing need be added up within units."""
         if self.unit is None:
             return True
-        return self.units == int(
-            self.run(self.records.aggregate(n=self.records.count()))["n"][0].as_py()
-        )
+        numbers = self.records[UNIT_NUMBER]
+        counted = self.run(self.records.aggregate(n=numbers.count(), units=numbers.nunique()))
+        return bool(counted["n"][0] == counted["units"][0])
 
     def run(self, expression: ir.Table) -> pa.Table:
         """Run one pass; a DuckDB connection serves one thread at a time."""
@@ -111,7 +137,8 @@ class ConfidentialData:
             return expression.to_pyarrow()
 
     def close(self) -> None:
-        self.pool.close()
+        """End workers and remove what was kept; so does the end of the last question about it."""
+        self._end()
 
     def __enter__(self) -> ConfidentialData:
         return self
@@ -123,12 +150,23 @@ class ConfidentialData:
         return f"ConfidentialData({self.name!r})"
 
 
-def _prepared(survey: Survey, unit: str | None) -> ir.Table:
+def _end(pool: WorkerPool, file: Path | None) -> None:
+    pool.close()
+    if file is not None:
+        file.unlink(missing_ok=True)
+
+
+def _prepared(
+    survey: Survey, unit: str | None, where: str | None, nonresponse: Nonresponse | None
+) -> ir.Table:
     """Codebook columns, the weight, and the unit's digests; not-a-number becomes null.
 
     What every pass would compute again is kept: codes of text levels, the weight as a decimal.
+    Units have the numbers that they have in the whole file.
     """
-    table = survey.table.mutate(**{"__row": ibis.row_number()})
+    inside = as_condition(where, survey.table)
+    kept = ibis.literal(True) if inside is None else inside
+    table = survey.table.mutate(**{"__row": ibis.row_number(), KEPT: kept})
     columns: dict[str, Any] = {}
     for column in survey.codebook:
         if column.role not in ("unit", "replicate"):
@@ -139,14 +177,18 @@ def _prepared(survey: Survey, unit: str | None) -> ir.Table:
     weight = survey.design.weight
     columns[WEIGHT] = ibis.literal(1.0) if weight is None else table[weight].cast("float64")
     columns[EXACT_WEIGHT] = exact_decimal(columns[WEIGHT])
+    if nonresponse is not None:
+        columns[RESPONDED] = as_condition(nonresponse.responded, table)
     identity = table["__row"] if unit is None else table[unit]
     columns[UNIT_HEAD], columns[UNIT_TAIL] = unit_digests(identity)
     if unit is None:
         columns[UNIT_NUMBER] = table["__row"]
-        return table.select(**columns)
-    digested = table.select(**columns)
-    order = [digested[UNIT_HEAD], digested[UNIT_TAIL]]
-    return digested.mutate(**{UNIT_NUMBER: ibis.dense_rank().over(order_by=order)})
+        prepared = table.select(table[KEPT], **columns)
+    else:
+        digested = table.select(table[KEPT], **columns)
+        order = [digested[UNIT_HEAD], digested[UNIT_TAIL]]
+        prepared = digested.mutate(**{UNIT_NUMBER: ibis.dense_rank().over(order_by=order)})
+    return (prepared if inside is None else prepared.filter(prepared[KEPT])).drop(KEPT)
 
 
 def level_code(name: str) -> str:

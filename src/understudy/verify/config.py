@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -51,8 +51,10 @@ from understudy.toml_mistakes import (
     parse_toml,
     read_toml_text,
 )
+from understudy.verify.nonresponse import Nonresponse
 
 Combine = Literal["partial", "full"]
+ServedStore = Literal["memory", "disk"]
 PopulationRelation = Literal["replace", "add-remove"]
 
 _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -91,6 +93,15 @@ def _design(table: Any) -> Design:
     return design_from(table)
 
 
+def _nonresponse(table: Any) -> Nonresponse | None:
+    if table is None or isinstance(table, Nonresponse):
+        return table
+    known = isinstance(table, dict) and set(table) <= {"responded", "classes"}
+    if not known or not isinstance(table.get("responded"), str):
+        raise Refused(f'`{_SETTING}` must be a table, such as {{ responded = "status == 1" }}.')
+    return Nonresponse(table["responded"], tuple(map(str, table.get("classes", ()))))
+
+
 OwnClass = Annotated[StrictStr, AfterValidator(_own)]
 File = Annotated[Path, BeforeValidator(_in_folder), BeforeValidator(_text_first)]
 
@@ -114,12 +125,23 @@ class DatasetConfig:
         StrictInt, Field(ge=1, le=1_000_000), "Records of a unit at most."
     ] = 1
     relation: Annotated[PopulationRelation, "The relation that the cap is stated in."] = "replace"
+    where: Annotated[
+        StrictStr | None, "Only these records, as in a release's recipe: `PINCP > 0`."
+    ] = None
+    nonresponse: Annotated[
+        Nonresponse | None,
+        BeforeValidator(_nonresponse),
+        'Weights are adjusted in each partition: { responded = "status == 1", classes = ["sex"] }.',
+    ] = None
     codebook: Annotated[File | None, "The codebook; questions may use what it declares."] = None
     design: Annotated[
         Design, BeforeValidator(_design), 'A table, such as { weight = "w", strata = "field" }.'
     ] = Field(default_factory=Design)
     released: Annotated[tuple[File, ...], "The synthetic files that are public."] = ()
     combine: Annotated[Combine, "The combining rule of the synthetic files."] = "partial"
+    kept: Annotated[
+        ServedStore, "Where records are while it is served: `memory`, or `disk` for larger files."
+    ] = "memory"
     workers: Annotated[StrictInt, Field(ge=1, le=64), "Processes that fit partitions."] = 2
     deadline: Annotated[
         float,
@@ -200,6 +222,11 @@ class ServerConfig:
     security_log: Annotated[
         File | None, "A file for who was let in or turned away, and exports; it is rotated too."
     ] = None
+    metrics_port: Annotated[
+        StrictInt | None,
+        Field(ge=0, le=65535),
+        "Port of this machine on which Prometheus reads counts; none if left out.",
+    ] = None
     oidc_issuer: Annotated[
         StrictStr, "The address of an OpenID Connect provider, by which users can sign in."
     ] = ""
@@ -268,8 +295,8 @@ def _in_our_words(mistake: ErrorDetails, location: Location) -> Refused:
         case "missing" if inside:
             return Refused(f"{table} lacks `{location[-1]}`.")
         case "literal_error":
-            choices = get_args(PopulationRelation if location[-1] == "relation" else Combine)
-            return UnknownName(f"`{setting}`", str(mistake["input"]), choices)
+            hint = get_type_hints(DatasetConfig)[location[-1]]
+            return UnknownName(f"`{setting}`", str(mistake["input"]), get_args(hint))
         case "dataclass_type":
             return Refused(f"{table} in the configuration must be a table.")
         case "tuple_type":

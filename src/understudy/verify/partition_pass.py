@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.survey.codebook import Codebook
+from understudy.verify.caller import Caller
 from understudy.verify.confidential import EXACT_WEIGHT, WEIGHT, ConfidentialData, level_code
 from understudy.verify.exact_sums import exact_decimal
 from understudy.verify.partition_fit import Task
@@ -50,11 +51,18 @@ def assign_partitions(data: ConfidentialData, query: Query) -> tuple[ir.Table, F
 
 
 def partition_estimates(
-    data: ConfidentialData, query: Query, table: ir.Table, factor: Floats, size: float
+    data: ConfidentialData,
+    query: Query,
+    table: ir.Table,
+    factor: Floats,
+    size: float,
+    caller: Caller | None = None,
 ) -> Floats:
     """tau_k for k = 1..M, NaN where it does not exist. `size` is a public magnitude of the
     estimate by which contributions are scaled before they become decimals."""
-    records = PartitionPass(data, table, query.domain, query.count, factor, size)
+    if data.nonresponse is not None:
+        table = data.nonresponse.adjusted(table, WEIGHT, EXACT_WEIGHT)
+    records = PartitionPass(data, table, query.domain, query.count, factor, size, caller)
     return query.estimand.partition_estimates(records)
 
 
@@ -68,6 +76,7 @@ class PartitionPass:
     count: int
     factor: Floats  # (M,)
     size: float
+    caller: Caller | None = None  # for whom workers fit
 
     @property
     def weight(self) -> Any:
@@ -133,7 +142,7 @@ class PartitionPass:
             Task(fit, matrix[:, edges[k] : edges[k + 1]], levels=tuple(levels), **settings)
             for k in range(self.count)
         ]
-        return self.data.pool.run(tasks)
+        return self.data.pool.run(tasks, self.caller)
 
     def coefficient(
         self, predictors: Sequence[str], name: str, level: Level | None

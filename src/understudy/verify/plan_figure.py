@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
     from understudy.verify.planner import Plan
+    from understudy.verify.rehearsal import RehearsedAnswers
 
 
 def draw_plan(plan: Plan) -> str:
@@ -44,6 +45,30 @@ def draw_plan(plan: Plan) -> str:
     right.set_xlabel("confidential estimate, if it were")
     right.set_ylabel("its standard error / synthetic one")
     figure.colorbar(mesh, ax=right, label="chance that the verdict is right")
+    return _svg(figure)
+
+
+def draw_rehearsal(rehearsal: RehearsedAnswers) -> str:
+    """What would be reported, how often; the band of the tolerance, and the file's own result."""
+    measure, terms = rehearsal.query.measured_by, rehearsal.terms
+    figure = Figure(figsize=(5.5, 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.hist(rehearsal.answers["median"].to_numpy(), bins=30, color="#7aa6c2")
+    if measure.reports_difference:
+        axes.axvspan(-terms.tolerance, terms.tolerance, color="0.9", zorder=0)
+        axes.axvline(rehearsal.estimate - terms.estimate, color="#1f4e6b", linestyle=":")
+    if measure.report_reach is not None:
+        axes.set_xlim(*measure.report_reach)
+    axes.set_xlabel(
+        f"{measure.reports} (dotted: the file's own)"
+        if measure.reports_difference
+        else measure.reports
+    )
+    axes.set_ylabel(f"of {rehearsal.answers.height} answers")
+    return _svg(figure)
+
+
+def _svg(figure: Figure) -> str:
     text = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "understudy", "svg.fonttype": "none"}):
         figure.savefig(text, format="svg", metadata={"Date": None})

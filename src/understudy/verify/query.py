@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -19,6 +19,7 @@ from pydantic import Field, field_validator, model_validator
 
 from understudy.dp.accounting import rounded_down
 from understudy.dp.additive import AdditiveNoise, GaussianNoise, LaplaceNoise
+from understudy.errors import UnknownName
 from understudy.ledger.amounts import ATTO, parse_delta, show_delta
 from understudy.ledger.epsilon import exact_epsilon, parse_epsilon, show_epsilon
 from understudy.survey.codebook import Codebook
@@ -60,7 +61,7 @@ SINCE_FIRST: Mapping[str, Any] = {
     "clip": 2.0,
 }
 
-LATER = ("by", "delta")  # left out where a question does not use them
+LATER = ("by", "delta", "also")  # left out where a question does not use them
 
 
 class Tolerance(Strict):
@@ -83,8 +84,10 @@ class Tolerance(Strict):
 
 class Query(Strict):
     """One question. `estimate` and `se` are the synthetic ones, or None: the server
-    computes both from the released files. `by` asks for every cell of a table at once; `delta`
-    makes the noise Gaussian under zCDP, which is less for several numbers that one unit moves."""
+    computes both from the released files. `by` asks for every cell of a table at once, `also` for
+    further estimates at the same price, each with its `estimator`, what that needs, and its
+    `domain`; `delta` makes the noise Gaussian under zCDP, which is less for several numbers that
+    one unit moves."""
 
     catalogue: ClassVar[Catalogue]
 
@@ -102,6 +105,7 @@ class Query(Strict):
     partitioning: Literal["hash", "equal-size"] = "hash"
     by: Annotated[tuple[Name, ...], Field(strict=False, max_length=4)] | None = None
     delta: str | None = None
+    also: Annotated[tuple[dict[str, Any], ...], Field(strict=False, max_length=20)] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -163,7 +167,28 @@ class Query(Strict):
     @property
     def several(self) -> bool:
         """Whether more than one number is asked for."""
-        return bool(self.by) or self.estimand.several
+        return bool(self.by or self.also) or self.estimand.several
+
+    @property
+    def parts(self) -> tuple[Query, ...]:
+        """A question for each of the estimates; this one without the others, first."""
+        if not self.also:
+            return (self,)
+        shared = ("dataset", "measure", "tolerance", "epsilon", "noise", "delta")
+        common = {name: value for name, value in self.model_dump().items() if name in shared}
+        fields = [question_fields(kind) for kind in self.catalogue.estimators.values()]
+        own = ["estimator", "domain", *dict.fromkeys(chain(*fields))]
+        made = [self.model_copy(update={"also": None})]
+        for number, further in enumerate(self.also):
+            unknown = (name for name in further if name not in own)
+            mistakes = [say(n, str(UnknownName("field", n, own))) for n in islice(unknown, LISTED)]
+            try:
+                if mistakes:
+                    raise InvalidQuery(mistakes)
+                made.append(self.catalogue.read({**common, **further}))
+            except InvalidQuery as refusal:
+                raise InvalidQuery(_inside_also(number, refusal.mistakes)) from None
+        return tuple(made)
 
     def price_noise(self) -> AdditiveNoise:
         """The noise of an answer by influence, at this price; never below what was paid for."""
@@ -190,7 +215,8 @@ class Query(Strict):
     def in_words(self) -> str:
         """One line for lists: "Mean of salary where gender is Female"."""
         words = self.estimand.in_words(domain_in_words(self.domain))
-        return f"{words}, by {' and '.join(self.by)}" if self.by else words
+        words = f"{words}, by {' and '.join(self.by)}" if self.by else words
+        return "; ".join([words, *(part.in_words() for part in self.parts[1:])])
 
     def canonical(self) -> str:
         """One JSON text for all spellings of the same question."""
@@ -199,15 +225,22 @@ class Query(Strict):
         own = [name for owner in owners for name in question_fields(owner)]
         names = [*Query.model_fields, *own]
         names = [name for name in names if name not in LATER or whole[name]]
+        whole["also"] = [part.own_document() for part in self.parts[1:]]
         document = {**SINCE_FIRST, **{name: whole[name] for name in names}}
         document["partitions"] = self.count if self.measured_by.divides else None
         document["predictors"] = sorted(document["predictors"])
         for name, value in document.items():
-            if isinstance(value, list) and value and isinstance(value[0], dict):
+            if name != "also" and isinstance(value, list) and value and isinstance(value[0], dict):
                 document[name] = _ordered(value)
         if not self.measured_by.uses_interval:
             document["tolerance"]["interval"] = "adjusted"
         return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    def own_document(self) -> dict[str, Any]:
+        """What one of several estimates says of itself, in one form for all spellings."""
+        whole = json.loads(self.canonical())
+        names = ["estimator", "variable", "domain", *question_fields(type(self.estimand))]
+        return {name: whole[name] for name in dict.fromkeys(names) if whole[name] not in (None, [])}
 
     def digest(self) -> str:
         return hashlib.sha256(self.canonical().encode()).hexdigest()
@@ -215,7 +248,9 @@ class Query(Strict):
 
 def check_query(query: Query, codebook: Codebook) -> None:
     """Refuse what the codebook cannot support, naming the first mistakes."""
-    every = chain(_misfits(query), _column_mistakes(query, codebook))
+    parts = (query, *query.parts[1:])
+    each = [chain(_misfits(part), _column_mistakes(part, codebook)) for part in parts]
+    every = chain(each[0], *(_inside_also(k, part) for k, part in enumerate(each[1:])))
     mistakes = list(islice(every, LISTED))
     if query.estimate is not None and not mistakes:
         mistakes = scale_mistakes(query, query.estimate, query.se)
@@ -262,15 +297,23 @@ def _misfits(query: Query) -> list[QuestionMistake]:
         mistakes.append(say("noise", message))
     if query.measured_by.divides:
         mistakes += _one_number(query)
+    if query.also and (query.by or query.estimate is not None):
+        mistakes.append(say("also", "`also` goes without `by` and without `estimate`."))
     if query.se is not None and query.estimate is None:
         mistakes.append(say("estimate", "Give the synthetic estimate beside its standard error."))
     return mistakes
 
 
+def _inside_also(number: int, mistakes: Iterable[QuestionMistake]) -> Iterator[QuestionMistake]:
+    """Mistakes of a further estimate, counted from 1."""
+    for mistake in mistakes:
+        yield say(f"also.{number}.{mistake.field}", f"Estimate {number + 2}: {mistake.message}")
+
+
 def _one_number(query: Query) -> list[QuestionMistake]:
     """What a measure that divides the file cannot take."""
     mistakes = []
-    for name, wrong in (("by", query.by), ("delta", query.delta)):
+    for name, wrong in (("by", query.by), ("delta", query.delta), ("also", query.also)):
         if wrong:
             message = f"`{name}` goes with the measure `influence` only; leave it out."
             mistakes.append(say(name, message))

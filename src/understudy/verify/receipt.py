@@ -22,11 +22,13 @@ from pydantic import (
 )
 
 from understudy.claim import Claim
+from understudy.errors import Refused
 from understudy.influence import UnitRelation
 from understudy.ledger.epsilon import exact_epsilon
 from understudy.ledger.ledger import StoredAnswer
 from understudy.verify.catalogue import Catalogue
 from understudy.verify.measure import AnswerPosterior, QuestionTerms
+from understudy.verify.measures.agreement import AgreementPosterior
 from understudy.verify.query import Query
 from understudy.verify.released import Synthetic
 from understudy.verify.several import NumberAnswer, answered_numbers, headline, sentence
@@ -108,6 +110,15 @@ class Receipt(BaseModel):
         if not isinstance(self.noisy, tuple):
             return ()
         return answered_numbers(self.query, self.synthetic.every, self.noisy)
+
+    def draws(self, count: int) -> list[float]:
+        """Draws of the posterior of an answer by agreement (V §3.1)."""
+        if not isinstance(self.belief, AgreementPosterior):
+            raise Refused(
+                "Draws are those of the chance that `agreement` is about; this answer states its "
+                "posterior by its interval."
+            )
+        return [float(r) for r in self.belief.draws(count)]
 
     @property
     def promise(self) -> Claim:

@@ -189,7 +189,10 @@ class ReleasedFiles:
         return measured_for(questions, files, relation, units)
 
     def _questions(self, query: Query) -> list[InfluenceQuestion]:
-        """One, or one for every cell of the table that all released files have."""
+        """One for every estimate, or for every cell of the table that all released files have."""
+        if query.also:
+            every = [(part, made) for part in query.parts for made in self._questions(part)]
+            return [replace(made, names=_named(part, made.names)) for part, made in every]
         lacking = self._lacking([*columns_of(query), *(query.by or ())])
         if lacking:
             raise Refused(f"the released files have no column `{lacking[0]}`.")
@@ -226,6 +229,10 @@ class ReleasedFiles:
                 f"{MOST_CELLS}."
             )
         return [tuple(zip(by, cell, strict=True)) for cell in cells]
+
+
+def _named(part: Query, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(": ".join(filter(None, (part.in_words(), name))) for name in names)
 
 
 def several_of(plan: InfluencePlan) -> Synthetic:

@@ -6,16 +6,18 @@ of a result is never taken from a request's body.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
 from understudy.errors import Refused, UnknownName
 from understudy.influence import InfluencePlan, UnitRelation
+from understudy.ledger.abandoned import fail_abandoned
 from understudy.ledger.epsilon import show_epsilon
 from understudy.ledger.grants import OwnAccount
 from understudy.ledger.ledger import Ledger, StillAnswering
@@ -28,6 +30,7 @@ from understudy.verify.answer import (
     check_question,
     public_units,
 )
+from understudy.verify.caller import Caller
 from understudy.verify.catalogue import Catalogue, own_catalogue, packaged
 from understudy.verify.confidential import ConfidentialData
 from understudy.verify.config import DatasetConfig, ServerConfig, declaration
@@ -37,6 +40,8 @@ from understudy.verify.query import Query
 from understudy.verify.question_fields import Condition
 from understudy.verify.receipt import Receipt
 from understudy.verify.released import ReleasedEstimates, ReleasedFiles, Synthetic
+from understudy.verify.shared_state import SharedState
+from understudy.verify.turns import Turns
 
 RESTART_SECONDS = 1.0  # for the process that follows one whose deadline passed
 HOLD = 0.8  # of the slot: an answer can be read again as soon as its reply is out
@@ -48,12 +53,27 @@ class NotFound(Refused):
 
 
 @dataclass(frozen=True)
+class DatasetSource:
+    """A data set's configuration, and its files as they were."""
+
+    config: DatasetConfig
+    stamps: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, config: DatasetConfig) -> DatasetSource:
+        files = [config.path, *filter(None, [config.codebook]), *config.released]
+        known = [os.stat(file) for file in files if file.exists()]
+        return cls(config, tuple((file.st_mtime_ns, file.st_size) for file in known))
+
+
+@dataclass(frozen=True)
 class Served:
     """A data set as it is served: confidential records, public estimates."""
 
     data: ConfidentialData
     released: ReleasedEstimates | None = None
     title: str = ""
+    source: DatasetSource | None = None  # what it was opened from
 
 
 @dataclass(frozen=True)
@@ -83,6 +103,8 @@ class Service:
         limit: int | None = None,
     ) -> None:
         self.ledger = ledger
+        self.shared = SharedState(ledger)
+        self.turns = Turns(self.shared)
         self.limit = limit  # of what one steward can grant
         self.datasets = dict(datasets)
         self.slot_seconds = slot_seconds
@@ -118,6 +140,20 @@ class Service:
         rounds = -(-query.count // pool.count)
         return self.slot_seconds + rounds * (pool.deadline + RESTART_SECONDS)
 
+    def reload(self, config: ServerConfig, say: Callable[[str], None] = lambda _: None) -> None:
+        """Serve what the configuration names now: open what is new or changed, retire the rest. All
+        of it, or a refusal that changes nothing. Questions under way end with what they began."""
+        kept, opened = self.datasets, {}
+        try:
+            for name, dataset in config.datasets.items():
+                known = kept.get(name)
+                if known is None or known.source != DatasetSource.of(dataset):
+                    opened[name] = _admitted(self.ledger, name, dataset, say)
+        except BaseException:
+            _close(opened.values())
+            raise
+        self.datasets = {name: opened.get(name) or kept[name] for name in config.datasets}
+
     def check(self, query: Query, user: str | None = None) -> CheckedQuery:
         """All checks that need no record; the synthetic estimate."""
         if user is not None and query.dataset not in (own := self.granted(user)):
@@ -128,13 +164,13 @@ class Service:
                 f"This question may take {self.seconds(query):.0f} seconds, and this server allows "
                 f"{self.longest_seconds:g}; ask for fewer partitions."
             )
-        return check_question(query, served.data, served.released)
+        return replace(check_question(query, served.data, served.released), data=served.data)
 
     def settled(self, user: str, question: CheckedQuery) -> Receipt | None:
         """What needs no place (threat 21): the answer that was paid for, or a refusal; None for a
         question to be computed."""
         query = question.query
-        data = self.dataset(query.dataset).data
+        data = self._data(question)
         stored = self.ledger.look_up(user, data.fingerprint, query, data.cost(query))
         if stored is None:
             return None
@@ -142,7 +178,7 @@ class Service:
 
     def quote(self, user: str, question: CheckedQuery) -> Quote:
         query = question.query
-        data = self.dataset(query.dataset).data
+        data = self._data(question)
         fingerprint = data.fingerprint
         own = self.ledger.account(user, fingerprint).budget.left
         charged = self.ledger.population(fingerprint).amount([data.cost(query)]).micro
@@ -174,15 +210,20 @@ class Service:
         units = public_units(served.data)
         return served.released.influence_errors(question.query, *units).to_dicts()
 
-    def verify(self, user: str, question: CheckedQuery) -> Receipt:
+    def verify(self, user: str, question: CheckedQuery, caller: Caller | None = None) -> Receipt:
         """Spend and answer; the answer is shown to nobody before its slot is nearly over."""
         return answer_question(
             question,
-            self.dataset(question.query.dataset).data,
+            self._data(question),
             self.ledger,
             user,
             hold_seconds=HOLD * self.seconds(question.query),
+            caller=caller,
         )
+
+    def _data(self, question: CheckedQuery) -> ConfidentialData:
+        """What the question was checked against, though the data set be retired meanwhile."""
+        return question.data or self.dataset(question.query.dataset).data
 
     def history(
         self, user: str, before: int | None = None, count: int | None = None
@@ -212,8 +253,8 @@ class Service:
         return show_epsilon(self.ledger.budget("dataset", fingerprint).left)
 
     def close(self) -> None:
-        for served in self.datasets.values():
-            served.data.close()
+        _close(self.datasets.values())
+        self.shared.close()
         self.ledger.close()
 
 
@@ -224,7 +265,7 @@ class Remembered:
         self._released = released
         # Neither the price nor the tolerance is part of what is estimated.
         self._known: OrderedDict[tuple[Estimator, tuple[Condition, ...]], Synthetic] = OrderedDict()
-        self._plans: OrderedDict[tuple[Any, ...], InfluencePlan] = OrderedDict()
+        self._plans: OrderedDict[str, InfluencePlan] = OrderedDict()
         self._lock = threading.Lock()
 
     def __call__(self, query: Query) -> Synthetic:
@@ -241,7 +282,7 @@ class Remembered:
         self, query: Query, relation: UnitRelation, unit: Unit | None, units: int | None
     ) -> InfluencePlan:
         """The same for plans of answers by influence, which depend on the price as well."""
-        asked = query.estimand, query.domain, query.by, query.micro, query.delta
+        asked = query.canonical()
         with self._lock:
             if asked not in self._plans:
                 self._plans[asked] = self._released.influence_plan(query, relation, unit, units)
@@ -264,30 +305,51 @@ def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: No
     opened: dict[str, Served] = {}
     try:
         for name, dataset in config.datasets.items():
-            say(f"Opening {name}")
-            opened[name] = _open(name, dataset)
-            unit, book = opened[name].data.unit, opened[name].data.codebook
-            if dataset.released and unit and book.records_per_unit is None:
-                say(
-                    f"The codebook of {name} says nothing about `records_per_unit`: answers by "
-                    f"influence are planned for one record of each `{unit}`, and totals are wrong "
-                    "where one has several"
-                )
-            ledger.admit(opened[name].data.file, declaration(name, dataset), "configuration")
-        ledger.fail_abandoned()
+            opened[name] = _admitted(ledger, name, dataset, say)
     except BaseException:
-        for served in opened.values():
-            served.data.close()
+        _close(opened.values())
         ledger.close()
         raise
-    return Service(
+    service = Service(
         ledger, opened, config.slot_seconds, catalogue, config.longest_seconds, config.limit
     )
+    fail_abandoned(ledger, service.turns.busy)
+    return service
+
+
+def _admitted(
+    ledger: Ledger, name: str, dataset: DatasetConfig, say: Callable[[str], None]
+) -> Served:
+    """A data set whose population the ledger knows."""
+    say(f"Opening {name}")
+    served = _open(name, dataset)
+    unit, book = served.data.unit, served.data.codebook
+    if dataset.released and unit and book.records_per_unit is None:
+        say(
+            f"The codebook of {name} says nothing about `records_per_unit`: answers by influence "
+            f"are planned for one record of each `{unit}`, and totals are wrong where one has "
+            "several"
+        )
+    try:
+        ledger.admit(served.data.file, declaration(name, dataset), "configuration")
+    except BaseException:
+        _close([served])
+        raise
+    return served
+
+
+def _close(datasets: Iterable[Served]) -> None:
+    for served in datasets:
+        served.data.close()
 
 
 def _open(name: str, config: DatasetConfig) -> Served:
+    source = DatasetSource.of(config)  # before it is read: what changes meanwhile is read again
     survey = read_survey(config.path, config.design, codebook=config.codebook)
-    data = ConfidentialData(name, survey, workers=config.workers, deadline=config.deadline)
+    data = ConfidentialData(
+        name, survey, workers=config.workers, deadline=config.deadline,
+        where=config.where, kept=config.kept, nonresponse=config.nonresponse,
+    )  # fmt: skip
     released = None
     if config.released:
         book = data.codebook
@@ -296,4 +358,4 @@ def _open(name: str, config: DatasetConfig) -> Served:
             public = read_survey(path, config.design)
             files.append(Survey(public.raw, config.design, book.only(list(public.columns))))
         released = Remembered(ReleasedFiles(files, book, config.combine))
-    return Served(data, released, data.codebook.title)
+    return Served(data, released, data.codebook.title, source)

@@ -7,27 +7,32 @@ all partitions, which is a sensitivity of M instead of 1.
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import select
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.verify.caller import Caller, CallerLeft
 from understudy.verify.partition_fit import LENGTH, NUMBER, Task
 
 Worker = subprocess.Popen[bytes]
 
+LOOK = 0.05  # seconds between two looks whether the caller is still there
 STARTING = 60.0  # seconds that a fresh process may take to import and warm up, on a busy machine
 
 
 class WorkerPool:
-    """Up to `count` processes, started when first needed and used again."""
+    """Up to `count` processes for a question, started when first needed and used again. How many
+    questions there are at once is the caller's business."""
 
     def __init__(self, count: int = 2, deadline: float = 2.0) -> None:
         self.count = count
@@ -35,23 +40,22 @@ class WorkerPool:
         self._idle: list[Worker] = []
         self._lock = threading.Lock()
 
-    def run(self, tasks: Sequence[Task]) -> NDArray[np.float64]:
-        """One number per task, NaN where there is none. One query at a time."""
+    def run(self, tasks: Sequence[Task], caller: Caller | None = None) -> NDArray[np.float64]:
+        """One number per task, NaN where there is none; CallerLeft once nobody waits for them."""
         results = np.full(len(tasks), np.nan)
-        with self._lock:
-            waiting = list(range(len(tasks)))[::-1]
-            busy: dict[int, tuple[Worker, int]] = {}
+        waiting = list(range(len(tasks)))[::-1]
+        with self._busy() as busy:
             while waiting or busy:
                 while waiting and len(busy) < self.count:
                     index = waiting.pop()
-                    worker = self._idle.pop() if self._idle else self._start()
+                    worker = self._take()
                     if _send(worker, tasks[index]):
                         busy[cast(BinaryIO, worker.stdout).fileno()] = worker, index
                     else:
                         _end(worker)
                 if not busy:
                     continue
-                ready, _, _ = select.select(list(busy), [], [], self._guard)
+                ready = self._ready(list(busy), caller)
                 for file in ready or list(busy):
                     worker, index = busy.pop(file)
                     reply = os.read(file, NUMBER.size) if ready else b""
@@ -61,6 +65,30 @@ class WorkerPool:
                     else:
                         _end(worker)
         return results
+
+    @contextmanager
+    def _busy(self) -> Iterator[dict[int, tuple[Worker, int]]]:
+        """The processes that compute; none goes on when the question is over."""
+        busy: dict[int, tuple[Worker, int]] = {}
+        try:
+            yield busy
+        finally:
+            for worker, _ in busy.values():
+                _end(worker)
+
+    def _ready(self, files: list[int], caller: Caller | None) -> list[int]:
+        """Those that have a number; none where all are stuck."""
+        for _ in range(math.ceil(self._guard / LOOK)):
+            if caller is not None and caller.gone:
+                raise CallerLeft
+            ready, _, _ = select.select(files, [], [], LOOK)
+            if ready:
+                return ready
+        return []
+
+    def _take(self) -> Worker:
+        with self._lock:
+            return self._idle.pop() if self._idle else self._start()
 
     def close(self) -> None:
         with self._lock:

@@ -6,8 +6,10 @@ from importlib.util import find_spec
 
 from understudy.errors import Refused
 
-if not all(
-    find_spec(name)
-    for name in ("cryptography", "fastapi", "itsdangerous", "python_multipart", "uvicorn")
-):
+NEEDED = (
+    *("authlib", "cryptography", "fastapi", "itsdangerous", "prometheus_client"),
+    *("python_multipart", "uvicorn"),
+)
+
+if not all(find_spec(name) for name in NEEDED):
     raise Refused('The verification server needs more packages: pip install "understudy[server]".')

@@ -6,7 +6,8 @@ foreign page cannot make a browser call it.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from fastapi import Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -17,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from understudy.ledger.accounts import User, WrongKey, authenticate
-from understudy.ledger.ledger import Ledger
+from understudy.verify.service import Service
 from understudy.web.limits import RateLimit, TooMany
 from understudy.web.refusals import API, failure, on_refusal
 from understudy.web.sessions import COOKIE, Session, Sessions, same_token
@@ -32,12 +33,12 @@ Key = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 class Gate:
     """Finds the caller, counts the request, and lets the API be called with a key only."""
 
-    def __init__(self, app: ASGIApp, ledger: Ledger, sessions: Sessions, per_minute: int) -> None:
+    def __init__(self, app: ASGIApp, service: Service, sessions: Sessions, per_minute: int) -> None:
         self.app = app
-        self.ledger = ledger
+        self.ledger = service.ledger
         self.sessions = sessions
-        self.limit = RateLimit(per_minute)
-        self.wrong = RateLimit(WRONG_KEYS_PER_MINUTE)
+        self.limit = RateLimit(service.shared, "user", per_minute)
+        self.wrong = RateLimit(service.shared, "address", WRONG_KEYS_PER_MINUTE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -58,7 +59,8 @@ class Gate:
             if cookie is not None:
                 request.state.session = await run_in_threadpool(self.sessions.read, cookie)
             if request.state.session is not None:
-                self.limit.take(request.state.session.user.name)
+                name = request.state.session.user.name
+                await run_in_threadpool(self.limit.take, name)
         except (TooMany, WrongKey) as refusal:
             return on_refusal(request, refusal)
         return None
@@ -71,9 +73,9 @@ class Gate:
         try:
             user = await run_in_threadpool(authenticate, self.ledger, key)
         except WrongKey:
-            self.wrong.take(address(request))
+            await run_in_threadpool(self.wrong.take, address(request))
             raise
-        self.limit.take(user.name)
+        await run_in_threadpool(self.limit.take, user.name)
         request.state.user = user
         return None
 
@@ -82,6 +84,13 @@ def _key(request: Request) -> str:
     """The key that was sent; empty if none was."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else ""
+
+
+def role_of(state: Mapping[str, Any]) -> str:
+    """The class of a request's caller, for logs."""
+    session = state.get("session")
+    user = session.user if session is not None else state.get("user")
+    return "nobody" if user is None else str(user.role)
 
 
 def still_allowed(request: Request) -> None:

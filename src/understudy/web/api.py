@@ -27,7 +27,7 @@ _SENTENCES = {
     402: "The budget does not allow this; nothing was spent.",
     403: "The role does not allow this.",
     404: "Nothing that the caller may see.",
-    408: "The caller left before the question's turn came; nothing was spent.",
+    408: "The caller left.",
     409: "The same question is being answered.",
     413: "The body is too large.",
     422: "The request is wrong; nothing was spent.",
@@ -111,6 +111,17 @@ def answer(request: Request, number: PathNumber, user: Analyst) -> Receipt:
     return service(request).receipt(user.name, number)
 
 
+@router.get("/answers/{number}/draws", responses=failures(404))
+def draws(
+    request: Request,
+    number: PathNumber,
+    user: Analyst,
+    count: Annotated[int, Bound(ge=1, le=10_000)] = 1000,
+) -> list[float]:
+    """Draws of the posterior of one of your answers by agreement; free."""
+    return service(request).receipt(user.name, number).draws(count)
+
+
 async def slotted_answer(request: Request, query: Query, user: str) -> Receipt:
     """Check, look up, wait for a place, spend, compute; the reply leaves when the slot ends."""
     serving = service(request)
@@ -119,7 +130,11 @@ async def slotted_answer(request: Request, query: Query, user: str) -> Receipt:
     if known is not None:
         return known
     state = request.app.state
-    places = state.fitting if serving.fitted(query) else state.places
-    await request.state.turn.enter(serving.seconds(query), places, user, request.receive)
+    fitted, turn = serving.fitted(query), request.state.turn
+    places = state.fitting if fitted else state.places
+    await turn.enter(serving.seconds(query), places, user, request.receive)
     await run_in_threadpool(still_allowed, request)
-    return await run_in_threadpool(serving.verify, user, question)
+    if not fitted:
+        return await run_in_threadpool(serving.verify, user, question)
+    async with turn.listening(request.receive) as caller:
+        return await run_in_threadpool(serving.verify, user, question, caller)

@@ -6,7 +6,6 @@ to questions at their slot; bounded bodies; who is calling; then the routes.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -35,10 +34,11 @@ from understudy.web import (
 from understudy.web.access import Gate, SignInFirst, to_sign_in
 from understudy.web.headers import BodyLimit, NothingEscapes, SecurityHeaders
 from understudy.web.health import Health
+from understudy.web.metrics import Metrics
 from understudy.web.oidc import Provider
 from understudy.web.question_body import describe_questions
 from understudy.web.refusals import on_http, on_invalid, on_refusal
-from understudy.web.security_log import SecurityLog
+from understudy.web.security_log import HEALTH, SecurityLog
 from understudy.web.sessions import Sessions
 from understudy.web.slots import ReplyPlaces, ReplySlot
 
@@ -51,6 +51,7 @@ def create_app(
     service: Service,
     *,
     places: int = 8,
+    fitting: int = 1,
     questions_per_user: int = 2,
     requests_per_minute: int = 240,
     session_minutes: float = 60.0,
@@ -58,7 +59,8 @@ def create_app(
     notice: str = "",
     provider: Provider | None = None,
 ) -> FastAPI:
-    """The server for a service. `notice` stands on every page (a demonstration says so)."""
+    """The server for a service, with `places` for questions that are sums and `fitting` for those
+    that are fitted. `notice` stands on every page (a demonstration says so)."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -74,7 +76,7 @@ def create_app(
         lifespan=lifespan,
         redirect_slashes=False,
     )
-    sessions = Sessions(service.ledger, session_minutes)
+    sessions = Sessions(service.ledger, service.shared, session_minutes)
     templates = Jinja2Templates(FOLDER)
     templates.env.globals["notice"] = notice
     state = app.state
@@ -84,20 +86,19 @@ def create_app(
         templates,
         https,
     )
+    health = state.health = Health(service.ledger)
+    metrics = state.metrics = Metrics(service.turns, health)
     state.provider = provider
-    state.health = Health(service.ledger)
-    under_way: Counter[str] = Counter()
     state.places, state.fitting = (
-        ReplyPlaces(count, under_way, questions_per_user) for count in (places, 1)
+        ReplyPlaces(service.turns, kind, count, questions_per_user)
+        for kind, count in (("sum", places), ("fit", fitting))
     )
 
-    app.add_middleware(
-        Gate, ledger=service.ledger, sessions=sessions, per_minute=requests_per_minute
-    )
+    app.add_middleware(Gate, service=service, sessions=sessions, per_minute=requests_per_minute)
     app.add_middleware(BodyLimit)
     app.add_middleware(ReplySlot, seconds=service.slot_seconds, paths=SLOTTED)
     app.add_middleware(NothingEscapes)
-    app.add_middleware(SecurityLog, questions=QUESTIONS)
+    app.add_middleware(SecurityLog, questions=QUESTIONS, health=health, metrics=metrics)
     app.add_middleware(SecurityHeaders, https=https)
 
     app.add_exception_handler(Refused, on_refusal)
@@ -111,7 +112,7 @@ def create_app(
     ):
         app.include_router(part.router)
     app.add_api_route("/style.css", _style, include_in_schema=False)
-    app.add_api_route("/health", _health, include_in_schema=False)
+    app.add_api_route(HEALTH, _health, include_in_schema=False)
     describe_questions(app, service.catalogue)
     return app
 
@@ -121,6 +122,7 @@ def _style() -> Response:
 
 
 def _health(request: Request) -> Any:
-    """Whether the ledger can be written; for a supervisor."""
-    ok = request.app.state.health.ok()
-    return JSONResponse({"ok": ok}, 200 if ok else 503)
+    """Whether the ledger can be written, and how many replies failed lately; for a supervisor."""
+    health: Health = request.app.state.health
+    ok = health.ok()
+    return JSONResponse({"ok": ok, "failures": health.failures()}, 200 if ok else 503)

@@ -11,6 +11,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from understudy.web.access import role_of
 from understudy.web.refusals import failure, on_http
 
 LARGEST_BODY = 256 * 1024
@@ -86,8 +87,9 @@ class NothingEscapes:
         else:
             return
         route = getattr(scope.get("route"), "path", "an unknown address")
-        request_id = scope.get("state", {}).get("request_id", "")
-        log.error("%s at %s %s, request %s", kind, scope["method"], route, request_id)
+        state = scope.get("state", {})
+        at = scope["method"], route, role_of(state), state.get("request_id", "")
+        log.error("%s at %s %s for %s, request %s", kind, *at)
         if not started:
             request = Request(scope)
             await on_http(request, Exception())(scope, receive, send)

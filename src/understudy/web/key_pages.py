@@ -30,7 +30,7 @@ async def take(request: Request) -> Response:
     try:
         holder, key = await run_in_threadpool(pick_up, service(request).ledger, code)
     except WrongKey as refusal:
-        request.state.wrong_keys.take(address(request))
+        await run_in_threadpool(request.state.wrong_keys.take, address(request))
         return render(request, "pick_up.html", 401, mistake=str(refusal))
     return render(request, "key.html", key=key, holder=holder)
 

@@ -1,14 +1,22 @@
-"""How often one caller may ask: a bucket of tokens that fills at a steady rate."""
+"""How often one caller may ask: a bucket of tokens that fills at a steady rate.
+
+The buckets are shared by all server processes on one ledger; one that is full is forgotten.
+"""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
+from collections.abc import Callable
 
 from understudy.errors import Refused
+from understudy.verify.shared_state import SharedState
 
-REMEMBERED = 10_000  # callers; the one that was quiet longest is forgotten
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS buckets (caller TEXT PRIMARY KEY, "
+    "tokens DOUBLE PRECISION NOT NULL, since DOUBLE PRECISION NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS buckets_since ON buckets (since)",
+)
+FILLS = 60.0  # seconds until an empty bucket is full
 
 
 class TooMany(Refused):
@@ -23,21 +31,32 @@ class TooMany(Refused):
 class RateLimit:
     """Up to `per_minute` requests in a row, and as many per minute on average."""
 
-    def __init__(self, per_minute: int) -> None:
+    def __init__(
+        self,
+        shared: SharedState,
+        what: str,
+        per_minute: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._shared, self._what, self._clock = shared, what, clock
         self._most = float(per_minute)
-        self._rate = per_minute / 60
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._rate = per_minute / FILLS
+        shared.create(TABLES)
 
     def take(self, caller: str) -> None:
         """Take one token, or raise TooMany."""
-        now = time.monotonic()
-        with self._lock:
-            tokens, since = self._buckets.pop(caller, (self._most, now))
-            tokens = min(self._most, tokens + (now - since) * self._rate)
+        now, name = self._clock(), f"{self._what} {caller}"
+        lock = self._shared.for_update
+        with self._shared.transaction() as run:
+            known = run(f"SELECT tokens, since FROM buckets WHERE caller = ?{lock}", name)
+            tokens, since = known[0] if known else (self._most, now)
+            tokens = min(self._most, tokens + max(0.0, now - since) * self._rate)
             short = tokens < 1
-            self._buckets[caller] = (tokens if short else tokens - 1, now)
-            if len(self._buckets) > REMEMBERED:
-                self._buckets.popitem(last=False)
+            run(
+                "INSERT INTO buckets VALUES (?, ?, ?) ON CONFLICT (caller) DO UPDATE SET "
+                "tokens = excluded.tokens, since = excluded.since",
+                *(name, tokens if short else tokens - 1, now),
+            )
+            run("DELETE FROM buckets WHERE since < ?", now - FILLS)
         if short:
             raise TooMany((1 - tokens) / self._rate)

@@ -48,7 +48,7 @@ async def back(request: Request) -> Response:
         name = await run_in_threadpool(provider.finish, _back(request), kept, sent)
         cookie = await run_in_threadpool(sessions.sign_in_as, name)
     except (BadData, WrongKey, NotSignedIn):
-        request.state.wrong_keys.take(address(request))
+        await run_in_threadpool(request.state.wrong_keys.take, address(request))
         return render(request, "sign_in.html", 401, mistake=str(NotSignedIn()))
     # A redirect would still count as coming from the other site, and the session is Strict.
     reply = render(request, "signed_in.html")

@@ -62,7 +62,7 @@ async def sign_in(request: Request) -> Response:
     try:
         cookie = await run_in_threadpool(sessions.sign_in, (sent.get("key") or [""])[0].strip())
     except WrongKey as refusal:
-        request.state.wrong_keys.take(address(request))
+        await run_in_threadpool(request.state.wrong_keys.take, address(request))
         return render(request, "sign_in.html", 401, mistake=str(refusal))
     return signed_in(request, cookie)
 

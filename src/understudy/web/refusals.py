@@ -21,9 +21,11 @@ from understudy.ledger.chain import BrokenLedger
 from understudy.ledger.database import CannotWrite
 from understudy.ledger.ledger import ShutOut, StillAnswering
 from understudy.verify.answer import AnswerFailed
+from understudy.verify.caller import CallerLeft
 from understudy.verify.service import NotFound
+from understudy.verify.turns import TooManyWaiting
 from understudy.web.limits import TooMany
-from understudy.web.slots import HungUp, TooManyWaiting
+from understudy.web.slots import HungUp
 
 API = "/api/"
 
@@ -33,6 +35,7 @@ _STATUS: tuple[tuple[type[Refused], int], ...] = (
     (NotFound, 404),
     (ShutOut, 403),
     (HungUp, 408),
+    (CallerLeft, 408),
     (StillAnswering, 409),
     (TooMany, 429),
     (TooManyWaiting, 429),

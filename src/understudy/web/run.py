@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import resource
+import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import uvicorn
 
 from understudy.errors import Refused
 from understudy.verify.config import ServerConfig
-from understudy.verify.service import open_service
+from understudy.verify.service import Service, open_service
 from understudy.web.app import create_app
 from understudy.web.connections import ConnectionLimits, server_settings
 from understudy.web.oidc import Provider
 from understudy.web.server_log import server_log
+
+log = logging.getLogger("understudy.verify")
 
 OTHER_FILES = 300  # the ledger's connections, one for a thread, workers and their pipes
 
@@ -24,11 +32,18 @@ class RunningServer:
     """Everything is open and the port is ours; `serve` blocks until it is told to stop."""
 
     def __init__(
-        self, server: uvicorn.Server, bound: socket.socket, logs: tuple[Path | None, Path | None]
+        self,
+        server: uvicorn.Server,
+        bound: socket.socket,
+        logs: tuple[Path | None, Path | None],
+        metrics: AbstractContextManager[object],
+        reload: Callable[[], None],
     ) -> None:
         self._server = server
         self._socket = bound
         self._logs = logs
+        self._metrics = metrics
+        self._reload = reload
 
     @property
     def url(self) -> str:
@@ -37,7 +52,7 @@ class RunningServer:
 
     def serve(self) -> None:
         try:
-            with server_log(*self._logs):
+            with server_log(*self._logs), self._metrics, on_hangup(self._reload):
                 self._server.run(sockets=[self._socket])
         except KeyboardInterrupt:
             return  # asked for; everything is closed
@@ -47,9 +62,13 @@ class RunningServer:
 
 
 def run_server(
-    config: ServerConfig, notice: str = "", say: Callable[[str], None] = lambda _: None
+    config: ServerConfig,
+    notice: str = "",
+    say: Callable[[str], None] = lambda _: None,
+    read: Callable[[], ServerConfig] | None = None,
 ) -> RunningServer:
-    """Bind first: a port that is taken should be known before the data are read."""
+    """Bind first: a port that is taken should be known before the data are read. `read` gives the
+    configuration anew when the process is told to reload its data sets (SIGHUP)."""
     limits = ConnectionLimits(
         config.connections, config.connections_per_address, config.request_seconds,
         config.idle_seconds, config.trusted_proxies,
@@ -74,6 +93,7 @@ def run_server(
     app = create_app(
         service,
         places=config.places,
+        fitting=fitting_places(config),
         questions_per_user=config.questions_per_user,
         requests_per_minute=config.requests_per_minute,
         session_minutes=config.session_minutes,
@@ -82,7 +102,41 @@ def run_server(
         provider=_provider(config),
     )
     logs = config.log, config.security_log
-    return RunningServer(uvicorn.Server(server_settings(app, limits)), bound, logs)
+    metrics = app.state.metrics.served(config.metrics_port)
+    again = partial(reload_datasets, service, read or (lambda: config))
+    server = uvicorn.Server(server_settings(app, limits))
+    return RunningServer(server, bound, logs, metrics, again)
+
+
+def reload_datasets(service: Service, read: Callable[[], ServerConfig]) -> None:
+    """The log says that it failed and not why, which may be about records (threat 17); starting a
+    server says it to the steward."""
+    try:
+        service.reload(read())
+    except Exception as error:
+        kind = type(error).__name__
+        log.error("The data sets were not reloaded (%s); `understudy serve` says why.", kind)
+    else:
+        log.warning("The data sets are now %s.", ", ".join(service.datasets))
+
+
+@contextmanager
+def on_hangup(act: Callable[[], None]) -> Iterator[None]:
+    """Act in a thread of its own when the process gets SIGHUP."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread hears signals
+        return
+    before = signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=act).start())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def fitting_places(config: ServerConfig) -> int:
+    """As many questions are fitted at once as the machine has cores for all their workers."""
+    workers = max(dataset.workers for dataset in config.datasets.values())
+    return max(1, len(os.sched_getaffinity(0)) // workers)
 
 
 def _provider(config: ServerConfig) -> Provider | None:

@@ -15,6 +15,10 @@ from typing import Any
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from understudy.web.access import role_of
+from understudy.web.health import Health
+from understudy.web.metrics import Metrics
+
 log = logging.getLogger("understudy.security")
 log.addHandler(logging.NullHandler())  # without a file for it, it is not written
 
@@ -22,6 +26,8 @@ REFUSED = (401, 403, 429)
 FAILED = 500
 TOLD = (".csv", ".jsonl", "/back")  # exports, and who comes back from a provider
 REQUEST_ID = "X-Request-Id"
+HEALTH = "/health"  # whose own failures are its answer
+NO_ROUTE = "turned away before any route"
 
 
 class SecurityLog:
@@ -30,9 +36,13 @@ class SecurityLog:
     `questions` are the paths that are posted to and change nobody's rights: the ledger knows them.
     """
 
-    def __init__(self, app: ASGIApp, questions: tuple[str, ...]) -> None:
+    def __init__(
+        self, app: ASGIApp, questions: tuple[str, ...], health: Health, metrics: Metrics
+    ) -> None:
         self.app = app
         self.questions = questions
+        self.health = health
+        self.replies = metrics.replies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -52,7 +62,10 @@ class SecurityLog:
         await self.app(scope, receive, watch)
 
     def _note(self, scope: Scope, status: int) -> None:
-        route = getattr(scope.get("route"), "path", "turned away before any route")
+        route = getattr(scope.get("route"), "path", NO_ROUTE)
+        self.replies.labels(route, status).inc()
+        if status >= FAILED and route != HEALTH:
+            self.health.note_failure()
         turned_away = status in REFUSED or status >= FAILED
         acted = scope["method"] == "POST" and route not in self.questions
         if turned_away or ((acted or route.endswith(TOLD)) and status < 400):
@@ -71,7 +84,4 @@ class JsonLines(logging.Formatter):
 
 
 def _facts(state: dict[str, Any], status: int) -> dict[str, Any]:
-    session = state.get("session")
-    user = session.user if session is not None else state.get("user")
-    role = "nobody" if user is None else user.role
-    return {"facts": {"request": state["request_id"], "status": status, "role": role}}
+    return {"facts": {"request": state["request_id"], "status": status, "role": role_of(state)}}

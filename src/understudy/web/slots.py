@@ -10,7 +10,8 @@ matter of an overloaded machine; the reply then leaves at the next multiple of t
 the log asks for a longer one.
 
 What needs no computing (a refusal, an answer that was paid for) takes no place, a user has few
-questions waiting, and who hangs up while waiting is out of the line (threat 21).
+questions waiting, and who hangs up while waiting is out of the line (threat 21). Who hangs up while
+a question is fitted in every partition, which may take long, has paid and frees the place.
 """
 
 from __future__ import annotations
@@ -18,13 +19,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import Counter
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 
+from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from understudy.errors import Refused
+from understudy.verify.caller import Caller
+from understudy.verify.service import HOLD
+from understudy.verify.turns import Turns
 from understudy.web.seldom import Seldom
+
+LOOK = 0.1  # seconds until the first in line looks again for places of other processes
 
 log = logging.getLogger("understudy.verify")
 
@@ -39,16 +47,6 @@ def outlasted() -> int:
     return _outlasted.count
 
 
-class TooManyWaiting(Refused):
-    """The user has as many questions under way as one may have; nothing was spent."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Your other questions are under way; ask this one when one of them is answered. "
-            "Nothing was spent."
-        )
-
-
 class HungUp(Refused):
     """The caller left before a place was free; nothing was spent."""
 
@@ -57,40 +55,47 @@ class HungUp(Refused):
 
 
 class ReplyPlaces:
-    """Places for questions that are computed, in the order of asking."""
+    """Places of one kind for questions that are computed, in the order of asking, over all server
+    processes. The first of this process's line looks whether a place is free; the others wait for
+    it."""
 
-    def __init__(self, count: int, under_way: Counter[str], per_user: int) -> None:
-        self._free = asyncio.Semaphore(count)
-        self._under_way = under_way  # questions of each user, for all kinds of places
-        self._per_user = per_user
+    def __init__(self, turns: Turns, kind: str, count: int, per_user: int) -> None:
+        self._turns, self._kind, self._count, self._per_user = turns, kind, count, per_user
+        self._first = asyncio.Lock()
+        self._freed = asyncio.Event()
 
-    async def take(self, user: str, receive: Receive) -> None:
-        """Wait for a place, unless the caller hangs up; `receive` then says so."""
-        if self._under_way[user] >= self._per_user:
-            raise TooManyWaiting
-        self._under_way[user] += 1
-        waiting = asyncio.ensure_future(self._free.acquire())
+    async def take(self, user: str, seconds: float, receive: Receive) -> int:
+        """Wait for a place, unless the caller hangs up; `receive` then says so. Its ticket."""
+        queue = self._turns.queue
+        ticket = await run_in_threadpool(queue, self._kind, user, self._per_user)
+        waiting = asyncio.ensure_future(self._enter(ticket, seconds))
         leaving = asyncio.ensure_future(receive())
         try:
             await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
                 raise HungUp
+            waiting.result()
         except BaseException:
-            if not waiting.cancel():  # a place came at the last moment
-                self._free.release()
-            self._leave(user)
+            waiting.cancel()
+            await asyncio.wait({waiting})
+            await self.give_back(ticket)
             raise
         finally:
             leaving.cancel()
+        return ticket
 
-    def give_back(self, user: str) -> None:
-        self._free.release()
-        self._leave(user)
+    async def _enter(self, ticket: int, seconds: float) -> None:
+        enter = partial(self._turns.enter, self._kind, ticket, self._count, seconds)
+        async with self._first:
+            self._freed.clear()
+            while not await run_in_threadpool(enter):
+                with suppress(TimeoutError):  # another process says nothing when it frees one
+                    await asyncio.wait_for(self._freed.wait(), LOOK)
+                self._freed.clear()
 
-    def _leave(self, user: str) -> None:
-        self._under_way[user] -= 1
-        if not self._under_way[user]:
-            del self._under_way[user]
+    async def give_back(self, ticket: int) -> None:
+        await run_in_threadpool(self._turns.leave, ticket)
+        self._freed.set()
 
 
 class Turn:
@@ -100,13 +105,35 @@ class Turn:
         self._loop = asyncio.get_running_loop()
         self._start = self._loop.time()
         self._seconds = seconds
-        self._held: tuple[ReplyPlaces, str] | None = None
+        self._held: tuple[ReplyPlaces, int] | None = None
 
     async def enter(self, seconds: float, places: ReplyPlaces, user: str, receive: Receive) -> None:
         """Wait for a place; the slot begins when there is one."""
-        await places.take(user, receive)
-        self._held = places, user
+        ticket = await places.take(user, seconds, receive)
+        self._held = places, ticket
         self._start, self._seconds = self._loop.time(), seconds
+
+    @asynccontextmanager
+    async def listening(self, receive: Receive) -> AsyncIterator[Caller]:
+        """The caller of a question that takes long, who may hang up until most of the slot is over;
+        then the place is the next one's at once."""
+        caller = Caller()
+        leaving = asyncio.ensure_future(receive())
+        stayed = self._loop.call_at(self._start + HOLD * self._seconds, caller.has_stayed)
+
+        def left(_: asyncio.Future[Message]) -> None:
+            stayed.cancel()
+            caller.hang_up()
+
+        leaving.add_done_callback(left)
+        try:
+            yield caller
+        finally:
+            leaving.remove_done_callback(left)
+            leaving.cancel()
+            stayed.cancel()
+            if caller.gone:
+                await self._give_back()
 
     async def finish(self) -> None:
         """Wait for the end of the slot and give the place to the next."""
@@ -117,10 +144,13 @@ class Turn:
         try:
             await asyncio.sleep(self._start + slots * self._seconds - self._loop.time())
         finally:
-            if self._held is not None:
-                places, user = self._held
-                places.give_back(user)
-                self._held = None
+            await self._give_back()
+
+    async def _give_back(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            places, ticket = held
+            await places.give_back(ticket)
 
 
 class ReplySlot:

@@ -219,6 +219,7 @@ WRONG: dict[str, object] = {
     "domain": "region", "versus": [{"column": "pay"}], "measure": "distance", "tolerance": 2,
     "partitions": 1, "epsilon": "1e-3", "estimate": "high", "se": 0, "clip": 100, "noise": "normal",
     "partitioning": "random", "other": "", "by": "region", "delta": "2",
+    "also": "region",
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ PROOFS = {
         ROOT / "docs/proofs/censoring.md",
         ROOT / "docs/proofs/reference-censoring.md",
         ROOT / "docs/proofs/perturbed-histogram.md",
+        ROOT / "docs/proofs/noisy-moments.md",
         ROOT / "docs/proofs/diagnostics.md",
         ROOT / "docs/known-limits.md",
     ]

@@ -185,3 +185,18 @@ def test_proposals_need_a_covariance_matrix_that_has_a_mean() -> None:
     without_weight, repeated = np.diag([1.0, 0.0]), np.outer(unit, unit)
     for singular in (without_weight, repeated):
         assert is_proper(Moments(jnp.asarray(singular), zeros, R, jnp.asarray(7.0))) is False
+
+
+def test_a_part_of_the_weight_is_that_part_of_all_moments() -> None:
+    """By the same random numbers, draw for draw, whatever the parts of the others."""
+    rng = np.random.default_rng(5)
+    X, Y = np.c_[np.ones(60), rng.normal(size=60)], rng.normal(size=(60, 2)) @ [[1, 0.4], [0, 2]]
+    moments, key = weighted_moments(X, Y, np.full(60, 0.8)), jax.random.key(3)
+    tempered = Moments(
+        *(0.25 * part for part in (moments.XX, moments.XY, moments.YY, moments.total))
+    )
+    parts = np.tile([0.25, 1.0], 20)
+    mixed = propose(key, moments, 40, parts)
+    for k, of_all in enumerate((tempered, moments)):
+        for ours, expected in zip(mixed, propose(key, of_all, 40), strict=True):
+            np.testing.assert_allclose(ours[k::2], expected[k::2], rtol=1e-9)

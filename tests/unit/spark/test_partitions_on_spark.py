@@ -25,7 +25,7 @@ def test_partitions_and_estimates_agree_with_duckdb(on_spark: Any) -> None:
     table = on_spark("people", frame)
     key = new_key()
     with (
-        ConfidentialData("survey", Survey(table, Design("w"), BOOK), in_memory=False) as there,
+        ConfidentialData("survey", Survey(table, Design("w"), BOOK), kept="source") as there,
         ConfidentialData("survey", Survey(frame, Design("w"), BOOK)) as here,
     ):
         placed = [

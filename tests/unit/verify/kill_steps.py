@@ -74,6 +74,7 @@ class Data:
     codebook = BOOK
     fingerprint = FINGERPRINT
     relation = "add-remove"
+    nonresponse = None
 
     def cost(self, query: Any) -> Cost:
         return Cost(("replace", "add-remove"), exact_epsilon(query.micro))

@@ -252,7 +252,7 @@ def test_households_stay_together() -> None:
 def test_one_code_for_data_left_in_place(frame: pl.DataFrame, data: ConfidentialData) -> None:
     key = new_key()
     query = make_query()
-    with ConfidentialData("survey", make_survey(frame), in_memory=False) as other:
+    with ConfidentialData("survey", make_survey(frame), kept="source") as other:
         estimates = [
             partition_pass.partition_estimates(
                 d, query, with_partition(d.records, key, 10), np.ones(10), 120.0

@@ -166,8 +166,15 @@ def test_without_released_files_it_is_refused_with_the_way_out(data: Confidentia
         plan(10.0, 1.0, measure="influence")
 
 
-def test_there_are_no_fits_deadlines_or_parts_on_this_path(data: ConfidentialData) -> None:
-    service = Service(None, {"survey": Served(data)}, slot_seconds=0.5)  # type: ignore[arg-type]
+@pytest.fixture
+def service(data: ConfidentialData, tmp_path: Path) -> Iterator[Service]:
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        opened = Service(ledger, {"survey": Served(data, Remembered(FILES))}, slot_seconds=0.5)
+        yield opened
+        opened.shared.close()
+
+
+def test_there_are_no_fits_deadlines_or_parts_on_this_path(service: Service) -> None:
     fitted = {"estimator": "quantile", "probability": 0.5}
     assert service.seconds(question(**fitted)) == 0.5
     assert service.seconds(question(**fitted, measure="discrepancy")) > 0.5
@@ -337,9 +344,8 @@ def test_all_coefficients_come_at_one_price(
         assert number.corrected == pytest.approx(row["estimate"], abs=0.3 * row["se"])
 
 
-def test_error_against_epsilon_is_shown_for_every_number(data: ConfidentialData) -> None:
+def test_error_against_epsilon_is_shown_for_every_number(service: Service) -> None:
     asked = question(by=["region"], delta="1e-6")
-    service = Service(None, {"survey": Served(data, Remembered(FILES))})  # type: ignore[arg-type]
     checked = service.check(asked)
     rows = pl.DataFrame(service.errors(checked))
     assert rows["epsilon"].unique().sort().to_list() == [0.25, 0.5, 1.0, 2.0, 4.0]

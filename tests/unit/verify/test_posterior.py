@@ -212,3 +212,9 @@ def test_the_picture_reaches_beyond_tolerance_and_answer() -> None:
     x, _ = far.density(241)
     assert measure.picture(terms, far).reach == (-3.75, x[-1])
     assert x[-1] > 16
+
+
+@pytest.mark.chance(1e-6, "a Kolmogorov-Smirnov test of draws from the system's own randomness")
+def test_draws_follow_the_closed_form() -> None:
+    posterior = agreement_posterior(17.0, 25, 0.5, "laplace")
+    assert kstest(posterior.draws(4000), posterior.cdf).pvalue > 1e-6

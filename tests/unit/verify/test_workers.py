@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from understudy.verify.caller import Caller, CallerLeft
 from understudy.verify.partition_fit import (
     Task,
     estimate,
@@ -58,6 +60,24 @@ def test_a_killed_worker_is_one_missing_estimate(pool: WorkerPool) -> None:
     estimates = pool.run([quantile_task([5.0])] * 4)
     assert np.isnan(estimates).sum() == 1
     assert set(estimates[~np.isnan(estimates)]) == {5.0}
+
+
+def test_nothing_is_computed_for_a_caller_who_left(pool: WorkerPool) -> None:
+    caller = Caller()
+    caller.has_stayed()
+    caller.hang_up()  # too late to be noticed
+    assert pool.run([quantile_task([5.0])] * 3, caller).tolist() == [5.0] * 3
+    left = Caller()
+    left.hang_up()
+    with pytest.raises(CallerLeft, match="its epsilon is spent"):
+        pool.run([quantile_task([5.0])] * 3, left)
+    assert pool._idle == []  # those that were at work are ended
+
+
+def test_questions_at_once_have_workers_of_their_own(pool: WorkerPool) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        tasks = [[quantile_task([float(k)])] * 6 for k in range(2)]
+        assert [set(made) for made in threads.map(pool.run, tasks)] == [{0.0}, {1.0}]
 
 
 def test_a_task_that_makes_no_sense_is_only_missing(pool: WorkerPool) -> None:

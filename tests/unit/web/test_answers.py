@@ -95,12 +95,12 @@ def test_a_question_is_prepared_once_and_a_receipt_is_the_same_everywhere(
     count(service_module, "check_question")
     count(ReleasedFiles, "__call__")
     count(answer_module, "Receipt")
-    count(answer_module, "_noisy_number")
+    count(answer_module, "noisy_number")
     with site.client("ann") as client:
         asked = {k: v for k, v in question().items() if k not in ("estimate", "se")}
         reply = client.post(f"{V}/verify", json=asked)
         assert reply.status_code == 200, reply.text
-        assert made == ["check_question", "__call__", "_noisy_number", "Receipt"]
+        assert made == ["check_question", "__call__", "noisy_number", "Receipt"]
         receipt = reply.json()
         assert client.get(f"{V}/answers/{receipt['receipt']}").json() == receipt
         assert client.get(f"{V}/history").json()[0] == receipt

@@ -13,8 +13,8 @@ import understudy
 pytestmark = pytest.mark.any_noise
 
 EXTRA = (
-    "fastapi", "starlette", "uvicorn", "itsdangerous", "python_multipart", "multipart",
-    "authlib", "cryptography", "joserfc",
+    "fastapi", "starlette", "uvicorn", "itsdangerous", "prometheus_client", "python_multipart",
+    "multipart", "authlib", "cryptography", "joserfc",
     "pyspark", "psycopg", "svy", "arviz",
 )  # fmt: skip
 WITHOUT = f"import sys; sys.modules |= dict.fromkeys({EXTRA!r}); "

@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from web_samples import Site, make_site, question
+from prometheus_client.parser import text_string_to_metric_families
+from web_samples import CALLER, PATIENCE, Site, make_site, question
 
+from understudy.errors import Refused
 from understudy.ledger.database import CannotWrite
 from understudy.ledger.head_file import HeadFile
 from understudy.ledger.journal import Journal
 from understudy.ledger.ledger import Ledger
 from understudy.verify.service import Service
-from understudy.web.health import SECONDS, Health
-from understudy.web.security_log import REQUEST_ID
+from understudy.web.health import MANY, RECENT, SECONDS, Health
+from understudy.web.run import on_hangup, reload_datasets
+from understudy.web.security_log import NO_ROUTE, REQUEST_ID
 from understudy.web.server_log import server_log
 
 pytestmark = pytest.mark.any_noise
@@ -37,7 +43,7 @@ def test_health_tests_a_write(
         site.app.state.health = Health(site.ledger, clock=lambda: now)
         before = list(site.ledger.entries())
         with site.client() as client:
-            assert client.get("/health").json() == {"ok": True}
+            assert client.get("/health").json() == {"ok": True, "failures": 0}
             assert list(site.ledger.entries()) == before  # without an entry
             assert not [path for path in tmp_path.iterdir() if path.suffix == ".try"]
 
@@ -52,7 +58,7 @@ def test_health_tests_a_write(
             monkeypatch.undo()
             assert client.get("/health").status_code == 503
             now = 2 * SECONDS
-            assert client.get("/health").json() == {"ok": True}
+            assert client.get("/health").json() == {"ok": True, "failures": 0}
 
 
 def test_trying_to_write_needs_a_database_that_takes_it(
@@ -131,7 +137,7 @@ def test_sign_ins_wrong_keys_exports_and_failures_leave_a_line_without_values(
     assert len({line["request"] for line in lines}) == len(lines)
     assert failed.headers[REQUEST_ID] == lines[-1]["request"]
     server = (tmp_path / "server.log").read_text()
-    assert f"ZeroDivisionError at GET {V}/me, request {lines[-1]['request']}" in server
+    assert f"ZeroDivisionError at GET {V}/me for analyst, request {lines[-1]['request']}" in server
     for value in ("123456", "secret.name", "salary", site.keys["ann"], wrong):
         assert value not in file.read_text() + server
     assert file.stat().st_mode & 0o777 == 0o600
@@ -148,3 +154,81 @@ def test_replies_that_are_no_failures_carry_no_request_id(tmp_path: Path) -> Non
 
     with make_site(tmp_path) as site:
         assert REQUEST_ID.lower() not in headers(site)
+
+
+def test_a_server_whose_replies_fail_does_not_say_that_it_is_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    now = 0.0
+    with make_site(tmp_path) as site, site.client("ann") as ann:
+        health = site.app.state.health
+        monkeypatch.setattr(health, "_clock", lambda: now)
+        monkeypatch.setattr(Service, "left", breaks)
+        for failures in range(MANY):
+            assert ann.get("/health").json() == {"ok": True, "failures": failures}
+            assert ann.get(f"{V}/me").status_code == 500
+        for _ in range(2):  # its own status is no failure
+            reply = ann.get("/health")
+            assert (reply.status_code, reply.json()) == (503, {"ok": False, "failures": MANY})
+        now = RECENT
+        assert ann.get("/health").json() == {"ok": True, "failures": 0}
+
+
+def test_prometheus_reads_counts_and_no_values(tmp_path: Path) -> None:
+    """Read by Prometheus' own parser."""
+    with make_site(tmp_path) as site, site.client("ann") as ann:
+        ann.get("/nowhere/123456")
+        ann.get(f"{V}/answers/123456")
+        ann.post(f"{V}/verify", json=question(estimate=123456.0))
+        with site.app.state.metrics.served(0) as server, httpx.Client(**CALLER) as client:
+            assert server.server_address[0] == "127.0.0.1"
+            text = client.get(f"http://127.0.0.1:{server.server_port}/metrics").text
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"http://127.0.0.1:{server.server_port}/metrics", **CALLER)
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert samples["understudy_replies_total", NO_ROUTE, "404"] == 1
+    assert samples["understudy_replies_total", f"{V}/answers/{{number}}", "404"] == 1
+    assert samples["understudy_replies_total", f"{V}/verify", "200"] == 1
+    assert samples["understudy_writable",] == 1
+    assert samples["understudy_turns",] == samples["understudy_recent_failures",] == 0
+    assert samples["process_resident_memory_bytes",] > 1e6
+    names = {name for name, *_ in samples if name.startswith("understudy")}
+    assert names - {"understudy_late_replies"} == {
+        "understudy_replies_total", "understudy_replies_created", "understudy_writable",
+        "understudy_turns", "understudy_recent_failures",
+    }  # fmt: skip
+    for value in ("123456", "ann", "survey", "income"):
+        assert value not in text
+
+
+def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
+    with make_site(tmp_path) as site:
+        metrics, taken = site.app.state.metrics, int(site.url.rsplit(":", 1)[1])
+        with pytest.raises(Refused, match="choose another `metrics_port`"), metrics.served(taken):
+            pass
+
+
+def test_a_hangup_reloads_the_data_sets_and_the_log_says_no_more_than_that(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard = threading.Event()
+    with on_hangup(heard.set):
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert heard.wait(PATIENCE)
+    with make_site(tmp_path) as site:
+
+        def wrong() -> Any:
+            raise Refused("A salary of 123456 is above its bound.")
+
+        reload_datasets(site.service, wrong)
+        assert list(site.service.datasets) == ["survey"]
+    assert caplog.messages == [
+        "The data sets were not reloaded (Refused); `understudy serve` says why."
+    ]

@@ -11,12 +11,15 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import anyio.to_thread
+import numpy as np
 import pytest
-from virtual_time import VirtualLoop, run_virtually
+from virtual_time import VirtualLoop, compute_on_the_spot, run_virtually
 from web_samples import Site, make_site, question
 
 from understudy.ledger.accounts import new_key, set_active
+from understudy.verify import answer as answer_module
+from understudy.verify.caller import Caller
+from understudy.verify.query import Query
 
 pytestmark = pytest.mark.any_noise
 
@@ -29,10 +32,7 @@ Asked = Callable[..., Coroutine[Any, Any, tuple[int, float]]]
 
 @pytest.fixture(autouse=True)
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def on_the_spot(function: Any, *arguments: Any, **_: Any) -> Any:
-        return function(*arguments)
-
-    monkeypatch.setattr(anyio.to_thread, "run_sync", on_the_spot)
+    compute_on_the_spot(monkeypatch)
 
 
 def asking(site: Site, loop: VirtualLoop) -> Asked:
@@ -127,7 +127,7 @@ def test_a_user_has_two_questions_under_way_and_the_next_user_a_turn(tmp_path: P
         assert replies[2:9] == [(429, 1)] * 7
         assert replies[9:] == [(200, 3), (200, 4)]  # his places are his again
         assert site.ledger.budget("user", "bob").spent == 3_000_000
-        assert not site.app.state.places._under_way
+        assert not site.service.turns.busy()
 
 
 def test_a_question_that_would_take_long_is_refused_by_its_form_alone(tmp_path: Path) -> None:
@@ -146,6 +146,54 @@ def test_a_question_that_would_take_long_is_refused_by_its_form_alone(tmp_path: 
             "partitions."
         )
         assert client.post("/api/v1/price", json=question(**long | {"partitions": 50})).is_success
+
+
+FITTED = {"estimator": "quantile", "probability": 0.5, "partitions": 20}
+FITTED_SLOT = SLOT + 10 * (0.2 + 1.0)  # two workers, a deadline of .2 and a new process after it
+
+
+@pytest.mark.parametrize("leaves", [1.0, 9.0])  # of 12.5 seconds, of which 10 are to be stayed for
+def test_who_hangs_up_while_it_is_fitted_pays_and_frees_the_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaves: float
+) -> None:
+    """Computed at once, or not at all: whether there is an answer does not tell."""
+
+    def computed(_data: Any, query: Query, *arguments: Any) -> Any:
+        assert isinstance(arguments[-1], Caller) == query.estimand.fitted
+        return np.full(query.count, 120.0)
+
+    monkeypatch.setattr(answer_module, "partition_estimates", computed)
+
+    async def main(ask: Asked) -> list[Any]:
+        return await asyncio.gather(
+            ask("bob", stays=leaves, **FITTED), ask("ann", **FITTED), ask("carol")
+        )
+
+    with make_site(tmp_path, slot=SLOT, places=1) as site:
+        bob, ann, carol = run(site, main)
+        assert (bob[0], ann[0], carol[0]) == (408, 200, 200)
+        assert carol[1] == pytest.approx(SLOT)
+        # places of workers are free within the step that the caller's leaving is noticed in
+        assert leaves + FITTED_SLOT <= ann[1] <= leaves + FITTED_SLOT + SLOT
+        kinds = [entry.kind for entry in site.ledger.entries() if entry.user == "bob"]
+        assert kinds[-2:] == ["reserve", "fail"]
+        assert site.ledger.budget("user", "bob").spent == 1_000_000
+
+
+def test_who_stays_until_the_answer_is_nearly_due_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    estimates = np.full(20, 120.0)
+    monkeypatch.setattr(answer_module, "partition_estimates", lambda *_: estimates)
+
+    async def main(ask: Asked) -> list[Any]:
+        return await asyncio.gather(
+            *(ask(name, stays=0.9 * FITTED_SLOT, **FITTED) for name in ("bob", "ann"))
+        )
+
+    with make_site(tmp_path, slot=SLOT, fitting=2) as site:
+        assert run(site, main) == [(200, pytest.approx(FITTED_SLOT))] * 2  # both at once
+        assert len(site.ledger.answers("bob")) == 1
 
 
 def closed(site: Site) -> None:

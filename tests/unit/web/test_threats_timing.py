@@ -7,17 +7,20 @@ in them. True seconds of a server that computes are in `test_reply_times.py`, am
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
-from virtual_time import VirtualLoop, run_virtually
+from virtual_time import VirtualLoop, compute_on_the_spot, run_virtually
 from web_samples import Site, make_site, question
 
+from understudy.ledger.ledger import Ledger
 from understudy.verify import answer as answer_module
+from understudy.verify.shared_state import SharedState
+from understudy.verify.turns import Turns
 from understudy.web.slots import ReplyPlaces, ReplySlot
 
 pytestmark = pytest.mark.any_noise
@@ -35,11 +38,11 @@ async def stays() -> Any:
     await asyncio.Event().wait()
 
 
-def reply_times(slotted: bool) -> tuple[list[float], list[float]]:
+def reply_times(turns: Turns, slotted: bool) -> tuple[list[float], list[float]]:
     """Times of replies of a quick and a slow file, asked in turn, through the server's slot."""
 
     async def main(loop: VirtualLoop) -> tuple[list[float], list[float]]:
-        places = ReplyPlaces(AT_ONCE, Counter(), AT_ONCE)
+        places = ReplyPlaces(turns, "sum", AT_ONCE, AT_ONCE)
 
         async def answer(scope: Any, receive: Any, send: Any) -> None:
             if slotted:
@@ -72,14 +75,27 @@ def reply_times(slotted: bool) -> tuple[list[float], list[float]]:
     return run_virtually(main)
 
 
-def test_2000_reply_times_are_the_slot() -> None:
-    quick, slow = reply_times(slotted=True)
+@pytest.fixture
+def turns(tmp_path: Path) -> Iterator[Turns]:
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        shared = SharedState(ledger)
+        yield Turns(shared)
+        shared.close()
+
+
+@pytest.fixture(autouse=True)
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    compute_on_the_spot(monkeypatch)
+
+
+def test_2000_reply_times_are_the_slot(turns: Turns) -> None:
+    quick, slow = reply_times(turns, slotted=True)
     assert len(quick) == len(slow) == REPLIES // 2
     assert quick + slow == pytest.approx([SLOT] * REPLIES, rel=0, abs=ROUNDING)
 
 
-def test_without_the_slot_they_tell_the_files_apart() -> None:
-    quick, slow = reply_times(slotted=False)
+def test_without_the_slot_they_tell_the_files_apart(turns: Turns) -> None:
+    quick, slow = reply_times(turns, slotted=False)
     assert quick == pytest.approx([0.0] * len(quick), abs=ROUNDING)
     assert slow == pytest.approx([SLOW] * len(slow), rel=0, abs=ROUNDING)
 

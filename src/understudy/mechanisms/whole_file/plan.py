@@ -27,7 +27,7 @@ from understudy.mechanisms.whole_file.budget import CellNoise, TableBudget
 
 Order = Literal["chosen", 1, 2, 3]
 
-ONE_WAY = Fraction(3, 10)  # share of the one-way tables
+ONE_WAY = Fraction(1, 5)  # share of the one-way tables
 CHOICE = Fraction(1, 10)  # share of all choices together
 MISFIT = Fraction(1, 20)  # share of the fit's distance from the records
 BATCHES = 3

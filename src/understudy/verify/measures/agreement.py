@@ -8,6 +8,7 @@ draws from the same distribution.
 from __future__ import annotations
 
 import math
+import secrets
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -210,6 +211,13 @@ class AgreementPosterior:
         log_pdf = log_pdf - betaln(counts + 1, self.partitions - counts + 1)
         density = np.exp(log_pdf) @ self.weights
         return np.asarray(np.where((at[..., 0] < 0) | (at[..., 0] > 1), 0.0, density))
+
+    def draws(self, count: int = 1000) -> Floats:
+        """Draws of r, as V §3.1 releases them: S by its posterior, then r | S ~ Beta. They use the
+        noisy answer alone, and cost nothing."""
+        chance = secrets.SystemRandom()
+        counts = chance.choices(range(self.partitions + 1), list(self.weights), k=count)
+        return np.array([chance.betavariate(s + 1, self.partitions - s + 1) for s in counts])
 
     def density(self, points: int = 201) -> tuple[Floats, Floats]:
         """Places and heights for a plot."""

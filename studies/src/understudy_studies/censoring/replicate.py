@@ -120,7 +120,7 @@ def compare(
         largest, mean_square = us.ecdf_distance(values, made)
         row |= {"u_m": largest, "u_a": mean_square, **statistics(made)}
         columns[label(row)] = made
-        if released.fitted is None:
+        if released.fitted is None or released.bounds is None:
             continue
         row["bound"] = released.bounds.overall
         if name == "Weighted":
