@@ -36,17 +36,17 @@ class Agreed:
 
 @dataclass(frozen=True, eq=False)
 class _Linear:
-    """The total and the margins that noisy tables suggest, and the variance of each margin."""
+    """The total and the margins that noisy tables suggest, and the variances of their levels."""
 
     total: float
     margins: dict[int, Vector]
-    variances: dict[int, float]
+    variances: dict[int, Vector]
 
 
 def consistent(
     noisy: Sequence[ArrayLike],
     columns: Sequence[ColumnNumbers],
-    variances: Sequence[float] | None = None,
+    variances: Sequence[ArrayLike] | None = None,
 ) -> list[Vector]:
     """Tables with common totals, equal one-way margins and no negative share.
 
@@ -56,14 +56,13 @@ def consistent(
     tables are moved to it by least squares; then negative shares go and the margins are raked in
     again.
     """
-    alike = np.ones(len(noisy)) if variances is None else variances
-    return agreed([noisy], columns, alike)[0].tables
+    return agreed([noisy], columns, variances or [1.0] * len(noisy))[0].tables
 
 
 def agreed(
     sets: Sequence[Sequence[ArrayLike]],
     columns: Sequence[ColumnNumbers],
-    variances: Sequence[float] | Vector,
+    variances: Sequence[ArrayLike],
     scales: Mapping[int, int] | None = None,
 ) -> list[Agreed]:
     """Consistent tables of the average over several sets of the same noisy tables, and of each set.
@@ -73,15 +72,19 @@ def agreed(
     average's fit plus its own deviation from the average, so that the spread between sets is that
     of their noise also in cells where whole deviations would be negative, and their mean is the
     average's fit (`spread_over_sets`).
-    `variances` are those of one set. With `scales`, the number of each column's first cells that
-    lie on a scale, tables are drawn to smooth ones as far as their noise suggests (`shrunk`).
+    `variances` are those of one set, for a table of one column cell by cell where they differ: a
+    cell that is the sum of many others has more noise. With `scales`, the number of each column's
+    first cells that lie on a scale, tables are drawn to smooth ones as far as their noise suggests
+    (`shrunk`).
     """
     arrays = [[np.asarray(table, dtype=np.float64) for table in tables] for tables in sets]
     count = len(arrays)
     pooled = [np.mean([tables[t] for tables in arrays], axis=0) for t in range(len(columns))]
-    spread = np.asarray(variances, dtype=np.float64) / count
+    spread = [np.asarray(variance, dtype=np.float64) / count for variance in variances]
     linear = _margins(pooled, columns, spread)
-    margins = {name: on_simplex(margin) for name, margin in linear.margins.items()}
+    margins = {
+        name: on_simplex(margin, linear.variances[name]) for name, margin in linear.margins.items()
+    }
     whole = Agreed([], margins, linear.total)
     drawn: list[Shrunk | None] = []
     plain: list[Vector] = []  # as noise left them, with common margins
@@ -91,17 +94,21 @@ def agreed(
         smoother = None
         if scales is not None and len(names) > 1:
             on_scales = [scales.get(name, 0) for name in names]
-            smoother = shrunk(plain[-1], mine, on_scales, variance / whole.total**2)
+            smoother = shrunk(plain[-1], mine, on_scales, float(variance) / whole.total**2)
         drawn.append(smoother)
         whole.tables.append(_raked(plain[-1] if smoother is None else smoother.table, mine))
     own = [_margins(tables, columns, spread) for tables in arrays]
     of_sets = _margins_of_sets(own, linear, whole)
     fitted: list[list[Vector]] = [[] for _ in arrays]
     for t, (names, variance, smoother) in enumerate(zip(columns, spread, drawn, strict=True)):
+        if len(names) == 1:
+            for tables_of_set, margins in zip(fitted, of_sets, strict=True):
+                tables_of_set.append(margins[names[0]])
+            continue
         deviations = []
-        noise: float | Vector = variance / whole.total**2
+        noise: ArrayLike = variance / whole.total**2
         if smoother is not None:
-            noise = smoother.kept.noise(variance / whole.total**2)
+            noise = smoother.kept.noise(float(variance) / whole.total**2)
         for tables, of_set, margins in zip(arrays, own, of_sets, strict=True):
             mine = [margins[name] for name in names]
             deviation = _moved(tables[t] / of_set.total, mine) - plain[t]
@@ -123,9 +130,10 @@ def _margins_of_sets(
     result: list[dict[int, Vector]] = [{} for _ in own]
     for name, margin in whole.margins.items():
         deviations = [each.margins[name] - linear.margins[name] for each in own]
-        sets = spread_over_sets(margin, deviations, linear.variances[name])
+        variances = linear.variances[name]
+        sets = spread_over_sets(margin, deviations, variances)
         for mine, shares in zip(result, sets, strict=True):
-            mine[name] = on_simplex(shares)
+            mine[name] = on_simplex(shares, variances)
     return result
 
 
@@ -159,16 +167,18 @@ def spread_over_sets(
     return [*moved]
 
 
-def on_simplex(values: ArrayLike) -> Vector:
-    """The nearest vector (least squares) with no negative entry and sum 1.
+def on_simplex(values: ArrayLike, variances: ArrayLike = 1.0) -> Vector:
+    """The nearest vector (least squares over the variances) with no negative entry and sum 1.
 
-    One constant is taken from all entries, and what falls below 0 becomes 0.
+    A multiple of its variance is taken from each entry, and what falls below 0 becomes 0.
     """
     array = np.asarray(values, dtype=np.float64)
-    flat = np.sort(array.ravel())[::-1]
-    excess = (np.cumsum(flat) - 1) / np.arange(1, flat.size + 1)
-    last = int(np.flatnonzero(flat - excess > 0)[-1])
-    return np.asarray(np.maximum(array - excess[last], 0), dtype=np.float64)
+    noise = np.broadcast_to(np.asarray(variances, dtype=np.float64), array.shape)
+    flat, taken = array.ravel(), noise.ravel()
+    order = np.argsort(-flat / taken, kind="stable")
+    excess = (np.cumsum(flat[order]) - 1) / np.cumsum(taken[order])
+    last = int(np.flatnonzero(flat[order] - excess * taken[order] > 0)[-1])
+    return np.asarray(np.maximum(array - excess[last] * noise, 0), dtype=np.float64)
 
 
 def rake(table: Vector, margins: Sequence[Vector]) -> Vector:
@@ -187,25 +197,30 @@ def rake(table: Vector, margins: Sequence[Vector]) -> Vector:
 
 
 def _margins(
-    tables: Sequence[Vector], columns: Sequence[ColumnNumbers], variances: Sequence[float] | Vector
+    tables: Sequence[Vector], columns: Sequence[ColumnNumbers], variances: Sequence[Vector]
 ) -> _Linear:
     """The total and every column's margin in shares, by inverse variance; not yet projected."""
-    precise = [1 / (v * t.size) if v > 0 else EXACT for t, v in zip(tables, variances, strict=True)]
+    noise = [np.broadcast_to(v, t.shape) for t, v in zip(tables, variances, strict=True)]
+    precise = [float(_precision(each.sum())) for each in noise]
     total = sum(w * float(t.sum()) for t, w in zip(tables, precise, strict=True)) / sum(precise)
     total = total if total > 0 else 1.0
     margins, spreads = {}, {}
     for column in sorted({column for names in columns for column in names}):
-        sums, weights = np.zeros(1), 0.0
-        for table, names, variance in zip(tables, columns, variances, strict=True):
+        sums, weights = np.zeros(1), np.zeros(1)
+        for table, names, variance in zip(tables, columns, noise, strict=True):
             if column in names:
-                axis = names.index(column)
+                others = _others(table, names.index(column))
                 # the noise of a sum has the variance of each of the cells in it
-                weight = table.shape[axis] / table.size / variance if variance > 0 else EXACT
-                sums = sums + weight * table.sum(axis=_others(table, axis))
-                weights += weight
+                weight = _precision(variance.sum(axis=others))
+                sums, weights = sums + weight * table.sum(axis=others), weights + weight
         margins[column] = np.asarray(sums / weights / total, dtype=np.float64)
-        spreads[column] = 1 / weights / total**2
+        spreads[column] = np.asarray(1 / weights / total**2, dtype=np.float64)
     return _Linear(total, margins, spreads)
+
+
+def _precision(variance: Vector) -> Vector:
+    exact = np.full(np.shape(variance), EXACT)
+    return np.asarray(np.divide(1.0, variance, out=exact, where=variance > 0), dtype=np.float64)
 
 
 def _moved(table: Vector, margins: Sequence[Vector]) -> Vector:

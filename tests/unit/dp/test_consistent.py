@@ -19,23 +19,28 @@ from understudy.dp.consistent import (
 Vector = NDArray[np.float64]
 
 
-def nearest_by_brute_force(values: Vector) -> Vector:
+def nearest_by_brute_force(values: Vector, variances: Vector | None = None) -> Vector:
     """The nearest point of each face of the simplex; of those inside, the nearest of all."""
+    noise = np.ones_like(values) if variances is None else variances
     places = range(values.size)
     faces = chain.from_iterable(combinations(places, k) for k in range(1, values.size + 1))
     points = []
     for face in map(list, faces):
         point = np.zeros_like(values)
-        point[face] = values[face] - (values[face].sum() - 1) / len(face)
+        too_much = values[face].sum() - 1
+        point[face] = values[face] - too_much * noise[face] / noise[face].sum()
         if (point >= 0).all():
             points.append(point)
-    return min(points, key=lambda point: float(((point - values) ** 2).sum()))
+    return min(points, key=lambda point: float(((point - values) ** 2 / noise).sum()))
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_nearest_shares_are_those_of_brute_force(seed: int) -> None:
-    values = np.random.default_rng(seed).normal(0.2, 0.6, size=6)
+    rng = np.random.default_rng(seed)
+    values, variances = rng.normal(0.2, 0.6, size=6), rng.exponential(size=6)
     assert np.allclose(on_simplex(values), nearest_by_brute_force(values), atol=1e-12)
+    nearest = nearest_by_brute_force(values, variances)
+    assert np.allclose(on_simplex(values, variances), nearest, atol=1e-12)
     assert np.allclose(on_simplex(values.reshape(2, 3)), on_simplex(values).reshape(2, 3))
 
 
@@ -150,14 +155,20 @@ def test_where_noise_leaves_no_total_counts_are_taken_as_shares(noisy: list[floa
     assert settled == pytest.approx(nearest_by_brute_force(np.array(noisy)), abs=1e-8)
 
 
-def test_the_margin_weighs_tables_by_the_variance_of_their_sums() -> None:
-    """A table of one column with variance 9, and a sum over four cells of variance 1."""
+@pytest.mark.parametrize("variances", [(9.0, 9.0), (2.0, 16.0)])
+def test_the_margin_weighs_tables_by_the_variance_of_their_sums(
+    variances: tuple[float, float],
+) -> None:
+    """A table of one column, cells with variances of their own, and sums over four cells of
+    variance 1. What is too much is taken in proportion to the variances of the average."""
     alone, pair = np.array([70.0, 30.0]), np.full((2, 4), 25.0)
     pair[0] = 40.0
-    one_way, _ = consistent([alone, pair], [(0,), (0, 1)], [9.0, 1.0])
+    one_way, _ = consistent([alone, pair], [(0,), (0, 1)], [np.array(variances), 1.0])
     total = np.average([100.0, 260.0], weights=[1 / 18, 1 / 8])
-    margin = np.average([alone, pair.sum(axis=1)], axis=0, weights=[1 / 9, 1 / 4]) / total
-    assert one_way == pytest.approx(margin - (margin.sum() - 1) / 2, abs=1e-12)
+    precise = np.array([1 / np.array(variances), [1 / 4, 1 / 4]])
+    margin = np.average([alone, pair.sum(axis=1)], axis=0, weights=precise) / total
+    left = 1 / precise.sum(axis=0)
+    assert one_way == pytest.approx(margin - (margin.sum() - 1) * left / left.sum(), abs=1e-12)
 
 
 def test_sets_spread_by_their_noise_around_the_fit_of_their_average() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from understudy.dp.consistent import Agreed, agreed, on_simplex, spread_over_sets
@@ -134,14 +134,16 @@ def allowed_by(rules: Sequence[RuledOut], noisy: NoisyFile) -> Possible | None:
     return possible
 
 
-def tables_of(noisy: NoisyFile) -> tuple[tuple[ColumnNumbers, ...], list[float]]:
+def tables_of(noisy: NoisyFile) -> tuple[tuple[ColumnNumbers, ...], list[ArrayLike]]:
     """All tables over coarse cells: the measured ones, then the one-way tables merged into coarse
-    cells (cells that are added up make the variance larger, in proportion to their number)."""
+    cells, with the variances of their noise: that of a coarse cell is the sum over its fine ones,
+    so that a tail of a hundred empty cells does not outweigh what pairs say of it."""
     columns = (*noisy.measured, *((j,) for j in range(len(noisy.columns))))
-    variances = [*noisy.table_variances]
-    for variance, mapped in zip(noisy.one_way_variances, noisy.coarse, strict=True):
-        variances.append(variance * mapped.size / (int(mapped.max()) + 1))
-    return columns, variances
+    merged = [
+        variance * np.bincount(mapped)
+        for variance, mapped in zip(noisy.one_way_variances, noisy.coarse, strict=True)
+    ]
+    return columns, [*noisy.table_variances, *merged]
 
 
 def _with_one_way(
