@@ -97,6 +97,8 @@ def agreed(
             smoother = shrunk(plain[-1], mine, on_scales, float(variance) / whole.total**2)
         drawn.append(smoother)
         whole.tables.append(_raked(plain[-1] if smoother is None else smoother.table, mine))
+    if count == 1:
+        return [whole, whole]
     own = [_margins(tables, columns, spread) for tables in arrays]
     of_sets = _margins_of_sets(own, linear, whole)
     fitted: list[list[Vector]] = [[] for _ in arrays]

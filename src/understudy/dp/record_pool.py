@@ -180,7 +180,7 @@ def rake_pool(
             with np.errstate(over="ignore"):  # of a share that is next to nothing
                 step = np.divide(target, shares, out=np.ones_like(target), where=shares > 0)
             step = np.clip(step, 1 / LARGEST_STEP, LARGEST_STEP)
-            fitted *= (step**eased if easing and table.ndim > 1 else step)[numbers]
+            fitted *= (step**eased if easing and table.ndim > 1 else step).take(numbers)
         if groups is not None and shares_of_groups is not None:
             sums = np.bincount(groups, fitted)
             fitted *= np.divide(shares_of_groups, sums, out=np.ones_like(sums), where=sums > 0)[

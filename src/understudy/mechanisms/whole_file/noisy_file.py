@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ class NoisyFile:
     quality: tuple[MeasuredQuality, ...] = ()  # empty where no budget was given to it
     clusters: MeasuredClusters | None = None  # None, too
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Coarse cells of each column."""
         return tuple(int(mapped.max()) + 1 for mapped in self.coarse)

@@ -4,7 +4,7 @@ Set from the number of records, the columns and the budget by the rules below, w
 simulated files alone (docs/methods.md, whole files). The number of records is the noisy one of the
 one-way tables, so that nothing here looks at a record.
 
-- One-way tables of the fine cells: a fifth of the budget. The fit's distance from the records
+- One-way tables of the fine cells: three tenths of the budget. The fit's distance from the records
   (misfit.py): a twentieth.
 - So many tables that the noise of a cell has a standard deviation of at most 1/300 of the records,
   but at least two a column.
@@ -27,7 +27,7 @@ from understudy.mechanisms.whole_file.budget import CellNoise, TableBudget
 
 Order = Literal["chosen", 1, 2, 3]
 
-ONE_WAY = Fraction(1, 5)  # share of the one-way tables
+ONE_WAY = Fraction(3, 10)  # share of the one-way tables
 CHOICE = Fraction(1, 10)  # share of all choices together
 MISFIT = Fraction(1, 20)  # share of the fit's distance from the records
 BATCHES = 3
