@@ -93,7 +93,7 @@ def measured(records: CodedRecords, asked: FileQuestion, rng: np.random.Generato
     for number, picks in enumerate(plan.batches):
         last = number == len(plan.batches) - 1
         names = _candidates(asked, noisy, plan, triples=last and number > 0)
-        fit = fitted(noisy, rng, SMALL_POOL // 3, kept, possible, grids)
+        fit = fitted(noisy.averaged, rng, SMALL_POOL // 3, kept, possible, grids)
         chosen = _chosen(coarse, names, fit, asked, plan, min(picks, len(names)))
         noisy = _with_tables(noisy, coarse, chosen, asked, plan)
     fit = fitted(noisy, rng, SMALL_POOL, kept, possible, grids)

@@ -7,7 +7,7 @@ common to the sets. It is written as the release's draws, one JSON object a set.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -77,6 +77,23 @@ class NoisyFile:
         """Which columns stayed as they are: their tables have no noise where others have some."""
         noisy = max(self.one_way_variances) > 0
         return tuple(noisy and variance == 0 for variance in self.one_way_variances)
+
+    @property
+    def averaged(self) -> NoisyFile:
+        """With one set, the average of all; its noise has an m-th of the variance of a set's."""
+        count = len(self.sets)
+        one_way = zip(*(single.one_way for single in self.sets), strict=True)
+        tables = zip(*(single.tables for single in self.sets), strict=True)
+        average = NoisySet(
+            [np.mean(table, axis=0) for table in one_way],
+            [np.mean(table, axis=0) for table in tables],
+        )
+        return replace(
+            self,
+            one_way_variances=tuple(variance / count for variance in self.one_way_variances),
+            table_variances=tuple(variance / count for variance in self.table_variances),
+            sets=(average,),
+        )
 
     def draws(self) -> list[dict[str, Any]]:
         """Each set with what is common to them, as JSON values."""

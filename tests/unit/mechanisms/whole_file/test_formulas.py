@@ -82,6 +82,17 @@ def test_three_equal_sets_of_three_times_the_variance_are_one_set(variance: floa
     assert np.abs(other[0] - alone[0]).max() > 1e-4
 
 
+def test_choices_see_the_fit_of_all_sets_together() -> None:
+    """That of their mean, whose noise has a third of the variance."""
+    tables = [COUNTS + added for added in (-3.0, 0.0, 6.0)]
+    sets = noisy_file(*tables, variance=12.0)
+    fit = fitted(sets.averaged, np.random.default_rng(1), 200)
+    sums = np.bincount(MAPPED, np.mean(tables, axis=0))
+    assert fit.total == pytest.approx(sums.sum())
+    assert fit.sets[0].margins[0] == pytest.approx(sums / sums.sum())
+    assert sets.averaged.one_way_variances == (4.0,)
+
+
 def test_noisy_cells_say_whether_a_tail_bends() -> None:
     """Cells of a normal law bend; with noise that hides it both shapes are as likely."""
     steps = np.arange(60)
