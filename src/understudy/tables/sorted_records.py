@@ -146,10 +146,9 @@ class SortedRecords:
             records = pl.DataFrame(pl.from_arrow(batch))
             row, y = self._rows(records), records["y"].to_numpy()
             segment = (y[:, None] > edges[self.cell_of_row[row]]).sum(axis=1)
-            for added, name in zip(sums, names, strict=True):
-                added += np.bincount(
-                    row * (count + 1) + segment, records[name].to_numpy(), len(added)
-                )
+            code = row * (count + 1) + segment
+            for r, name in enumerate(names):
+                sums[r] += np.bincount(code, records[name].to_numpy(), sums.shape[1])
         upto = np.cumsum(sums.reshape(len(names), rows, count + 1), axis=2)
         asked = np.column_stack([ranks, np.full(self.cells, count)])
         return np.take_along_axis(upto, asked[None, np.maximum(self.cell_of_row, 0)], axis=2)
