@@ -43,16 +43,16 @@ def test_the_smooth_table_of_normal_columns_is_the_table_itself() -> None:
 def test_noise_does_not_take_the_correlation_of_columns_on_a_scale() -> None:
     """Bivariate normal, 8,000 records, noise of 15 records in a cell of each of five sets."""
     rng, table = np.random.default_rng(4), normal_table(-0.7)
-    found: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    simulated: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
     for _ in range(20):
         sets = [[8000 * table + rng.normal(0, 15, table.shape)] for _ in range(5)]
-        for on_scales, results in found.items():
+        for on_scales, results in simulated.items():
             scales = dict.fromkeys((0, 1), CELLS) if on_scales else {}
             _, *each = agreed(sets, [(0, 1)], [225.0], scales)
             between = np.mean([correlation_of(of_set.tables[0]) for of_set in each])
             apart = np.mean([0.5 * np.abs(of.tables[0] - table).sum() for of in each])
             results.append((float(between), float(apart)))
-    with_scales, without = (np.mean(found[which], axis=0) for which in (True, False))
+    with_scales, without = (np.mean(simulated[which], axis=0) for which in (True, False))
     assert with_scales[0] == pytest.approx(correlation_of(table), abs=0.015)
     assert without[0] > correlation_of(table) + 0.04  # what is lost cell by cell
     assert with_scales[1] < 0.7 * without[1]
@@ -93,7 +93,7 @@ def test_the_noise_of_what_is_kept_is_that_of_simulated_tables() -> None:
     margins, deviation = [np.full(10, 0.1)] * 2, 0.002
     drawn = shrunk(table + rng.normal(0, deviation, table.shape), margins, [10, 10], deviation**2)
     noise = rng.normal(0, deviation, (3000, *table.shape))
-    simulated = np.var([drawn.kept(one) for one in noise], axis=0)
+    simulated = np.var([drawn.kept(added) for added in noise], axis=0)
     stated = drawn.kept.noise(deviation**2)
     assert stated.sum() / simulated.sum() == pytest.approx(1.0, abs=0.25)
 

@@ -207,13 +207,13 @@ def bending(
     if runs < 2:
         return 1.0, 1.0
     bent, straight = (smoothed(coarse, mapped, grid, (end, end)) for end in (1.0, 0.0))
-    found = []
+    chances = []
     for run in (0, runs - 1):
         tail = mapped == run
         apart = [float(np.var((fine - curve)[tail])) for curve in (straight, bent)]
         evidence = tail.sum() * (apart[0] - apart[1]) / (2 * max(variance, NOTHING**2))
-        found.append(float(expit(evidence)))
-    return found[0], found[1]
+        chances.append(float(expit(evidence)))
+    return chances[0], chances[1]
 
 
 def smoothed(
