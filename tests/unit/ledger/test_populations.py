@@ -270,6 +270,13 @@ def test_few_large_ones_go_by_adding_up() -> None:
         Standing(standing.cap, half).check(Amount.pure(500_001))
 
 
+def test_what_is_left_is_never_more_than_the_cap() -> None:
+    """A large delta converts to more rho than the epsilon of the cap has by itself."""
+    standing = Standing(Cap.stated("0.01", "0.4"))
+    assert standing.cap.nano > Amount.pure(10_000).nano
+    assert standing.budget.left == 10_000
+
+
 def test_rho_needs_a_cap_with_delta(ledger: Ledger) -> None:
     with pytest.raises(OverBudget, match="the cap is stated as epsilon alone"):
         ledger.record_spending(FINGERPRINT, [concentrated("0.0001")], "tables")
