@@ -215,6 +215,7 @@ def test_a_request_is_granted_for_a_project(ledger: Ledger, open_ledger: OpenLed
             act()
     assert requests(ledger, "ann") == []
     assert [each.title for each in projects(ledger, "carol")] == ["Wages"]
+    assert [each.title for each in projects(ledger)] == ["Another", "Wages"]
 
 
 def test_what_takes_an_account_above_the_limit_needs_two_stewards(ledger: Ledger) -> None:
@@ -246,6 +247,7 @@ def test_a_cap_is_raised_by_two_stewards(ledger: Ledger) -> None:
     assert ledger.budget("dataset", OTHER).allowed == before
     assert approve(ledger, number, "stan", LIMIT)
     assert ledger.budget("dataset", OTHER).allowed == before + 500_000
+    assert list(ledger.entries())[-1].content() == {"by": "stella, stan"}  # and no delta
     assert raise_or_ask(ledger, None, "stella", OTHER, "0.5") is None
 
 
@@ -264,8 +266,9 @@ def test_requests_are_checked_before_they_are_on_record(ledger: Ledger) -> None:
             ask(ledger, "carol", user="carol", **asked)
     with pytest.raises(UnknownName):
         ask(ledger, "carol", "1", "x", dataset="none")
-    with pytest.raises(UnknownName, match="user"):
-        grant_or_ask(ledger, LIMIT, "stella", "nobody", "1")
+    for epsilon in ("1", "3"):  # granted by one steward, and waiting for two
+        with pytest.raises(UnknownName, match="user"):
+            grant_or_ask(ledger, LIMIT, "stella", "nobody", epsilon)
     for title, purpose in (("", "x"), ("x" * 101, "x"), ("a\nb", "x"), ("x", "")):
         with pytest.raises(Refused):
             open_project(ledger, "ann", title, purpose)

@@ -113,13 +113,18 @@ def test_the_fingerprint_and_the_sketch_of_a_text_file_are_the_same_in_every_ver
         ("NaN", None), (None, None), ("True", "true"), (" North ", "North"), ("1.2.3", "1.2.3"),
     ]  # fmt: skip
     pairs = [*odd, *((str(k), float(k)) for k in range(100, 140))]
-    written = [{"x": text, "wave": "7", "id": n} for n, (text, _) in enumerate(pairs)]
-    meant = [{"x": value, "wave": 7.0, "id": float(n)} for n, (_, value) in enumerate(pairs)]
+    written = [
+        {"x": text, "wave": "7", "id": n, "here": n > 5} for n, (text, _) in enumerate(pairs)
+    ]
+    meant = [
+        {"x": value, "wave": 7.0, "id": float(n), "here": str(n > 5).lower()}
+        for n, (_, value) in enumerate(pairs)
+    ]
     table = ibis.memtable(pl.DataFrame(written))
     identity, _ = identify(table, table, batch)
     assert identity.fingerprint == digest_of(meant, "text")
-    sums = {name: sum(mix(word_of(row[name])) for row in meant) % 2**64 for name in ("id", "x")}
-    assert identity.columns == {f"{len(pairs)}:{total:016x}" for total in sums.values()}
+    sums = [sum(mix(word_of(row[name])) for row in meant) % 2**64 for name in ("here", "id", "x")]
+    assert identity.columns == {f"{len(pairs)}:{total:016x}" for total in sums}
     least = sorted(record_word(row, 0) for row in meant)[:32]
     assert identity.records == {f"{word:016x}" for word in least}
 

@@ -21,7 +21,7 @@ from understudy.ledger.auditors_copy import auditors_lines, check_copy
 from understudy.ledger.chain import BrokenLedger
 from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.ledger.ledger import Ledger, Reservation, StoredAnswer
-from understudy.ledger.populations import ChangedFile, Declaration
+from understudy.ledger.populations import ChangedFile, Declaration, Population, require
 from understudy.ledger.views import caps, lines, totals
 
 FRAME = make_frame(60)
@@ -120,7 +120,8 @@ def test_a_population_of_its_own_needs_a_name_and_a_reason(ledger: Ledger) -> No
         ledger.separate(new, Declaration("pay 2", "1"), "")
     with pytest.raises(Refused, match="already"):
         ledger.separate(new, Declaration("pay", "1"), "other people")
-    ledger.separate(new, Declaration("pay 2", "1"), "other people")
+    made = ledger.separate(new, Declaration("pay 2", "1"), "other people")
+    assert (made.name, made.files) == ("pay 2", (new.fingerprint,))
     assert ledger.budget("dataset", new.fingerprint).left == 1_000_000
     ledger.add_dataset(new, "pay 2", "77")
     with pytest.raises(Refused, match="belong to the population `pay 2`, not to `pay`"):
@@ -275,6 +276,19 @@ def test_what_is_left_is_never_more_than_the_cap() -> None:
     standing = Standing(Cap.stated("0.01", "0.4"))
     assert standing.cap.nano > Amount.pure(10_000).nano
     assert standing.budget.left == 10_000
+
+
+def test_what_could_still_be_spent_is_each_limit_less_what_was_spent() -> None:
+    cap = Cap(micro=50, atto=7, own=90, nano=1100)
+    assert Standing(cap, Amount(20, 300, 40)).rest == Amount(30, 800, 50)
+    assert Standing(cap, Amount(51, 1101, 91)).rest == Amount()
+
+
+def test_a_name_of_several_populations_finds_none_of_them() -> None:
+    two = {key: Population(key, ("pay",), files=(key,)) for key in ("ab", "cd")}
+    with pytest.raises(Refused, match="several populations; give a fingerprint instead: ab or cd"):
+        require(two, "pay")
+    assert require(two, "cd") is two["cd"]
 
 
 def test_rho_needs_a_cap_with_delta(ledger: Ledger) -> None:
