@@ -122,6 +122,8 @@ def test_a_population_of_its_own_needs_a_name_and_a_reason(ledger: Ledger) -> No
         ledger.separate(new, Declaration("pay", "1"), "other people")
     made = ledger.separate(new, Declaration("pay 2", "1"), "other people")
     assert (made.name, made.files) == ("pay 2", (new.fingerprint,))
+    with pytest.raises(Refused, match="knows this file already, as one of `pay`"):
+        ledger.separate(identity(FRAME), Declaration("pay 3", "1"), "other people")
     assert ledger.budget("dataset", new.fingerprint).left == 1_000_000
     ledger.add_dataset(new, "pay 2", "77")
     with pytest.raises(Refused, match="belong to the population `pay 2`, not to `pay`"):
@@ -137,7 +139,7 @@ def test_merged_populations_are_one_for_good(ledger: Ledger, open_ledger: OpenLe
         ledger.merge("census", "survey", "")
     with pytest.raises(Refused, match="one population already"):
         ledger.merge("survey", FINGERPRINT, "the same")
-    ledger.merge("census", "survey", "the same people")
+    assert ledger.merge("census", "survey", "the same people").files == (FINGERPRINT, other)
     for opened in (ledger, open_ledger()):
         for file in (FINGERPRINT, other):
             assert opened.budget("dataset", file).spent == 1_200_000
