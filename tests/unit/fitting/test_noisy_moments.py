@@ -30,6 +30,7 @@ from understudy.fitting.noisy_moments import (
     starts,
     sweep,
 )
+from understudy.mechanisms.contract import plain_terms
 from understudy.models.normal_sample import FBS
 
 SIZES, X = np.array([15, 25]), np.array([[1.0, 0.0], [1.0, 1.0]])
@@ -297,6 +298,30 @@ def test_a_cell_needs_five_records_on_average(n, enough):
     else:
         with pytest.raises(Refused, match="8 combinations for 39 records"):
             fitter.cell_values(clip)
+
+
+@pytest.mark.slow
+def test_with_next_to_no_noise_the_posterior_is_that_of_the_records():
+    """Through the model's own prior, against exact draws; of 40 records the prior is seen."""
+    fitter = fitter_of("gender", 40)
+    seen = fitter.cell_values(((1e3, 5e6), (1.0, 1e5)))
+    assert np.abs(seen.values).max() < 1
+    z, (j, k) = seen.values, np.triu_indices(2)
+    first = np.stack([z[seen.cell == c].sum(axis=0) for c in range(len(seen.X))])
+    moments = shown_moments(seen, NoisyCellSums(first, (z[:, j] * z[:, k]).sum(axis=0), 0.01, 0.01))
+    like = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(fitter.safe_arrays.items()))
+    state = starts(jax.random.key(1), 8, moments)
+    for key in jax.random.split(jax.random.key(2)):  # the first run is left out
+        state, made = noisy_moments._sweeps(fitter.density, 1000, like, state, key, moments)
+    exact = fitter.fit(plain_terms(fitter), "the records").positions
+    ours, theirs = (
+        np.concatenate([v, v**2], axis=-1) for v in (np.asarray(made["position"]), exact)
+    )
+    by_chain = ours.mean(axis=1)
+    error = np.hypot(by_chain.std(axis=0, ddof=1) / np.sqrt(8), theirs.std(axis=0) / np.sqrt(1000))
+    apart = np.abs(by_chain.mean(axis=0) - theirs.mean(axis=0))
+    assert (error < 0.06 * theirs.std(axis=0)).all()  # chains that mix badly are seen
+    assert (apart / error).max() < 6
 
 
 @pytest.mark.parametrize("failures", [[], ["R-hat of `scale[0]` is 1.2"]])
