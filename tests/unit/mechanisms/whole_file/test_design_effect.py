@@ -22,6 +22,7 @@ from understudy.mechanisms.whole_file.design_effect import (
     of_strata,
     psu_groups,
 )
+from understudy.mechanisms.whole_file.file_counts import FileCounts
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile, NoisySet, from_draws
 from understudy.report.noise_quality import _clusters
 from understudy.report.public import _factors
@@ -319,6 +320,9 @@ def test_what_cannot_be_measured_is_refused():
     mechanism = us.Marginals(1.0, clusters=0.1)
     with pytest.raises(Refused, match="declares a design effect"):
         us.synthesize(survey(design_effect=1.4), us.WholeFile(), mechanism)
+    declared = survey(design_effect=1.4)
+    counts = FileCounts(us.WholeFile().for_survey(declared), declared)
+    us.Marginals(1.0).check_counts(counts)  # what is not measured may be declared
     flat = us.Survey(frame(100).drop("psu"), us.Design("w", "h"), Codebook(COLUMNS))
     with pytest.raises(Refused, match="names no PSU"):
         us.synthesize(flat, us.WholeFile(), mechanism)
