@@ -15,6 +15,7 @@ from understudy.ledger.accounts import (
     WrongCode,
     WrongKey,
     add_user,
+    added_by,
     authenticate,
     new_key,
     pick_up,
@@ -169,6 +170,12 @@ def test_a_key_is_picked_up_once_and_by_nobody_late(
     ledger.journal.clock = lambda: now
     with pytest.raises(WrongCode):
         pick_up(ledger, late)
+
+
+def test_the_ledger_knows_who_added_a_user(ledger: Ledger) -> None:
+    add_user(ledger, "dora", by="stella")
+    assert added_by(ledger, "dora") == "stella"
+    assert added_by(ledger, "nobody") == ""
 
 
 def test_whoever_makes_a_key_for_another_reads_none_of_her_answers(ledger: Ledger) -> None:

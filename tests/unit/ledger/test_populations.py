@@ -224,6 +224,12 @@ def test_what_has_no_short_decimal_is_rounded_up(ledger: Ledger) -> None:
     assert ledger.budget("dataset", FINGERPRINT).spent == 1_000_002
 
 
+def test_an_amount_is_rounded_up_in_all_its_figures() -> None:
+    """Two costs of 1/3: 2/3 of epsilon, rho 2 (1/3)^2 / 2, and twice a delta of 1/3 e-9."""
+    cost = Cost(("replace",), Fraction(1, 3), delta=Fraction(1, 3 * 10**9))
+    assert Amount.of([cost, cost]) == Amount(666_667, 111_111_112, 666_666_667)
+
+
 # Caps of epsilon and delta -----------------------------------------------------------------
 
 

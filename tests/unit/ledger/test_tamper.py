@@ -230,6 +230,11 @@ def test_nothing_is_answered_while_a_witness_is_away(
             ledger.journal.try_write()  # nor is the server well
         handler.broken = False
         ledger.grant("ann", "1")
+        ledger.journal.try_write()
+        handler.broken = True
+        with pytest.raises(Refused, match="cannot be read"):
+            ledger.journal.try_write()  # without anything to write
+        handler.broken = False
     assert max(handler.lines) == len(list(ledger.entries()))
     (tmp_path / "ledger.db.head").unlink()
     handler.lines.clear()

@@ -311,9 +311,9 @@ def test_an_answer_shows_at_its_slot_whenever_it_was_computed(
         for released in (False, True):
             if released:
                 ledger.release(paid, {"noisy": 1})
-            for later in (0.0, 2.9):
+            for later, left in ((0.0, 3.0), (2.9, 1.0)):
                 now = paid.at + timedelta(seconds=later)
-                with pytest.raises(StillAnswering, match="for free"):
+                with pytest.raises(StillAnswering, match=f"again in {left} seconds, for free"):
                     ledger.reserve("ann", FINGERPRINT, query, hold_seconds=3.0)
                 with pytest.raises(StillAnswering):
                     ledger.stored("ann", FINGERPRINT, query)
