@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ibis
@@ -21,6 +22,7 @@ from understudy.ledger.auditors_copy import auditors_lines, check_copy
 from understudy.ledger.chain import BrokenLedger
 from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.ledger.ledger import Ledger, Reservation, StoredAnswer
+from understudy.ledger.ledger_account import LedgerAccount
 from understudy.ledger.populations import ChangedFile, Declaration, Population, require
 from understudy.ledger.views import caps, lines, totals
 
@@ -216,6 +218,18 @@ def test_a_population_under_add_remove_takes_what_is_proved_under_it(ledger: Led
     whole = Cost(("add-remove",), Fraction("0.1"), unit="home")
     ledger.record_spending("cd" * 32, [whole], "counts of homes")  # two steps for a record of one
     assert ledger.budget("dataset", "cd" * 32).spent == 600_000
+
+
+def test_an_account_charges_the_population_of_its_file(tmp_path: Path) -> None:
+    table = ibis.memtable(FRAME)
+    survey = SimpleNamespace(untyped=table, raw=table)
+    account = LedgerAccount(tmp_path / "ledger.db", "pay", "2")
+    said = account.spend(survey, [pure("replace", "3/2")], "a release")
+    assert said == "It was counted in a ledger, for the population `pay`"
+    with pytest.raises(OverBudget, match=r"needs epsilon 1.5, 0.5 is left"):
+        account.spend(survey, [pure("replace", "3/2")], "a release")
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        assert ledger.budget("dataset", identity(FRAME).fingerprint).spent == 1_500_000
 
 
 def test_what_has_no_short_decimal_is_rounded_up(ledger: Ledger) -> None:

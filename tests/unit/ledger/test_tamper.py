@@ -120,6 +120,27 @@ def test_a_signed_ledger_is_written_with_its_key_alone(
         ]
 
 
+def test_every_line_of_the_head_file_is_checked_where_all_is(
+    ledger_place: Place, key: Path
+) -> None:
+    """A line before the last one, with another hash, or with the signature of another head."""
+    location = (*ledger_place, (), key)
+    with Ledger(*location) as ledger:
+        fill(ledger)
+    file = Path(ledger_place[1])
+    lines = file.read_text().splitlines()
+    before, head, after = (parse_head(line) for line in lines[-3:])
+    assert before and head and after  # noqa: PT018
+    for forged, said in (
+        (replace(head, hash="ab" * 32), f"entry {head.number} is missing or was changed"),
+        (replace(head, signature=before.signature), f"entry {head.number} is not signed with"),
+    ):
+        file.write_text("\n".join([*lines[:-2], forged.line, lines[-1]]) + "\n")
+        Ledger(*location).close()  # which looks at the last one
+        with pytest.raises(BrokenLedger, match=said):
+            Ledger(*location, whole=True)
+
+
 def test_a_key_is_kept_apart_and_from_others(ledger_place: Place, tmp_path: Path) -> None:
     beside = tmp_path / "heads.pem"
     make_head_key(beside)
