@@ -218,6 +218,11 @@ def test_a_place_of_heads_only_goes_forward(witness: str) -> None:
     heads.close()
 
 
+def test_an_empty_head_file_has_no_head(tmp_path: Path) -> None:
+    (tmp_path / "heads").touch()
+    assert head_place(str(tmp_path / "heads")).read() is None
+
+
 def test_an_old_copy_with_its_old_heads_is_known_elsewhere(tmp_path: Path, witness: str) -> None:
     """The database and its file of heads are restored together; the other place knows better."""
     files = str(tmp_path / "ledger.db"), str(tmp_path / "heads")
@@ -277,6 +282,7 @@ def test_opening_reads_what_came_after_the_checkpoint(
     points = [e for e in ledger.entries() if e.kind == "checkpoint"]
     assert [e.number for e in points] == [11, 22, 33, 44]
     again = open_ledger()
+    assert [e for e in again.entries() if e.kind == "checkpoint"] == points  # none before its time
     assert vars(again.journal.tally) | {"_ties": 0} == vars(replayed(again)) | {"_ties": 0}
     with Unguarded(ledger_place[0]) as run:
         before = min(e.number for e in ledger.entries() if e.kind == "release")
