@@ -332,7 +332,7 @@ def test_files_are_drawn_from_what_chains_gave_and_a_failure_is_told(monkeypatch
     latent = SimpleNamespace(diagnostics=SimpleNamespace(failures=failures))
     noisy = NoisyCellSums(np.zeros((2, 2)), np.array([9.0, 1.0, 8.0]), 1.0, 1.0)
 
-    def given(_density, _arrays, shown, settings, _key):
+    def sampled(_density, _arrays, shown, settings, _key):
         assert settings == Settings()
         assert shown.second[0] == pytest.approx(9 * seen.half[0] ** 2)
         return latent
@@ -342,7 +342,7 @@ def test_files_are_drawn_from_what_chains_gave_and_a_failure_is_told(monkeypatch
         return np.arange(count)[:, None] * np.ones(density.dimension)
 
     seen = fitter.cell_values(((13_000.0, 480_000.0), (20.0, 400.0)))
-    monkeypatch.setattr(fitter_module, "sample_given_noisy", given)
+    monkeypatch.setattr(fitter_module, "sample_given_noisy", sampled)
     monkeypatch.setattr(fitter_module, "spread_positions", positions)
     monkeypatch.setattr(fitter_module, "parameters_at", lambda _density, at, _arrays: at.tolist())
     drawn = fitter.given_noisy(seen, noisy, 3)

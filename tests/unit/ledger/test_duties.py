@@ -266,6 +266,7 @@ def test_requests_are_checked_before_they_are_on_record(ledger: Ledger) -> None:
         ({"why": " "}, "reason"),
         ({"until": "tomorrow"}, "A day is written like"),
         ({"project": project}, "no such project"),
+        ({"project": 0}, "no such project"),
         ({"what": "cap", "dataset": ""}, "name it"),
     ):
         asked: dict[str, Any] = {"epsilon": "1", "why": "x", "dataset": "other", **wrong}

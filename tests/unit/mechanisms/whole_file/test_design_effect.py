@@ -159,7 +159,7 @@ def test_what_records_add_and_its_variance_are_those_of_the_records(monkeypatch,
     look = design_effect._Look(*expected_of(monkeypatch, rows), clustered)
     values, codes = rows[name].to_numpy(), rows["w"].to_numpy() - 1
     rare = np.sort(np.bincount(values))[1] if name == "a" else 0
-    found, variances = look.scores(list(COLUMNS).index(name), float(rare))
+    scores, variances = look.scores(list(COLUMNS).index(name), float(rare))
     w = np.ones(500)
     if clustered is BOTH:
         w = rows["w"].to_numpy() / np.sqrt(np.mean(rows["w"].to_numpy() ** 2))
@@ -174,7 +174,7 @@ def test_what_records_add_and_its_variance_are_those_of_the_records(monkeypatch,
         apart = values - np.average(values, weights=w)
         z = (w * np.clip(apart / np.sqrt(np.mean(apart**2)), -2, 2))[:, None]
     cell = values + (codes * SIZES[list(COLUMNS).index(name)] if clustered is BOTH else 0)
-    np.testing.assert_allclose(found[cell], UNITS * z, atol=1)
+    np.testing.assert_allclose(scores[cell], UNITS * z, atol=1)
     strata = rows["h"].to_numpy() if clustered is BOTH else np.zeros(500, dtype=int)
     by_hand = [(strata == h).sum() * z[strata == h].var(axis=0) for h in np.unique(strata)]
     np.testing.assert_allclose(variances, by_hand)

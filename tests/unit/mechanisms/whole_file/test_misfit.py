@@ -144,7 +144,7 @@ def test_what_records_add_to_a_mean_is_that_of_the_records():
     y, w = np.array([1.0, 2.0, 5.0, np.nan, 9.0]), np.array([1.0, 3.0, 1.0, 2.0, 8.0])
     table = rng.integers(1, 40, (2, 5)).astype(float)
     table[:, 4] = 1.0
-    found, answers = misfit.scores_of(table, y, w, 2)
+    scores, answers = misfit.scores_of(table, y, w, 2)
     for group in (0, 1):
         cell = np.repeat(np.arange(5), table[group].astype(int))
         cell = cell[~np.isnan(y[cell])]
@@ -152,8 +152,8 @@ def test_what_records_add_to_a_mean_is_that_of_the_records():
         z = w[cell] * (y[cell] - np.average(y[cell], weights=w[cell]))
         z = z / np.sqrt(np.mean(z**2))
         assert z.max() > 2
-        np.testing.assert_allclose(found[group][cell], UNITS * np.clip(z, -2, 2), atol=0.51)
-        assert found[group, 3] == 0
+        np.testing.assert_allclose(scores[group][cell], UNITS * np.clip(z, -2, 2), atol=0.51)
+        assert scores[group, 3] == 0
     counted, all_of_them = misfit.scores_of(table, None, w, 3)
     np.testing.assert_array_equal(all_of_them, table.sum(axis=1))
     size = np.sqrt((table * w**2).sum(axis=1) / table.sum(axis=1))
