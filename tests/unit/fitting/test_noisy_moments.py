@@ -347,4 +347,4 @@ def test_files_are_drawn_from_what_chains_gave_and_a_failure_is_told(monkeypatch
     monkeypatch.setattr(fitter_module, "parameters_at", lambda _density, at, _arrays: at.tolist())
     drawn = fitter.given_noisy(seen, noisy, 3)
     assert [row[0] for row in drawn.parameters] == [0, 1, 2]
-    assert drawn.passed is not bool(failures)
+    assert drawn.passed == (not failures)
