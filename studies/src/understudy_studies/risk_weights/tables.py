@@ -272,6 +272,7 @@ def income_facts(ecdf: pl.DataFrame, risk: pl.DataFrame) -> Row:
     first, second, third = sorted(u[part] for part in ("synthesizer", *CONSTANT))
     return {
         "u_m": u,
+        "published": dict(APPLICATION_ECDF.select("synthesizer", "U_m").iter_rows()),
         "ordered": u["synthesizer"] < u["pairwise"] < u["marginal"],
         "gap": min(second - first, third - second),
         "top": top,
