@@ -32,6 +32,7 @@ from understudy.web import (
     steward_pages,
 )
 from understudy.web.access import Gate, SignInFirst, to_sign_in
+from understudy.web.free_work import FreeWork
 from understudy.web.headers import BodyLimit, NothingEscapes, SecurityHeaders
 from understudy.web.health import Health
 from understudy.web.metrics import Metrics
@@ -89,6 +90,7 @@ def create_app(
     health = state.health = Health(service.ledger)
     metrics = state.metrics = Metrics(service.turns, health)
     state.provider = provider
+    state.free_work = FreeWork(questions_per_user)
     state.places, state.fitting = (
         ReplyPlaces(service.turns, kind, count, questions_per_user)
         for kind, count in (("sum", places), ("fit", fitting))

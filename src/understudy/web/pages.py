@@ -18,7 +18,14 @@ from understudy.verify.mistakes import InvalidQuery, QuestionMistake, say
 from understudy.verify.numbers import chance, short
 from understudy.verify.query import Query
 from understudy.web.access import address, analyst_session, check_form, from_here, page_session
-from understudy.web.api import HISTORY, Before, PathNumber, service, slotted_answer
+from understudy.web.api import (
+    HISTORY,
+    Before,
+    PathNumber,
+    free_work,
+    service,
+    slotted_answer,
+)
 from understudy.web.charts import plan_charts, posterior_chart, right_chance
 from understudy.web.error_table import error_table
 from understudy.web.forms import ask_form, pairs, question_from_form
@@ -125,7 +132,7 @@ async def change(request: Request, session: AnalystSession) -> Response:
 @router.post("/ask/price")
 async def price(request: Request, session: AnalystSession) -> Response:
     sent = await checked_form(request, session)
-    return await run_in_threadpool(_price, request, session, sent)
+    return await free_work(request).run(session.user.name, _price, request, session, sent)
 
 
 @router.post(ASK)
@@ -164,9 +171,14 @@ def receipt_file(request: Request, number: PathNumber, session: AnalystSession) 
 
 
 @router.get("/history")
-def history(request: Request, session: AnalystSession, before: Before = None) -> Response:
-    serving = service(request)
-    receipts = serving.history(session.user.name, before, HISTORY)
+async def history(request: Request, session: AnalystSession, before: Before = None) -> Response:
+    return await free_work(request).run(
+        session.user.name, _history, request, session.user.name, before
+    )
+
+
+def _history(request: Request, user: str, before: int | None) -> Response:
+    receipts = service(request).history(user, before, HISTORY)
     return render(
         request,
         "history.html",
