@@ -13,7 +13,7 @@ from understudy.verify.query import Query
 from understudy.verify.receipt import Receipt
 from understudy.verify.service import Quote, Service
 from understudy.web.access import analyst, anyone, still_allowed
-from understudy.web.free_work import FreeWork
+from understudy.web.bounded_work import BoundedWork
 from understudy.web.question_body import QUESTION, asked_question
 from understudy.web.schemas import DatasetFacts, Failure, Me, PlanReply, dataset_facts, plan_reply
 
@@ -57,8 +57,8 @@ def service(request: Request) -> Service:
     return serving
 
 
-def free_work(request: Request) -> FreeWork:
-    work: FreeWork = request.app.state.free_work
+def free_work(request: Request) -> BoundedWork:
+    work: BoundedWork = request.app.state.free_work
     return work
 
 

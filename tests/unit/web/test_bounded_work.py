@@ -12,14 +12,14 @@ from web_samples import PATIENCE, make_site, question
 
 from understudy.verify.query import Query
 from understudy.verify.service import Service
-from understudy.web.free_work import FreeWork
+from understudy.web.bounded_work import BoundedWork
 
 
 def test_free_requests_of_one_user_keep_nobody_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """45 prices of bob, more than a server has threads, each of which takes long."""
-    check, run_free = Service.check, FreeWork.run
+    check, run_free = Service.check, BoundedWork.run
     begun: list[str | None] = []
     arrived, go_on = threading.Semaphore(0), threading.Event()
 
@@ -34,7 +34,7 @@ def test_free_requests_of_one_user_keep_nobody_waiting(
         return await run_free(*arguments, **named)
 
     monkeypatch.setattr(Service, "check", slow)
-    monkeypatch.setattr(FreeWork, "run", counted)
+    monkeypatch.setattr(BoundedWork, "run", counted)
 
     def price(user: str) -> int:
         with site.client(user) as client:
