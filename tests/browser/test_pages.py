@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_steps import fits, shoot, sign_in
+from browser_steps import fits, shoot, sign_in, violations
 from web_samples import Site
 
 pytestmark = pytest.mark.any_noise
@@ -42,6 +42,7 @@ def test_the_whole_path_of_an_analyst(page: Any, site: Site, tmp_path: Path) -> 
     assert page.locator("svg[role=img]").count() == 2
     assert site.ledger.budget("user", "ann").spent == before
     shoot(page, "price")
+    assert violations(page) == []
     page.get_by_role("button", name="Change the question").click()
     assert page.get_by_label("Epsilon to spend").input_value() == "0.5"
     assert page.get_by_label("Female").first.is_checked()
@@ -52,6 +53,7 @@ def test_the_whole_path_of_an_analyst(page: Any, site: Site, tmp_path: Path) -> 
     assert "confidential estimate differs" in page.locator(".lead").inner_text()
     assert page.get_by_role("heading", name="What it cannot say").is_visible()
     shoot(page, "answer")
+    assert violations(page) == []
     with page.expect_download() as saved:
         page.get_by_role("link", name="Download the receipt").click()
     saved.value.save_as(tmp_path / "receipt.json")
@@ -78,6 +80,26 @@ def test_agreement_says_what_it_cannot_say(page: Any, site: Site) -> None:
     page.get_by_role("heading", name=re.compile("A part agrees")).wait_for()
     assert "hardly tells whether" in page.locator(".lead").inner_text()
     shoot(page, "answer-agreement")
+    page.get_by_role("link", name="Ask another question").click()
+    choose(page, "Mean of a number")
+    page.get_by_label("Epsilon to spend").fill("0.25")
+    page.get_by_role("button", name="Show price and plan").click()
+    page.get_by_label("One more estimate").select_option(label="Proportion with a property")
+    page.get_by_role("button", name="Add an estimate").click()
+    page.get_by_role("heading", name="Another estimate").wait_for()
+    for _ in range(2):  # the details of one more, and the price of both
+        assert violations(page) == []
+        for width in (390, 1100):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert fits(page)
+            shoot(page, f"{page.title().split()[0]}-further-{width}")
+        if page.get_by_role("button", name="Show price and plan").count():
+            page.get_by_role("button", name="Show price and plan").click()
+            page.get_by_role("button", name=re.compile("^Ask and spend")).wait_for()
+    page.get_by_role("button", name=re.compile("^Ask and spend")).click()
+    page.get_by_role("heading", name="2 numbers are likely").wait_for()
+    assert violations(page) == []
+    shoot(page, "answer-several")
 
 
 def test_a_regression_coefficient_can_be_asked_by_the_form(page: Any, site: Site) -> None:
@@ -125,6 +147,7 @@ def test_an_empty_budget_is_said_before_and_at_the_last_step(page: Any, site: Si
     page.get_by_role("heading", name="The budget does not allow this").wait_for()
     assert "0.3 is left of your budget" in page.get_by_role("alert").inner_text()
     shoot(page, "refused")
+    assert violations(page) == []
     assert site.ledger.budget("user", "poor").spent == 0
 
 
@@ -178,6 +201,7 @@ def test_the_whole_path_of_a_steward(page: Any, site: Site, tmp_path: Path) -> N
     page.get_by_label("Your code").fill(code)
     page.get_by_role("button", name="Show my key").click()
     site.keys["carla"] = page.locator("#new-key").inner_text()
+    assert violations(page) == []
     sign_in(page, site, "carla")
     assert "epsilon 1.75" in page.content()
 
