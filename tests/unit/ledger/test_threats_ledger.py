@@ -371,11 +371,13 @@ def test_what_a_dead_server_left_is_failed_by_the_next(
 def test_looking_up_says_what_reserving_would_and_spends_nothing(ledger: Ledger) -> None:
     before = list(ledger.entries())
     assert ledger.look_up("ann", FINGERPRINT, make_query(epsilon="1")) is None
-    with pytest.raises(OverBudget, match="of your budget"):
-        ledger.look_up("ann", FINGERPRINT, make_query(epsilon="1.1"))
+    for epsilon in ("1.1", "1.6"):  # the cap is 1.5, which is none of her business
+        with pytest.raises(OverBudget, match="of your budget"):
+            ledger.look_up("ann", FINGERPRINT, make_query(epsilon=epsilon))
+    assert list(ledger.entries()) == before
+    ledger.grant("ann", "1")
     with pytest.raises(OverBudget, match="for this data set"):
         ledger.look_up("ann", FINGERPRINT, make_query(epsilon="1.6"))
-    assert list(ledger.entries()) == before
     ledger.release(reserved(ledger, epsilon="1"), {"noisy": 3})
     stored = ledger.look_up("ann", FINGERPRINT, make_query(epsilon="1"))
     assert stored is not None
