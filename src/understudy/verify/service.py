@@ -113,6 +113,7 @@ class Service:
         self.longest_seconds = longest_seconds
         self.catalogue = catalogue or packaged()
         self._closing = threading.Event()
+        self._reloading = threading.Lock()
 
     def dataset(self, name: str) -> Served:
         if name not in self.datasets:
@@ -146,16 +147,17 @@ class Service:
     def reload(self, config: ServerConfig, say: Callable[[str], None] = lambda _: None) -> None:
         """Serve what the configuration names now: open what is new or changed, retire the rest. All
         of it, or a refusal that changes nothing. Questions under way end with what they began."""
-        kept, opened = self.datasets, {}
-        try:
-            for name, dataset in config.datasets.items():
-                known = kept.get(name)
-                if known is None or known.source != DatasetSource.of(dataset):
-                    opened[name] = _admitted(self.ledger, name, dataset, say)
-        except BaseException:
-            _close(opened.values())
-            raise
-        self.datasets = {name: opened.get(name) or kept[name] for name in config.datasets}
+        with self._reloading:  # one at a time: each holds the old and the new records
+            kept, opened = self.datasets, {}
+            try:
+                for name, dataset in config.datasets.items():
+                    known = kept.get(name)
+                    if known is None or known.source != DatasetSource.of(dataset):
+                        opened[name] = _admitted(self.ledger, name, dataset, say)
+            except BaseException:
+                _close(opened.values())
+                raise
+            self.datasets = {name: opened.get(name) or kept[name] for name in config.datasets}
 
     def check(self, query: Query, user: str | None = None) -> CheckedQuery:
         """All checks that need no record; the synthetic estimate."""

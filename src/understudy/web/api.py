@@ -127,14 +127,16 @@ def answer(request: Request, number: PathNumber, user: Analyst) -> Receipt:
 
 
 @router.get("/answers/{number}/draws", responses=failures(404))
-def draws(
+async def draws(
     request: Request,
     number: PathNumber,
     user: Analyst,
     count: Annotated[int, Bound(ge=1, le=10_000)] = 1000,
 ) -> list[float]:
     """Draws of the posterior of one of your answers by agreement; free."""
-    return service(request).receipt(user.name, number).draws(count)
+    receipt = service(request).receipt
+    drawn = free_work(request).run
+    return await drawn(user.name, lambda: receipt(user.name, number).draws(count))
 
 
 async def slotted_answer(request: Request, query: Query, user: str) -> Receipt:

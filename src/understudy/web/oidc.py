@@ -83,7 +83,8 @@ class Provider:
         from joserfc.errors import JoseError
         from joserfc.jwk import KeySet
 
-        if not secrets.compare_digest(sent.get("state", ""), kept["state"]) or "code" not in sent:
+        state = sent.get("state", "").encode("utf-8", "replace")
+        if not secrets.compare_digest(state, kept["state"].encode()) or "code" not in sent:
             raise NotSignedIn
         try:
             known = self._metadata()

@@ -13,9 +13,10 @@ from understudy.ledger.accounts import WrongKey
 from understudy.web.access import address
 from understudy.web.oidc import NotSignedIn, Provider
 from understudy.web.pages import render, signed_in
+from understudy.web.security_log import PROVIDER
 
-AWAY = "/sign-in/provider"
-BACK = "/sign-in/provider/back"
+AWAY = PROVIDER
+BACK = f"{PROVIDER}/back"
 KEPT = "understudy_provider"  # the cookie between the steps
 SECONDS = 600
 

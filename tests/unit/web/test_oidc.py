@@ -176,7 +176,7 @@ def test_a_token_signed_by_another_opens_nothing(
 
 
 def test_the_way_back_is_for_the_browser_that_went_and_once(site: Site) -> None:
-    for changes in ({"cookie": None}, {"state": "x"}, {"again": True}):
+    for changes in ({"cookie": None}, {"state": "x"}, {"state": "\u00e9"}, {"again": True}):
         assert walk(site, **changes).status_code == 401
 
 
@@ -261,6 +261,7 @@ def test_a_provider_that_does_not_answer_keeps_nobody_waiting(tmp_path: Path) ->
         finally:
             answer.set()
         assert {each.result().status_code for each in away} == {503}
+        assert httpx.get(f"{made.url}/health", **CALLER).json() == {"ok": True, "failures": 0}
 
 
 def test_a_provider_that_is_away_is_said_so(tmp_path: Path) -> None:
