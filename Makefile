@@ -50,7 +50,7 @@ test: $(STAMP) components style  # types are checked while the tests run
 	$(MAKE) --no-print-directory -j 2 types suite
 
 suite:
-	$(BIN)/pytest -n 2 --dist worksteal --durations=10
+	$(BIN)/pytest -n 3 --dist worksteal --durations=10
 
 test-slow: $(STAMP) components
 	$(BIN)/pytest -n 2 -m "slow or hypothesis" --hypothesis-profile=random --timeout=3600

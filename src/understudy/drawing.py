@@ -44,6 +44,7 @@ def save_figure(figure: Figure, path: Path) -> list[Path]:
     written = [path.with_suffix(".svg"), path.with_suffix(".png")]
     with house_style():
         written[0].write_text(svg_text(figure), encoding="utf-8")
+        figure.set_layout_engine("none")  # everything is in its place already
         figure.savefig(written[1], dpi=160)
     return written
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from understudy_studies.private_tables import replicate as repeated
 from understudy_studies.private_tables import run as private_tables
 from understudy_studies.private_tables.application import application_survey
 from understudy_studies.private_tables.cells import CELLS, INNER, TOTALS, CellTable, combined
+from understudy_studies.private_tables.corrections import corrections_repeat
 from understudy_studies.private_tables.paper_files import synthesized_weights
 from understudy_studies.private_tables.replicate import Plan, replicate, sample_in_file_order
 from understudy_studies.private_tables.run import run_study
@@ -186,7 +188,8 @@ def test_application_is_nearly_non_informative() -> None:
 @pytest.mark.any_noise
 def test_a_small_study_runs_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A study that is stopped after its first replicate, then run again to the end; without what
-    the paper does not have, and with tables of the sample in place of the application's fits."""
+    the paper does not have, with tables of the sample in place of the application's fits, and with
+    the numbers of the first replicate for the second too."""
     plan = Plan(
         n=300, bounds=(1.8,), datasets=(3,), corrected_bounds=(1.8,), draws=800,
         application_records=300,
@@ -202,19 +205,34 @@ def test_a_small_study_runs_and_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
         bounds = {f"{model}_{fit}": [1.0, 2.0, 3.0] for model in ("FBS", "FBP") for fit in fits}
         return {"rows": rows.to_dict(as_series=False), "bounds": bounds}
 
+    computed: list[dict[str, Any]] = []
+
     def stopped(plan: Plan, seed: int, number: int) -> dict[str, Any]:
         if number == 1:
             raise KeyboardInterrupt
-        return replicate(plan, seed, number)
+        computed.append(replicate(plan, seed, number))
+        return computed[-1]
+
+    @cache
+    def first_corrections(plan: Plan, seed: int) -> dict[str, Any]:
+        return corrections_repeat(plan, seed, 0)
+
+    def goes_on(_plan: Plan, _seed: int, number: int) -> dict[str, Any]:
+        assert number == 1  # the first is not computed again
+        return computed[0]
 
     monkeypatch.setattr(repeated, "_other_rows", lambda *_: [])
     monkeypatch.setattr(repeated, "_file_order_rows", lambda *_: [])
     monkeypatch.setattr(private_tables, "application", applied)
+    monkeypatch.setattr(
+        private_tables, "corrections_repeat", lambda plan, seed, _: first_corrections(plan, seed)
+    )
     with monkeypatch.context() as killing:
         killing.setattr(private_tables, "replicate", stopped)
         with pytest.raises(KeyboardInterrupt):
             run_study(2, tmp_path, design=plan)
     first = (tmp_path / "replicates" / "0000.json").read_bytes()
+    monkeypatch.setattr(private_tables, "replicate", goes_on)
     page = run_study(2, tmp_path, design=plan)
     assert (tmp_path / "replicates" / "0000.json").read_bytes() == first
     text = page.read_text(encoding="utf-8")

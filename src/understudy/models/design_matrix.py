@@ -3,7 +3,9 @@
 Categories are the codebook's levels, so that the columns of X do not depend on which levels
 happen to occur, and a reference survey is coded like the confidential one. Numeric columns are
 standardised by the mean and standard deviation of the public column in the survey that decides
-the coding; they are public, like the column itself.
+the coding; they are public, like the column itself. Splines are formulaic's, with knots that the
+formula declares: `bs(age, knots=[30, 50], lower_bound=16, upper_bound=90)`, or a natural one as
+`cr(age, knots=[30, 50], constraints="center")`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from understudy.survey.formula import formula_columns
 from understudy.survey.survey import Survey
 
 Matrix = NDArray[np.float64]
+ADDS_UP = 1e-9  # the columns of a spline that is not centred add up to 1 but for rounding
 
 
 def design_matrix(
@@ -73,6 +76,10 @@ def design_matrix(
     constant += [name for name in names if _is_one_level(own[name])]
     if constant:
         raise Refused(f"The predictor `{constant[0]}` is constant; leave it out of the formula.")
+    for term, places in coded.model_spec.term_indices.items():
+        if len(places) > 1 and np.ptp(base[:, places].sum(axis=1)) < ADDS_UP:
+            centred = f'{str(term).removesuffix(")")}, constraints="center")'
+            raise Refused(f"The columns of `{term}` add up to the intercept; write `{centred}`.")
     return np.asarray((np.asarray(matrix, dtype=np.float64) - centre) / spread)
 
 

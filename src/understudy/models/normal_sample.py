@@ -13,7 +13,6 @@ A synthetic weight is the smoothed one, exp(E[log w | y*]) (T §2.1).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
 from typing import Any
 
 import jax
@@ -21,18 +20,15 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 from jax import Array
-from numpyro.distributions import constraints
-from numpyro.distributions.transforms import biject_to
 
 from understudy.models.balanced import balanced_normals
+from understudy.models.covariance import CONCENTRATION, covariance_position, covariance_volume
 from understudy.models.gaussian import normal_loglik
 from understudy.models.scale_mixture import HalfTScaleNormal
 from understudy.models.survey_normal import SurveyNormal
 
 PRIOR_SCALE = 10.0
 SCALE_FLOOR = 0.1  # scales of coefficients far below this are left out
-CONCENTRATION = 6.0
-_CORRELATION = biject_to(constraints.corr_cholesky)
 
 
 @dataclass(frozen=True)
@@ -69,27 +65,10 @@ class FBS(SurveyNormal):
         return balanced_normals(key, cell, columns)
 
     def position(self, B: Array, Sigma: Array) -> Array:
-        scale, correlation = _scale_and_correlation(Sigma)
-        return jnp.concatenate([B.ravel(), jnp.log(scale), _CORRELATION.inv(correlation)])
+        return jnp.concatenate([B.ravel(), *covariance_position(Sigma)])
 
     def log_volume(self, B: Array, Sigma: Array) -> Array:  # noqa: ARG002
-        """Sigma_jk = s_j s_k R_jk gives 2^d prod s^d, log s one s more, R = LL' prod L_kk^(d-k)."""
-        scale, correlation = _scale_and_correlation(Sigma)
-        d = scale.shape[0]
-        powers = jnp.arange(d - 1, -1, -1)
-        free = _CORRELATION.inv(correlation)
-        return jnp.asarray(
-            d * log(2.0)
-            + (d + 1) * jnp.log(scale).sum()
-            + (powers * jnp.log(jnp.diagonal(correlation))).sum()
-            + _CORRELATION.log_abs_det_jacobian(free, correlation)
-        )
-
-
-def _scale_and_correlation(Sigma: Array) -> tuple[Array, Array]:
-    """Standard deviations and the Cholesky factor of the correlation matrix."""
-    scale = jnp.sqrt(jnp.diagonal(Sigma))
-    return scale, jnp.linalg.cholesky(Sigma / jnp.outer(scale, scale))
+        return covariance_volume(Sigma)
 
 
 def _smoothed_log_weight(outcomes: Array, mean: Array, factor: Array) -> Array:

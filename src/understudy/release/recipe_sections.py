@@ -54,7 +54,9 @@ class SynthesisKeys:
         tuple[str, ...], "The columns that are synthesized; a WholeFile takes all by default."
     ] = ()
     predictors: Annotated[
-        str | None, "A formula over public columns, such as `field + gender`."
+        str | None,
+        "A formula over public columns, such as `field + gender`, or with a spline: "
+        "`bs(age, knots=[30, 50])`.",
     ] = None
     datasets: Annotated[int, "Number of synthetic data sets.", Interval(ge=1, le=1_000)] = 1
     seed: Annotated[int | None, "Not used: a release draws its seed. Take it out."] = None
@@ -87,7 +89,9 @@ class GivenKeys:
     sensitive: Annotated[tuple[str, ...], "The columns that are synthesized."]
     privacy: Annotated[Mapping[str, Any], "The regression's own mechanism."]
     predictors: Annotated[
-        str | None, "A formula over public columns, such as `field + gender`."
+        str | None,
+        "A formula over public columns, such as `field + gender`, or with a spline: "
+        "`bs(age, knots=[30, 50])`.",
     ] = None
 
 

@@ -23,6 +23,7 @@ from understudy.tables.numbers import as_float
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+BATCH = 100_000  # records whose replicate weights are held at once
 CLOSE = 1e-12  # a share that equals p but for rounding counts as reaching it
 
 
@@ -38,7 +39,11 @@ class SortedRecords:
         sums: Sums,
     ) -> None:
         self.sums = sums
-        row, values, w = _read(survey, y, by, inside, sums)
+        self.keys, self.query = _query(survey, y, by, inside, sums)
+        self.replicates = [f"r{r}" for r in range(len(sums.replicates))]
+        records = self.query.drop(*self.replicates).to_polars()
+        row, values = self._rows(records), records["y"].to_numpy()
+        w = records["w"].to_numpy() if survey.design.weight else np.ones(records.height)
         self.cell_of_row, levels = sums.cells(range(len(by)))
         self.cells = max(levels.height, 1)
         cell = self.cell_of_row[row]
@@ -119,12 +124,44 @@ class SortedRecords:
                 f"uw{j}": wwu - mean_u * mean_w,
                 f"vw{j}": wwv - mean_v * mean_w,
             }
+        if self.replicates:
+            upto = self._replicated(values[of_cell], ranks)
+            for j in range(count):
+                for r in range(len(self.replicates)):
+                    columns |= {f"u{j}r{r}": upto[r, :, j], f"v{j}r{r}": upto[r, :, count]}
         frame = self.sums.frame.with_columns(**{k: pl.Series(v) for k, v in columns.items()})
         share = Linear(ibis.literal(1.0), 1.0, pivoted=False)
         pivots = (0.0,) * count
         return replace(
             self.sums, frame=frame, statistics=(share,) * count, pivots=pivots, terms=None
         )
+
+    def _replicated(self, edges: Floats, ranks: Ints) -> Floats:
+        """(replicates, rows, k + 1): the sums of each replicate weight at or below each of the
+        (cells, k) values, and of all records; the weights are too many to be held at once."""
+        names, count, rows = self.replicates, edges.shape[1], self.sums.frame.height
+        edges = np.where(np.isnan(edges), -np.inf, edges)
+        sums = np.zeros((len(names), rows * (count + 1)))
+        for batch in self.query.to_pyarrow_batches(chunk_size=BATCH):
+            records = pl.DataFrame(pl.from_arrow(batch))
+            row, y = self._rows(records), records["y"].to_numpy()
+            segment = (y[:, None] > edges[self.cell_of_row[row]]).sum(axis=1)
+            code = row * (count + 1) + segment
+            for r, name in enumerate(names):
+                sums[r] += np.bincount(code, records[name].to_numpy(), sums.shape[1])
+        upto = np.cumsum(sums.reshape(len(names), rows, count + 1), axis=2)
+        asked = np.column_stack([ranks, np.full(self.cells, count)])
+        return np.take_along_axis(upto, asked[None, np.maximum(self.cell_of_row, 0)], axis=2)
+
+    def _rows(self, records: pl.DataFrame) -> Ints:
+        """The row of the sums that each record is counted in."""
+        if not self.keys:
+            return np.zeros(records.height, dtype=np.int64)
+        numbered = self.sums.frame.select(self.keys).with_row_index("row")
+        joined = records.select(self.keys).join(
+            numbered, on=self.keys, how="left", nulls_equal=True, maintain_order="left"
+        )
+        return joined["row"].cast(pl.Int64).to_numpy()
 
     def _positions(self, cell: int, values: Floats) -> Ints:
         """How many records of a cell lie at or below each value; none below NaN."""
@@ -141,14 +178,15 @@ class SortedRecords:
         return weight
 
 
-def _read(
+def _query(
     survey: Survey,
     y: ir.NumericValue,
     by: Sequence[ir.Value],
     inside: ir.BooleanValue | None,
     sums: Sums,
-) -> tuple[Ints, Floats, Floats]:
-    """The row of the sums, the value and the weight of every record that has one."""
+) -> tuple[list[str], ir.Table]:
+    """The value and the weights of every record that has one, and what tells its row of the sums
+    (the names of these columns come first)."""
     table, design = survey.table, survey.design
     columns: dict[str, ir.Value] = {f"by{k}": variable for k, variable in enumerate(by)}
     if "h" in sums.frame.columns and design.strata:
@@ -163,16 +201,8 @@ def _read(
     }
     if design.weight:
         columns["w"] = as_float(table[design.weight])
-    records = table.select(**columns).filter(lambda t: t.known).drop("known").to_polars()
-    row = np.zeros(records.height, dtype=np.int64)
-    if keys:
-        numbered = sums.frame.select(keys).with_row_index("row")
-        joined = records.select(keys).join(
-            numbered, on=keys, how="left", nulls_equal=True, maintain_order="left"
-        )
-        row = joined["row"].cast(pl.Int64).to_numpy()
-    w = records["w"].to_numpy() if design.weight else np.ones(records.height)
-    return row, records["y"].to_numpy(), w
+    columns |= {f"r{r}": as_float(table[name]) for r, name in enumerate(sums.replicates)}
+    return keys, table.select(**columns).filter(lambda t: t.known).drop("known")
 
 
 def _ordered(values: Floats) -> Ints:

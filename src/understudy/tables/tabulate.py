@@ -88,6 +88,11 @@ def tabulate(
         return asked.finished(_estimates(survey, wanted))
     if combine is None:
         combine = getattr(survey, "kind", None)  # an opened release knows its rule
+    if not hasattr(survey, "__iter__"):
+        raise Refused(
+            "A table is made of a survey, of a list of them or of an opened release; a synthesis "
+            "has its surveys in `datasets`."
+        )
     surveys = list(survey)
     _check_list(surveys, combine)
     asked = _Asked(surveys[0], statistics, level, intervals, precision, n, deff)

@@ -81,7 +81,7 @@ class InOrder:
         return self.records.inverse(self.of_cell, shares)
 
     def shares(self, values: Floats) -> tuple[Sums, Ints]:
-        if self.cells.sums.replicates or self.cells.sums.design.by_records:
+        if self.cells.sums.design.by_records:
             return InDatabase(self.cells, self.x).shares(values)
         return self.records.shares(self.of_cell, values), self.cells.domain
 

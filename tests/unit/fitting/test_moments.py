@@ -107,9 +107,9 @@ def fbp_reference(B: Matrix, Sigma: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def fbp_numbers(draws: dict[str, Matrix]) -> Matrix:
-    single = {name: draws[name][..., None] for name in ("kappa_y", "sigma_y", "sigma_pi")}
-    logs = [np.log(single["sigma_y"]), np.log(single["sigma_pi"])]
-    return np.concatenate([draws["beta"], single["kappa_y"], draws["kappa_x"], *logs], axis=2)
+    logs = [np.log(draws["sigma_y"]), np.log(draws["sigma_pi"][..., None])]
+    coefficients = [draws["beta"][..., 0], draws["kappa_y"], draws["kappa_x"]]
+    return np.concatenate([*coefficients, *logs], axis=2)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from scipy.interpolate import BSpline, CubicSpline
 
 from understudy.errors import Refused
 from understudy.models.design_matrix import design_matrix
@@ -73,3 +74,35 @@ def test_missing_predictors_are_refused() -> None:
     holes = Survey(survey.frame().with_columns(weeks=pl.Series([1.0, None])), codebook=CODEBOOK)
     with pytest.raises(Refused, match="missing values"):
         design_matrix(holes, "weeks", ["y"])
+
+
+AGES = np.linspace(16.0, 90.0, 75)
+KNOTS = [30.0, 50.0, 65.0]
+NATURAL = "cr(weeks, knots=[30, 50, 65])"
+
+
+def test_b_splines_are_scipys_and_a_reference_has_the_same_knots() -> None:
+    survey = survey_of(["a"] * 75, list(AGES), [1] * 75)
+    written = f"bs(weeks, knots={KNOTS}, lower_bound=10, upper_bound=95)"
+    ours = design_matrix(survey, written, ["y"])
+    ends = [10.0] * 4 + KNOTS + [95.0] * 4
+    theirs = BSpline.design_matrix(AGES, np.array(ends), 3).toarray()[:, 1:]
+    scaled = (theirs - theirs.mean(axis=0)) / theirs.std(axis=0)
+    np.testing.assert_allclose(ours, np.column_stack([np.ones(75), scaled]), atol=1e-10)
+    part = survey_of(["a"] * 20, list(AGES[30:50]), [1] * 20)
+    np.testing.assert_allclose(design_matrix(part, written, ["y"], survey), ours[30:50], atol=1e-10)
+    beyond = survey_of(["a"] * 2, [40.0, 96.0], [1] * 2)
+    with pytest.raises(Refused, match=r"cannot be evaluated.*bounds"):
+        design_matrix(beyond, written, ["y"], survey)
+
+
+def test_natural_splines_are_centred_and_hold_scipys() -> None:
+    survey = survey_of(["a"] * 75, list(AGES), [1] * 75)
+    with pytest.raises(Refused) as refused:
+        design_matrix(survey, NATURAL, ["y"])
+    offered = str(refused.value).split("`")[3]  # what it says to write instead
+    ours = design_matrix(survey, offered, ["y"])
+    assert np.linalg.matrix_rank(ours) == ours.shape[1] == 5
+    through = CubicSpline([16, *KNOTS, 90], [1.0, -2.0, 0.5, 3.0, 1.0], bc_type="natural")(AGES)
+    fitted = ours @ np.linalg.lstsq(ours, through, rcond=None)[0]
+    np.testing.assert_allclose(fitted, through, atol=1e-9)

@@ -16,7 +16,7 @@ from understudy.demo.doctorates import codebook, doctorates
 from understudy.errors import Refused
 from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel, cell_numbers
-from understudy.models.normal_population import FBP
+from understudy.models.normal_population import FBP, exact_loglik
 from understudy.models.normal_sample import FBS
 from understudy.models.scale_mixture import HalfTScaleNormal, kept_mass
 from understudy.survey.codebook import Column
@@ -106,14 +106,17 @@ def test_fbs_prior_is_scipys(small: Survey) -> None:
     assert float(density.evaluate_now(position, arrays)[0]) == pytest.approx(expected, rel=1e-10)
 
 
-def test_fbp_is_fbs_in_other_coordinates(small: Survey) -> None:
-    """methods §4: f_FBP = log BVN((log y, l); x B, Sigma) - l, to 1e-10."""
-    sampled, population = (m("salary", PREDICTORS).for_survey(small) for m in (FBS, FBP))
-    arrays = population.prepare(small)
+@pytest.mark.parametrize("outcomes", [["salary"], ["salary", "bonus"]], ids=len)
+def test_fbp_is_fbs_in_other_coordinates(two_outcomes: Survey, outcomes: list[str]) -> None:
+    """methods §4: f_FBP = log N((log y, l); x B, Sigma) - l, to 1e-10."""
+    models = (m(outcomes, PREDICTORS).for_survey(two_outcomes) for m in (FBS, FBP))
+    sampled, population = models
+    arrays = population.prepare(two_outcomes)
     fbs, fbp = density_of(sampled, arrays), density_of(population, arrays)
+    d = len(outcomes) + 1
     for seed in range(5):
-        B, Sigma = map(jnp.asarray, some_parameters(9, 2, seed))
-        turned = jnp.array([1.0, -1.0])  # FBS has log w = -l as its second column
+        B, Sigma = map(jnp.asarray, some_parameters(9, d, seed))
+        turned = jnp.ones(d).at[-1].set(-1.0)  # FBS has log w = -l as its last column
         at = sampled.position(B * turned, Sigma * jnp.outer(turned, turned))
         of_fbs = fbs.evaluate_now(at, arrays)[1]
         of_fbp = fbp.evaluate_now(population.position(B, Sigma), arrays)[1]
@@ -121,18 +124,52 @@ def test_fbp_is_fbs_in_other_coordinates(small: Survey) -> None:
         assert np.abs(difference).max() < 1e-10 * max(1.0, float(jnp.abs(of_fbs).max()))
 
 
-def test_fbp_prior_is_scipys(small: Survey) -> None:
-    model = FBP("salary", PREDICTORS).for_survey(small)
-    density = density_of(model, arrays := model.prepare(small))
-    position = np.random.default_rng(1).standard_normal(density.dimension)
-    sigma = np.exp(position[-2:])
-    expected = scipy.stats.norm.logpdf(position[:-2], 0, 10).sum()
-    expected += (scipy.stats.halfcauchy.logpdf(sigma) + np.log(sigma)).sum()
-    prior = density.evaluate_now(jnp.asarray(position), arrays)[0]
-    assert float(prior) == pytest.approx(expected, rel=1e-12)
+def test_fbps_likelihood_of_two_outcomes_is_that_of_a_sample_with_chance_pi() -> None:
+    """T eq. 6 by its definition: pi p(l | y) p(y) over its integral, by quadrature and SciPy."""
+    rng = np.random.default_rng(4)
+    mean, kappa, design, sigma = (
+        rng.normal(size=(5, 2)),
+        np.array([0.7, -0.4]),
+        rng.normal(size=5),
+        0.6,
+    )
+    factor = np.array([[0.8, 0.0], [0.3, 0.5]])
+    y, log_pi = rng.normal(size=(5, 2)), rng.normal(size=5)
+    ours = exact_loglik(y, log_pi, mean, design, kappa, factor, sigma)
+    nodes, masses = np.polynomial.hermite_e.hermegauss(40)
+    grid = np.stack(np.meshgrid(nodes, nodes, nodes, indexing="ij"), axis=-1).reshape(-1, 3)
+    mass = np.einsum("i,j,k->ijk", masses, masses, masses).ravel() / (2 * np.pi) ** 1.5
+    for i in range(5):
+        of_y = scipy.stats.multivariate_normal(mean[i], factor @ factor.T).logpdf(y[i])
+        of_l = scipy.stats.norm(y[i] @ kappa + design[i], sigma).logpdf(log_pi[i])
+        drawn = mean[i] + grid[:, :2] @ factor.T
+        pi = np.exp(drawn @ kappa + design[i] + sigma * grid[:, 2])
+        # the lognormal density of pi has 1/pi, which cancels the chance of being in the sample
+        assert float(ours[i]) == pytest.approx(of_y + of_l - np.log(mass @ pi), rel=1e-9)
 
 
-@pytest.mark.parametrize("model", [FBS(["a", "b"], "x"), FBS("a", "x"), FBP("a", "x")], ids=repr)
+def test_fbp_prior_is_scipys(two_outcomes: Survey) -> None:
+    for outcomes in (["salary"], ["salary", "bonus"]):
+        model = FBP(outcomes, PREDICTORS).for_survey(two_outcomes)  # type: ignore[arg-type]
+        density = density_of(model, arrays := model.prepare(two_outcomes))
+        position = np.random.default_rng(1).standard_normal(density.dimension)
+        p = len(outcomes)
+        coefficients, logs, free = np.split(position, [(9 * p) + p + 9, (9 * p) + p + 9 + p + 1])
+        expected = scipy.stats.norm.logpdf(coefficients, 0, 10).sum()
+        expected += (scipy.stats.halfcauchy.logpdf(np.exp(logs)) + logs).sum()
+        for rho in np.tanh(free):  # LKJ(6): (1 + rho)/2 ~ Beta(6, 6)
+            expected += (
+                scipy.stats.beta.logpdf((1 + rho) / 2, 6, 6) - np.log(2) + np.log(1 - rho**2)
+            )
+        prior = density.evaluate_now(jnp.asarray(position), arrays)[0]
+        assert float(prior) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [FBS(["a", "b"], "x"), FBS("a", "x"), FBP(["a", "b"], "x"), FBP("a", "x")],  # type: ignore[arg-type]
+    ids=repr,
+)
 def test_log_volume_is_the_jacobian(model: GaussianModel) -> None:
     """The determinant by automatic differentiation of the inverse map, position -> (B, Sigma)."""
     d = len(model.outcomes) + 1  # type: ignore[attr-defined]
@@ -270,8 +307,6 @@ def test_refusals(small: Survey) -> None:
         book, population_size=None, population_by={"field": dict.fromkeys(range(1, 8), 10000.0)}
     )
     refused(model, Survey(small.frame(), small.design, part), "no public total")
-    with pytest.raises(Refused, match="one outcome"):
-        FBP(["salary", "bonus"], PREDICTORS)  # type: ignore[arg-type]
     with pytest.raises(Refused, match="does not know its survey"):
         model.prepare(small)
     with pytest.raises(Refused, match="Unknown kind of tables"):
