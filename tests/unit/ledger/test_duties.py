@@ -18,6 +18,7 @@ from understudy.ledger.accounts import (
     authenticate,
     new_key,
     pick_up,
+    set_active,
 )
 from understudy.ledger.chain import BrokenLedger
 from understudy.ledger.grants import EVERYWHERE
@@ -196,7 +197,9 @@ def test_no_more_is_granted_on_a_data_set_than_its_cap_can_keep(ledger: Ledger) 
         ledger.grant("bob", "0.1", dataset=OTHER)  # would give him the rest back as well
     ledger.raise_cap(OTHER, "1.6")
     ledger.grant("bob", "0.1", dataset=OTHER)
-    for user, left in (("ann", "2.5"), ("bob", "1.6"), ("carol", "2")):
+    set_active(ledger, "bob", False)  # what he does not need any more is carol's
+    ledger.grant("carol", "1.6", dataset=OTHER)
+    for user, left in (("ann", "2.5"), ("carol", "3.6")):
         paid(ledger, user, OTHER, epsilon=left, estimate=9.0)
     assert ledger.budget("dataset", OTHER).left == 0
 
