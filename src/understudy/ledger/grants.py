@@ -54,7 +54,7 @@ def grant(
 
 def promised(run: Run, key: str, now: datetime, but: str = "") -> Amount:
     """What is granted on the population `key` and not spent, to all users or all but one: as much
-    as it can come to, in whatever questions it is spent. Whoever is shut out is promised nothing."""
+    as it can come to, in whatever questions it is spent. Who is shut out is promised nothing."""
     active = "SELECT name FROM users WHERE active = 1"
     select = f"SELECT name FROM budgets WHERE kind = ? AND name IN ({active})"
     names = [name for (name,) in run(select, key)]
