@@ -23,6 +23,7 @@ from understudy.ledger.chain import BrokenLedger, Entry, Head
 from understudy.ledger.head_place import HeadPlace, head_place, parse_head
 from understudy.ledger.journal import COLUMNS
 from understudy.ledger.ledger import Ledger, OverBudget, Reservation
+from understudy.ledger.populations import ChangedFile, Declaration
 from understudy.ledger.recovery import recover
 from understudy.ledger.requests import open_project
 from understudy.ledger.signing import HeadKey, check_signature, make_head_key
@@ -353,9 +354,10 @@ def test_two_stewards_write_off_what_a_lost_disk_may_have_spent(ledger_place: Pl
         other = new_key(ledger, "ann")
         paid(ledger, epsilon="1")
     copy_database(ledger_place[0], ledger_place[0].replace("ledger", "backup", 1))
+    second = FINGERPRINT[::-1]
     with Ledger(*ledger_place) as ledger:
         paid(ledger, epsilon="2")
-        paid(ledger, epsilon="0.5")
+        ledger.add_dataset(second, "wages", "1")
         last = ledger.journal.tally.head.number
     copy_database(ledger_place[0].replace("ledger", "backup", 1), ledger_place[0])
     for signed in (["stella"], ["stella", "stella"]):
@@ -380,6 +382,10 @@ def test_two_stewards_write_off_what_a_lost_disk_may_have_spent(ledger_place: Pl
             paid(ledger, epsilon="0.000001", estimate=3.0)
         ledger.raise_cap(FINGERPRINT, "1", by="stella")
         paid(ledger, epsilon="0.5", estimate=4.0)
+        with pytest.raises(ChangedFile, match="Entries of this ledger were lost"):
+            ledger.add_dataset(second, "wages", "1")  # what was spent on it is not known
+        ledger.separate(second, Declaration("wages", "0.2"), "nothing was asked about it")
+        assert ledger.add_dataset(second, "wages", "1") == second
     with pytest.raises(Refused, match="nothing is lost"):
         recover(ledger_place, list(keys.values()), "again")
 
