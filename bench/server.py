@@ -39,6 +39,7 @@ from understudy.survey.codebook_text import write_codebook
 
 RECORDS = 5000
 GROWTH = 1.1  # of the server's memory, between the first tenth of the requests and the last
+LATEST = 10  # slots after which a server is killed at the latest; a fitted question takes three
 SLOTS = 3.0  # within which 95 of 100 replies must be there
 BOOK = Codebook(
     {
@@ -75,7 +76,7 @@ class Bench:
             f'ledger = "{self.ledger[0]}"\nhead = "head"\nrequests_per_minute = 1000000\n'
             + "\n".join(lines)
             + '\n[datasets.survey]\npath = "file.parquet"\ncodebook = "codebook.toml"\n'
-            'design = { weight = "w" }\ncap = "1000"\ndeadline = 0.05\nworkers = 1\n'
+            'design = { weight = "w" }\ncap = "1000"\ndeadline = 0.05\nworkers = 2\n'
         )
         with Ledger(*self.ledger) as opened:
             self.keys = [add_user(opened, f"analyst{k}") for k in range(analysts)]
@@ -131,7 +132,8 @@ def question(number: float, **changes: Any) -> dict[str, Any]:
 
 
 def fitted(number: float) -> dict[str, Any]:
-    return question(number, estimator="quantile", probability=0.5, partitions=4)
+    """One that workers fit in every partition: its slot is longer by a deadline and a start."""
+    return question(number, estimator="quantile", probability=0.5, partitions=2)
 
 
 def in_threads(act: Callable[[int], None], count: int) -> None:
@@ -163,10 +165,10 @@ def kills(bench: Bench, count: int) -> bool:
                         seen[who, name].append((reply["receipt"], reply["noisy"]))
 
             killer = threading.Timer(
-                chance.uniform(0, 4 * bench.slot), os.kill, (process, signal.SIGKILL)
+                chance.uniform(0, LATEST * bench.slot), os.kill, (process, signal.SIGKILL)
             )
             killer.start()
-            threading.Timer(4 * bench.slot + 1, stop.set).start()
+            threading.Timer(LATEST * bench.slot + 1, stop.set).start()
             in_threads(ask, len(bench.keys))
         print(f"kill {number + 1}: {sum(map(len, seen.values()))} answers seen", flush=True)
     with Ledger(*bench.ledger) as ledger:
@@ -182,9 +184,11 @@ def kills(bench: Bench, count: int) -> bool:
         n for (who, _), answered in seen.items() for n, v in answered if stored.get((who, n)) != v
     ]
     twice = [answers for answers in seen.values() if len({value for _, value in answers}) > 1]
+    of_fits = sum(len(answers) for (who, _), answers in seen.items() if who == 0)
     print(
-        f"{count} kills, {len(stored)} answers stored, {sum(map(len, seen.values()))} seen, "
-        f"{len(lost)} lost, {len(twice)} questions with two values"
+        f"{count} kills, {len(stored)} answers stored, {sum(map(len, seen.values()))} seen "
+        f"({of_fits} of fitted questions), {len(lost)} lost, {len(twice)} questions with two "
+        f"values; spent {spent}, held against budgets {held} (millionths)"
     )
     return not lost and not twice and spent == held
 

@@ -1,5 +1,6 @@
 """Write what derives from the code: docs/recipe.md, docs/commands.md, docs/server.md, and as stubs
-the public names with their types and the names of families of regressions.
+the public names with their types and the names of families of regressions; and in docs/papers.md
+and docs/studies.md the figures that they cite from docs/results.
 Run `python scripts/write_reference.py`.
 
 A test compares the files with what this script would write.
@@ -8,7 +9,9 @@ A test compares the files with what this script would write.
 from __future__ import annotations
 
 import ast
+import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from understudy.verify.config import DatasetConfig, ServerConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "understudy"
+CITED = re.compile(r'\[([^]]*)\]\((results/[^ )]+) "([^":]+):(\d) where ([^"]+)"\)')
 WRITTEN = "# Written from the code by scripts/write_reference.py."
 
 
@@ -181,7 +185,48 @@ def _public_names_of(path: Path) -> tuple[str, ...]:
     return ()
 
 
+def papers_page() -> str:
+    """docs/papers.md with every cited figure as docs/results has it."""
+    return _with_figures("papers.md")
+
+
+def studies_page() -> str:
+    """docs/studies.md, in the same way."""
+    return _with_figures("studies.md")
+
+
+def _with_figures(name: str) -> str:
+    """A figure of ours is a link, `[.948](results/STUDY/FILE.csv "COLUMN:DIGITS where KEY=VALUE;
+    ...")`; a dash stands for it until the run is kept."""
+    return CITED.sub(_figure, (ROOT / "docs" / name).read_text(encoding="utf-8"))
+
+
+def _figure(link: re.Match[str]) -> str:
+    text, file, column, digits, where = link.groups()
+    path = ROOT / "docs" / file
+    figure = "–"
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as opened:
+            rows = list(csv.DictReader(opened))
+        keys = dict(part.split("=", 1) for part in where.split("; "))
+        values = [row[column] for row in rows if all(_same(row[k], v) for k, v in keys.items())]
+        if len(values) != 1:
+            raise ValueError(f"{len(values)} lines of {file} have {where}")
+        figure = f"{float(values[0]):.{digits}f}"
+        figure = figure.removeprefix("0") if digits != "0" else figure
+    return link.group().replace(f"[{text}]", f"[{figure}]", 1)
+
+
+def _same(cell: str, wanted: str) -> bool:
+    try:
+        return float(cell) == float(wanted)
+    except ValueError:
+        return cell == wanted
+
+
 PAGES = {
+    "docs/papers.md": papers_page,
+    "docs/studies.md": studies_page,
     "docs/recipe.md": recipe_page,
     "docs/commands.md": commands_page,
     "docs/server.md": server_page,

@@ -66,6 +66,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "verify": ("tests/unit/verify",),
     "ledger": ("tests/unit/ledger",),
     "claim": ("tests/unit/test_claim.py",),
+    "influence": ("tests/unit/test_influence.py",),
+    "corrected_table": ("tests/unit/test_corrected_table.py",),
+    "audit": ("tests/unit/audit",),
+    "survey": ("tests/unit/survey",),
+    "release": ("tests/unit/release",),
+    "web": ("tests/unit/web",),
 }
 # Drawings and sentences hold no formulas; a wrong word is found by readers.
 NO_FORMULAS = {"figure.py", "plan_figure.py", "words.py"}

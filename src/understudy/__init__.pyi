@@ -19,6 +19,7 @@ from understudy.errors import Refused as Refused
 from understudy.fitting.fit_settings import Settings as SamplerSettings
 from understudy.fitting.fitter import ModelFitter as ModelFitter
 from understudy.fitting.posterior import Posterior as Posterior
+from understudy.full_synthesis import full_synthesis as full_synthesis
 from understudy.influence import InfluenceAnswer as InfluenceAnswer
 from understudy.influence import influence as influence
 from understudy.influence import influence_errors as influence_errors
@@ -82,6 +83,7 @@ from understudy.risk.figure import distribution_figure as distribution_figure
 from understudy.risk.figure import whack_a_mole_figure as whack_a_mole_figure
 from understudy.risk.identification import identification_risk as identification_risk
 from understudy.risk.identification import known_contributions as known_contributions
+from understudy.risk.matches import expected_matches as expected_matches
 from understudy.risk.profile import risk_profile as risk_profile
 from understudy.risk.profile import whack_a_mole as whack_a_mole
 from understudy.risk.topcoding import topcode as topcode
@@ -241,9 +243,11 @@ __all__ = [
     "draw_pool",
     "ecdf_distance",
     "estimate_partition",
+    "expected_matches",
     "figure_footer",
     "from_numpyro",
     "from_svy",
+    "full_synthesis",
     "geometric_noise",
     "house_style",
     "identification_risk",

@@ -36,7 +36,7 @@ def test_every_study_shows_an_example_and_explains_its_options(name: str) -> Non
         if parameter.name not in ("help", "install_completion", "show_completion"):
             assert parameter.help, f"`{name}`: {parameter.name} has no help"  # type: ignore[attr-defined]
     names = {parameter.name for parameter in command.params}
-    assert {"out", "seed", "replicates", "quick"} <= names
+    assert {"out", "seed", "replicates", "quick", "no_application"} <= names
 
 
 @pytest.mark.parametrize("name", STUDIES)

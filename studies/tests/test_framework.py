@@ -40,7 +40,7 @@ class Design:
 
 
 def run_of(out: Path, replicates: int, workers: int = 1, design: Any = None) -> Run:
-    return Run(out, 1, design, replicates, False, workers, {})
+    return Run(out, 1, design, replicates, False, workers, True, {})
 
 
 @pytest.mark.parametrize("workers", [1, 2])

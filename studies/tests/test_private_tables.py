@@ -17,7 +17,7 @@ from understudy_studies.private_tables.application import application_survey
 from understudy_studies.private_tables.cells import CELLS, INNER, TOTALS, CellTable, combined
 from understudy_studies.private_tables.corrections import corrections_repeat
 from understudy_studies.private_tables.paper_files import synthesized_weights
-from understudy_studies.private_tables.replicate import Plan, replicate, sample_in_file_order
+from understudy_studies.private_tables.replicate import Plan, released_rows, replicate, selected
 from understudy_studies.private_tables.run import run_study
 from understudy_studies.private_tables.tables import (
     by_cell,
@@ -105,13 +105,49 @@ def test_file_order_spreads_the_sample_over_gender() -> None:
     for k in range(20):
         rng = np.random.default_rng(k)
         drawn = {
-            "file": sample_in_file_order(persons, 500, rng),
+            "file": selected(persons, 500, rng, "file order"),
             "random": us.doctorate_sample(persons, 500, rng),
         }
         for name, frame in drawn.items():
             assert frame.height == 500
             women[name].append((frame["gender"] == "Female").sum())
     assert np.std(women["file"]) < 0.5 * np.std(women["random"])
+
+
+def test_a_sample_with_replacement_has_the_weights_of_the_footnote() -> None:
+    """T's footnote 2: n_h draws of a field, each person's chance proportional to size; a weighted
+    count is unbiased for the field's persons, whoever is drawn twice."""
+    persons = us.doctorate_population(np.random.default_rng(1)).filter(pl.col("field") <= 2)
+    drawings = map(np.random.default_rng, range(30))
+    samples = [selected(persons, 400, rng, "with replacement") for rng in drawings]
+    sizes = persons.group_by("field", maintain_order=True).agg(pl.len(), pl.col("size").sum())
+    for field, N, total in sizes.iter_rows():
+        parts = [frame.filter(field=field) for frame in samples]
+        n = parts[0].height
+        counts = np.array([part["weight"].sum() for part in parts])
+        assert abs(counts.mean() - N) < 4 * counts.std() / np.sqrt(len(counts))
+        members = persons.filter(field=field)
+        joined = parts[0].join(members, on=["field", "gender", "salary"])
+        np.testing.assert_allclose(joined["weight"], total / (n * joined["size"]))
+    assert max(frame["salary"].is_duplicated().sum() for frame in samples) > 0
+
+
+def test_limits_by_t_and_by_196_are_those_of_the_formulas() -> None:
+    """The paper's formulas come twice: the same estimates and errors, other quantiles."""
+    frame = drawn(3).frame()
+    rng = np.random.default_rng(0)
+    files = [
+        {"y": frame["salary"].to_numpy() * rng.lognormal(0, 0.1, frame.height),
+         "w": frame["weight"].to_numpy()} for _ in range(3)
+    ]  # fmt: skip
+    rows = pl.concat(released_rows(("FBS", "Weighted", 10.8, 3, "paper"), CellTable(frame), files))
+    t, normal = (rows.filter(formulas=name) for name in ("paper", "paper, 1.96"))
+    assert t.height == normal.height == 54
+    np.testing.assert_array_equal(t["estimate"], normal["estimate"])
+    half = (normal["upper"] - normal["estimate"]) / normal["se"]
+    np.testing.assert_allclose(half, 1.959964, rtol=1e-6)
+    assert ((t["upper"] - t["estimate"]) / t["se"]).min() > 1.96  # type: ignore[operator]
+    assert rows["formulas"].unique().sort().to_list() == ["paper", "paper, 1.96"]
 
 
 def test_monte_carlo_error_is_the_spread_over_studies() -> None:
@@ -192,11 +228,16 @@ def test_a_small_study_runs_and_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
     the numbers of the first replicate for the second too."""
     plan = Plan(
         n=300, bounds=(1.8,), datasets=(3,), corrected_bounds=(1.8,), draws=800,
-        application_records=300,
+        application_records=300, noise_repeats=1,
     )  # fmt: skip
 
-    def applied(plan: Plan, seed: int) -> dict[str, Any]:
-        survey = application_survey(seed, plan.application_records)
+    def as_it_is(sample: Any, label: str, _: us.Mechanism) -> list[pl.DataFrame]:
+        """Other readings with the sample in place of its synthetic files."""
+        files = [repeated.columns_of(sample.survey)] * 3
+        keys = [(name, label, 10.8, 3, "paper") for name in ("FBS", "FBP")]
+        return [rows for key in keys for rows in released_rows(key, sample.table, files)]
+
+    def applied(_plan: Plan, _seed: int, survey: us.Survey) -> dict[str, Any]:
         table = us.tabulate(survey, STATISTICS, by=["field", "gender"], margins=True)
         methods = ("Sample", "Laplace", "FBS", "FBP", "FBS paper", "FBP paper")
         columns = table.select("field", "gender", "statistic", "estimate", "se")
@@ -222,7 +263,7 @@ def test_a_small_study_runs_and_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
         return computed[0]
 
     monkeypatch.setattr(repeated, "_other_rows", lambda *_: [])
-    monkeypatch.setattr(repeated, "_file_order_rows", lambda *_: [])
+    monkeypatch.setattr(repeated, "paper_rows", as_it_is)
     monkeypatch.setattr(private_tables, "application", applied)
     monkeypatch.setattr(
         private_tables, "corrections_repeat", lambda plan, seed, _: first_corrections(plan, seed)
@@ -249,8 +290,10 @@ def test_a_small_study_runs_and_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
     assert set(corrected["mechanism"]) == {"none", "Laplace", "Weighted", "corrected"}
     assert set(corrected.filter(pl.col("model") != "Sample")["epsilon"]) == {10.8}
     ours = pl.read_csv(tmp_path / "table4_counts.csv")
-    assert ours.height == 24
-    assert ours["our_FBS_recommended_coverage"].is_between(0, 1).all()
+    assert ours.filter(model="FBS", reading="recommended").height == 24
+    assert ours["coverage"].is_between(0, 1).all()
+    noise = pl.read_csv(tmp_path / "noise.csv")
+    assert noise.filter(mechanism="none")["rmse_ratio"].to_list() == pytest.approx([1.0, 1.0])
     bounds = pl.read_csv(tmp_path / "bounds.csv")
     tuned = bounds.filter(pl.col("fit") == "FBS 1.8")["largest"].item()
     assert 1.76 < tuned <= 1.8

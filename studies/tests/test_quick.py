@@ -11,8 +11,19 @@ import pytest
 PARTS = {
     "acs_modips": ["study.csv", "pairs.json", "figure-3-2.svg"],
     "censoring": ["table-2.csv", "table-3.csv", "figure-09.svg", "figure-24.svg"],
-    "private_tables": ["table2_counts.csv", "table5_means.csv", "corrections.csv", "figure10.svg"],
-    "risk_weights": ["application-table-4.csv", "simulation-table-6.csv", "convergence.csv"],
+    "private_tables": [
+        "table2_counts.csv",
+        "table5_means.csv",
+        "corrections.csv",
+        "noise.csv",
+        "figure10.svg",
+    ],
+    "risk_weights": [
+        "application-table-4.csv",
+        "simulation-table-6.csv",
+        "convergence.csv",
+        "frontier.svg",
+    ],
     "verification": ["auc-normal.csv", "influence.csv", "figure-5-influence.svg"],
 }
 

@@ -14,11 +14,13 @@ import understudy as us
 from understudy_studies.page import rendered
 from understudy_studies.risk_weights import application as risk_application
 from understudy_studies.risk_weights import simulation as risk_simulation
+from understudy_studies.risk_weights import sweep as risk_sweep
 from understudy_studies.risk_weights.application import ApplicationDesign, measured
 from understudy_studies.risk_weights.figures import interval_figure, median_intervals
 from understudy_studies.risk_weights.incomes import consumer_incomes, generated_incomes
 from understudy_studies.risk_weights.run import RiskDesign, run_study
 from understudy_studies.risk_weights.simulation import SimulationDesign, simulated_counts
+from understudy_studies.risk_weights.sweep import frontier
 from understudy_studies.risk_weights.tables import (
     APPLICATION_ECDF,
     SIMULATION_ECDF,
@@ -28,7 +30,7 @@ from understudy_studies.risk_weights.tables import (
 )
 
 TINY = ApplicationDesign(n=240, components=2, predictors="gender + age", datasets=3)
-COUNTS = SimulationDesign(n=150)
+COUNTS = SimulationDesign(n=150, radii=(0.1, 0.3), sweeps=1)
 DESIGN = RiskDesign(COUNTS, TINY)
 
 
@@ -48,6 +50,13 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             for k, name in enumerate(names)
         }  # fmt: skip
 
+    def swept(
+        _: Any, y: np.ndarray, seed: int, mechanisms: Any, count: int
+    ) -> dict[str, list[np.ndarray]]:
+        calls.append("sweep")
+        rng = np.random.default_rng(seed)
+        return {name: [rng.choice(y, len(y)) for _ in range(count)] for name in mechanisms(None)}
+
     def synthesized(
         _: Any, model: us.Mixture, survey: us.Survey, seed: int, name: str, mechanism: us.Mechanism
     ) -> dict[str, Any]:
@@ -66,6 +75,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     # weights are made up too, so that no density need be compiled
     monkeypatch.setattr(us.ModelFitter, "present", property(lambda f: np.ones(f.n, dtype=bool)))
     monkeypatch.setattr(risk_simulation, "synthetic_counts", counts)
+    monkeypatch.setattr(risk_sweep, "synthetic_counts", swept)
     monkeypatch.setattr(risk_application, "synthesized", synthesized)
     return calls
 
@@ -82,7 +92,10 @@ def test_every_table_and_figure_is_written_and_a_second_run_computes_nothing(
     text = page.read_text(encoding="utf-8")
     assert "noise" in text
     assert "at most 0.0010 apart in F" in text
-    assert text.count("<img") == 18
+    assert text.count("<img") == 19
+    assert "four-way weights, and" in text
+    frontier = pl.read_csv(tmp_path / "frontier.csv")
+    assert set(frontier["synthesizer"]) == {"Synthesizer", "Marginal", "Pairwise", "Constant"}
     table = pl.read_csv(tmp_path / "simulation-table-5.csv")
     published = dict(
         table.filter(pl.col("measure") == "U_m").select("synthesizer", "published").iter_rows()
@@ -175,6 +188,39 @@ def test_consumer_incomes_are_each_unit_once(shared_data: Path) -> None:
     assert 5500 < frame.height < 6500  # R: 6,208
     assert frame.select("gender", "age", "region").n_unique() == 40  # R §2.3
     assert set(APPLICATION_ECDF["synthesizer"]) >= {"Synthesizer", "Marginal", "Pairwise"}
+
+
+def test_predictors_are_those_of_the_papers_table_1(shared_data: Path) -> None:
+    """R Table 1: education in 8 classes, family size in 11; none is cut or a number."""
+    real = consumer_incomes(shared_data / "ce_half_a.parquet").frame()
+    made = generated_incomes(6208).frame()
+    for frame in (real, made):
+        assert frame["education"].n_unique() == 8
+        assert {frame[name].dtype for name in ("education", "family_size")} == {pl.String}
+        assert frame["age"].n_unique() == 5
+    assert real["family_size"].n_unique() == 11
+
+
+def test_a_setting_is_on_the_frontier_where_no_other_beats_it() -> None:
+    rng = np.random.default_rng(0)
+    names = ["Synthesizer"] * 3 + ["Marginal"] * 6 + ["Constant"] * 6
+    setting = [0.0, 1.0, 2.0, *np.arange(12.0)]
+    measures = ("U_m", "U_a", "mean risk", "riskiest")
+    columns = {name: rng.integers(0, 5, 15) / 5 for name in measures}  # with ties
+    rows = pl.DataFrame({"synthesizer": names, "setting": setting, **columns})
+    table = frontier(pl.concat([rows, rows.with_columns(pl.col(measures) + 0.5)]))
+    assert table.height == 13  # the unweighted runs are one
+    for line in table.iter_rows(named=True):
+        beaten = [
+            other
+            for other in table.iter_rows(named=True)
+            if other["U_m"] <= line["U_m"]
+            and other["riskiest"] <= line["riskiest"]
+            and (other["U_m"], other["riskiest"]) != (line["U_m"], line["riskiest"])
+        ]
+        assert line["on the frontier"] == (not beaten)
+    mean = rows.filter(synthesizer="Synthesizer")["U_m"].mean()
+    assert table["U_m"][0] == pytest.approx(mean + 0.25)  # type: ignore[operator]
 
 
 @pytest.mark.slow

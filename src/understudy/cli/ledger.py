@@ -218,6 +218,7 @@ def recover(
         raise Refused("A file of a steward's key cannot be read; check the paths.") from None
     lost = write_off(_location(source), keys, reason)
     typer.echo(f"{lost} lost entries are written off, and all that was left of every cap.")
+    typer.echo("Look through the users: who was shut out or had a new key since the copy was made?")
 
 
 @dataclass(frozen=True)

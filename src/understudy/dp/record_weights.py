@@ -47,19 +47,22 @@ def linear_weights(
     return np.where(finite, np.clip(c1 * alpha + c2, 0.0, 1.0), 0.0)
 
 
-def inverse_weights(bounds: ArrayLike, target: float) -> Vector:
-    """alpha_i = min(1, target / D_i): each weighted bound at most `target` on these draws.
+def inverse_weights(bounds: ArrayLike, target: float, c2: float = 0.0) -> Vector:
+    """alpha_i = clip(target / D_i + c2, 0, 1); without c2 each weighted bound is at most `target`
+    on these draws.
 
-    A bound of 0 gives 1, a bound that is not finite gives 0.
+    It is the map that T §1.4.1 prints, clip(c1 alpha_i + c2, 0, 1) with alpha_i proportional to
+    1/D_i and 1 at most: alpha_i = min D / D_i and c1 = target / min D. A bound of 0 gives 1, one
+    that is not finite 0, whatever c2 is.
     """
     bounds = _bounds(bounds)
-    if not (np.isfinite(target) and target > 0):
-        raise Refused("The target of the weighted bounds must be a finite number above 0.")
-    alpha = np.ones_like(bounds)
-    above = bounds > target
-    alpha[above] = target / bounds[above]
-    alpha[~np.isfinite(bounds)] = 0.0
-    return alpha
+    if not (np.isfinite(target) and target > 0 and np.isfinite(c2)):
+        raise Refused(
+            "The target of the weighted bounds must be a finite number above 0, and c2 finite."
+        )
+    with np.errstate(divide="ignore", over="ignore"):
+        alpha = np.clip(target / bounds + c2, 0.0, 1.0)
+    return np.where(np.isfinite(bounds), alpha, 0.0)
 
 
 def truncate_weights(alpha: ArrayLike, weighted_bounds: ArrayLike, limit: float) -> Vector:

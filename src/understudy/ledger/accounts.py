@@ -27,6 +27,7 @@ from understudy.ledger.ledger import Ledger
 UserRole = Literal["analyst", "steward", "auditor", "operator"]
 CODE_DAYS = 14  # in which a key must be picked up
 
+_KEYS = "'user', 'key', 'code', 'pick-up', 'own-key'"  # entries that change a key
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
 _KEY = re.compile(r"us_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
 _CODE = re.compile(r"code_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
@@ -100,18 +101,30 @@ def new_key(ledger: Ledger, name: str, by: str = "", *, code: bool = False) -> s
 
 def pick_up(ledger: Ledger, code: str) -> tuple[str, str]:
     """The user whose key waits under this code, and the key; this once."""
-    match = _CODE.fullmatch(code) if isinstance(code, str) else None
-    code_id, secret = match.groups() if match else ("", "")
+    with ledger.journal.database.reading() as run:
+        _waits_for(ledger, run, code)  # guesses hold up nobody who writes
     with ledger.journal.write() as run:
-        rows = run("SELECT name, key_hash FROM users WHERE key_id = ?", code_id)
-        name, stored = rows[0] if rows else ("", "")
-        until, _, digest = stored.partition(" ")
-        same = hmac.compare_digest(_hash(secret), digest)
-        if not same or ledger.journal.clock() > datetime.fromisoformat(until):
-            raise WrongCode
-        made = _new_key()
+        name, made = _waits_for(ledger, run, code), _new_key()
         _replace_key(ledger, run, name, "pick-up", made, name)
     return name, made[2]
+
+
+def only_own_key(ledger: Ledger, name: str) -> str:
+    """The public half of the user's key, which ends unless she made it herself, or WrongKey.
+
+    For whoever signs in by a provider: she would not miss a key that somebody else picked up with
+    her code, and that one could read her answers (threat 27).
+    """
+    with ledger.journal.write() as run:
+        known = run("SELECT key_id FROM users WHERE name = ? AND active = 1", name)
+        if not known:
+            raise WrongKey
+        last = f"SELECT kind FROM entries WHERE holder = ? AND kind IN ({_KEYS}) ORDER BY number"
+        if run(last, name)[-1:] == [("own-key",)]:
+            return str(known[0][0])
+        made = _new_key()
+        _replace_key(ledger, run, name, "own-key", made, name)
+    return made[0]
 
 
 def set_active(ledger: Ledger, name: str, active: bool, by: str = "") -> None:
@@ -151,6 +164,19 @@ def added_by(ledger: Ledger, name: str) -> str:
     with ledger.journal.database.reading() as run:
         rows = run("SELECT body FROM entries WHERE kind = 'user' AND holder = ?", name)
     return str(json.loads(rows[0][0])["by"]) if rows else ""
+
+
+def _waits_for(ledger: Ledger, run: Run, code: str) -> str:
+    """Whose key waits under the code, or WrongCode."""
+    match = _CODE.fullmatch(code) if isinstance(code, str) else None
+    code_id, secret = match.groups() if match else ("", "")
+    rows = run("SELECT name, key_hash FROM users WHERE key_id = ?", code_id)
+    name, stored = rows[0] if rows else ("", "")
+    until, _, digest = stored.partition(" ")
+    same = hmac.compare_digest(_hash(secret), digest)
+    if not same or ledger.journal.clock() > datetime.fromisoformat(until):
+        raise WrongCode
+    return str(name)
 
 
 def _replace_key(

@@ -1,14 +1,15 @@
 """The ledger for an auditor: every entry without questions, answers and keys, one JSON line each.
 
 The chain can be checked from it, and what was spent recomputed; the last line is the head, with its
-signature where heads are signed.
+signature where heads are signed. Hashes of earlier versions have no salt, so that guesses at an
+answer could be tried: they are left out, and the chain begins after them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from understudy.errors import Refused
@@ -21,10 +22,12 @@ from understudy.ledger.tally import Tally
 
 def auditors_lines(ledger: Ledger) -> Iterator[str]:
     """The lines of the copy; it ends with the head that is durable outside."""
-    head = ledger.journal.head_file.read()
+    head, sealed = ledger.journal.head_file.read(), False
     for entry in ledger.entries():
+        sealed = sealed or entry.begins_seals
         if head is not None and entry.number <= head.number:
-            yield json.dumps(asdict(entry.shown())) + "\n"
+            shown = entry.shown() if sealed else replace(entry.shown(), hash="", previous="")
+            yield json.dumps(asdict(shown)) + "\n"
     if head is not None:
         yield json.dumps({"head": head.line}) + "\n"
 

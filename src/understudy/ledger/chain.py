@@ -59,6 +59,11 @@ class Entry:
         return value if isinstance(value, dict) else {}
 
     @property
+    def begins_seals(self) -> bool:
+        """Whether what belongs to analysts has a digest of its own from this entry on."""
+        return self.kind in ("open", "version") and bool(self.content().get("seals"))
+
+    @property
     def is_shown(self) -> bool:
         """Whether parts of it are not here."""
         return self.body.startswith(f'{{"{SEALED}":') or f',"{SEALED}":"' in self.body
@@ -70,8 +75,9 @@ class Entry:
             return self
         content = self.content()
         hidden = {name: content.pop(name) for name in list(content) if kind.hides(name)}
-        # without salt, of an earlier version, an answer could be guessed and tried
-        salted = "salt" in hidden
+        salted = (
+            "salt" in hidden
+        )  # without it, of an earlier version, it could be guessed and tried
         content[SEALED] = _sha256(canonical([self.query, hidden])) if salted else ""
         return replace(self, query=None, body=canonical(content))
 

@@ -24,7 +24,14 @@ from understudy.ledger.chain import BrokenLedger, Entry
 from understudy.ledger.database import Run
 from understudy.ledger.epsilon import exact_epsilon, parse_epsilon, show_epsilon
 from understudy.ledger.fingerprint import FileIdentity
-from understudy.ledger.grants import EVERYWHERE, OwnAccount, grant, own_account, read_budget
+from understudy.ledger.grants import (
+    EVERYWHERE,
+    OwnAccount,
+    grant,
+    own_account,
+    promised,
+    read_budget,
+)
 from understudy.ledger.journal import Clock, Journal, read_standing, write_standing
 from understudy.ledger.own_answers import ALL, entry_number, own_number, since
 from understudy.ledger.populations import (
@@ -356,17 +363,19 @@ class Ledger:
     def _affordable(
         self, run: Run, costs: Sequence[Cost], dataset: str, user: str | None, lock: str = ""
     ) -> tuple[Population, Standing, Amount]:
-        """Check the population's cap, then the user's budget: always in this order."""
+        """Lock the population, then the user's budget: always in this order. The budget is checked
+        first, so that a question that is too large for it tells nothing of the cap (threat 28)."""
         population = _population(run, dataset)
         amount = population.amount(costs)
         standing = read_standing(run, population.key, lock) or Standing()
-        _check(standing, amount, user)
-        if user is not None:
-            account = own_account(run, user, population.key, self.journal.clock(), lock)
-            left = account.budget.left
-            if left < amount.micro:
-                needed, rest = show_epsilon(amount.micro), show_epsilon(left)
-                raise OverBudget(f"This needs epsilon {needed}, {rest} is left of your budget.")
+        now, kept = self.journal.clock(), Amount()
+        account = None if user is None else own_account(run, user, population.key, now, lock)
+        if account is not None and account.budget.left < amount.micro:
+            needed, rest = show_epsilon(amount.micro), show_epsilon(account.budget.left)
+            raise OverBudget(f"This needs epsilon {needed}, {rest} is left of your budget.")
+        if account is None or account.holder == EVERYWHERE:
+            kept = promised(run, population.key, now)
+        _check(Standing(standing.cap, standing.spent + kept), amount, user)
         return population, standing, amount
 
     def _spend(self, run: Run, costs: Sequence[Cost], dataset: str, user: str | None) -> Charged:
@@ -437,7 +446,8 @@ def _due(row: tuple[Any, ...], now: datetime) -> bool:
 
 
 def _check(standing: Standing, amount: Amount, user: str | None) -> None:
-    """What is left of a cap is not a user's business: others spend from it (threat 28)."""
+    """What is left of a cap is not a user's business: others spend from it (threat 28). Whoever has
+    a grant on the population does not see this: it is kept for her."""
     try:
         standing.check(amount)
     except OverBudget:

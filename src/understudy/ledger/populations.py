@@ -180,6 +180,10 @@ def admit(journal: Journal, file: FileIdentity, declared: Declaration, by: str) 
                 raise _changed(f"`{declared.name}` is the name of another file in the ledger")
             if (kin := register.akin(file)) is not None:
                 raise _changed(f"These records are akin to those of `{kin.name}` in the ledger")
+            if run("SELECT 1 FROM entries WHERE kind = 'recover'"):
+                raise _changed(
+                    "Entries of this ledger were lost, and may have been about this file"
+                )
             return _open(journal, run, register, file, declared, cap, {"by": by})
         if named is not None and declared.name not in known.names:
             raise Refused(

@@ -1,7 +1,9 @@
 """Going on after entries were lost with a disk: what they may have spent is written off.
 
 Nobody knows what the lost entries said, so all that is left of every population counts as spent.
-Two stewards sign with their keys; a cap can then be raised as at any other time, on record.
+Two stewards sign with their keys; a cap can then be raised as at any other time, on record. A file
+that the ledger does not know may have been paid for in lost entries: it has no cap before the
+steward says what it is (`populations.admit`).
 """
 
 from __future__ import annotations

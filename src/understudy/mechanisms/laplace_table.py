@@ -5,7 +5,9 @@ Every number of the table gets Laplace noise; standard errors come from R half-s
 T statistics, T §2.4 spends epsilon/(2 G T) on each point estimate and epsilon/(2 G T R) on each
 replicate: epsilon/16 and epsilon/160 for counts and means by two variables with R = 10. A record
 lies in one cell of each table, so that cells share a budget. The number of records of each cell
-is public; the records' weights and outcomes are not.
+is public; the records' weights and outcomes are not. With strategy="least squares" the tables get
+the shares of the estimates' epsilon that leave the least noise after least squares
+(table_strategy.py), and `estimates` is their part of the whole, T's half by default.
 
 Sensitivities: "observed" are T eq. 8 and 9, the largest over the cells of a table. They were
 read off this database: kind `local`, not a guarantee. "declared" come from the codebook's bounds
@@ -19,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
-from math import ceil, nextafter
+from math import ceil, inf, nextafter
 from typing import Literal, get_args
 
 import numpy as np
@@ -32,6 +34,7 @@ from understudy.dp.accounting import Cost
 from understudy.dp.noise import integer_laplace
 from understudy.errors import Refused, UnknownName
 from understudy.internal_mark import marked
+from understudy.mechanisms.table_strategy import best_shares
 from understudy.survey.replicate_weights import first_stage, half_sample_factors
 from understudy.survey.survey import Survey
 from understudy.tables.consistency import consistent_counts, consistent_means, membership
@@ -43,6 +46,7 @@ from understudy.tables.units import held_limit, unit_of
 __public__ = ("laplace_table",)
 
 Sensitivity = Literal["observed", "declared"]
+Strategy = Literal["alike", "least squares"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 CellLevels = tuple[str, ...]
@@ -125,9 +129,14 @@ def laplace_table(
     replicates: int = 10,
     seed: int = 0,
     account: PayingAccount | None = None,
+    strategy: Strategy = "alike",
+    estimates: float = 0.5,
 ) -> LaplaceTable:
     """Counts and means by cells and all margins, with Laplace noise (T §2.4).
 
+    `strategy="least squares"` divides the estimates' epsilon over the tables so that the least
+    noise is left when all are made to add up; its tables are consistent. `estimates` is the part of
+    epsilon for the estimates, the rest is for their standard errors.
     `seed` draws the half-samples, which are public; the noise is OpenDP's and has no seed. A formal
     table is charged to `account` (`LedgerAccount`) before any noise is drawn; without one its claim
     says that it was not charged to any ledger.
@@ -137,6 +146,10 @@ def laplace_table(
         raise UnknownName("kind of sensitivity", str(sensitivity), get_args(Sensitivity))
     if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 2:
         raise Refused("`replicates` must be a whole number of at least 2.")
+    if strategy not in get_args(Strategy):
+        raise UnknownName("strategy of a Laplace table", str(strategy), get_args(Strategy))
+    if not (isinstance(estimates, float) and 0 < estimates < 1):
+        raise Refused("`estimates`, the estimates' part of epsilon, must lie between 0 and 1.")
     names = _by_names(survey, by)
     if sensitivity == "declared":
         _refuse_sensitive(survey, names)
@@ -147,21 +160,24 @@ def laplace_table(
     drawn = half_sample_factors(stage.stratum, stage.fraction, replicates, rng)
     factors = drawn[stage.psu]  # (n, R)
     tables = _tables(survey, names)
-    parts = 2 * len(tables) * len(values)
-    budget = _share(epsilon, parts), _share(epsilon, parts * replicates)
-    claim = _claim(epsilon, sensitivity, survey, replicates)
+    parts = len(tables) * len(values)
+    of_estimates = Fraction(repr(estimates))
+    of_replicate = _share(epsilon, (1 - of_estimates) / (parts * replicates))
+    claim = _claim(epsilon, sensitivity, survey, replicates, estimates)
     formal = claim.kind == "formal"
     cost = Cost((claim.relation,), Fraction(repr(epsilon))) if formal else None
     what = "a Laplace table" if formal else "a table with observed sensitivities"
     claim = said_of_account(claim, charged(account, survey, [cost], claim.unit, what))
     rows = []
     for statistic in values:
-        for entries, cell in tables:
-            noisy = _noisy_cells(statistic, cell, len(entries), factors, *budget)
+        shares = _shares(statistic, tables, strategy)
+        for (entries, cell), share in zip(tables, shares, strict=True):
+            own = _share(epsilon, of_estimates * share / len(values))
+            noisy = _noisy_cells(statistic, cell, len(entries), factors, own, of_replicate)
             rows += [
                 (e, statistic.text, *numbers) for e, numbers in zip(entries, noisy, strict=True)
             ]
-    if consistent:
+    if consistent or strategy == "least squares":
         rows = _made_consistent(rows, [statistic.text for statistic in values])
     return LaplaceTable(_frame(rows, names), claim)
 
@@ -169,27 +185,38 @@ def laplace_table(
 def _noisy_cells(
     values: _Values, cell: Ints, cells: int, factors: Floats, epsilon: float, of_replicate: float
 ) -> list[tuple[float, float, float, float]]:
-    """(estimate, se, noise sd, replicate se) of each cell of one table."""
+    """(estimate, sampling variance, noise sd, replicate se) of each cell of one table.
+
+    A table without a share of epsilon has no estimate: its noise is infinite, and its replicates
+    are compared with their own mean.
+    """
     width = values.sensitivity(np.ones(len(cell)), cell, cells)
-    estimate, noise_sd = _noisy(values.estimate(values.w, cell, cells), width, epsilon)
-    squares, used, excess = np.zeros(cells), np.zeros(cells), np.zeros(cells)
+    measured = epsilon > 0
+    estimate, noise_sd = np.zeros(cells), inf
+    if measured:
+        estimate, noise_sd = _noisy(values.estimate(values.w, cell, cells), width, epsilon)
+    noisy, used, excess = np.zeros((factors.shape[1], cells)), np.zeros(cells), np.zeros(cells)
+    present = np.zeros((factors.shape[1], cells), dtype=bool)
     for r in range(factors.shape[1]):
         factor = factors[:, r]
         there = np.bincount(cell, factor, cells) > 0  # public: it depends on the half-sample only
         # T uses the point estimate's sensitivity; a declared one must cover the doubled weights
         own = values.sensitivity(factor, cell, cells) if values.w_bounds is not None else width
         exact = np.where(there, values.estimate(factor * values.w, cell, cells), 0.0)
-        noisy, sd = _noisy(exact, own, of_replicate)
-        squares += np.where(there, (noisy - estimate) ** 2, 0.0)
+        noisy[r], sd = _noisy(exact, own, of_replicate)
+        present[r] = there
         excess += np.where(there, sd**2, 0.0)
         used += there
     used = np.maximum(used, 1.0)
-    spread = squares / used
-    variance = np.maximum(spread - excess / used, noise_sd**2)
+    centre, free = estimate, used
+    if not measured:
+        centre, free = (noisy * present).sum(axis=0) / used, np.maximum(used - 1.0, 1.0)
+    spread = (present * (noisy - centre) ** 2).sum(axis=0) / free
+    sampling = np.maximum(spread - excess / used - (noise_sd**2 if measured else 0.0), 0.0)
     return list(
         zip(
             estimate.tolist(),
-            np.sqrt(variance).tolist(),
+            sampling.tolist(),
             [noise_sd] * cells,
             np.sqrt(spread).tolist(),
             strict=True,
@@ -197,10 +224,32 @@ def _noisy_cells(
     )
 
 
-def _share(epsilon: float, parts: int) -> float:
-    """The largest double of which `parts` are at most epsilon, in exact arithmetic."""
-    share = epsilon / parts
-    while parts * Fraction(share) > Fraction(epsilon):
+def _shares(
+    values: _Values, tables: list[tuple[list[CellLevels], Ints]], strategy: Strategy
+) -> list[Fraction]:
+    """The part of a statistic's epsilon for each table; together 1, in exact arithmetic."""
+    if strategy == "alike":
+        return [Fraction(1, len(tables))] * len(tables)
+    ones = np.ones(len(values.w))
+    sensitivity = [values.sensitivity(ones, cell, len(entries)) for entries, cell in tables]
+    number = np.repeat(np.arange(len(tables)), [len(entries) for entries, _ in tables])
+    entries = [entry for own, _ in tables for entry in own]
+    design = membership(entries, ALL)
+    if values.y is not None:  # a margin's mean, by the public numbers of records
+        sizes = np.bincount(
+            tables[0][1], minlength=design.shape[1]
+        )  # the first table has the cells
+        design = design * sizes
+        design /= design.sum(axis=1, keepdims=True)
+    _, *margins = np.floor(best_shares(np.array(sensitivity), number, design) * GRID)
+    steps = [GRID - int(sum(margins)), *map(int, margins)]
+    return [Fraction(step, GRID) for step in steps]
+
+
+def _share(epsilon: float, part: Fraction) -> float:
+    """The largest double that is at most this part of epsilon, in exact arithmetic."""
+    share = nextafter(nextafter(epsilon * float(part), inf), inf) if part else 0.0  # rounded twice
+    while Fraction(share) > Fraction(epsilon) * part:
         share = nextafter(share, 0.0)
     return share
 
@@ -323,11 +372,12 @@ def _numbers(survey: Survey, name: str) -> Floats:
     return series.cast(pl.Float64).to_numpy()
 
 
+# entry, statistic, estimate, sampling variance, noise sd, replicate se
 NoisyRow = tuple[CellLevels, str, float, float, float, float]
 
 
 def _made_consistent(rows: list[NoisyRow], texts: list[str]) -> list[NoisyRow]:
-    """Margins add up and counts are not negative; se's noise part becomes what is left of it."""
+    """Margins add up and counts are not negative; the noise becomes what is left of it."""
     counts = [row for row in rows if row[1] == "count"]
     if not counts or any(row[4] == 0 for row in rows):
         raise Refused(
@@ -354,37 +404,27 @@ def _columns(rows: list[NoisyRow]) -> tuple[Floats, Floats]:
 
 def _updated(rows: list[NoisyRow], values: Floats, noise: Floats) -> list[NoisyRow]:
     new = []
-    for (entry, text, _, se, sd, spread), value, left in zip(rows, values, noise, strict=True):
-        sampling = max(se**2 - sd**2, 0.0)
-        new.append(
-            (
-                entry,
-                text,
-                float(value),
-                float(np.sqrt(sampling + left)),
-                float(np.sqrt(left)),
-                spread,
-            )
-        )
+    for (entry, text, _, sampling, _, spread), value, left in zip(rows, values, noise, strict=True):
+        new.append((entry, text, float(value), sampling, float(np.sqrt(left)), spread))
     return new
 
 
 def _frame(rows: list[NoisyRow], names: list[str]) -> pl.DataFrame:
     keys = {name: [row[0][k] for row in rows] for k, name in enumerate(names)}
-    numbers = ("estimate", "se", "noise_sd", "replicate_se")
-    return pl.DataFrame(
-        {
-            **keys,
-            "statistic": [row[1] for row in rows],
-            **{name: [row[2 + k] for row in rows] for k, name in enumerate(numbers)},
-        }
-    )
+    numbers = ("estimate", "sampling", "noise_sd", "replicate_se")
+    columns = {name: [row[2 + k] for row in rows] for k, name in enumerate(numbers)}
+    frame = pl.DataFrame({**keys, "statistic": [row[1] for row in rows], **columns})
+    se = (pl.col("sampling") + pl.col("noise_sd") ** 2).sqrt().alias("se")
+    return frame.select(*keys, "statistic", "estimate", se, "noise_sd", "replicate_se")
 
 
-def _claim(epsilon: float, sensitivity: Sensitivity, survey: Survey, replicates: int) -> Claim:
+def _claim(
+    epsilon: float, sensitivity: Sensitivity, survey: Survey, replicates: int, estimates: float
+) -> Claim:
     public = "The number of records in each cell and the by-variables are public"
     halves = (
-        f"Half of epsilon is for the estimates and half for {replicates} half-sample replicates"
+        f"{'Half' if estimates == 0.5 else f'{estimates:.0%}'} of epsilon is for the estimates and "
+        f"{'half' if estimates == 0.5 else 'the rest'} for {replicates} half-sample replicates"
     )
     kind: ClaimKind = "formal" if sensitivity == "declared" else "local"
     scaled = (

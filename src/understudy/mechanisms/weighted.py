@@ -34,9 +34,9 @@ class Weighted(Mechanism):
     """alpha_i f_i, with a target for the total epsilon or for the per-draw bound, or neither.
 
     `map="linear"` is alpha = clip(c1 (1 - (D - min D)/(max D - min D)) + c2, 0, 1), decision 005;
-    `map="inverse"` is alpha = min(1, target/D). A target is met by scaling c1 (or the inverse
-    map's target) in a few refits; with neither, the weights are as they come and the claim
-    states the epsilon that results.
+    `map="inverse"` is alpha = clip(c1 target/D + c2, 0, 1), as T §1.4.1 prints it. A
+    target is met by scaling c1 in a few refits; with neither, the weights are as they come and the
+    claim states the epsilon that results.
     """
 
     claims = "asymptotic"
@@ -88,7 +88,7 @@ class Weighted(Mechanism):
 
         def alpha_at(scale: float) -> Vector:
             if self.map == "inverse":
-                return inverse_weights(bounds, scale * target)
+                return inverse_weights(bounds, scale * self.c1 * target, self.c2)
             return linear_weights(bounds, scale * self.c1, self.c2)
 
         def fit_at(scale: float, previous: Fitted | None, stream: int) -> tuple[float, Fitted]:

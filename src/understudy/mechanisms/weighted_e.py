@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal, get_args
+
+import numpy as np
 
 from understudy.claim import Claim, checked_epsilon
 from understudy.dp.contributions import clip_bound
 from understudy.dp.record_weights import linear_weights, truncate_weights
-from understudy.errors import Refused
+from understudy.errors import Refused, UnknownName
 from understudy.mechanisms.contract import (
     Fitted,
     Fitter,
@@ -19,10 +21,16 @@ from understudy.mechanisms.contract import (
 )
 from understudy.mechanisms.weighted import bound_condition, checked_scale
 
+Reading = Literal["refitted", "unrefitted"]
+
 
 @dataclass(frozen=True)
 class WeightedE(Mechanism):
-    """Weighted, with alpha*_i = 0 where max |alpha_i f_i| > epsilon/(2m) (C §2.2), refitted."""
+    """Weighted, with alpha*_i = 0 where max |alpha_i f_i| > epsilon/(2m) (C §2.2), refitted.
+
+    C does not say over which draws the maximum runs. `reading="refitted"` takes those of the fit
+    under alpha, whose contributions they are; `"unrefitted"` those of the unweighted fit.
+    """
 
     claims = "asymptotic"
     relation = "blank"
@@ -35,9 +43,14 @@ class WeightedE(Mechanism):
     epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]
     c1: Annotated[float, "Scale of the record weights."] = 1.0
     c2: Annotated[float, "Shift of the record weights."] = 0.0
+    reading: Annotated[Reading, "Records are dropped by the refitted or by the first bounds."] = (
+        "refitted"
+    )
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
+        if self.reading not in get_args(Reading):
+            raise UnknownName("reading of Weighted-e", str(self.reading), get_args(Reading))
         checked_scale(self.c1, self.c2)
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:
@@ -46,12 +59,16 @@ class WeightedE(Mechanism):
         first.check()
         weights = weights_from(fitter, first, self.c1, self.c2)
         alpha = plain_terms(fitter, linear_weights(first.bounds.loglik, self.c1, self.c2)).alpha
-        second = fitter.fit(plain_terms(fitter, alpha), "weighted", first.positions)
-        second.check()
-        kept = truncate_weights(alpha, second.bounds.weighted, limit)
+        latest = first
+        bounds = np.multiply(alpha, first.bounds.loglik, where=alpha > 0, out=np.zeros_like(alpha))
+        if self.reading == "refitted":
+            latest = fitter.fit(plain_terms(fitter, alpha), "weighted", first.positions)
+            latest.check()
+            bounds = latest.bounds.weighted
+        kept = truncate_weights(alpha, bounds, limit)
         if not kept.any():
             raise Refused("Weighted-e drops every record at this epsilon; ask for a larger one.")
-        return Prepared(plain_terms(fitter, kept), second.positions, weights=weights)
+        return Prepared(plain_terms(fitter, kept), latest.positions, weights=weights)
 
     def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
         reached = 2 * datasets * fitted.bounds.overall

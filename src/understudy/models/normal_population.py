@@ -42,6 +42,7 @@ class FBP(SurveyNormal):
     """`FBP("salary", "field + gender")`, or several outcomes, as FBS has them."""
 
     generates_from_records = False
+    describes = "population"
     deepest_tree = 10
 
     def function(self, X: Any, cell: Any, w: Any = None, **outcomes: Any) -> None:

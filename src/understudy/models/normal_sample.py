@@ -36,6 +36,7 @@ class FBS(SurveyNormal):
     """`FBS("salary", "field + gender")`, or several outcomes: `FBS(["salary", "bonus"], ...)`."""
 
     generates_from_records = False
+    describes = "sample"
     deepest_tree = 10
 
     def function(self, X: Any, cell: Any, w: Any = None, **outcomes: Any) -> None:

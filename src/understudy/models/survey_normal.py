@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, NoReturn, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, NoReturn, Self, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -39,6 +39,8 @@ Vector = NDArray[np.float64]
 @dataclass(frozen=True)
 class SurveyNormal(GaussianModel, abstract=True):
     """`weight` and `totals` are filled in from the survey's design and codebook."""
+
+    describes: ClassVar[Literal["sample", "population"]]  # whose law the outcomes have
 
     outcome: Annotated[str | tuple[str, ...], "The columns that are synthesized."]
     predictors: Annotated[str, "A formula over public columns."]

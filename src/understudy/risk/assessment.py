@@ -113,7 +113,7 @@ def assess_risk(
     notes = list(radius_notes(values, tuple(targets), kind))
     if len(each) > 1:
         notes.append(f"Risks are averaged over {len(each)} implicates.")
-    if (synthetic or baseline) and chosen.of_release:
+    if (synthetic or baseline) and chosen.of_release and chosen.by_record:
         notes.insert(0, f"Records correspond {matching_rule(by_id, sets[0])}.")
     if moles is not None:
         notes.append(f"Whack-a-mole: {moles}")

@@ -46,6 +46,7 @@ class RiskMeasure(Declared, abstract=True):
     meaning: ClassVar[str]  # when it is high, as a sentence
     of_release: ClassVar[bool]  # whether released files can be measured, record by record
     of_topcoding: ClassVar[bool]  # whether topcoding can be compared with
+    by_record: ClassVar[bool]  # whether a released row must stand for a record
 
     @abstractmethod
     def risks(

@@ -49,7 +49,7 @@ def consistent_counts(noisy: Floats, noise_variance: Floats, inside: Floats) -> 
     unit = max(float(np.abs(noisy).max()), 1.0)
     scale = float(root.max())
     cells, _ = nnls(inside * (root / scale)[:, None], noisy / unit * root / scale)
-    return Consistent(inside @ (cells * unit), _spread(inside, noise_variance))
+    return Consistent(inside @ (cells * unit), left_noise(inside, noise_variance))
 
 
 def consistent_means(
@@ -69,10 +69,10 @@ def consistent_means(
         shares[usable] * root[usable, None], (noisy[usable] - start) * root[usable], rcond=None
     )[0]
     values = np.where(usable, shares @ cells + start, start)
-    return Consistent(values, np.where(usable, _spread(shares, noise_variance), noise_variance))
+    return Consistent(values, np.where(usable, left_noise(shares, noise_variance), noise_variance))
 
 
-def _spread(design: Floats, variance: Floats) -> Floats:
-    """Diagonal of D (D' V^-1 D)^+ D': the noise that is left in each entry."""
+def left_noise(design: Floats, variance: Floats) -> Floats:
+    """Diagonal of D (D' V^-1 D)^+ D': the noise that least squares leaves in each entry."""
     information = design.T @ (design / variance[:, None])
     return np.asarray(np.einsum("ec,cd,ed->e", design, np.linalg.pinv(information), design))

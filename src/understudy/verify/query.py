@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from understudy.verify.measure import Measure
 
 FEWEST_PARTITIONS, MOST_PARTITIONS = 2, 1000
+MOST_FURTHER = 20  # estimates of a question, beside the first
 PARTS = range(FEWEST_PARTITIONS, MOST_PARTITIONS + 1)
 DOMAIN = Group(
     "Only these records", "Tick levels to restrict; a column without ticks is not restricted."
@@ -105,7 +106,9 @@ class Query(Strict):
     partitioning: Literal["hash", "equal-size"] = "hash"
     by: Annotated[tuple[Name, ...], Field(strict=False, max_length=4)] | None = None
     delta: str | None = None
-    also: Annotated[tuple[dict[str, Any], ...], Field(strict=False, max_length=20)] | None = None
+    also: (
+        Annotated[tuple[dict[str, Any], ...], Field(strict=False, max_length=MOST_FURTHER)] | None
+    ) = None
 
     @model_validator(mode="before")
     @classmethod

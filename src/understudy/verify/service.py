@@ -10,6 +10,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ import polars as pl
 
 from understudy.errors import Refused, UnknownName
 from understudy.influence import InfluencePlan, UnitRelation
-from understudy.ledger.abandoned import fail_abandoned
+from understudy.ledger.abandoned import fail_abandoned, unanswered
 from understudy.ledger.epsilon import show_epsilon
 from understudy.ledger.grants import OwnAccount
 from understudy.ledger.ledger import Ledger, StillAnswering
@@ -45,6 +46,7 @@ from understudy.verify.turns import Turns
 
 RESTART_SECONDS = 1.0  # for the process that follows one whose deadline passed
 HOLD = 0.8  # of the slot: an answer can be read again as soon as its reply is out
+SETTLE = 10.0  # seconds between two looks whether those who were in line have gone
 REMEMBERED = 1000  # synthetic estimates, which are public
 
 
@@ -110,6 +112,8 @@ class Service:
         self.slot_seconds = slot_seconds
         self.longest_seconds = longest_seconds
         self.catalogue = catalogue or packaged()
+        self._closing = threading.Event()
+        self._reloading = threading.Lock()
 
     def dataset(self, name: str) -> Served:
         if name not in self.datasets:
@@ -143,16 +147,17 @@ class Service:
     def reload(self, config: ServerConfig, say: Callable[[str], None] = lambda _: None) -> None:
         """Serve what the configuration names now: open what is new or changed, retire the rest. All
         of it, or a refusal that changes nothing. Questions under way end with what they began."""
-        kept, opened = self.datasets, {}
-        try:
-            for name, dataset in config.datasets.items():
-                known = kept.get(name)
-                if known is None or known.source != DatasetSource.of(dataset):
-                    opened[name] = _admitted(self.ledger, name, dataset, say)
-        except BaseException:
-            _close(opened.values())
-            raise
-        self.datasets = {name: opened.get(name) or kept[name] for name in config.datasets}
+        with self._reloading:  # one at a time: each holds the old and the new records
+            kept, opened = self.datasets, {}
+            try:
+                for name, dataset in config.datasets.items():
+                    known = kept.get(name)
+                    if known is None or known.source != DatasetSource.of(dataset):
+                        opened[name] = _admitted(self.ledger, name, dataset, say)
+            except BaseException:
+                _close(opened.values())
+                raise
+            self.datasets = {name: opened.get(name) or kept[name] for name in config.datasets}
 
     def check(self, query: Query, user: str | None = None) -> CheckedQuery:
         """All checks that need no record; the synthetic estimate."""
@@ -252,7 +257,29 @@ class Service:
         fingerprint = self.dataset(dataset).data.fingerprint
         return show_epsilon(self.ledger.budget("dataset", fingerprint).left)
 
+    def settle_abandoned(self) -> threading.Thread | None:
+        """Fail what a server that died left unanswered: at once, or, where others are at work, in a
+        thread when all who are in line now have gone. Who pays has been in line, so what they
+        leave without an answer is nobody's."""
+        abandoned = unanswered(self.ledger)
+        under_way = self.turns.under_way()  # after they were read: whoever computes one is in line
+
+        def settle() -> None:
+            while not self._closing.wait(SETTLE):
+                with suppress(Exception):  # a database that is away comes back
+                    if not under_way():
+                        return fail_abandoned(self.ledger, abandoned)
+
+        if not under_way():
+            fail_abandoned(self.ledger, abandoned)
+        elif abandoned:
+            waiting = threading.Thread(target=settle, daemon=True)
+            waiting.start()
+            return waiting
+        return None
+
     def close(self) -> None:
+        self._closing.set()
         _close(self.datasets.values())
         self.shared.close()
         self.ledger.close()
@@ -313,7 +340,7 @@ def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: No
     service = Service(
         ledger, opened, config.slot_seconds, catalogue, config.longest_seconds, config.limit
     )
-    fail_abandoned(ledger, service.turns.busy)
+    service.settle_abandoned()
     return service
 
 

@@ -80,5 +80,14 @@ class Turns:
         with self._shared.reading() as run:
             return int(run("SELECT COUNT(*) FROM turns WHERE until >= ?", self._clock())[0][0])
 
-    def busy(self) -> bool:
-        return self.count() > 0
+    def under_way(self) -> Callable[[], bool]:
+        """Whether any of those who wait or compute now still does, whenever it is asked."""
+        with self._shared.reading() as run:
+            last = run("SELECT last FROM tickets")[0][0]
+
+        def still() -> bool:
+            known = "SELECT 1 FROM turns WHERE ticket <= ? AND until >= ? LIMIT 1"
+            with self._shared.reading() as run:
+                return bool(run(known, last, self._clock()))
+
+        return still

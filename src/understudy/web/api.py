@@ -13,6 +13,7 @@ from understudy.verify.query import Query
 from understudy.verify.receipt import Receipt
 from understudy.verify.service import Quote, Service
 from understudy.web.access import analyst, anyone, still_allowed
+from understudy.web.bounded_work import BoundedWork
 from understudy.web.question_body import QUESTION, asked_question
 from understudy.web.schemas import DatasetFacts, Failure, Me, PlanReply, dataset_facts, plan_reply
 
@@ -56,6 +57,11 @@ def service(request: Request) -> Service:
     return serving
 
 
+def free_work(request: Request) -> BoundedWork:
+    work: BoundedWork = request.app.state.free_work
+    return work
+
+
 @router.get("/me", responses=failures())
 def me(request: Request, user: Anyone) -> Me:
     """Who you are, and what is left of your budget."""
@@ -74,18 +80,26 @@ def datasets(request: Request, user: Analyst) -> list[DatasetFacts]:
 
 
 @router.post("/price", responses=failures(), openapi_extra=QUESTION)
-def price(request: Request, user: Analyst, query: Asked) -> Quote:
+async def price(request: Request, user: Analyst, query: Asked) -> Quote:
     """The price of a question and what is left; asking this is free."""
     serving = service(request)
-    return serving.quote(user.name, serving.check(query, user.name))
+
+    def quote() -> Quote:
+        return serving.quote(user.name, serving.check(query, user.name))
+
+    return await free_work(request).run(user.name, quote)
 
 
 @router.post("/plan", responses=failures(), openapi_extra=QUESTION)
-def plan(request: Request, user: Analyst, query: Asked) -> PlanReply:
+async def plan(request: Request, user: Analyst, query: Asked) -> PlanReply:
     """What an answer could say, from public facts; free."""
     serving = service(request)
-    question = serving.check(query, user.name)
-    return plan_reply(serving.plan(question), serving.errors(question), query.several)
+
+    def planned() -> PlanReply:
+        question = serving.check(query, user.name)
+        return plan_reply(serving.plan(question), serving.errors(question), query.several)
+
+    return await free_work(request).run(user.name, planned)
 
 
 @router.post("/verify", responses=failures(402, 408, 409, 503), openapi_extra=QUESTION)
@@ -95,14 +109,15 @@ async def verify(request: Request, user: Analyst, query: Asked) -> Receipt:
 
 
 @router.get("/history", responses=failures())
-def history(
+async def history(
     request: Request,
     user: Analyst,
     before: Before = None,
     count: Annotated[int, Bound(ge=1, le=100)] = HISTORY,
 ) -> list[Receipt]:
     """Your own answers, newest first, a page at a time; `before` is a receipt's number."""
-    return service(request).history(user.name, before, count)
+    serving = service(request)
+    return await free_work(request).run(user.name, serving.history, user.name, before, count)
 
 
 @router.get("/answers/{number}", responses=failures(404))
@@ -112,20 +127,22 @@ def answer(request: Request, number: PathNumber, user: Analyst) -> Receipt:
 
 
 @router.get("/answers/{number}/draws", responses=failures(404))
-def draws(
+async def draws(
     request: Request,
     number: PathNumber,
     user: Analyst,
     count: Annotated[int, Bound(ge=1, le=10_000)] = 1000,
 ) -> list[float]:
     """Draws of the posterior of one of your answers by agreement; free."""
-    return service(request).receipt(user.name, number).draws(count)
+    receipt = service(request).receipt
+    drawn = free_work(request).run
+    return await drawn(user.name, lambda: receipt(user.name, number).draws(count))
 
 
 async def slotted_answer(request: Request, query: Query, user: str) -> Receipt:
     """Check, look up, wait for a place, spend, compute; the reply leaves when the slot ends."""
     serving = service(request)
-    question = await run_in_threadpool(serving.check, query, user)
+    question = await free_work(request).run(user, serving.check, query, user)
     known = await run_in_threadpool(serving.settled, user, question)
     if known is not None:
         return known

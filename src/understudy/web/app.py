@@ -6,6 +6,7 @@ to questions at their slot; bounded bodies; who is calling; then the routes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -32,6 +33,7 @@ from understudy.web import (
     steward_pages,
 )
 from understudy.web.access import Gate, SignInFirst, to_sign_in
+from understudy.web.bounded_work import BoundedWork
 from understudy.web.headers import BodyLimit, NothingEscapes, SecurityHeaders
 from understudy.web.health import Health
 from understudy.web.metrics import Metrics
@@ -42,6 +44,7 @@ from understudy.web.security_log import HEALTH, SecurityLog
 from understudy.web.sessions import Sessions
 from understudy.web.slots import ReplyPlaces, ReplySlot
 
+PROVIDER_CALLS = 4  # at once
 FOLDER = Path(__file__).parent / "templates"
 SLOTTED = (api.VERIFY, pages.ASK)
 QUESTIONS = (*SLOTTED, *api.FREE, *pages.FREE)
@@ -89,6 +92,8 @@ def create_app(
     health = state.health = Health(service.ledger)
     metrics = state.metrics = Metrics(service.turns, health)
     state.provider = provider
+    state.free_work = BoundedWork(len(os.sched_getaffinity(0)), questions_per_user)
+    state.provider_work = BoundedWork(PROVIDER_CALLS, 1)
     state.places, state.fitting = (
         ReplyPlaces(service.turns, kind, count, questions_per_user)
         for kind, count in (("sum", places), ("fit", fitting))

@@ -8,6 +8,7 @@ estimator and the measures declare.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeGuard
@@ -15,6 +16,7 @@ from typing import Any, Literal, TypeGuard
 from understudy.survey.codebook import Codebook, Column
 from understudy.verify.catalogue import Catalogue
 from understudy.verify.estimator import Estimator
+from understudy.verify.mistakes import InvalidQuery
 from understudy.verify.query import DOMAIN
 from understudy.verify.question_fields import (
     CoefficientOf,
@@ -29,6 +31,7 @@ from understudy.verify.question_fields import (
 
 NUMBERS = ("continuous", "integer")
 SHOWN_ROLES = ("public", "sensitive", "stratum", "psu")
+ALSO, FIRST = "also", "first"  # fields: a further estimate's document, the form that it joins
 MOST_LEVELS = 60  # of a column that is offered with a box for each level
 
 Sent = Mapping[str, list[str]]  # the fields of a form, by name
@@ -76,6 +79,7 @@ class AskForm:
     inputs: tuple[Input, ...]
     settings: tuple[Input, ...]
     texts: Mapping[str, str] = field(default_factory=dict)
+    also: tuple[Choice, ...] = ()  # further estimates, each as its document
 
 
 DEFAULTS = {
@@ -115,7 +119,20 @@ def ask_form(
         inputs=(*(made for made in inputs if made is not None), _table_by(codebook, chosen)),
         settings=tuple(Input("text", n, part.label, part.hint) for n, part in settings.items()),
         texts={name: sent.get(name, [value])[0] for name, value in defaults.items()},
+        also=tuple(Choice(text, _in_words(text, catalogue), True) for text in sent.get(ALSO, [])),
     )
+
+
+def further_estimate(sent: Sent, catalogue: Catalogue, codebook: Codebook) -> dict[str, list[str]]:
+    """The form that is carried in `FIRST`, with the estimate that was sent as one more."""
+    whole = question_from_form(sent, catalogue, codebook)
+    kind = catalogue.estimators.get(whole["estimator"])
+    names = ("estimator", "domain", *(question_fields(kind) if kind else ()))
+    own = {name: whole[name] for name in whole if name in names}
+    first = _document(_first(sent, FIRST))
+    fields = first.items() if isinstance(first, dict) else ()
+    form = {str(name): [str(v) for v in values] for name, values in fields}
+    return {**form, ALSO: [*form.get(ALSO, []), json.dumps(own)]}
 
 
 def question_from_form(sent: Sent, catalogue: Catalogue, codebook: Codebook) -> dict[str, Any]:
@@ -139,6 +156,8 @@ def question_from_form(sent: Sent, catalogue: Catalogue, codebook: Codebook) -> 
         text = _first(sent, name).strip()
         if text:
             question[name] = _number(text)
+    if sent.get(ALSO):
+        question[ALSO] = [_document(text) for text in sent[ALSO]]
     if sent.get("by"):
         question["by"] = sent["by"]
     if delta := _first(sent, "delta").strip():
@@ -288,6 +307,24 @@ def _level(value: str, codebook: Codebook) -> tuple[str, Any]:
     if levels is None or isinstance(number, str) or number >= len(levels):
         return (name or value), code
     return name, levels[number]
+
+
+def _document(text: str) -> Any:
+    """What a hidden field carries; what is none stays as it came."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _in_words(text: str, catalogue: Catalogue) -> str:
+    """A further estimate for people; as it came, where it cannot be read."""
+    further = _document(text)
+    asked = {"dataset": "it", "tolerance": {"value": 1.0}, "epsilon": "1"}
+    try:
+        return catalogue.read({**asked, **further}).in_words()
+    except (InvalidQuery, TypeError):
+        return text
 
 
 def _first(sent: Sent, name: str) -> str:

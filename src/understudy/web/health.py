@@ -40,12 +40,17 @@ class Health:
         return self.writes() and self.failures() < MANY
 
     def writes(self) -> bool:
-        """Whether the ledger takes a write."""
-        with self._lock:
+        """Whether the ledger takes a write. While somebody tries, which may take long where a disk
+        or a witness does not answer, others hear what it was before and hold no thread."""
+        if not self._lock.acquire(blocking=self._last is None):
+            return self._last is not None and self._last[1]
+        try:
             now = self._clock()
             if self._last is None or now - self._last[0] >= SECONDS:
                 self._last = now, self._try()
             return self._last[1]
+        finally:
+            self._lock.release()
 
     def _try(self) -> bool:
         try:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import base64
 import json
 import secrets
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
@@ -23,6 +25,7 @@ from understudy.errors import Refused
 ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]
 LEEWAY = 60  # seconds by which clocks may differ
 SECONDS = 10  # that the provider has for a reply
+REMEMBERED = 300.0  # seconds that the provider's addresses are known for
 LONGEST = 1_000_000  # bytes of a reply that are read
 BROKEN = (OSError, HTTPException, ValueError, KeyError, TypeError, AttributeError)
 
@@ -44,6 +47,12 @@ class Provider:
     client: str
     secret: str = field(repr=False)
     claim: str = "email"
+    _known: dict[str, tuple[dict[str, Any], float]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _asking: threading.Lock = field(
+        default_factory=threading.Lock, init=False, repr=False, compare=False
+    )
 
     def start(self, back: str) -> tuple[str, dict[str, str]]:
         """Where to send the browser, and what to remember until it comes `back`."""
@@ -74,7 +83,8 @@ class Provider:
         from joserfc.errors import JoseError
         from joserfc.jwk import KeySet
 
-        if not secrets.compare_digest(sent.get("state", ""), kept["state"]) or "code" not in sent:
+        state = sent.get("state", "").encode("utf-8", "replace")
+        if not secrets.compare_digest(state, kept["state"].encode()) or "code" not in sent:
             raise NotSignedIn
         try:
             known = self._metadata()
@@ -102,10 +112,15 @@ class Provider:
         return str(claims.get(self.claim) or "")
 
     def _metadata(self) -> dict[str, Any]:
-        known = self._call(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
-        if known["issuer"] != self.issuer:
-            raise NotSignedIn
-        return known
+        """The provider's addresses, asked for now and then: anybody can make us ask."""
+        with self._asking:
+            known, until = self._known.get("metadata", ({}, 0.0))
+            if time.monotonic() >= until:
+                known = self._call(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
+                if known["issuer"] != self.issuer:
+                    raise NotSignedIn
+                self._known["metadata"] = known, time.monotonic() + REMEMBERED
+            return known
 
     def _call(self, address: str, body: Mapping[str, str] | None = None) -> dict[str, Any]:
         """A document of the provider; with a body as this client."""

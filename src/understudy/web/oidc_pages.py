@@ -13,9 +13,10 @@ from understudy.ledger.accounts import WrongKey
 from understudy.web.access import address
 from understudy.web.oidc import NotSignedIn, Provider
 from understudy.web.pages import render, signed_in
+from understudy.web.security_log import PROVIDER
 
-AWAY = "/sign-in/provider"
-BACK = "/sign-in/provider/back"
+AWAY = PROVIDER
+BACK = f"{PROVIDER}/back"
 KEPT = "understudy_provider"  # the cookie between the steps
 SECONDS = 600
 
@@ -23,10 +24,10 @@ router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
 
 @router.get(AWAY)
-def away(request: Request) -> Response:
-    provider = _provider(request)
+async def away(request: Request) -> Response:
+    provider, work = _provider(request), request.app.state.provider_work
     try:
-        target, kept = provider.start(_back(request))
+        target, kept = await work.run(address(request), provider.start, _back(request))
     except NotSignedIn as refusal:
         return render(request, "sign_in.html", 503, mistake=str(refusal))
     reply = RedirectResponse(target, 303)
@@ -42,10 +43,10 @@ def away(request: Request) -> Response:
 @router.get(BACK)
 async def back(request: Request) -> Response:
     provider, sessions = _provider(request), request.app.state.sessions
-    sent = dict(request.query_params)
+    work, sent = request.app.state.provider_work, dict(request.query_params)
     try:
         kept = sessions.notes.loads(request.cookies.get(KEPT, ""), max_age=SECONDS)
-        name = await run_in_threadpool(provider.finish, _back(request), kept, sent)
+        name = await work.run(address(request), provider.finish, _back(request), kept, sent)
         cookie = await run_in_threadpool(sessions.sign_in_as, name)
     except (BadData, WrongKey, NotSignedIn):
         await run_in_threadpool(request.state.wrong_keys.take, address(request))

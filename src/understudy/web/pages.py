@@ -6,6 +6,7 @@ which only the last one costs: what (data set and estimator), details, price and
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -14,19 +15,30 @@ from starlette.concurrency import run_in_threadpool
 
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.accounts import WrongKey
+from understudy.survey.codebook import Codebook
+from understudy.verify.catalogue import Catalogue
+from understudy.verify.estimator import Estimator
 from understudy.verify.mistakes import InvalidQuery, QuestionMistake, say
 from understudy.verify.numbers import chance, short
-from understudy.verify.query import Query
+from understudy.verify.query import MOST_FURTHER, Query
 from understudy.web.access import address, analyst_session, check_form, from_here, page_session
-from understudy.web.api import HISTORY, Before, PathNumber, service, slotted_answer
+from understudy.web.api import (
+    HISTORY,
+    Before,
+    PathNumber,
+    free_work,
+    service,
+    slotted_answer,
+)
 from understudy.web.charts import plan_charts, posterior_chart, right_chance
 from understudy.web.error_table import error_table
-from understudy.web.forms import ask_form, pairs, question_from_form
+from understudy.web.forms import FIRST, ask_form, further_estimate, pairs, question_from_form
 from understudy.web.refusals import status_of
 from understudy.web.sessions import COOKIE, Session
 
 ASK = "/ask"
-FREE = ("/ask/details", "/ask/price")
+FURTHER = "/ask/further"
+FREE = ("/ask/details", "/ask/price", FURTHER)
 HOME = {"analyst": ASK, "steward": "/steward", "auditor": "/steward", "operator": "/operations"}
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
@@ -122,10 +134,22 @@ async def change(request: Request, session: AnalystSession) -> Response:
     return await run_in_threadpool(_details, request, session, sent)
 
 
+@router.post(FURTHER)
+async def further(request: Request, session: AnalystSession) -> Response:
+    """The details of one more estimate for a question; the form so far is carried along."""
+    sent = await checked_form(request, session)
+    estimator = sent.pop("further", [""])
+    first = json.dumps(sent)
+    asked = {"dataset": sent.get("dataset", [""]), "estimator": estimator}
+    return await run_in_threadpool(_details, request, session, asked, None, first)
+
+
 @router.post("/ask/price")
 async def price(request: Request, session: AnalystSession) -> Response:
     sent = await checked_form(request, session)
-    return await run_in_threadpool(_price, request, session, sent)
+    if FIRST in sent:
+        sent = await run_in_threadpool(_joined, request, session, sent)
+    return await free_work(request).run(session.user.name, _price, request, session, sent)
 
 
 @router.post(ASK)
@@ -164,9 +188,14 @@ def receipt_file(request: Request, number: PathNumber, session: AnalystSession) 
 
 
 @router.get("/history")
-def history(request: Request, session: AnalystSession, before: Before = None) -> Response:
-    serving = service(request)
-    receipts = serving.history(session.user.name, before, HISTORY)
+async def history(request: Request, session: AnalystSession, before: Before = None) -> Response:
+    return await free_work(request).run(
+        session.user.name, _history, request, session.user.name, before
+    )
+
+
+def _history(request: Request, user: str, before: int | None) -> Response:
+    receipts = service(request).history(user, before, HISTORY)
     return render(
         request,
         "history.html",
@@ -194,12 +223,20 @@ async def checked_form(request: Request, session: Session) -> dict[str, list[str
 
 
 def _query(request: Request, session: Session, sent: dict[str, list[str]]) -> Query:
-    serving, name = service(request), (sent.get("dataset") or [""])[0]
-    own = serving.granted(session.user.name)
+    catalogue = service(request).catalogue
+    return catalogue.read(question_from_form(sent, catalogue, _codebook(request, session, sent)))
+
+
+def _joined(request: Request, session: Session, sent: dict[str, list[str]]) -> dict[str, list[str]]:
+    """A question's form with the further estimate that was sent."""
+    return further_estimate(sent, service(request).catalogue, _codebook(request, session, sent))
+
+
+def _codebook(request: Request, session: Session, sent: dict[str, list[str]]) -> Codebook:
+    own, name = service(request).granted(session.user.name), (sent.get("dataset") or [""])[0]
     if name not in own:
         raise UnknownName("data set", name, own)
-    book = own[name].data.codebook
-    return serving.catalogue.read(question_from_form(sent, serving.catalogue, book))
+    return own[name].data.codebook
 
 
 def _details(
@@ -207,6 +244,7 @@ def _details(
     session: Session,
     sent: dict[str, list[str]],
     refusal: Refused | None = None,
+    first: str = "",
 ) -> Response:
     serving = service(request)
     catalogue = serving.catalogue
@@ -231,6 +269,7 @@ def _details(
         200 if refusal is None else status_of(refusal),
         form=form,
         title=kind.title,
+        first=first,
         mistakes=mistakes,
         wrong=wrong,
         wrong_setting=not wrong.isdisjoint(
@@ -265,4 +304,12 @@ def _price(request: Request, session: Session, sent: dict[str, list[str]]) -> Re
         prices=sorted({row["epsilon"] for row in errors}),
         errors=error_table(errors),
         pairs=pairs(sent),
+        further=_further(question.query, serving.catalogue),
     )
+
+
+def _further(query: Query, catalogue: Catalogue) -> list[type[Estimator]]:
+    """What can be asked for at the same price; nothing where the question takes no more."""
+    alone = query.measured_by.divides or query.by or query.estimate is not None
+    full = len(query.also or ()) >= MOST_FURTHER
+    return [] if alone or full else list(catalogue.estimators.values())

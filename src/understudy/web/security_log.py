@@ -26,7 +26,9 @@ REFUSED = (401, 403, 429)
 FAILED = 500
 TOLD = (".csv", ".jsonl", "/back")  # exports, and who comes back from a provider
 REQUEST_ID = "X-Request-Id"
-HEALTH = "/health"  # whose own failures are its answer
+HEALTH = "/health"
+PROVIDER = "/sign-in/provider"
+NO_FAILURES = (HEALTH, PROVIDER)  # what these say is not well is not this server's reply to anybody
 NO_ROUTE = "turned away before any route"
 
 
@@ -64,7 +66,7 @@ class SecurityLog:
     def _note(self, scope: Scope, status: int) -> None:
         route = getattr(scope.get("route"), "path", NO_ROUTE)
         self.replies.labels(route, status).inc()
-        if status >= FAILED and route != HEALTH:
+        if status >= FAILED and route not in NO_FAILURES:
             self.health.note_failure()
         turned_away = status in REFUSED or status >= FAILED
         acted = scope["method"] == "POST" and route not in self.questions

@@ -22,6 +22,12 @@ OPTIONS: dict[str, Any] = {
     "quick": Annotated[
         bool, typer.Option("--quick", help="Run every part at a small size, in about two minutes.")
     ],
+    "no_application": Annotated[
+        bool,
+        typer.Option(
+            "--no-application", help="Leave the application to one file out, where there is one."
+        ),
+    ],
     "workers": Annotated[
         int | None,
         typer.Option(help="Number of processes; by default one for each processor.", min=1),
@@ -31,7 +37,12 @@ OPTIONS: dict[str, Any] = {
         typer.Option(help="ACS person PUMS as Parquet; without it the table is made up."),
     ],
     "data": Annotated[
-        Path | None, typer.Option(help="CE interviews (Parquet); without it incomes are generated.")
+        Path | None,
+        typer.Option(help="The application's file; without it a simulated one stands in."),
+    ],
+    "columns": Annotated[
+        Path | None,
+        typer.Option(help="Which of its columns is which (TOML; studies/README.md has examples)."),
     ],
     "real": Annotated[
         Path | None,
@@ -55,7 +66,10 @@ def _command(name: str, about: str, *own: str) -> Callable[..., None]:
             raise typer.Exit(2) from None
         typer.echo(f"The study is in {out / 'study.html'}; the tables and figures are beside it.")
 
-    usual = {"out": Path(f"study-{name}"), "replicates": None, "seed": 1, "quick": False}
+    usual = {
+        "out": Path(f"study-{name}"), "replicates": None, "seed": 1, "quick": False,
+        "no_application": False,
+    }  # fmt: skip
     parameters = [
         Parameter(option, Parameter.KEYWORD_ONLY, default=value, annotation=OPTIONS[option])
         for option, value in {**usual, **dict.fromkeys(own)}.items()
@@ -73,12 +87,12 @@ acs_modips = _command(
 censoring = _command(
     "censoring",
     "Weighted, censored and reference-centred synthesizers (Hu, Williams and Savitsky).",
-    "workers",
+    *("workers", "data", "columns"),
 )
 private_tables = _command(
     "private-tables",
     "Tables of counts and means from synthetic microdata (Hu, Savitsky and Williams).",
-    "workers",
+    *("workers", "data", "columns"),
 )
 risk_weights = _command(
     "risk-weights",

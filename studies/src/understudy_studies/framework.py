@@ -52,6 +52,7 @@ class Run:
     replicates: int
     progress: bool | None
     workers: int
+    application: bool  # whether the paper's application to one file is run too
     options: dict[str, Any]
 
     def each(self, name: str, compute: Callable[..., Row], folder: str = "replicates") -> list[Row]:
@@ -105,6 +106,7 @@ class Study:
         progress: bool | None = None,
         workers: int | None = 1,
         design: Any = None,
+        no_application: bool = False,
         **options: Any,
     ) -> Path:
         """Run or continue the study; returns the page, `out`/study.html.
@@ -121,7 +123,7 @@ class Study:
         out = open_study(self.name, out or Path(f"study-{self.name}"), seed, settings)
         # a quick run is mostly compiling, which every further process would do again
         workers = workers or (1 if quick else len(os.sched_getaffinity(0)))
-        run = Run(out, seed, design, replicates, progress, workers, own)
+        run = Run(out, seed, design, replicates, progress, workers, not no_application, own)
         return self._write(run, *self.parts(run))
 
     def _write(
@@ -140,6 +142,7 @@ class Study:
         small = run.design != self.design
         known = {
             "design": run.design, "replicates": run.replicates, "small": small, "tables": tables,
+            "application": run.application,
             "drawn": list(figures), "picture": picture, "grid": grid, "version": us.__version__,
             "published": partial(published, self.name),
         }  # fmt: skip

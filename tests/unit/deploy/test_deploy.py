@@ -9,22 +9,26 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, cast
 
 import httpx
+import polars as pl
 import pytest
-from web_samples import CALLER, PATIENCE, make_site, question, running
+from verification_samples import BOOK, make_frame
+from web_samples import CALLER, PATIENCE, SLOT, Site, make_site, question
 
-from understudy.ledger.ledger import Ledger
+from understudy.survey.codebook_text import write_codebook
 from understudy.verify.config import ServerConfig
-from understudy.verify.service import Service
-from understudy.web.app import create_app
 from understudy.web.connections import ConnectionLimits
 from understudy.web.headers import LARGEST_BODY
 from understudy.web.sessions import COOKIE
+
+pytestmark = pytest.mark.any_noise  # of a second process
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
@@ -86,12 +90,11 @@ def test_the_proxy_allows_what_the_server_does() -> None:
 
 @dataclass(frozen=True)
 class Proxied:
-    """Two servers on one ledger behind nginx, and the certificate to trust."""
+    """Two server processes on one ledger behind nginx, and the certificate to trust."""
 
     url: str
     certificate: Path
-    keys: dict[str, str]
-    ledger: Ledger
+    site: Site
 
     def client(self, **headers: str) -> httpx.Client:
         trusted = ssl.create_default_context(cafile=str(self.certificate))
@@ -103,17 +106,32 @@ class Proxied:
 def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     folder = tmp_path_factory.mktemp("proxied")
     limits = ConnectionLimits(trusted_proxies=("127.0.0.1",))
-    settings = {"https": True, "places": 1}
+    frame = make_frame()
     with (
-        make_site(folder, limits=limits, **settings) as site,
-        Ledger(folder / "ledger.db", clock=site.ledger.journal.clock) as ledger,
+        make_site(folder, frame, limits=limits, https=True, places=1) as site,
+        second_process(folder, frame) as other,
+        nginx(folder, [site.url, other]) as (url, certificate),
     ):
-        second = Service(ledger, site.service.datasets, site.service.slot_seconds)
-        with (
-            running(create_app(second, **settings), limits) as other,  # type: ignore[arg-type]
-            nginx(folder, [site.url, other]) as (url, certificate),
-        ):
-            yield Proxied(url, certificate, site.keys, site.ledger)
+        yield Proxied(url, certificate, site)
+
+
+@contextlib.contextmanager
+def second_process(folder: Path, frame: pl.DataFrame) -> Iterator[str]:
+    """`understudy serve` on the ledger of a server that runs in the tests' own process."""
+    frame.write_parquet(folder / "confidential.parquet")
+    write_codebook(BOOK, folder / "codebook.toml")
+    (folder / "server.toml").write_text(
+        f'ledger = "ledger.db"\nport = 0\nslot_seconds = {SLOT}\nplaces = 1\nhttps = true\n'
+        'trusted_proxies = ["127.0.0.1"]\nrequests_per_minute = 1000000\n'
+        '[datasets.survey]\npath = "confidential.parquet"\ncodebook = "codebook.toml"\n'
+        'design = { weight = "w" }\ncap = "1000"\n'
+    )
+    command = [Path(sys.executable).parent / "understudy", "serve", folder / "server.toml"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield re.findall(r" at (http://\S+)", cast(IO[str], process.stdout).readline())[0]
+        finally:
+            process.terminate()
 
 
 @contextlib.contextmanager
@@ -197,11 +215,10 @@ def test_a_handshake_needs_tls_1_2_or_later(proxied: Proxied) -> None:
         handshake(old)
 
 
-@pytest.mark.any_noise
-def test_two_servers_behind_the_proxy_are_one_to_their_users(proxied: Proxied) -> None:
+def test_two_processes_behind_the_proxy_are_one_to_their_users(proxied: Proxied) -> None:
     """nginx asks them in turn: four requests in a row reach both of them twice."""
     with proxied.client() as page:
-        reply = page.post("/sign-in", data={"key": proxied.keys["ann"]})
+        reply = page.post("/sign-in", data={"key": proxied.site.keys["ann"]})
         assert (reply.status_code, reply.headers["location"]) == (303, "/")
         assert reply.headers["strict-transport-security"]
         assert "secure" in reply.headers["set-cookie"].lower()
@@ -213,19 +230,37 @@ def test_two_servers_behind_the_proxy_are_one_to_their_users(proxied: Proxied) -
         page.cookies.set(COOKIE, cookie, domain="localhost.local")
         for _ in range(2):
             assert page.get("/ask").status_code == 303
-    with proxied.client(Authorization=f"Bearer {proxied.keys['bob']}") as api:
+    with proxied.client(Authorization=f"Bearer {proxied.site.keys['bob']}") as api:
         answers = [
             api.post("/api/v1/verify", json=question(estimate=100.0 + n // 2)) for n in range(4)
         ]
     assert [answer.status_code for answer in answers] == [200] * 4
     assert [answer.json()["replayed"] for answer in answers] == [False, True, False, True]
-    assert proxied.ledger.budget("user", "bob").spent == 2_000_000
+    assert proxied.site.ledger.budget("user", "bob").spent == 2_000_000
+
+
+def test_two_processes_share_their_line_and_their_limits(proxied: Proxied) -> None:
+    turns = proxied.site.service.turns
+    tickets = [turns.queue("sum", "carol", 2) for _ in range(2)]  # both of hers are here
+    with proxied.client(Authorization=f"Bearer {proxied.site.keys['carol']}") as api:
+        replies = [api.post("/api/v1/verify", json=question(estimate=1.0 + n)) for n in range(2)]
+    assert [reply.status_code for reply in replies] == [429] * 2
+    for ticket in tickets:
+        turns.leave(ticket)
+    with proxied.client(Authorization=f"Bearer us_{'0' * 16}_{'A' * 43}") as guessing:
+        for _ in range(2):
+            assert guessing.get("/api/v1/me").status_code == 401
+        for _ in range(2):  # both see that this address has none of its guesses left
+            with proxied.site.service.shared.transaction() as run:
+                run("DELETE FROM buckets")
+                run("INSERT INTO buckets VALUES ('address 127.0.0.1', 0, 4e9)")
+            assert guessing.get("/api/v1/me").status_code == 429
 
 
 def test_a_caller_cannot_say_where_the_call_comes_from(proxied: Proxied) -> None:
     with proxied.client(Origin="https://elsewhere.example") as page:
-        assert page.post("/sign-in", data={"key": proxied.keys["ann"]}).status_code == 403
+        assert page.post("/sign-in", data={"key": proxied.site.keys["ann"]}).status_code == 403
     with proxied.client(Origin=proxied.url) as page:
-        assert page.post("/sign-in", data={"key": proxied.keys["ann"]}).status_code == 303
+        assert page.post("/sign-in", data={"key": proxied.site.keys["ann"]}).status_code == 303
     text = PROXY.read_text()
     assert "X-Forwarded-For $remote_addr;" in text  # and not what was added to the caller's own

@@ -64,6 +64,14 @@ def test_inverse_map_at_its_ends():
     assert inverse_weights([0.0, 4.0, np.inf, np.nan], 2.0).tolist() == [1.0, 0.5, 0.0, 0.0]
 
 
+def test_the_inverse_map_is_the_one_that_the_paper_prints():
+    """T §1.4.1: alpha_i proportional to 1/D_i, in [0, 1]; then c1 alpha_i + c2, in [0, 1]."""
+    bounds, c1, c2 = np.array([0.5, 1.0, 2.0, 8.0, np.inf]), 1.5, -0.25
+    printed = [min(1.0, max(0.0, c1 * (0.5 / bound) + c2)) for bound in bounds[:4]]
+    assert printed == [1.0, 0.5, 0.125, 0.0]
+    np.testing.assert_allclose(inverse_weights(bounds, c1 * 0.5, c2), [*printed, 0.0])
+
+
 def test_weighted_e_drops_what_exceeds_the_limit():
     alpha = np.array([1.0, 0.6, 0.5, 0.2, 0.1])
     weights = truncate_weights(alpha, [2.5, 2.5000001, 1.0, np.inf, np.nan], 2.5)
@@ -82,6 +90,7 @@ def test_weighted_e_drops_what_exceeds_the_limit():
         lambda: linear_weights([1.0, 2.0], low=np.nan),
         lambda: inverse_weights([1.0], 0.0),
         lambda: inverse_weights([1.0], np.nan),
+        lambda: inverse_weights([1.0], 1.0, np.inf),
         lambda: truncate_weights([1.0], [1.0, 2.0], 1.0),
         lambda: truncate_weights([1.5], [1.0], 1.0),
         lambda: truncate_weights([1.0], [1.0], -1.0),

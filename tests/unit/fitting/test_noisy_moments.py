@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -10,16 +11,27 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from understudy.demo.doctorates import doctorates
 from understudy.dp.clipped_moments import CellValues, NoisyCellSums
+from understudy.errors import Refused
+from understudy.fitting import fitter as fitter_module
+from understudy.fitting import noisy_moments
+from understudy.fitting.fit_settings import Settings
+from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.noisy_moments import (
+    LatentDraws,
     ShownMoments,
     _spread,
     mixing_variance,
     placed,
+    sample_given_noisy,
     shown_moments,
+    spread_positions,
     starts,
     sweep,
 )
+from understudy.mechanisms.contract import plain_terms
+from understudy.models.normal_sample import FBS
 
 SIZES, X = np.array([15, 25]), np.array([[1.0, 0.0], [1.0, 1.0]])
 HALF = np.array([1.5, 1.0])
@@ -132,3 +144,207 @@ def test_files_are_spread_by_the_root_of_their_number_around_the_same_mean(m):
 def test_one_file_alone_is_a_draw():
     draws = np.random.default_rng(1).standard_normal((100, 3))
     np.testing.assert_array_equal(_spread(draws, np.array([99])), draws[99:])
+
+
+def moments_of(rows: np.ndarray, cell: np.ndarray, scale: float) -> ShownMoments:
+    """What sums of these values show, with a scale that their noise is said to have."""
+    half = np.array([4.0, 8.0])
+    z = rows / half
+    seen = CellValues(z, cell, X, np.zeros(2), half, 1)
+    first = np.stack([z[cell == c].sum(axis=0) for c in (0, 1)])
+    second = np.array([z[:, 0] @ z[:, 0], z[:, 0] @ z[:, 1], z[:, 1] @ z[:, 1]])
+    return shown_moments(seen, NoisyCellSums(first, second, scale, scale))
+
+
+def test_without_noise_chains_start_at_least_squares():
+    rng = np.random.default_rng(8)
+    cell = rng.integers(0, 2, 500)
+    rows = 0.3 + 0.5 * X[cell] @ [[1.0, 0.0], [-1.0, 2.0]] + rng.normal(size=(500, 2)) * [0.5, 1.0]
+    start = moments_of(rows, cell, 1e-9)
+    B, *_ = np.linalg.lstsq(X[cell], rows, rcond=None)
+    np.testing.assert_allclose(start.B, B)
+    residuals = rows - X[cell] @ B
+    np.testing.assert_allclose(start.Sigma, residuals.T @ residuals / 500)
+    state = starts(jax.random.key(5), 3, start)
+    np.testing.assert_allclose(state["mean"], np.tile(X @ B, (3, 1, 1)))
+    np.testing.assert_allclose(state["W"], 498 * state["Sigma"])  # two cells' means are known
+
+
+@pytest.mark.parametrize("scale", [0.01, 8.0], ids=["sampling", "noise"])
+def test_steps_reach_as_far_as_sampling_and_noise_leave_open(scale):
+    """Simulated: factors of scatter matrices by SciPy with Laplace noise. Of a logarithm, sampling
+    alone gives sqrt(2) times the reach, which is a step's size and nothing that must be exact."""
+    rng, n, half = np.random.default_rng(9), 2000, np.array([4.0, 8.0])
+    rows = rng.normal(size=(n, 2)) * [1.0, 2.0]
+    start = moments_of(rows, rng.integers(0, 2, n), scale)
+    scatter = stats.wishart(n, np.diag(np.diag(start.Sigma))).rvs(20_000, random_state=rng)
+    noise = rng.laplace(0, scale, (20_000, 3)) * [half[0] ** 2, half[0] * half[1], half[1] ** 2]
+    scatter[:, [0, 0, 1], [0, 1, 1]] += noise
+    ratio = scatter[:, 0, 1] / scatter[:, 0, 0]
+    logs = 0.5 * np.log(scatter[:, [0, 1], [0, 1]])
+    reach = np.asarray(start.reach)
+    assert reach[1, 0] == pytest.approx(ratio.std(), rel=0.1)
+    exact = logs.std(axis=0) / (np.sqrt(2) if scale < 1 else 1.0)
+    np.testing.assert_allclose(np.diag(reach), exact, rtol=0.1)
+
+
+def test_draws_are_those_of_all_runs_chain_by_chain(monkeypatch):
+    """Chains that disagree in the first run are run on; sweeps before it are left out."""
+    rng, asked, made = np.random.default_rng(10), [], []
+
+    def sweeps(_density, count, _like, state, key, _noisy):
+        asked.append((count, int(state["number"]), jax.random.key_data(key).tolist()))
+        number = state["number"] + 1
+        position = rng.normal(size=(4, count, 3))
+        position[0] += 0.8 * (number == 4)  # after three runs that are left out
+        made.append((rng.normal(size=(4, count, 2, 2)), rng.normal(size=(4, count, 2, 2))))
+        return {"number": number}, {"position": position, "mean": made[-1][0], "W": made[-1][1]}
+
+    monkeypatch.setattr(noisy_moments, "_sweeps", sweeps)
+    monkeypatch.setattr(noisy_moments, "BURN_IN", 2250)
+    monkeypatch.setattr(noisy_moments, "starts", lambda *_: {"number": 0})
+    density = SimpleNamespace(coordinates=["a", "b", "c"])
+    latent = sample_given_noisy(density, {}, None, Settings(800), jax.random.key(1))
+    assert [count for count, _, _ in asked] == [200] * len(asked)
+    assert [number for _, number, _ in asked] == list(range(len(asked)))
+    assert len({tuple(key) for *_, key in asked}) == len(asked)
+    kept = made[3:]  # 2250 sweeps of five a draw: three runs of 200
+    assert latent.diagnostics.thinning == len(kept) > 1
+    assert not latent.diagnostics.failures
+    for ours, theirs in ((latent.mean, 0), (latent.W, 1)):
+        by_chain = np.concatenate([part[theirs] for part in kept], axis=1)
+        np.testing.assert_array_equal(ours, by_chain.reshape(-1, 2, 2))
+
+
+def test_each_file_is_drawn_given_moments_that_are_spread(monkeypatch):
+    """Without spread, as of one file, the moments are those of records with these means and W."""
+    rng = np.random.default_rng(11)
+    cell = np.repeat([0, 1], SIZES)
+    values = 0.2 * rng.normal(size=(40, 2))
+    mean = np.stack([values[cell == c].mean(axis=0) for c in (0, 1)])
+    residuals = values - mean[cell]
+    latent = LatentDraws(mean[None], (residuals.T @ residuals)[None], None)
+    asked = []
+
+    def drawn(_density, _arrays, moments, key):
+        asked.append((moments, jax.random.key_data(key).tolist()))
+        return np.full(3, len(asked))
+
+    monkeypatch.setattr(noisy_moments, "one_draw", drawn)
+    centre = np.array([7.0, -3.0])
+    noisy = SimpleNamespace(half=HALF, centre=centre, sizes=SIZES, X=X)
+    positions = spread_positions(None, {}, noisy, latent, 1, jax.random.key(3))
+    assert positions.tolist() == [[1.0] * 3]
+    (moments, _), rows = asked[0], values + centre
+    np.testing.assert_allclose(moments.XX, X[cell].T @ X[cell])
+    np.testing.assert_allclose(moments.XY, X[cell].T @ rows)
+    np.testing.assert_allclose(moments.YY, rows.T @ rows)
+    assert float(moments.total) == 40
+    # three files: their W's factors are three draws' around the mean, sqrt(3) times as far apart
+    asked.clear()
+    means = mean + 0.05 * rng.normal(size=(30, 2, 2))
+    W = stats.wishart(60, np.array([[1.0, 0.5], [0.5, 2.0]])).rvs(30, random_state=rng)
+    spread_positions(None, {}, noisy, LatentDraws(means, W, None), 3, jax.random.key(3))
+    assert len({tuple(key) for _, key in asked}) == 3
+    shown = np.stack([np.asarray(moments.XY) for moments, _ in asked])
+    sums = np.einsum("ck,sci->ski", SIZES[:, None] * X, means + centre)
+    np.testing.assert_allclose(shown.mean(axis=0), sums.mean(axis=0))
+    chosen = sums[[9, 19, 29]]
+    np.testing.assert_allclose(shown.std(axis=0), np.sqrt(3) * chosen.std(axis=0))
+    scatter = [
+        np.asarray(m.YY) - np.asarray(m.XY).T @ np.linalg.solve(np.asarray(m.XX), np.asarray(m.XY))
+        for m, _ in asked
+    ]
+    roots, every = np.linalg.cholesky(scatter), np.linalg.cholesky(W)
+    for ours, theirs in (
+        (np.log(roots[:, 0, 0]), np.log(every[:, 0, 0])),
+        (np.log(roots[:, 1, 1]), np.log(every[:, 1, 1])),
+        (roots[:, 1, 0] / roots[:, 0, 0], every[:, 1, 0] / every[:, 0, 0]),
+    ):
+        assert ours.mean() == pytest.approx(theirs.mean())
+        assert ours.std() == pytest.approx(np.sqrt(3) * theirs[[9, 19, 29]].std())
+
+
+def fitter_of(predictors: str, n: int) -> ModelFitter:
+    survey = doctorates(n, seed=2)
+    model = FBS("salary", predictors).for_survey(survey)
+    nobody = np.zeros(n, dtype=bool)
+    return ModelFitter(model, survey, model.prepare(survey), nobody, Settings(), 7)
+
+
+def test_values_are_clipped_logarithms_between_their_bounds():
+    """By hand, with bounds that cut at both ends."""
+    fitter = fitter_of("gender", 200)
+    rows = fitter.survey.frame()
+    clip = [tuple(rows[name].quantile(q) for q in (0.1, 0.9)) for name in ("salary", "weight")]
+    seen = fitter.cell_values(tuple(clip))
+    for column, name in enumerate(("salary", "weight")):
+        low, high = np.log(clip[column])
+        wanted = 2 * (np.log(rows[name].to_numpy()) - low) / (high - low) - 1
+        assert wanted.min() < -1 < 1 < wanted.max()
+        np.testing.assert_allclose(seen.values[:, column], np.clip(wanted, -1, 1), atol=1e-12)
+        assert seen.half[column] == pytest.approx((high - low) / 2)
+    X = np.asarray(fitter.model.gaussian_data(fitter.arrays)[0])
+    np.testing.assert_array_equal(seen.X[seen.cell], X)
+
+
+@pytest.mark.parametrize(("n", "enough"), [(39, False), (40, True)])
+def test_a_cell_needs_five_records_on_average(n, enough):
+    fitter = fitter_of("field", n)
+    clip = ((13_000.0, 480_000.0), (20.0, 400.0))
+    assert len(np.unique(fitter.arrays["cell"])) == 8
+    if enough:
+        assert len(fitter.cell_values(clip).X) == 8
+    else:
+        with pytest.raises(Refused, match="8 combinations for 39 records"):
+            fitter.cell_values(clip)
+
+
+@pytest.mark.slow
+def test_with_next_to_no_noise_the_posterior_is_that_of_the_records():
+    """Through the model's own prior, against exact draws; of 40 records the prior is seen."""
+    fitter = fitter_of("gender", 40)
+    rows = fitter.survey.frame()
+    ends = [(0.95 * rows[name].min(), 1.05 * rows[name].max()) for name in ("salary", "weight")]
+    seen = fitter.cell_values(tuple(ends))  # nothing is clipped
+    z, (j, k) = seen.values, np.triu_indices(2)
+    first = np.stack([z[seen.cell == c].sum(axis=0) for c in range(len(seen.X))])
+    second = (z[:, j] * z[:, k]).sum(axis=0)
+    moments = shown_moments(seen, NoisyCellSums(first, second, 0.004, 0.004))
+    like = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(fitter.safe_arrays.items()))
+    state = starts(jax.random.key(1), 8, moments)
+    for key in jax.random.split(jax.random.key(2)):  # the first run is left out
+        state, made = noisy_moments._sweeps(fitter.density, 1000, like, state, key, moments)
+    exact = fitter.fit(plain_terms(fitter), "the records").positions
+    ours, theirs = (
+        np.concatenate([v, v**2], axis=-1) for v in (np.asarray(made["position"]), exact)
+    )
+    by_chain = ours.mean(axis=1)
+    error = np.hypot(by_chain.std(axis=0, ddof=1) / np.sqrt(8), theirs.std(axis=0) / np.sqrt(1000))
+    apart = np.abs(by_chain.mean(axis=0) - theirs.mean(axis=0))
+    assert (error < 0.06 * theirs.std(axis=0)).all()  # chains that mix badly are seen
+    assert (apart / error).max() < 6
+
+
+@pytest.mark.parametrize("failures", [[], ["R-hat of `scale[0]` is 1.2"]])
+def test_files_are_drawn_from_what_chains_gave_and_a_failure_is_told(monkeypatch, failures):
+    fitter = fitter_of("gender", 50)
+    latent = SimpleNamespace(diagnostics=SimpleNamespace(failures=failures))
+    noisy = NoisyCellSums(np.zeros((2, 2)), np.array([9.0, 1.0, 8.0]), 1.0, 1.0)
+
+    def sampled(_density, _arrays, shown, settings, _key):
+        assert settings == Settings()
+        assert shown.second[0] == pytest.approx(9 * seen.half[0] ** 2)
+        return latent
+
+    def positions(density, _arrays, _shown, made_of, count, _key):
+        assert made_of is latent
+        return np.arange(count)[:, None] * np.ones(density.dimension)
+
+    seen = fitter.cell_values(((13_000.0, 480_000.0), (20.0, 400.0)))
+    monkeypatch.setattr(fitter_module, "sample_given_noisy", sampled)
+    monkeypatch.setattr(fitter_module, "spread_positions", positions)
+    monkeypatch.setattr(fitter_module, "parameters_at", lambda _density, at, _arrays: at.tolist())
+    drawn = fitter.given_noisy(seen, noisy, 3)
+    assert [row[0] for row in drawn.parameters] == [0, 1, 2]
+    assert drawn.passed == (not failures)

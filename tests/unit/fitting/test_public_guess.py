@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import scipy.stats
 
 from understudy.errors import Refused
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter, whole_units
-from understudy.fitting.public_guess import guessed_survey
+from understudy.fitting.public_guess import _effect, guessed_survey
 from understudy.models.negative_binomial import NegativeBinomial
 from understudy.models.normal_sample import FBS
 from understudy.survey.codebook import Codebook, Column
@@ -73,6 +74,31 @@ def test_a_guess_keeps_to_declarations() -> None:
         guess(survey_of(1, typical=5.0))
 
 
+def test_a_guess_between_bounds_is_a_log_normal_cut_off_there() -> None:
+    """Against SciPy's normal law between the logarithms of 30 and 60."""
+    values = guess(survey_of(1, typical=50.0, spread=20.0, bounds=(30.0, 60.0)))["y"].log()
+    sd = np.sqrt(np.log1p(0.16))
+    low, high = (np.log([30.0, 60.0]) - np.log(50.0)) / sd
+    law = scipy.stats.truncnorm(low, high, np.log(50.0), sd)
+    assert scipy.stats.kstest(values.to_numpy(), law.cdf).pvalue > 1e-6
+
+
+def test_what_a_number_adds_is_a_line_around_nothing() -> None:
+    ages = pl.Series(np.arange(20.0, 70.0))
+    for seed in range(5):
+        effect = _effect(ages, np.random.default_rng(seed))
+        assert effect.mean() == pytest.approx(0, abs=1e-12)
+        assert effect.std() == pytest.approx(0.4 * abs(np.random.default_rng(seed).normal()))
+        assert np.ptp(np.diff(effect)) < 1e-12
+
+
+def test_a_guessed_weight_weighs() -> None:
+    survey, rng = survey_of(1, typical=5.0, spread=5.0), np.random.default_rng(1)
+    for model, weight in ((FBS("y", "field"), "w"), (NegativeBinomial("y", "field"), None)):
+        bound = model.for_survey(survey)
+        assert guessed_survey(survey, bound, survey, rng, False).design.weight == weight
+
+
 def test_a_guess_does_not_depend_on_the_sensitive_values() -> None:
     for apart in (False, True):
         first, second = (
@@ -116,3 +142,4 @@ def test_a_file_is_drawn_from_a_reference_by_public_chance() -> None:
     assert (rehearsing.settings.most_thinning, rehearsing.settings.fast) == (2, True)
     assert rehearsing.seed == second.rehearsing(fast=True).seed
     np.testing.assert_array_equal(rehearsing.units, first.units)
+    assert rehearsing.show_progress is False

@@ -15,9 +15,11 @@ from understudy.ledger.accounts import (
     WrongCode,
     WrongKey,
     add_user,
+    added_by,
     authenticate,
     new_key,
     pick_up,
+    set_active,
 )
 from understudy.ledger.chain import BrokenLedger
 from understudy.ledger.grants import EVERYWHERE
@@ -146,6 +148,63 @@ def test_what_is_left_of_a_cap_is_not_told_to_an_analyst(ledger: Ledger) -> None
         ledger.record_spending(FINGERPRINT, "0.8", "a table")
 
 
+def said(ledger: Ledger, user: str, file: str = OTHER) -> list[str]:
+    """What questions at many prices, which cost nothing, say of what is left."""
+    sentences = []
+    for epsilon in ("0.5", "1", "2", "3", "4", "5", "6", "1000"):
+        try:
+            ledger.look_up(user, file, make_query(epsilon=epsilon))
+            sentences.append("answered")
+        except OverBudget as refusal:
+            sentences.append(str(refusal))
+    return sentences
+
+
+@pytest.mark.parametrize("delta", ["", "1e-9"])
+def test_no_refusal_tells_the_holder_of_a_grant_what_others_spend(
+    ledger: Ledger, delta: str
+) -> None:
+    third = "ef" * 32
+    ledger.add_dataset(third, "third", "5", delta=delta)
+    for user in ("ann", "bob"):
+        ledger.grant(user, "2", dataset=third)
+    before = said(ledger, "ann", third)
+    assert before.count("answered") == 3
+    assert all("2 is left of your budget" in sentence for sentence in before[3:])
+    paid(ledger, "bob", third, epsilon="2")
+    ledger.record_spending(third, "1", "a table")
+    with pytest.raises(OverBudget):  # the rest was granted to ann and is kept for her
+        ledger.record_spending(third, "0.000001", "another table")
+    assert said(ledger, "ann", third) == before
+    ledger.grant("carol", "9")  # on everything: what nobody was promised
+    assert "less than that is left for this data set" in said(ledger, "carol", third)[1]
+    paid(ledger, "ann", third, epsilon="2")
+
+
+def test_no_more_is_granted_on_a_data_set_than_its_cap_can_keep(ledger: Ledger) -> None:
+    ledger.grant("ann", "2", dataset=OTHER)
+    ledger.grant("bob", "2", dataset=OTHER, until=NOW + timedelta(days=1))
+    paid(ledger, "bob", OTHER, epsilon="0.5")
+    ledger.grant("ann", "0.5", dataset=OTHER)
+    before = list(ledger.entries())
+    for user in ("ann", "carol"):
+        with pytest.raises(OverBudget, match=r"epsilon 0\.5 is neither spent nor granted"):
+            ledger.grant(user, "0.500001", dataset=OTHER)
+    assert list(ledger.entries()) == before
+    ledger.grant("carol", "0.5", dataset=OTHER)
+    ledger.journal.clock = lambda: NOW + timedelta(days=2)
+    ledger.grant("carol", "1.5", dataset=OTHER)  # what bob did not use in time
+    with pytest.raises(OverBudget, match="epsilon 0 is neither"):
+        ledger.grant("bob", "0.1", dataset=OTHER)  # would give him the rest back as well
+    ledger.raise_cap(OTHER, "1.6")
+    ledger.grant("bob", "0.1", dataset=OTHER)
+    set_active(ledger, "bob", False)  # what he does not need any more is carol's
+    ledger.grant("carol", "1.6", dataset=OTHER)
+    for user, left in (("ann", "2.5"), ("carol", "3.6")):
+        paid(ledger, user, OTHER, epsilon=left, estimate=9.0)
+    assert ledger.budget("dataset", OTHER).left == 0
+
+
 # Keys --------------------------------------------------------------------------------------
 
 
@@ -169,6 +228,12 @@ def test_a_key_is_picked_up_once_and_by_nobody_late(
     ledger.journal.clock = lambda: now
     with pytest.raises(WrongCode):
         pick_up(ledger, late)
+
+
+def test_the_ledger_knows_who_added_a_user(ledger: Ledger) -> None:
+    add_user(ledger, "dora", by="stella")
+    assert added_by(ledger, "dora") == "stella"
+    assert added_by(ledger, "nobody") == ""
 
 
 def test_whoever_makes_a_key_for_another_reads_none_of_her_answers(ledger: Ledger) -> None:
@@ -215,6 +280,7 @@ def test_a_request_is_granted_for_a_project(ledger: Ledger, open_ledger: OpenLed
             act()
     assert requests(ledger, "ann") == []
     assert [each.title for each in projects(ledger, "carol")] == ["Wages"]
+    assert [each.title for each in projects(ledger)] == ["Another", "Wages"]
 
 
 def test_what_takes_an_account_above_the_limit_needs_two_stewards(ledger: Ledger) -> None:
@@ -246,6 +312,7 @@ def test_a_cap_is_raised_by_two_stewards(ledger: Ledger) -> None:
     assert ledger.budget("dataset", OTHER).allowed == before
     assert approve(ledger, number, "stan", LIMIT)
     assert ledger.budget("dataset", OTHER).allowed == before + 500_000
+    assert list(ledger.entries())[-1].content() == {"by": "stella, stan"}  # and no delta
     assert raise_or_ask(ledger, None, "stella", OTHER, "0.5") is None
 
 
@@ -257,6 +324,7 @@ def test_requests_are_checked_before_they_are_on_record(ledger: Ledger) -> None:
         ({"why": " "}, "reason"),
         ({"until": "tomorrow"}, "A day is written like"),
         ({"project": project}, "no such project"),
+        ({"project": 0}, "no such project"),
         ({"what": "cap", "dataset": ""}, "name it"),
     ):
         asked: dict[str, Any] = {"epsilon": "1", "why": "x", "dataset": "other", **wrong}
@@ -264,8 +332,9 @@ def test_requests_are_checked_before_they_are_on_record(ledger: Ledger) -> None:
             ask(ledger, "carol", user="carol", **asked)
     with pytest.raises(UnknownName):
         ask(ledger, "carol", "1", "x", dataset="none")
-    with pytest.raises(UnknownName, match="user"):
-        grant_or_ask(ledger, LIMIT, "stella", "nobody", "1")
+    for epsilon in ("1", "3"):  # granted by one steward, and waiting for two
+        with pytest.raises(UnknownName, match="user"):
+            grant_or_ask(ledger, LIMIT, "stella", "nobody", epsilon)
     for title, purpose in (("", "x"), ("x" * 101, "x"), ("a\nb", "x"), ("x", "")):
         with pytest.raises(Refused):
             open_project(ledger, "ann", title, purpose)

@@ -6,12 +6,13 @@ import datetime
 import hashlib
 import math
 import struct
+from typing import Any
 
 import ibis
 import polars as pl
 import pytest
 
-from understudy.ledger.fingerprint import fingerprint
+from understudy.ledger.fingerprint import fingerprint, identify
 from understudy.ledger.ledger import Ledger
 
 FRAME = pl.DataFrame(
@@ -57,46 +58,75 @@ def test_any_change_of_the_records_changes_it(change: pl.DataFrame) -> None:
     assert print_of(change) != print_of(FRAME)
 
 
+def first_word(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def mix(word: int) -> int:
+    for _ in range(2):
+        word = (word ^ (word >> 32)) * 0xD6E8FEB86659FD93 % 2**64
+    return word ^ (word >> 32)
+
+
+def word_of(value: object) -> int:
+    if value is None:
+        return int.from_bytes(b"null", "big")
+    if isinstance(value, int | float):
+        plain = math.nan if math.isnan(value) else float(value) + 0.0
+        return int.from_bytes(struct.pack(">d", plain), "big")
+    return first_word(str(value))
+
+
+def record_word(row: dict[str, Any], lane: int) -> int:
+    state = first_word(f"{lane}:record")
+    for name in sorted(row):
+        state = mix(state ^ mix(word_of(row[name]) ^ first_word(f"{lane}:{name}")))
+    return state
+
+
+def digest_of(rows: list[dict[str, Any]], *head: str) -> str:
+    sums = [str(sum(record_word(row, lane) for row in rows) % 2**64) for lane in (0, 1)]
+    text = "\n".join([*head, str(len(rows)), *sums, *sorted(rows[0])])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def test_it_is_the_same_in_every_version() -> None:
     """Caps are kept under this digest: were it to change, spent epsilon would be had again.
 
     Two sums over the records of 64-bit words, written out in whole numbers.
     """
-
-    def first_word(text: str) -> int:
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-
-    def mix(word: int) -> int:
-        for _ in range(2):
-            word = (word ^ (word >> 32)) * 0xD6E8FEB86659FD93 % 2**64
-        return word ^ (word >> 32)
-
-    def word_of(value: object) -> int:
-        if value is None:
-            return int.from_bytes(b"null", "big")
-        if isinstance(value, int | float):
-            plain = math.nan if math.isnan(value) else float(value) + 0.0
-            return int.from_bytes(struct.pack(">d", plain), "big")
-        return first_word(str(value))
-
     rows = [
         {"day": datetime.date(2026, 1, 2), "here": True, "id": 1, "income": 1.5, "s": "North"},
         {"day": None, "here": False, "id": 2**60 + 1, "income": math.nan, "s": None},
         {"day": datetime.date(1999, 12, 31), "here": None, "id": None, "income": -0.0, "s": "Süd"},
     ]
-    sums = []
-    for lane in ("0", "1"):
-        total = 0
-        for row in rows:
-            state = first_word(f"{lane}:record")
-            for name in sorted(row):
-                state = mix(state ^ mix(word_of(row[name]) ^ first_word(f"{lane}:{name}")))
-            total += state
-        sums.append(str(total % 2**64))
-    text = "\n".join(["3", *sums, "day", "here", "id", "income", "s"])
-    expected = hashlib.sha256(text.encode()).hexdigest()
+    expected = digest_of(rows)
     assert print_of(pl.DataFrame(rows)) == expected
     assert print_of(pl.DataFrame(rows), batch=1) == expected
+
+
+@pytest.mark.parametrize("batch", [7, 100_000])
+def test_the_fingerprint_and_the_sketch_of_a_text_file_are_the_same_in_every_version(batch) -> None:
+    """What is written, and what it counts as: a number, a truth, a trimmed text, or missing."""
+    odd = [
+        ("1.50", 1.5), (" +2 ", 2.0), ("-0", 0.0), ("1e3", 1000.0), ("", None), ("NA", None),
+        ("NaN", None), (None, None), ("True", "true"), (" North ", "North"), ("1.2.3", "1.2.3"),
+    ]  # fmt: skip
+    pairs = [*odd, *((str(k), float(k)) for k in range(100, 140))]
+    written = [
+        {"x": text, "wave": "7", "id": n, "here": n > 5} for n, (text, _) in enumerate(pairs)
+    ]
+    meant = [
+        {"x": value, "wave": 7.0, "id": float(n), "here": str(n > 5).lower()}
+        for n, (_, value) in enumerate(pairs)
+    ]
+    table = ibis.memtable(pl.DataFrame(written))
+    identity, _ = identify(table, table, batch)
+    assert identity.fingerprint == digest_of(meant, "text")
+    sums = [sum(mix(word_of(row[name])) for row in meant) % 2**64 for name in ("here", "id", "x")]
+    assert identity.columns == {f"{len(pairs)}:{total:016x}" for total in sums}
+    least = sorted(record_word(row, 0) for row in meant)[:32]
+    assert identity.records == {f"{word:016x}" for word in least}
 
 
 def test_bytes_count_as_the_text_that_they_hold() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ibis
@@ -21,7 +22,8 @@ from understudy.ledger.auditors_copy import auditors_lines, check_copy
 from understudy.ledger.chain import BrokenLedger
 from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.ledger.ledger import Ledger, Reservation, StoredAnswer
-from understudy.ledger.populations import ChangedFile, Declaration
+from understudy.ledger.ledger_account import LedgerAccount
+from understudy.ledger.populations import ChangedFile, Declaration, Population, require
 from understudy.ledger.views import caps, lines, totals
 
 FRAME = make_frame(60)
@@ -120,7 +122,10 @@ def test_a_population_of_its_own_needs_a_name_and_a_reason(ledger: Ledger) -> No
         ledger.separate(new, Declaration("pay 2", "1"), "")
     with pytest.raises(Refused, match="already"):
         ledger.separate(new, Declaration("pay", "1"), "other people")
-    ledger.separate(new, Declaration("pay 2", "1"), "other people")
+    made = ledger.separate(new, Declaration("pay 2", "1"), "other people")
+    assert (made.name, made.files) == ("pay 2", (new.fingerprint,))
+    with pytest.raises(Refused, match="knows this file already, as one of `pay`"):
+        ledger.separate(identity(FRAME), Declaration("pay 3", "1"), "other people")
     assert ledger.budget("dataset", new.fingerprint).left == 1_000_000
     ledger.add_dataset(new, "pay 2", "77")
     with pytest.raises(Refused, match="belong to the population `pay 2`, not to `pay`"):
@@ -136,7 +141,7 @@ def test_merged_populations_are_one_for_good(ledger: Ledger, open_ledger: OpenLe
         ledger.merge("census", "survey", "")
     with pytest.raises(Refused, match="one population already"):
         ledger.merge("survey", FINGERPRINT, "the same")
-    ledger.merge("census", "survey", "the same people")
+    assert ledger.merge("census", "survey", "the same people").files == (FINGERPRINT, other)
     for opened in (ledger, open_ledger()):
         for file in (FINGERPRINT, other):
             assert opened.budget("dataset", file).spent == 1_200_000
@@ -215,10 +220,28 @@ def test_a_population_under_add_remove_takes_what_is_proved_under_it(ledger: Led
     assert ledger.budget("dataset", "cd" * 32).spent == 600_000
 
 
+def test_an_account_charges_the_population_of_its_file(tmp_path: Path) -> None:
+    table = ibis.memtable(FRAME)
+    survey = SimpleNamespace(untyped=table, raw=table)
+    account = LedgerAccount(tmp_path / "ledger.db", "pay", "2")
+    said = account.spend(survey, [pure("replace", "3/2")], "a release")
+    assert said == "It was counted in a ledger, for the population `pay`"
+    with pytest.raises(OverBudget, match=r"needs epsilon 1.5, 0.5 is left"):
+        account.spend(survey, [pure("replace", "3/2")], "a release")
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        assert ledger.budget("dataset", identity(FRAME).fingerprint).spent == 1_500_000
+
+
 def test_what_has_no_short_decimal_is_rounded_up(ledger: Ledger) -> None:
     for _ in range(3):
         ledger.record_spending(FINGERPRINT, [pure("replace", "1/3")], "a release")
     assert ledger.budget("dataset", FINGERPRINT).spent == 1_000_002
+
+
+def test_an_amount_is_rounded_up_in_all_its_figures() -> None:
+    """Two costs of 1/3: 2/3 of epsilon, rho 2 (1/3)^2 / 2, and twice a delta of 1/3 e-9."""
+    cost = Cost(("replace",), Fraction(1, 3), delta=Fraction(1, 3 * 10**9))
+    assert Amount.of([cost, cost]) == Amount(666_667, 111_111_112, 666_666_667)
 
 
 # Caps of epsilon and delta -----------------------------------------------------------------
@@ -268,6 +291,26 @@ def test_few_large_ones_go_by_adding_up() -> None:
     standing.check(half + half)
     with pytest.raises(OverBudget, match=r"needs epsilon 0.500001, 0.5 is left"):
         Standing(standing.cap, half).check(Amount.pure(500_001))
+
+
+def test_what_is_left_is_never_more_than_the_cap() -> None:
+    """A large delta converts to more rho than the epsilon of the cap has by itself."""
+    standing = Standing(Cap.stated("0.01", "0.4"))
+    assert standing.cap.nano > Amount.pure(10_000).nano
+    assert standing.budget.left == 10_000
+
+
+def test_what_could_still_be_spent_is_each_limit_less_what_was_spent() -> None:
+    cap = Cap(micro=50, atto=7, own=90, nano=1100)
+    assert Standing(cap, Amount(20, 300, 40)).rest == Amount(30, 800, 50)
+    assert Standing(cap, Amount(51, 1101, 91)).rest == Amount()
+
+
+def test_a_name_of_several_populations_finds_none_of_them() -> None:
+    two = {key: Population(key, ("pay",), files=(key,)) for key in ("ab", "cd")}
+    with pytest.raises(Refused, match="several populations; give a fingerprint instead: ab or cd"):
+        require(two, "pay")
+    assert require(two, "cd") is two["cd"]
 
 
 def test_rho_needs_a_cap_with_delta(ledger: Ledger) -> None:
@@ -390,8 +433,7 @@ def test_an_old_ledger_becomes_populations_once(old_place: Path) -> None:
         assert len(known) == len(caps(ledger))
         copy = old_place.with_suffix(".jsonl")
         copy.write_text("".join(auditors_lines(ledger)))
-    private = [e for e in entries if e.kind in ("user", "key", "reserve", "release")]
-    assert check_copy(copy).unseen == len(private) > 0
+    assert check_copy(copy).unseen == len(entries) - 1  # all but the one that says so
 
 
 def test_an_old_population_is_found_by_its_old_fingerprint(old_place: Path) -> None:

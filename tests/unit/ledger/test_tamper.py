@@ -23,6 +23,7 @@ from understudy.ledger.chain import BrokenLedger, Entry, Head
 from understudy.ledger.head_place import HeadPlace, head_place, parse_head
 from understudy.ledger.journal import COLUMNS
 from understudy.ledger.ledger import Ledger, OverBudget, Reservation
+from understudy.ledger.populations import ChangedFile, Declaration
 from understudy.ledger.recovery import recover
 from understudy.ledger.requests import open_project
 from understudy.ledger.signing import HeadKey, check_signature, make_head_key
@@ -120,6 +121,27 @@ def test_a_signed_ledger_is_written_with_its_key_alone(
         ]
 
 
+def test_every_line_of_the_head_file_is_checked_where_all_is(
+    ledger_place: Place, key: Path
+) -> None:
+    """A line before the last one, with another hash, or with the signature of another head."""
+    location = (*ledger_place, (), key)
+    with Ledger(*location) as ledger:
+        fill(ledger)
+    file = Path(ledger_place[1])
+    lines = file.read_text().splitlines()
+    before, head, after = (parse_head(line) for line in lines[-3:])
+    assert before and head and after  # noqa: PT018
+    for forged, said in (
+        (replace(head, hash="ab" * 32), f"entry {head.number} is missing or was changed"),
+        (replace(head, signature=before.signature), f"entry {head.number} is not signed with"),
+    ):
+        file.write_text("\n".join([*lines[:-2], forged.line, lines[-1]]) + "\n")
+        Ledger(*location).close()  # which looks at the last one
+        with pytest.raises(BrokenLedger, match=said):
+            Ledger(*location, whole=True)
+
+
 def test_a_key_is_kept_apart_and_from_others(ledger_place: Place, tmp_path: Path) -> None:
     beside = tmp_path / "heads.pem"
     make_head_key(beside)
@@ -197,6 +219,11 @@ def test_a_place_of_heads_only_goes_forward(witness: str) -> None:
     heads.close()
 
 
+def test_an_empty_head_file_has_no_head(tmp_path: Path) -> None:
+    (tmp_path / "heads").touch()
+    assert head_place(str(tmp_path / "heads")).read() is None
+
+
 def test_an_old_copy_with_its_old_heads_is_known_elsewhere(tmp_path: Path, witness: str) -> None:
     """The database and its file of heads are restored together; the other place knows better."""
     files = str(tmp_path / "ledger.db"), str(tmp_path / "heads")
@@ -230,6 +257,11 @@ def test_nothing_is_answered_while_a_witness_is_away(
             ledger.journal.try_write()  # nor is the server well
         handler.broken = False
         ledger.grant("ann", "1")
+        ledger.journal.try_write()
+        handler.broken = True
+        with pytest.raises(Refused, match="cannot be read"):
+            ledger.journal.try_write()  # without anything to write
+        handler.broken = False
     assert max(handler.lines) == len(list(ledger.entries()))
     (tmp_path / "ledger.db.head").unlink()
     handler.lines.clear()
@@ -251,6 +283,7 @@ def test_opening_reads_what_came_after_the_checkpoint(
     points = [e for e in ledger.entries() if e.kind == "checkpoint"]
     assert [e.number for e in points] == [11, 22, 33, 44]
     again = open_ledger()
+    assert [e for e in again.entries() if e.kind == "checkpoint"] == points  # none before its time
     assert vars(again.journal.tally) | {"_ties": 0} == vars(replayed(again)) | {"_ties": 0}
     with Unguarded(ledger_place[0]) as run:
         before = min(e.number for e in ledger.entries() if e.kind == "release")
@@ -321,9 +354,10 @@ def test_two_stewards_write_off_what_a_lost_disk_may_have_spent(ledger_place: Pl
         other = new_key(ledger, "ann")
         paid(ledger, epsilon="1")
     copy_database(ledger_place[0], ledger_place[0].replace("ledger", "backup", 1))
+    second = FINGERPRINT[::-1]
     with Ledger(*ledger_place) as ledger:
         paid(ledger, epsilon="2")
-        paid(ledger, epsilon="0.5")
+        ledger.add_dataset(second, "wages", "1")
         last = ledger.journal.tally.head.number
     copy_database(ledger_place[0].replace("ledger", "backup", 1), ledger_place[0])
     for signed in (["stella"], ["stella", "stella"]):
@@ -348,6 +382,10 @@ def test_two_stewards_write_off_what_a_lost_disk_may_have_spent(ledger_place: Pl
             paid(ledger, epsilon="0.000001", estimate=3.0)
         ledger.raise_cap(FINGERPRINT, "1", by="stella")
         paid(ledger, epsilon="0.5", estimate=4.0)
+        with pytest.raises(ChangedFile, match="Entries of this ledger were lost"):
+            ledger.add_dataset(second, "wages", "1")  # what was spent on it is not known
+        ledger.separate(second, Declaration("wages", "0.2"), "nothing was asked about it")
+        assert ledger.add_dataset(second, "wages", "1") == second
     with pytest.raises(Refused, match="nothing is lost"):
         recover(ledger_place, list(keys.values()), "again")
 

@@ -15,7 +15,7 @@ from ledger_samples import Unguarded, copy_database
 from verification_samples import FINGERPRINT, OpenLedger, make_query
 
 from understudy.errors import Refused, UnknownName
-from understudy.ledger.abandoned import fail_abandoned
+from understudy.ledger.abandoned import fail_abandoned, unanswered
 from understudy.ledger.accounts import (
     WrongKey,
     add_user,
@@ -311,9 +311,9 @@ def test_an_answer_shows_at_its_slot_whenever_it_was_computed(
         for released in (False, True):
             if released:
                 ledger.release(paid, {"noisy": 1})
-            for later in (0.0, 2.9):
+            for later, left in ((0.0, 3.0), (2.9, 1.0)):
                 now = paid.at + timedelta(seconds=later)
-                with pytest.raises(StillAnswering, match="for free"):
+                with pytest.raises(StillAnswering, match=f"again in {left} seconds, for free"):
                     ledger.reserve("ann", FINGERPRINT, query, hold_seconds=3.0)
                 with pytest.raises(StillAnswering):
                     ledger.stored("ann", FINGERPRINT, query)
@@ -360,8 +360,11 @@ def test_what_a_dead_server_left_is_failed_by_the_next(
     after = open_ledger()
     with pytest.raises(StillAnswering):  # to open a ledger ends nothing: a server may be at work
         after.reserve("ann", FINGERPRINT, make_query(epsilon="0.1"))
-    assert fail_abandoned(after) == 1
-    assert fail_abandoned(after) == 0
+    (left,) = unanswered(after)
+    assert left.number == paid.number
+    fail_abandoned(after, [left])
+    fail_abandoned(after, [left])  # once is enough
+    assert unanswered(after) == []
     with pytest.raises(Refused, match="answered already"):
         ledger.release(paid, {"noisy": 2})  # too late: nothing gets two values
     assert isinstance(after.reserve("ann", FINGERPRINT, make_query(epsilon="0.1")), Reservation)
@@ -371,11 +374,13 @@ def test_what_a_dead_server_left_is_failed_by_the_next(
 def test_looking_up_says_what_reserving_would_and_spends_nothing(ledger: Ledger) -> None:
     before = list(ledger.entries())
     assert ledger.look_up("ann", FINGERPRINT, make_query(epsilon="1")) is None
-    with pytest.raises(OverBudget, match="of your budget"):
-        ledger.look_up("ann", FINGERPRINT, make_query(epsilon="1.1"))
+    for epsilon in ("1.1", "1.6"):  # the cap is 1.5, which is none of her business
+        with pytest.raises(OverBudget, match="of your budget"):
+            ledger.look_up("ann", FINGERPRINT, make_query(epsilon=epsilon))
+    assert list(ledger.entries()) == before
+    ledger.grant("ann", "1")
     with pytest.raises(OverBudget, match="for this data set"):
         ledger.look_up("ann", FINGERPRINT, make_query(epsilon="1.6"))
-    assert list(ledger.entries()) == before
     ledger.release(reserved(ledger, epsilon="1"), {"noisy": 3})
     stored = ledger.look_up("ann", FINGERPRINT, make_query(epsilon="1"))
     assert stored is not None

@@ -185,7 +185,7 @@ def test_records_stay_out_of_messages() -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.0, 3.3])
 def test_shares_never_add_up_to_more_than_epsilon(epsilon: float) -> None:
     for parts in range(1, 200):
-        share = module._share(epsilon, parts)
+        share = module._share(epsilon, Fraction(1, parts))
         assert parts * Fraction(share) <= Fraction(epsilon)
         assert parts * Fraction(np.nextafter(share, np.inf)) > Fraction(epsilon)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf
 from types import SimpleNamespace
@@ -190,6 +190,27 @@ def test_weighted_e_drops_records_above_the_limit() -> None:
     assert result.claim.epsilon == 2.5
     with pytest.raises(Refused, match="drops every record"):
         released(WeightedE(0.01, c2=0.5))
+
+
+def test_weighted_e_may_drop_by_the_bounds_of_the_unweighted_fit() -> None:
+    """Where a fit under alpha has other bounds than alpha times those of the first fit."""
+
+    @dataclass
+    class Moving(PointFitter):
+        def fit(self, terms: Terms, stage: str, start: Any = None) -> PointFit:
+            fitted = super().fit(terms, stage, start)
+            if stage == "weighted":  # every contribution has grown by half
+                fitted.terms = replace(terms, alpha=1.5 * terms.alpha)
+            return fitted
+
+    fitter = Moving()
+    # alpha |f| is 1, 1.5, 1.5, 0 in the first fit, and half as much again in the second
+    unrefitted = WeightedE(3.0, reading="unrefitted").prepare(fitter, 1)
+    assert unrefitted.terms.alpha.tolist() == [1, 0.75, 0.5, 0, 0]
+    assert [stage for stage, _ in fitter.log] == ["weights"]
+    assert WeightedE(3.0).prepare(Moving(), 1).terms.alpha.tolist() == [1, 0, 0, 0, 0]
+    with pytest.raises(Refused, match="Unknown reading"):
+        WeightedE(3.0, reading="first")  # type: ignore[arg-type]
 
 
 def test_censored_clips_at_half_of_each_draws_epsilon() -> None:

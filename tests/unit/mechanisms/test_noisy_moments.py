@@ -13,6 +13,7 @@ from understudy.dp import clipped_moments
 from understudy.errors import Refused
 from understudy.fitting.fitter import ModelFitter
 from understudy.mechanisms.contract import NoisyDraws
+from understudy.mechanisms.noisy_moments import UNSURE
 
 CLIP = ((13_000.0, 480_000.0), (20.0, 400.0))
 MODEL = us.FBS("salary", "field + gender")
@@ -59,7 +60,20 @@ def test_any_number_of_files_has_one_price_and_one_noise(survey, asked, datasets
     assert claim.epsilon_replace == 4.0
     assert any("16 combinations" in condition for condition in claim.conditions)
     assert not any("exact draw" in condition for condition in claim.conditions)
+    assert UNSURE not in claim.conditions
     assert len(result.datasets) == datasets
+
+
+@pytest.mark.usefixtures("asked")
+def test_chains_that_did_not_agree_are_told_in_the_claim(survey, monkeypatch):
+    made = ModelFitter.given_noisy
+
+    def unsure(*arguments):
+        return replace(made(*arguments), passed=False)
+
+    monkeypatch.setattr(ModelFitter, "given_noisy", unsure)
+    result = us.synthesize(survey, MODEL, us.NoisyMoments(2.0, CLIP), 2, 1, progress=False)
+    assert UNSURE in result.claim.conditions
 
 
 def test_a_household_has_the_noise_of_all_its_records(survey, asked):

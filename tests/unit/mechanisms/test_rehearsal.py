@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 
 from understudy.dp.contributions import clip_bound
 from understudy.errors import Refused
-from understudy.mechanisms import scale_rehearsal
+from understudy.mechanisms import scale_rehearsal, stage_rehearsal
 from understudy.mechanisms.contract import Mechanism, Terms
 from understudy.mechanisms.reference_censored import RATIOS, SHARES, ReferenceCensored
 
@@ -181,6 +183,38 @@ def test_without_history_the_best_division_that_passes_is_taken() -> None:
     kept = replace(nothing, stages=(0.4,)).rehearsed(fitter, 3)
     assert replace(kept.mechanism, scale="auto") == replace(nothing, stages=(0.4,))  # type: ignore[call-arg]
     assert kept.settled.startswith("alpha = 0.15 and the stages 1.2 + 1.8 of epsilon")
+
+
+def test_the_files_keep_at_least_half_of_epsilon() -> None:
+    assert all(sum(shares) <= 0.5 for shares in SHARES)
+    assert ReferenceCensored(3.0, "two-stage").first_stage == 1 / 3
+
+
+def test_a_release_without_history_takes_as_long_as_the_best_division_did(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A clock that ticks whenever it is read: begun at 0, two divisions from 1 to 2 and 3 to 4, the
+    end at 5; a division went through three files."""
+    ticks = count()
+    monkeypatch.setattr(
+        stage_rehearsal, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks)))
+    )
+    fitter: Any = TrialFitter(lambda _: True)
+    divisions = [[ReferenceCensored(3.0, "none", 0.1, stages=(share,))] for share in (0.2, 0.3)]
+    done = stage_rehearsal.rehearsed_stages(divisions, fitter, 3)
+    assert done.seconds == pytest.approx(5 + 1 / 3)
+
+
+def test_before_a_rehearsal_alpha_is_the_first_that_one_would_try() -> None:
+    """Half of epsilon for three files, M = 1.5/6; and a record without a value weighs nothing."""
+
+    class Absent(TrialFitter):
+        present = np.array([True, False, True, True])
+
+    fitter: Any = Absent(lambda _: True)
+    prepared = ReferenceCensored(3.0, "none", stages=(0.5,)).prepare(fitter, 3)
+    alpha = 0.25 / RATIOS[0]
+    assert prepared.terms.alpha == pytest.approx([alpha, 0.0, alpha, alpha])
 
 
 def charged(mechanism: ReferenceCensored, datasets: int) -> None:

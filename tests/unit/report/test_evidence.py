@@ -178,6 +178,7 @@ class Alone(RiskMeasure):
     meaning = "A record is at risk when it is alone with its known columns."
     of_release = False
     of_topcoding = False
+    by_record = False
 
     def risks(self, confidential, released, intruder):
         frame = confidential.frame()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 from verification_samples import make_query
-from web_samples import make_site, question, released_files, ticking
+from web_samples import Site, make_site, question, released_files, ticking
 
 from understudy.influence import influence_pass
 from understudy.ledger.accounts import add_user
@@ -122,12 +124,55 @@ def test_mistakes_name_the_estimate(
         check_question(make_query(**{**ASKED, **changes}), data, released)
 
 
+def hidden(page: str) -> dict[str, list[str]]:
+    """What the first form of a page carries."""
+    fields = re.findall(
+        r'<input type="hidden" name="(\w+)" value="([^"]*)">', page.split("</form>")[1]
+    )
+    carried: dict[str, list[str]] = {}
+    for name, value in fields:
+        carried.setdefault(name, []).append(html.unescape(value))
+    return carried
+
+
+def asked_by_pages(site: Site) -> str:
+    """As a person goes who adds two estimates to one, and takes back the second."""
+    with site.page_client("ann") as page:
+        csrf = re.findall(r'name="csrf" value="([^"]+)"', page.get("/ask").text)[0]
+        first = {"dataset": "survey", "estimator": "mean", "variable": "income"}
+        first |= {"csrf": csrf, "tolerance": "2", "epsilon": "4"}
+        priced = page.post("/ask/price", data=first)
+        further = {"proportion": {"variable": "region:0"}, "mean": {"variable": "hours"}}
+        for estimator, chosen in further.items():
+            form = page.post("/ask/further", data=hidden(priced.text) | {"further": estimator}).text
+            assert ("Another estimate" in form, 'name="epsilon"' in form) == (True, False)
+            sent = hidden("</form>" + form.split("<main", 1)[1]) | chosen
+            sent |= {"domain": ["sex:0"]} if estimator == "mean" else {}
+            priced = page.post("/ask/price", data=sent)
+            assert priced.status_code == 200, priced.text
+        assert "<dd>3</dd>" in priced.text  # numbers at this one price
+        changed = page.post("/ask/details", data=hidden(priced.text)).text
+        assert "Proportion with region = North" in changed
+        asked = page.post("/ask", data=hidden(priced.text))
+        assert asked.status_code == 303, asked.text
+        for wrong in ("{", "[" * 9999, "7", '{"estimator": "men"}'):
+            reply = page.post("/ask/price", data=first | {"also": wrong})
+            assert (reply.status_code, 'href="#also"' in reply.text) == (422, True)
+            reply = page.post("/ask/price", data=first | {"first": wrong})
+            assert reply.status_code == 422
+        return str(page.get(asked.headers["location"]).text)
+
+
 @pytest.mark.any_noise
 def test_the_server_takes_them_and_gives_draws(tmp_path: Path) -> None:
     with make_site(tmp_path) as site, site.client("ann") as ann:
+        shown = asked_by_pages(site)
+        assert site.ledger.budget("user", "ann").spent == 4_000_000
         several = ann.post("/api/v1/verify", json=question(**ASKED))
         assert several.status_code == 200, several.text
+        assert several.json()["replayed"] is True  # the pages asked the same
         assert len(several.json()["numbers"]) == 3
+        assert all(number["name"] in shown for number in several.json()["numbers"])
         agreed = ann.post("/api/v1/verify", json=question(measure="agreement")).json()
         draws = ann.get(f"/api/v1/answers/{agreed['receipt']}/draws?count=50").json()
         assert len(draws) == 50

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from verification_samples import FINGERPRINT, OpenLedger, make_query
+from web_samples import PATIENCE
 
-from understudy.ledger.abandoned import fail_abandoned
 from understudy.ledger.accounts import add_user
 from understudy.ledger.ledger import Ledger
+from understudy.verify import service as service_module
 from understudy.verify import shared_state
+from understudy.verify.service import Service
 from understudy.verify.shared_state import SharedState
 from understudy.verify.turns import BEYOND, WAITING, TooManyWaiting, Turns
 from understudy.web.limits import RateLimit, TooMany
@@ -79,7 +81,7 @@ def test_rows_end_with_their_time_unless_their_server_says_a_word(
     assert there.count() == 2  # the silent one counts no more
     assert not there.enter("sum", silent, 2, 5.0)
     clock.now += 5.0 + BEYOND
-    assert not here.busy()
+    assert here.count() == 0
 
 
 def test_rows_of_a_process_that_ended_are_gone(open_ledger: OpenLedger, closing: ExitStack) -> None:
@@ -115,23 +117,30 @@ def test_one_limit_for_all_processes(open_ledger: OpenLedger, closing: ExitStack
 
 
 def test_what_another_server_computes_is_not_failed(
-    open_ledger: OpenLedger, closing: ExitStack
+    open_ledger: OpenLedger, closing: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What was paid before a server started is failed when those in line then have gone."""
     ledger, turns = open_ledger(), Turns(new_state(open_ledger, closing))
     add_user(ledger, "ann")
     ledger.grant("ann", "2")
     ledger.add_dataset(FINGERPRINT, "survey", "3")
-    ticket = turns.queue("sum", "ann", 2)
-    paid = ledger.reserve("ann", FINGERPRINT, make_query())
-    assert fail_abandoned(ledger, Turns(new_state(open_ledger, closing)).busy) == 0
-    turns.leave(ticket)
-
-    def answered_meanwhile() -> bool:
-        ledger.release(paid, {})  # type: ignore[arg-type]
-        return False
-
-    assert fail_abandoned(ledger, answered_meanwhile) == 1
+    first, second = turns.queue("sum", "ann", 2), turns.queue("sum", "ann", 2)
+    paid = [ledger.reserve("ann", FINGERPRINT, make_query(estimate=n)) for n in (1.0, 2.0)]
+    monkeypatch.setattr(service_module, "SETTLE", 0.01)
+    starts = Service(open_ledger(), {})
+    closing.callback(starts.shared.close)
+    settling = starts.settle_abandoned()
+    assert settling is not None
+    ledger.release(paid[0], {})  # type: ignore[arg-type]
+    turns.leave(first)
+    turns.queue("sum", "bob", 2)  # came later: nothing of what was left is his
     assert [entry.kind for entry in ledger.entries()][-1] == "release"
+    turns.leave(second)
+    settling.join(PATIENCE)
+    last = list(ledger.entries())[-1]
+    assert (last.kind, last.refers) == ("fail", paid[1].number)  # type: ignore[union-attr]
+    assert turns.count() == 1
+    starts._closing.set()
 
 
 def test_the_file_beside_the_ledger_is_its_owners_alone(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from understudy.ledger.accounts import WrongKey, authenticate
+from understudy.ledger.auditors_copy import auditors_lines, check_copy
+from understudy.ledger.chain import BrokenLedger
 from understudy.ledger.ledger import Ledger, StoredAnswer
 from understudy.verify.catalogue import packaged, read_query
 from understudy.verify.receipt import Receipt
@@ -50,6 +52,28 @@ def test_it_opens_with_its_budgets_and_users(old_ledger: Ledger) -> None:
     assert authenticate(old_ledger, KNOWN["keys"]["stella"]).role == "steward"
     with pytest.raises(WrongKey):
         authenticate(old_ledger, KNOWN["keys"]["bob"])  # shut out
+
+
+def test_an_auditors_copy_has_none_of_its_hashes(old_ledger: Ledger, tmp_path: Path) -> None:
+    """They were made without salt. The chain is checked from the first entry that has one on."""
+    old_ledger.grant("ann", "1")
+    copy = tmp_path / "ledger.jsonl"
+    copy.write_text("".join(auditors_lines(old_ledger)))
+    entries = list(old_ledger.entries())
+    first = next(entry.number for entry in entries if entry.kind == "version")
+    for entry in entries[: first - 2]:  # the first one that is sealed says which it follows
+        assert entry.hash not in copy.read_text()
+    tally = check_copy(copy)
+    assert tally.unseen == first - 1
+    assert tally.budgets["user", "ann"].spent == 9_250_000
+    lines = copy.read_text().splitlines()
+    for number in (first, first + 1):
+        fields = json.loads(lines[number - 1])
+        for change in ({"micro": 7}, {"hash": ""}, {"previous": ""}):
+            changed = [*lines[: number - 1], json.dumps(fields | change), *lines[number:]]
+            copy.write_text("\n".join([*changed, ""]))
+            with pytest.raises(BrokenLedger):
+                check_copy(copy)
 
 
 def test_its_answers_read_as_they_did(old_ledger: Ledger) -> None:

@@ -68,6 +68,7 @@ PAGES = {
     "GET /ask/details": (303, 422, 403, 403, 403),
     "POST /ask/details": (303, 422, 403, 403, 403),
     "POST /ask/price": (303, 422, 403, 403, 403),
+    "POST /ask/further": (303, 422, 403, 403, 403),
     "POST /ask": (303, 422, 403, 403, 403),
     "GET /history": (303, 200, 403, 403, 403),
     "GET /answers/{number}": (303, 404, 403, 403, 403),

@@ -242,8 +242,11 @@ def test_the_log_has_few_lines_a_minute_and_no_frames(caplog: pytest.LogCaptureF
                 raise ValueError("a salary of 123456")
             except ValueError:
                 logger.exception("A request failed")
+        with caplog.at_level(logging.INFO, "understudy.test"):
+            logger.info("a sign-in")  # is heard however many fail
     logger.removeFilter(few)
-    assert len(caplog.records) == 2 * LINES
+    assert caplog.messages.count("a sign-in") == 2
+    assert len(caplog.records) == 2 * (LINES + 1)
     assert caplog.messages[LINES - 1] == "Further messages of this minute are left out."
     assert "123456" not in caplog.text
 

@@ -1,6 +1,8 @@
-"""Signing in by OpenID Connect, against a small provider that keeps to the standard.
+"""Signing in by OpenID Connect, against two providers.
 
-Discovery, the code flow with PKCE and client authentication, RS256 tokens and a published key set.
+One is a library's (oidc-provider-mock, which is Authlib's server side): discovery, registration, a
+form, the code flow with client authentication and nonce, RS256 tokens, a published key set. The
+other is small and our own: it asks for PKCE, and can tell lies.
 """
 
 from __future__ import annotations
@@ -8,7 +10,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import threading
+import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
@@ -18,11 +23,19 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 from small_server import Quiet, serving
-from web_samples import CALLER, Site, make_site
+from web_samples import CALLER, PATIENCE, Site, make_site
+from werkzeug.serving import make_server
 
-from understudy.ledger.accounts import add_user, set_active
+from understudy.ledger.accounts import (
+    WrongKey,
+    add_user,
+    authenticate,
+    new_key,
+    pick_up,
+    set_active,
+)
 from understudy.web.oidc import Provider
-from understudy.web.oidc_pages import AWAY, KEPT
+from understudy.web.oidc_pages import AWAY, BACK, KEPT
 from understudy.web.sessions import COOKIE
 
 CLIENT, SECRET = "understudy", "pa%ss word:"
@@ -163,8 +176,92 @@ def test_a_token_signed_by_another_opens_nothing(
 
 
 def test_the_way_back_is_for_the_browser_that_went_and_once(site: Site) -> None:
-    for changes in ({"cookie": None}, {"state": "x"}, {"again": True}):
+    for changes in ({"cookie": None}, {"state": "x"}, {"state": "\u00e9"}, {"again": True}):
         assert walk(site, **changes).status_code == 401
+
+
+@pytest.fixture
+def librarys(site: Site) -> Iterator[None]:
+    """The site with a library's provider, which knows it as a registered client."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the library uses an older part of Authlib
+        from oidc_provider_mock import User, app
+
+    known = User(sub="7", claims={"email": USER, "email_verified": True})
+    made = app(require_client_registration=True, require_nonce=True, user_claims=[known])
+    server = make_server("localhost", 0, made, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        address = f"http://localhost:{server.server_port}"
+        asked = {"redirect_uris": [f"{site.url}{BACK}"]}
+        client = httpx.post(f"{address}/oauth2/clients", json=asked, **CALLER).json()
+        own = Provider(address, client["client_id"], client["client_secret"])
+        before, site.app.state.provider = site.app.state.provider, own
+        yield
+        site.app.state.provider = before
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.usefixtures("librarys")
+@pytest.mark.filterwarnings("ignore")  # warnings of the library's own
+def test_a_librarys_provider_signs_in_whom_the_ledger_knows(site: Site) -> None:
+    with httpx.Client(base_url=site.url, **CALLER) as browser:
+        asks = browser.get(AWAY).headers["location"]
+        assert "7" in httpx.get(asks, **CALLER).text  # its form
+        for who, status in (("7", 200), ("8", 401)):
+            there = httpx.post(asks, data={"sub": who}, **CALLER)
+            reply = browser.get(there.headers["location"])
+            assert reply.status_code == status
+            if status == 200:
+                assert browser.get("/").headers["location"] == "/steward"
+            asks = browser.get(AWAY).headers["location"]
+
+
+def test_whoever_signs_in_by_the_provider_has_no_key_that_another_could_hold(site: Site) -> None:
+    """A steward who picks up the key herself would read the answers of somebody who never misses
+    it."""
+    taken = pick_up(site.ledger, new_key(site.ledger, USER, "stella", code=True))[1]
+    assert authenticate(site.ledger, taken).name == USER
+    cookie = walk(site).cookies[COOKIE]
+    with pytest.raises(WrongKey):
+        authenticate(site.ledger, taken)
+    own = new_key(site.ledger, USER, USER)
+    assert site.app.state.sessions.read(cookie) is None  # it ended with the key before
+    cookie = walk(site).cookies[COOKIE]
+    assert authenticate(site.ledger, own).name == USER  # hers stays
+    assert site.app.state.sessions.read(cookie) is not None
+    new_key(site.ledger, USER, "stella", code=True)
+    assert site.app.state.sessions.read(cookie) is None  # she comes again, and the code is over
+
+
+def test_a_provider_that_does_not_answer_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """45 callers, more than a server has threads, wait for it."""
+    asked, answer = threading.Semaphore(0), threading.Event()
+
+    class Silent(Quiet):
+        def get(self) -> None:
+            asked.release()
+            assert answer.wait(PATIENCE)
+            self.reply(404, "")
+
+    with (
+        serving(Silent) as address,
+        make_site(tmp_path, provider=Provider(address, CLIENT, SECRET)) as made,
+        ThreadPoolExecutor(45) as callers,
+    ):
+        try:
+            away = [callers.submit(httpx.get, made.url + AWAY, **CALLER) for _ in range(45)]
+            assert asked.acquire(timeout=PATIENCE)
+            with made.client("ann") as ann:
+                assert ann.get("/api/v1/me").status_code == 200
+        finally:
+            answer.set()
+        assert {each.result().status_code for each in away} == {503}
+        assert httpx.get(f"{made.url}/health", **CALLER).json() == {"ok": True, "failures": 0}
 
 
 def test_a_provider_that_is_away_is_said_so(tmp_path: Path) -> None:

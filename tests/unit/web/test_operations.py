@@ -61,6 +61,30 @@ def test_health_tests_a_write(
             assert client.get("/health").json() == {"ok": True, "failures": 0}
 
 
+def test_while_a_witness_does_not_answer_nobody_waits_for_health(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, tried, answer = 0.0, threading.Event(), threading.Event()
+
+    def silent(_: Journal) -> None:
+        tried.set()
+        assert answer.wait(PATIENCE)
+        raise CannotWrite
+
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        health = Health(ledger, clock=lambda: now)
+        assert health.ok()
+        monkeypatch.setattr(Journal, "try_write", silent)
+        now = SECONDS
+        asking = threading.Thread(target=health.ok)
+        asking.start()
+        assert tried.wait(PATIENCE)
+        assert health.ok()  # as it was; one thread waits and not all of them
+        answer.set()
+        asking.join()
+        assert not health.ok()
+
+
 def test_trying_to_write_needs_a_database_that_takes_it(
     ledger: Ledger, ledger_place: tuple[str, str]
 ) -> None:

@@ -22,6 +22,7 @@ class Identification(RiskMeasure):
     )
     of_release = True
     of_topcoding = True
+    by_record = True
 
     def risks(
         self, confidential: Data, released: Sequence[Data] | None, intruder: Intruder

@@ -21,6 +21,7 @@ class Pairwise(RiskMeasure):
     )
     of_release = False
     of_topcoding = False
+    by_record = True
 
     def risks(
         self,

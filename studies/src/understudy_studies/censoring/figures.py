@@ -16,7 +16,7 @@ from scipy.stats import gaussian_kde, pareto
 
 import understudy as us
 from understudy_studies import drawing
-from understudy_studies.censoring.replicate import label
+from understudy_studies.censoring.replicate import UNREFITTED, label
 from understudy_studies.censoring.tables import KEYS, NAMES, VIOLINS, true_statistics
 from understudy_studies.drawing import Figure, panels
 from understudy_studies.framework import Row, Vector
@@ -27,6 +27,7 @@ COLOUR = {
     "Unweighted": drawing.GREY,
     "Weighted": drawing.BLUE,
     "Weighted-e": drawing.SKY,
+    UNREFITTED: drawing.SKY,
     "Censor_w": drawing.ORANGE,
     "Censor_uw": drawing.VERMILION,
     "PH": drawing.PINK,
@@ -41,23 +42,19 @@ HEIGHT = 0.27  # inches of a row
 WIDTH = 5.4
 
 
-def draw_figures(
-    rows: pl.DataFrame, applied: pl.DataFrame, salaries: pl.DataFrame, draws: pl.DataFrame, n: int
-) -> dict[str, Figure]:
-    """Every figure of the paper that this study makes."""
+def draw_figures(rows: pl.DataFrame, draws: pl.DataFrame, n: int) -> dict[str, Figure]:
+    """Every figure of the paper's simulation."""
     figures = {"figure-01": parameter_figure(draws, n)}
     order = pl.col("mechanism").cast(pl.Enum(list(COLOUR)))
     groups = list(rows.sort(order, maintain_order=True).group_by(KEYS, maintain_order=True))
     for name, (column, comparison) in VIOLINS.items():
         chosen = [(k, part) for k, part in groups if _belongs(k, column, comparison)]
         figures[name] = violin_figure(column, chosen)
-    epsilons = {label(row): _promise(row) for row in applied.iter_rows(named=True)}
-    figures["figure-09"] = density_figure(salaries, epsilons)
     return figures
 
 
 def _promise(row: Row) -> str:
-    if row["mechanism"] in ("Weighted", "Weighted-e") and row["bound"] is not None:
+    if row["mechanism"].startswith("Weighted") and row["bound"] is not None:
         return f"ε {row['privacy']:.1f}, asymptotic"
     return "no promise" if row["epsilon"] is None else f"ε {row['epsilon']:g}"
 
@@ -69,7 +66,7 @@ def _belongs(key: Any, column: str, comparison: str) -> bool:
     if mechanism == "ReferenceCensored":
         return True
     if comparison.startswith("downscaling"):
-        scaled = mechanism in ("Weighted", "Weighted-e", "Censor_w")
+        scaled = mechanism in ("Weighted", "Weighted-e", UNREFITTED, "Censor_w")
         beside = mechanism == "Censor_uw" and "Censor_uw" in comparison
         return (scaled or beside) and epsilon in (None, 4.0)
     if mechanism == "Unweighted":
@@ -116,8 +113,9 @@ def violin_figure(column: str, groups: Sequence[tuple[Any, pl.DataFrame]]) -> Fi
     return figure
 
 
-def density_figure(salaries: pl.DataFrame, epsilons: dict[str, str]) -> Figure:
+def density_figure(salaries: pl.DataFrame, applied: pl.DataFrame) -> Figure:
     """C Figure 9: each synthetic file's density over the confidential one, one panel each."""
+    epsilons = {label(row): _promise(row) for row in applied.iter_rows(named=True)}
     names = [name for name in salaries.columns if name != "Data"]
     grid = np.linspace(0, 300_000, 300)
     data = _density(salaries["Data"].to_numpy(), grid)

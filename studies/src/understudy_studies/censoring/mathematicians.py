@@ -1,20 +1,23 @@
-"""A survey shaped like C §5's: 1601 doctorate holders in mathematics at universities, 2017.
+"""C §5: doctorate holders in mathematics at universities, 2017; the user's file, or one like it.
 
-The paper publishes the number of records, the levels of gender and age, the range of weeks, and
-the mean, the median, the 15th and the 90th quantile of salary. These hold here exactly. All else
-is invented: shares of gender, age and weeks, and how salary goes with them.
+The paper publishes the number of records, 1601, the levels of gender and age, the range of weeks,
+and the mean, the median, the 15th and the 90th quantile of salary. The simulated file has the first
+three; its salaries are drawn from a Beta regression, the paper's own model, whose mean and
+quantiles are the nearest to the published ones that such a model has: least squares of their
+logarithms leaves the median 7 % too high and the others within 4 %. All else is invented.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.special import expit
 
 import understudy as us
-from understudy_studies.framework import Vector
+from understudy_studies.survey_file import mapped_file
 
 RECORDS = 1601
 GENDERS = ("Male", "Female")
@@ -23,17 +26,10 @@ AGES = (
 )  # fmt: skip
 AGE_SHARES = (0.04, 0.14, 0.16, 0.14, 0.13, 0.12, 0.11, 0.08, 0.08)
 AGE_EFFECTS = (-1.1, -0.8, -0.35, 0.0, 0.2, 0.4, 0.5, 0.55, 0.4)
-SHARES = np.array([0.15, 0.50, 0.90])
-SALARIES = np.array([51_000.0, 80_000.0, 150_000.0])  # the quantiles at SHARES
-MEAN_SALARY = 91_019.0
+# of the mean on the logit scale, and the sum of the Beta distribution's two shapes
+INTERCEPT, SLOPE, CONCENTRATION = -1.44, 0.3, 24.6
 BOUNDS = (0.0, 500_000.0)  # declared; the paper scales to [0, 1] and does not say by what
-COLUMNS = (
-    us.Column("gender", "public", "categorical", "Gender", GENDERS),
-    us.Column("age", "public", "categorical", "Age group", AGES),
-    us.Column("weeks", "public", "integer", "Weeks worked", bounds=(2.0, 52.0)),
-    us.Column("salary", "sensitive", "continuous", "Annual salary (dollars)", bounds=BOUNDS),
-)
-TITLE = "Doctorate holders in mathematics (simulated)"
+TITLE = "Doctorate holders in mathematics"
 
 
 def mathematicians(n: int = RECORDS, seed: int = 1, level: float = 1.0) -> us.Survey:
@@ -42,46 +38,45 @@ def mathematicians(n: int = RECORDS, seed: int = 1, level: float = 1.0) -> us.Su
     gender = rng.choice(2, n, p=(0.72, 0.28))
     age = rng.choice(len(AGES), n, p=AGE_SHARES)
     weeks = _weeks(rng, n)
-    standing = (
-        np.array(AGE_EFFECTS)[age]
-        - 0.25 * gender
-        + 0.03 * (weeks - 52)
-        + rng.standard_normal(n)  # what the predictors do not explain
-    )
-    ranks = np.argsort(np.argsort(standing))
-    salary = np.round(level * ordered_salaries(n)[ranks])
+    standing = np.array(AGE_EFFECTS)[age] - 0.25 * gender + 0.03 * (weeks - 52)
+    mean = expit(INTERCEPT + SLOPE * standing)
+    share = rng.beta(mean * CONCENTRATION, (1 - mean) * CONCENTRATION)
     frame = pl.DataFrame(
         {
             "gender": [GENDERS[g] for g in gender],
             "age": [AGES[a] for a in age],
             "weeks": weeks,
-            "salary": salary,
+            "salary": np.round(level * BOUNDS[1] * share),
         }
     )
-    book = us.Codebook({column.name: column for column in COLUMNS}, title=TITLE)
-    return us.Survey(frame, codebook=book)
+    return us.Survey(frame, codebook=_codebook(GENDERS, AGES, BOUNDS))
 
 
-def ordered_salaries(n: int) -> Vector:
-    """n salaries in order, with the published quantiles (linear rule) and mean.
-
-    log salary is piecewise linear in the normal score. The slope above the 90th quantile is the
-    one number left, and the mean decides it.
-    """
-    scores = norm.ppf((np.arange(n) + 0.5) / n)
-    at = np.interp(SHARES * (n - 1), np.arange(n), scores)
-    logs = np.log(SALARIES)
-    low_slope = (logs[1] - logs[0]) / (at[1] - at[0])
-    inner = np.where(
-        scores < at[0], logs[0] + low_slope * (scores - at[0]), np.interp(scores, at, logs)
+def published_mathematicians(data: Path, columns: Path | None) -> us.Survey:
+    """The file that was given; levels of gender and age are those of the mapping, in its order."""
+    frame, mapping = mapped_file(data, columns, ("gender", "age", "weeks", "salary"))
+    levels: dict[str, tuple[str, ...]] = {}
+    for name in ("gender", "age"):
+        if "levels" not in mapping[name]:
+            raise us.Refused(f"Give [{name}] of the mapping its levels.")
+        levels[name] = tuple(dict.fromkeys(mapping[name]["levels"].values()))
+    low, high = mapping["salary"].get("bounds", BOUNDS)
+    return us.Survey(
+        frame.with_columns(pl.col("weeks").cast(pl.Int64)),
+        codebook=_codebook(levels["gender"], levels["age"], (float(low), float(high))),
     )
 
-    def salaries(slope: float) -> Vector:
-        log = np.where(scores > at[2], logs[2] + slope * (scores - at[2]), inner)
-        return np.asarray(np.exp(log), dtype=np.float64)
 
-    slope = brentq(lambda s: salaries(s).mean() - MEAN_SALARY, 0.0, 2.0)
-    return salaries(slope)
+def _codebook(
+    genders: tuple[str, ...], ages: tuple[str, ...], bounds: tuple[float, float]
+) -> us.Codebook:
+    columns = (
+        us.Column("gender", "public", "categorical", "Gender", genders),
+        us.Column("age", "public", "categorical", "Age group", ages),
+        us.Column("weeks", "public", "integer", "Weeks worked", bounds=(0.0, 52.0)),
+        us.Column("salary", "sensitive", "continuous", "Annual salary (dollars)", bounds=bounds),
+    )
+    return us.Codebook({column.name: column for column in columns}, title=TITLE)
 
 
 def _weeks(rng: np.random.Generator, n: int) -> NDArray[np.int64]:

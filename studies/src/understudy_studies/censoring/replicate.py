@@ -6,13 +6,14 @@ censored, and how near its one synthetic data set is to the confidential one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 import understudy as us
-from understudy_studies.censoring.mathematicians import mathematicians
+from understudy_studies.censoring.mathematicians import mathematicians, published_mathematicians
 from understudy_studies.framework import Row, Vector
 from understudy_studies.shared_fits import SharedFits, shared_fits
 
@@ -26,6 +27,8 @@ FIGURE_1_SHAPES, FIGURE_1_EPSILON = (0.5, 2.0), 1.6
 EARLIER_LEVEL = 0.96  # salaries of the application's earlier survey, relative to the later one
 QUANTILES = {"median": 0.5, "q15": 0.15, "q90": 0.9}
 NUMBERS = ("bound", "count", "u_m", "u_a", "mean", "median", "q15", "q90")
+UNREFITTED = "Weighted-e unrefitted"  # another reading of C §2.2
+DECLARED = (300_000.0, 500_000.0, 1_000_000.0)  # upper bounds of salary, for Weighted's bound
 NAMES = {"PH": "PH √n"}  # the histogram's bins, where rows are named for a reader
 CODEBOOK = us.Codebook({"y": us.Column("y", "sensitive", bounds=(0.0, 1.0))})
 SAMPLER = us.SamplerSettings(draws=1000, chains=2, warmup=300)
@@ -46,9 +49,10 @@ QUICK = CensoringDesign(300, 300, "gender + weeks", us.SamplerSettings(1000, 2, 
 
 
 def mechanisms(
-    reference: us.Survey, epsilons: tuple[float, ...], downscaled: bool
+    reference: us.Survey | None, epsilons: tuple[float, ...], downscaled: bool
 ) -> dict[Key, us.Mechanism]:
-    """Every mechanism of the comparison, in the order of the paper's figures."""
+    """Every mechanism of the comparison, in the order of the paper's figures; those that need a
+    reference only where there is one."""
     listed: dict[Key, us.Mechanism] = {
         ("Unweighted", None, 1.0): us.Unweighted(),
         ("Weighted", None, 1.0): us.Weighted(),
@@ -56,18 +60,23 @@ def mechanisms(
     for epsilon in epsilons:
         listed |= {
             ("Weighted-e", epsilon, 1.0): us.WeightedE(epsilon),
+            (UNREFITTED, epsilon, 1.0): us.WeightedE(epsilon, reading="unrefitted"),
             ("Censor_w", epsilon, 1.0): us.Censored(epsilon),
             ("Censor_uw", epsilon, 1.0): us.Censored(epsilon, weighted=False),
             ("PH", epsilon, 1.0): us.PerturbedHistogram(epsilon, "sqrt"),
             ("PH ln n", epsilon, 1.0): us.PerturbedHistogram(epsilon, "log"),
         }
-    for epsilon in REFERENCE_EPSILONS:
-        listed["ReferenceCensored", epsilon, 1.0] = us.ReferenceCensored(epsilon, reference)
+    if reference is not None:
+        listed |= {
+            ("ReferenceCensored", epsilon, 1.0): us.ReferenceCensored(epsilon, reference)
+            for epsilon in REFERENCE_EPSILONS
+        }
     if downscaled:
         epsilon, c1 = DOWNSCALED
         listed |= {
             ("Weighted", None, c1): us.Weighted(c1=c1),
             ("Weighted-e", epsilon, c1): us.WeightedE(epsilon, c1=c1),
+            (UNREFITTED, epsilon, c1): us.WeightedE(epsilon, c1=c1, reading="unrefitted"),
             ("Censor_w", epsilon, c1): us.Censored(epsilon, c1=c1),
         }
     return listed
@@ -86,17 +95,54 @@ def replicate(design: CensoringDesign, seed: int, number: int) -> Row:
     return {"replicate": number, "rows": rows}
 
 
-def application(design: CensoringDesign, seed: int) -> Row:
-    """C §5: the rows of Table 2, and the salaries of every synthetic data set.
+def application(
+    design: CensoringDesign, seed: int, data: Path | None = None, columns: Path | None = None
+) -> Row:
+    """C §5: the rows of Table 2, the salaries of every synthetic data set, and Weighted's bound
+    under other declared bounds of salary.
 
-    The reference of ReferenceCensored is an earlier survey: other persons, salaries 4 % lower.
+    The reference of ReferenceCensored is an earlier survey: other persons, salaries 4 % lower. A
+    file that is given has none.
     """
-    survey = mathematicians(design.application_n, seed)
-    earlier = mathematicians(design.application_n, seed + 1, EARLIER_LEVEL)
+    earlier = None
+    if data is not None:
+        survey = published_mathematicians(data, columns)
+    else:
+        survey = mathematicians(design.application_n, seed)
+        earlier = mathematicians(design.application_n, seed + 1, EARLIER_LEVEL)
     model = us.BetaRegression("salary", design.predictors)
     fitter = shared_fits(survey, model, design.sampler, seed)
-    rows, columns = compare(fitter, survey, "salary", mechanisms(earlier, (5.0,), downscaled=False))
-    return {"rows": rows, "salaries": {name: values.tolist() for name, values in columns.items()}}
+    rows, columns_made = compare(
+        fitter, survey, "salary", mechanisms(earlier, (5.0,), downscaled=False)
+    )
+    made = {name: values.tolist() for name, values in columns_made.items()}
+    weighted = next(row for row in rows if row["mechanism"] == "Weighted")
+    declared = declared_bounds(design, survey, seed, weighted["bound"])
+    return {"rows": rows, "salaries": made, "declared": declared}
+
+
+def declared_bounds(
+    design: CensoringDesign, survey: us.Survey, seed: int, own: float | None
+) -> list[Row]:
+    """Weighted's bound where the same salaries are scaled to [0, 1] by another upper bound; `own`
+    is that of the survey's."""
+    salary = survey.codebook["salary"]
+    assert salary.bounds is not None
+    largest = float(survey.frame(["salary"])["salary"].max())  # type: ignore[arg-type]
+    rows = [{"upper": salary.bounds[1], "bound": own}]
+    for upper in DECLARED:
+        if upper <= largest or upper == salary.bounds[1]:
+            continue
+        book = survey.codebook.with_column(replace(salary, bounds=(0.0, upper)))
+        scaled = us.Survey(survey.frame(), survey.design, book)
+        model = us.BetaRegression("salary", design.predictors)
+        try:
+            released = us.Weighted().release(shared_fits(scaled, model, design.sampler, seed), 1)
+        except us.Refused:  # failed diagnostics: nothing is released
+            continue
+        bound = released.bounds
+        rows.append({"upper": upper, "bound": None if bound is None else bound.overall})
+    return sorted(rows, key=lambda row: row["upper"])
 
 
 def compare(
@@ -125,7 +171,7 @@ def compare(
         row["bound"] = released.bounds.overall
         if name == "Weighted":
             weights[c1] = released.record_weights
-        elif name == "Weighted-e":
+        elif name in ("Weighted-e", UNREFITTED):
             row["count"] = int(((weights[c1] > 0) & (released.record_weights == 0)).sum())
         elif name != "Unweighted":
             row["count"] = released.bounds.censored

@@ -6,11 +6,12 @@ written with the published number where there is one. ReferenceCensored stands i
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import polars as pl
 
-from understudy_studies.censoring.figures import draw_figures
+from understudy_studies.censoring.figures import density_figure, draw_figures
 from understudy_studies.censoring.replicate import (
     QUICK,
     CensoringDesign,
@@ -18,18 +19,23 @@ from understudy_studies.censoring.replicate import (
     figure_1_draws,
     replicate,
 )
-from understudy_studies.censoring.tables import PRIVACY, facts, study_tables
+from understudy_studies.censoring.tables import PRIVACY, facts, study_tables, table_2
 from understudy_studies.framework import Run, Study, stacked
 
 
 def parts(run: Run) -> Any:
     rows = stacked(run.each("C §4, replicates", replicate), "rows")
-    applied = run.once("application", application)
     draws = pl.DataFrame(run.once("figure-1", figure_1_draws))
-    table_2 = pl.DataFrame(applied["rows"], infer_schema_length=None).with_columns(privacy=PRIVACY)
-    tables = study_tables(rows, table_2, draws)
-    figures = draw_figures(rows, table_2, pl.DataFrame(applied["salaries"]), draws, run.design.n)
-    return tables, figures, facts(tables)
+    tables, figures = study_tables(rows, draws), draw_figures(rows, draws, run.design.n)
+    if run.application:
+        applied = run.once("application", partial(application, **run.options))
+        salaries = pl.DataFrame(applied["salaries"])
+        table = pl.DataFrame(applied["rows"], infer_schema_length=None)
+        table = table.with_columns(privacy=PRIVACY)
+        tables |= {"table-2": table_2(table), "declared": pl.DataFrame(applied["declared"])}
+        figures["figure-09"] = density_figure(salaries, table)
+    return tables, figures, facts(tables) | {"real": run.options["data"] is not None}
 
 
-run_study = Study("censoring", CensoringDesign(), QUICK, 100, 3, parts)
+OPTIONS = (("data", None), ("columns", None))
+run_study = Study("censoring", CensoringDesign(), QUICK, 100, 3, parts, OPTIONS)

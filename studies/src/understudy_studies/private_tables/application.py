@@ -1,13 +1,17 @@
-"""A survey shaped like T's application (§3): n = 10,355, nearly non-informative weights.
+"""T's application (§3): the public use file that the user has, or one of its shape.
 
-The public use file is not part of this package. Cell sizes and mean salaries are the "Sample"
-columns of T's Tables 2 and 3; salaries are lognormal around them. The size measure hardly
-depends on salary (T: correlation of salary and weight .09), and varies by lognormal noise.
+T takes employed doctorate holders of 40 to 44 years from the Survey of Doctorate Recipients 2017:
+n = 10,355, and weights that tell nearly nothing. The file is not part of this package; `--data` and
+`--columns` give it (survey_file.py). A simulated one stands in for it. Its cell sizes and mean
+salaries are the "Sample" columns of T's Tables 2 and 3; salaries are lognormal around them. The
+size measure hardly depends on salary (T: correlation of salary and weight .09), and varies by
+lognormal noise.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -25,6 +29,7 @@ from understudy_studies.private_tables.replicate import (
     unweighted_bounds,
 )
 from understudy_studies.private_tables.tables import printed_table
+from understudy_studies.survey_file import mapped_file
 
 SALARY_SCALE, SIZE_SCALE, DEPENDENCE = 0.55, 0.5, -0.09
 
@@ -52,12 +57,39 @@ def application_survey(seed: int = 1, n: int = RECORDS) -> us.Survey:
     return us.Survey(weighted, us.Design(weight="weight", strata="field"), book)
 
 
-def application(plan: Plan, seed: int) -> Row:
+def published_survey(data: Path, columns: Path | None) -> us.Survey:
+    """The file that was given. Sizes of the population are its own sums of weights, by field too,
+    as T's tables have them: T's FBS adds up to the sample's 125,199."""
+    frame, mapping = mapped_file(data, columns, ("field", "gender", "salary", "weight"))
+    frame = frame.with_columns(pl.col("field").cast(pl.Int64, strict=False))
+    cells = frame.group_by("field", "gender").len()
+    wanted = pl.DataFrame({"field": FIELDS}).join(pl.DataFrame({"gender": GENDERS}), how="cross")
+    if cells.height != wanted.join(cells, on=["field", "gender"]).height or cells.height != 16:
+        raise us.Refused(
+            "T's tables have fields 1 to 8 and the genders Male and Female, and records in each of "
+            "the 16 cells; give [field] and [gender] of the mapping these levels."
+        )
+    if frame["salary"].min() <= 0 or frame["weight"].min() <= 0:  # type: ignore[operator]
+        raise us.Refused(
+            "Salaries and weights must be above 0; name the codes that are not in `missing`."
+        )
+    book, weight = us.doctorate_codebook(), pl.col("weight").sum()
+    low, high = mapping["salary"].get("bounds", book["salary"].bounds)
+    salary = replace(book["salary"], bounds=(float(low), float(high)))
+    fields = frame.group_by("field", maintain_order=True).agg(weight)
+    book = replace(
+        book.with_column(salary),
+        population_size=float(frame["weight"].sum()),
+        population_by={"field": dict(fields.iter_rows())},
+    )
+    return us.Survey(frame, us.Design(weight="weight", strata="field"), book)
+
+
+def application(plan: Plan, seed: int, survey: us.Survey) -> Row:
     """One release by each method, T's Tables 2 and 3: rows, and record bounds.
 
     The files of FBS and FBP are tabulated by the recommended formulas and by the paper's.
     """
-    survey = application_survey(seed, plan.application_records)
     by, bound = ["field", "gender"], plan.bounds[0]
     tables = {"Sample": us.tabulate(survey, STATISTICS, by=by, margins=True)}
     noisy = us.laplace_table(survey, STATISTICS, by, 6 * bound, seed=seed).table
@@ -68,9 +100,10 @@ def application(plan: Plan, seed: int) -> Row:
         files, paper = result.datasets, paper_files(result, model, survey, 3, seed)
         tables[name] = us.tabulate(files, STATISTICS, by=by, margins=True, combine="partial")
         key = (name, "Weighted", 0.0, 3, "paper")
-        tables[f"{name} paper"] = pl.concat(released_rows(key, CellTable(survey.frame()), paper))
+        rows = pl.concat(released_rows(key, CellTable(survey.frame()), paper))
+        tables[f"{name} paper"] = rows.filter(formulas="paper")
         bounds[f"{name}_bounds"] = result.record_bounds.tolist()
         bounds[f"{name}_unweighted"] = unweighted_bounds(result).tolist()
     columns = ["field", "gender", "statistic", "estimate", "se"]
-    rows = [t.select(columns).with_columns(method=pl.lit(k)) for k, t in tables.items()]
-    return {"rows": pl.concat(rows).to_dict(as_series=False), "bounds": bounds}
+    methods = [t.select(columns).with_columns(method=pl.lit(k)) for k, t in tables.items()]
+    return {"rows": pl.concat(methods).to_dict(as_series=False), "bounds": bounds}

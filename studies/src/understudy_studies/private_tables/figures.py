@@ -22,10 +22,12 @@ Drawn = dict[str, Figure]
 def draw_figures(
     rows: pl.DataFrame, cells: pl.DataFrame, pictures: dict[str, Any], applied: Any
 ) -> Drawn:
-    """All figures that the data allow, in T's order; `applied` is the application."""
-    drawn = {
-        "figure01": _bounds(applied["bounds"]),
-        "figure02": _application(pl.DataFrame(applied["rows"])),
+    """All figures that the data allow, in T's order; `applied` is the application, or None."""
+    drawn = {}
+    if applied:
+        drawn["figure01"] = _bounds(applied["bounds"])
+        drawn["figure02"] = _application(pl.DataFrame(applied["rows"]))
+    drawn |= {
         "figure03": _bounds(pictures),
         **_weights(pictures),
         **_ratios(rows.filter(replicate=0)),

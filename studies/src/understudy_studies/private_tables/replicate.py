@@ -5,17 +5,21 @@ them to bounds 1.8 and 3.4, makes m = 1, 3, 5, 10 data sets, and tabulates them 
 and by the recommended formulas, beside the sample itself and a Laplace table. Censored and
 ReferenceCensored, which T does not have, stand beside them.
 
-Samples are systematic in random order; T's footnote 2 draws with replacement, which it calls close
-to this at such small fractions. A second sample of each replicate is systematic in the order of the
-file, men before women in every field, which spreads the sample over gender: with it the coverage
-that T prints for its FBS counts comes out, with the first it does not.
+Samples are systematic in random order. T's footnote 2 draws with replacement, which it calls close
+to this at such small fractions; a second sample of each replicate is drawn so. A third is
+systematic in the order of the file, men before women in every field, which spreads the sample over
+gender: with it the coverage that T prints for its FBS counts comes out, with the others not.
+
+T does not say whether its limits are by t or by 1.96; both are computed. Record weights are linear
+in the bounds, and for T's Tables 4 and 5 also inverse to them, as T §1.4.1 prints it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -42,6 +46,12 @@ STATISTICS, BY = ("count", "mean(salary)"), ["field", "gender"]
 SHORT_WARMUP = 100  # of clipped fits: chains start among the reference's draws, in their units
 RECORDS = 10_355  # of T's application
 DRIFT = 1.10  # the drifted reference's salaries are 10 % too high
+NORMAL = "paper, 1.96"  # the paper's formulas, limits by 1.96 where "paper" has them by t
+# how a sample of a field is drawn, other than systematically in random order: positions by pi
+SELECTIONS: dict[str, Callable[[Vector, np.random.Generator], Any]] = {
+    "with replacement": lambda pi, rng: rng.choice(len(pi), round(pi.sum()), p=pi / pi.sum()),
+    "file order": lambda pi, rng: us.systematic_pps(pi, rng).index,
+}
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,7 @@ class Plan:
     epsilon: float = 10.8  # of the mechanisms beside Weighted, over three data sets
     reference_epsilons: tuple[float, ...] = (10.8, 3.0, 1.0)
     corrected_bounds: tuple[float, ...] = (1.8, 0.5)  # of files that are corrected, or are not
+    noise_repeats: int = 40  # of noise on the table itself
     draws: int = 1000
     application_records: int = RECORDS
 
@@ -61,7 +72,7 @@ class Plan:
 # All parts of the study, in two minutes.
 QUICK = Plan(
     n=300, bounds=(1.8,), datasets=(1, 3), reference_epsilons=(3.0,), corrected_bounds=(1.8,),
-    draws=800, application_records=300,
+    noise_repeats=2, draws=800, application_records=300,
 )  # fmt: skip
 
 
@@ -121,8 +132,13 @@ def replicate(plan: Plan, seed: int, number: int) -> Row:
                 pictures[f"{name}_unweighted"] = unweighted
                 pictures |= weight_pictures(model, result, files["paper"][0], survey)
         rows += _other_rows(name, model, sample, reference, facts["refused"])
-    ordered = survey_of(sample_in_file_order(persons, plan.n, rng))
-    rows += _file_order_rows(Sample(ordered, plan, number))
+    inverse = us.Weighted(bound=plan.bounds[0], map="inverse")
+    rows += paper_rows(sample, "Weighted, inverse map", inverse)
+    for selection in SELECTIONS:
+        other = Sample(survey_of(selected(persons, plan.n, rng, selection)), plan, number)
+        rows += sample_rows(other, f"none, {selection}")
+        weighted = us.Weighted(bound=plan.bounds[0])
+        rows += paper_rows(other, f"Weighted, {selection}", weighted)
     drawn = {name: values.tolist() for name, values in pictures.items()}
     return numbered(number, rows) | {"facts": facts, "pictures": drawn}
 
@@ -165,7 +181,7 @@ def released_rows(key: Key, table: CellTable, files: list[dict[str, Vector]]) ->
     """Tables of m files. The recommended formulas are plain weighted estimation with public
     stratum sizes, as `tabulate` does it. The paper's are weighted estimation by strata for FBS;
     for FBP (T §2.3) counts have no strata and means no weights (margins by the number of records,
-    which fits T's Table 3)."""
+    which fits T's Table 3). They come with limits by t, and again by 1.96."""
     df = float(table.inside.shape[1] - 8)
     paper = key[4] == "paper"
     own = paper and key[0] == "FBP"
@@ -176,33 +192,39 @@ def released_rows(key: Key, table: CellTable, files: list[dict[str, Vector]]) ->
         for file in files
     ]
     return [
-        rows_of(key, "count", combined(counts, df, normal=own)),
-        rows_of(key, "mean(salary)", combined(means, df)),
+        rows_of((*key[:4], formulas), statistic, combined(tables, df, normal=formulas == NORMAL))
+        for formulas in ((key[4], NORMAL) if paper else (key[4],))
+        for statistic, tables in zip(STATISTICS, (counts, means), strict=True)
     ]
 
 
-def _file_order_rows(sample: Sample) -> list[pl.DataFrame]:
-    """T's tables, m = 3, where the sample was selected in the order of the file."""
-    bound = sample.plan.bounds[0]
-    rows = sample_rows(sample, "none, file order")
+def paper_rows(sample: Sample, label: str, mechanism: us.Mechanism) -> list[pl.DataFrame]:
+    """T's Tables 4 and 5, m = 3, where one thing is read differently."""
+    rows = []
     for name, model in MODELS.items():
-        result = sample.synthesize(model, us.Weighted(bound=bound), 3)
+        result = sample.synthesize(model, mechanism, 3)
         made = paper_files(result, model, sample.survey, 3, sample.number)
-        key = (name, "Weighted, file order", 6 * bound, 3, "paper")
+        key = (name, label, 6 * sample.plan.bounds[0], 3, "paper")
         rows += released_rows(key, sample.table, made)
     return rows
 
 
-def sample_in_file_order(persons: pl.DataFrame, n: int, rng: np.random.Generator) -> pl.DataFrame:
-    """field, gender, salary, weight of n persons; `persons` has the column `size` too. Along a file
-    that lists men before women in every field, systematic selection spreads over both."""
+def selected(
+    persons: pl.DataFrame, n: int, rng: np.random.Generator, selection: str
+) -> pl.DataFrame:
+    """field, gender, salary, weight of n persons; `persons` has the column `size` too, and lists
+    men before women in every field. A person who is drawn twice is two records. A field is drawn
+    again where one gender is missing, as happens in small samples: its mean would not exist."""
     sizes = us.proportional_allocation(persons["field"].to_numpy(), n)
-    parts = []
+    parts: list[pl.DataFrame] = []
     for (field,), members in persons.group_by("field", maintain_order=True):
         pi = us.inclusion_probabilities(members["size"].to_numpy(), sizes[field])
-        drawn = us.systematic_pps(pi, rng)
-        chosen = members.select("field", "gender", "salary")[drawn.index]
-        parts.append(chosen.with_columns(pl.Series("weight", 1.0 / drawn.inclusion)))
+        gender = members["gender"]
+        drawn = SELECTIONS[selection](pi, rng)
+        while gender[drawn].n_unique() < gender.n_unique():
+            drawn = SELECTIONS[selection](pi, rng)
+        chosen: pl.DataFrame = members.select("field", "gender", "salary")[drawn]
+        parts.append(chosen.with_columns(pl.Series("weight", 1.0 / pi[drawn])))
     return pl.concat(parts)
 
 

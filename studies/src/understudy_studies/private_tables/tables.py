@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import polars as pl
 from polars import selectors
@@ -11,18 +12,22 @@ import understudy as us
 from understudy_studies.framework import Row, Tables, Vector, published, with_error
 from understudy_studies.page import number
 from understudy_studies.private_tables.cells import CELL_COLUMNS, INNER, TOTALS
-from understudy_studies.private_tables.replicate import METHOD
+from understudy_studies.private_tables.replicate import METHOD, NORMAL, SELECTIONS, STATISTICS
 
 KEYS = [*METHOD, "statistic"]
-COUNT, MEAN = "count", "mean(salary)"
-FILE_ORDER = "file order"
-# ours beside T's Tables 4 and 5, for m = 3 and bound 1.8: mechanism and formulas
-SHOWN = {
-    "paper": ("Weighted", "paper"),
+COUNT, MEAN = STATISTICS
+MODELS = ("FBS", "FBP")
+# readings of T's Tables 4 and 5, for m = 3 and bound 1.8: mechanism and formulas
+READINGS = {
+    "linear, t": ("Weighted", "paper"),
+    "linear, 1.96": ("Weighted", NORMAL),
+    "inverse, t": ("Weighted, inverse map", "paper"),
+    "inverse, 1.96": ("Weighted, inverse map", NORMAL),
+    **{name: (f"Weighted, {name}", "paper") for name in SELECTIONS},
     "recommended": ("Weighted", "recommended"),
-    "paper_file_order": (f"Weighted, {FILE_ORDER}", "paper"),
 }
-IN_FILE_ORDER = pl.col("mechanism").str.ends_with(FILE_ORDER)
+PLAIN = ~pl.col("mechanism").str.contains(", ")  # one of T's tables under no other reading
+SELECTION = pl.col("mechanism").str.extract(f", ({'|'.join(SELECTIONS)})$").fill_null("")
 ROUNDING = 1e-9  # relative: a count whose size is public has an interval of no width
 COVERED = (pl.col("lower") <= pl.col("truth") * (1 + ROUNDING)) & (
     pl.col("truth") * (1 - ROUNDING) <= pl.col("upper")
@@ -43,26 +48,32 @@ def study_rows(results: Sequence[Row], truth: dict[str, Vector]) -> pl.DataFrame
     return rows.join(true, on=["field", "gender", "statistic"], how="left", maintain_order="left")
 
 
-def study_tables(
-    rows: pl.DataFrame, cells: pl.DataFrame, results: Sequence[Row], applied: pl.DataFrame
-) -> Tables:
-    """Every table that the study writes."""
-    three = cells.filter(epsilon=10.8, m=3)
-    simulated = {
-        f"{model}_{label}": three.filter(model=model, mechanism=mechanism, formulas=formulas)
-        for model in ("FBS", "FBP")
-        for label, (mechanism, formulas) in SHOWN.items()
+def study_tables(rows: pl.DataFrame, cells: pl.DataFrame, results: Sequence[Row]) -> Tables:
+    """Every table of the simulation."""
+    read = [
+        cells.filter(epsilon=10.8, m=3, mechanism=mechanism, formulas=formulas).with_columns(
+            reading=pl.lit(reading)
+        )
+        for reading, (mechanism, formulas) in READINGS.items()
+    ]
+    simulated = pl.concat(read).filter(pl.col("field") != "All", pl.col("model").is_in(MODELS))
+    return {
+        "summary": with_errors(rows, cells),
+        "table4_counts": _read(4, COUNT, simulated),
+        "table5_means": _read(5, MEAN, simulated),
+        "readings": pl.concat(readings(n, s, simulated) for n, s in ((4, COUNT), (5, MEAN))),
+        "interval_lengths": _length_ratios(cells),
+        "bounds": _bounds(results),
     }
+
+
+def application_tables(applied: pl.DataFrame) -> Tables:
+    """T's Tables 2 and 3, with ours beside them."""
     released = {
         method: applied.filter(method=method).rename({"estimate": "est"})
         for method in ("Sample", "Laplace", "FBS", "FBP", "FBS paper", "FBP paper")
     }
     return {
-        "summary": with_errors(rows, cells),
-        "table4_counts": _beside(4, COUNT, simulated, ("coverage", "length")),
-        "table5_means": _beside(5, MEAN, simulated, ("coverage", "length")),
-        "interval_lengths": _length_ratios(cells),
-        "bounds": _bounds(results),
         "table2_counts": _beside(2, COUNT, released, ("est", "se")),
         "table3_means": _beside(3, MEAN, released, ("est", "se")),
     }
@@ -72,6 +83,40 @@ def with_errors(rows: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
     """One line per method with its Monte Carlo errors."""
     errors = monte_carlo_errors(rows)
     return summary(cells).join(errors, on=KEYS, how="left", maintain_order="left")
+
+
+def _read(number: int, statistic: str, simulated: pl.DataFrame) -> pl.DataFrame:
+    """Coverage and mean length of every cell: T's under the reading `T`, then each of ours."""
+    keys = ["field", "gender", "model", "reading"]
+    printed = printed_table(number)
+    theirs = [
+        printed.select(
+            "field", "gender", model=pl.lit(model), reading=pl.lit("T"),
+            coverage=f"{model}_coverage", length=f"{model}_length",
+        )
+        for model in MODELS
+    ]  # fmt: skip
+    ours = simulated.filter(statistic=statistic).select(*keys, "coverage", "length")
+    return pl.concat([*theirs, ours])
+
+
+def readings(number: int, statistic: str, simulated: pl.DataFrame) -> pl.DataFrame:
+    """One line for T and each reading of it: coverage over the 16 cells and the eight field totals,
+    and the length over T's, its mean over all 24."""
+    lines = _read(number, statistic, simulated)
+    own = pl.col("length").filter(pl.col("reading") == "T").first()
+    inner = pl.col("gender") != "All"
+    return (
+        lines.with_columns(ratio=pl.col("length") / own.over("field", "gender", "model"))
+        .group_by("model", "reading", maintain_order=True)
+        .agg(
+            coverage_16=pl.col("coverage").filter(inner).mean(),
+            coverage_fields=pl.col("coverage").filter(~inner).mean(),
+            length_over_T=pl.col("ratio").mean(),
+        )
+        .select(pl.lit(statistic).alias("statistic"), pl.all())
+        .sort("model", descending=True, maintain_order=True)
+    )
 
 
 def _beside(
@@ -95,7 +140,7 @@ def printed_table(number: int) -> pl.DataFrame:
 def of_sample(column: str, *within: str) -> pl.Expr:
     """What the sample itself has of a column in the same cell."""
     own = pl.col(column).filter(pl.col("model") == "Sample").first()
-    return own.over(IN_FILE_ORDER, "statistic", "field", "gender", *within)
+    return own.over(SELECTION, "statistic", "field", "gender", *within)
 
 
 def by_cell(rows: pl.DataFrame) -> pl.DataFrame:
@@ -203,10 +248,27 @@ def facts(tables: Tables, results: Sequence[Row]) -> Row:
         "with_error": with_error,
         "error_of": error_of,
         "split": split,
-        "cell_grid": lambda name, caption: cell_grid(tables[name], name, caption),
+        "cells_of": lambda name, methods, caption: cell_grid(
+            of_methods(tables[name], methods), list(methods), caption, f"{name}.csv"
+        ),
+        "read_cells": lambda name, model, names, caption: cell_grid(
+            of_readings(tables[name], model, names), names, caption, f"{name}.csv"
+        ),
+        "split_of": partial(best_split, tables["noise"]),
+        "reading": lambda statistic, model, name: (
+            tables["readings"]
+            .filter(statistic=statistic, model=model, reading=name)
+            .row(0, named=True)
+        ),
         "lengths": wide.with_columns(bound=pl.col("epsilon") / (2 * pl.col("m"))),
         "refused": [text for result in results for text in result["facts"]["refused"]],
     }
+
+
+def best_split(noise: pl.DataFrame, statistic: str) -> str:
+    """The way to divide epsilon whose intervals have the least score."""
+    tried = noise.filter(pl.col("mechanism") != "none", statistic=statistic)
+    return str(tried.sort("score_ratio")["mechanism"][0])
 
 
 def error_of(lines: pl.DataFrame, model: str, mechanism: str, statistic: str) -> float:
@@ -222,18 +284,32 @@ def split(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return rows.filter(shown), rows.filter(~shown)
 
 
-def cell_grid(table: pl.DataFrame, name: str, caption: str) -> us.Grid:
-    """T's columns first, then ours, by field and gender."""
+def cell_grid(table: pl.DataFrame, pairs: Sequence[str], caption: str, file: str) -> us.Grid:
+    """By field and gender; a column for each name of `pairs` shows its two numbers, the second, a
+    standard error or a length, in brackets."""
 
-    def title(column: str) -> str:
-        who = "ours: " if column.startswith("our_") else ""
-        return who + column.removeprefix("our_").replace("_", " ").replace(" est", "")
+    def shown(first: float | None, second: float | None) -> str:
+        return "–" if first is None else f"{number(first, 3, 100)} ({number(second, 3, 100)})"
 
-    rows = tuple(
+    body = [
         (
             f"Field {field}, {gender}".replace("Field All", "All fields"),
-            *(number(value, 3, 100) for value in values),
+            *(shown(*values[2 * k : 2 * k + 2]) for k in range(len(pairs))),
         )
         for field, gender, *values in table.iter_rows()
-    )
-    return us.Grid(caption, ("", *map(title, table.columns[2:])), rows, f"{name}.csv")
+    ]
+    return us.Grid(caption, ("", *pairs), tuple(body), file)
+
+
+def of_methods(table: pl.DataFrame, methods: Mapping[str, str]) -> pl.DataFrame:
+    """T's Table 2 or 3, or ours in its place: est and se of each method, by its column's start."""
+    columns = [f"{start}_{number}" for start in methods.values() for number in ("est", "se")]
+    return table.select("field", "gender", *columns)
+
+
+def of_readings(lines: pl.DataFrame, model: str, names: Sequence[str]) -> pl.DataFrame:
+    """T's Table 4 or 5 of one model: coverage and length under each reading."""
+    own = lines.filter(pl.col("reading").is_in(names), model=model)
+    wide = own.pivot("reading", index=["field", "gender"], values=["coverage", "length"])
+    columns = [f"{value}_{name}" for name in names for value in ("coverage", "length")]
+    return wide.select("field", "gender", *columns)

@@ -31,7 +31,7 @@ INTRUDER: Row = {"known": KNOWN, "radius": RADIUS, "small_patterns": "merge"}
 TOPCODED = 0.06
 APART = 1000  # between the seeds of two synthesizers: shared random numbers would hide noise
 STATISTICS: tuple[str | float, ...] = ("mean", "median", 0.9)
-MARGINAL, PAIRWISE = "Marginal", "Pairwise"
+MARGINAL, PAIRWISE, THREE_WAY, FOUR_WAY = "Marginal", "Pairwise", "3-way", "4-way"
 SAMPLER = us.SamplerSettings(2000, 4, 400, most_thinning=8)
 
 
@@ -51,7 +51,7 @@ QUICK = ApplicationDesign(300, 2, "gender", 5, us.SamplerSettings(400, 2, 150, m
 
 
 def synthesizers(fitter: us.ModelFitter) -> dict[str, us.Mechanism]:
-    """R's five synthesizers, and the controls."""
+    """R's seven synthesizers, and the controls."""
     marginal, pairwise = us.MarginalRisk(**INTRUDER), us.PairwiseRisk(**INTRUDER)
     means = [float(risk.settle(fitter)[0].mean()) for risk in (marginal, pairwise)]
     return {
@@ -61,6 +61,8 @@ def synthesizers(fitter: us.ModelFitter) -> dict[str, us.Mechanism]:
         PAIRWISE: pairwise,
         CONSTANT_PAIRWISE: us.ConstantWeight(means[1]),
         CONSTANT_MARGINAL: us.ConstantWeight(means[0]),
+        THREE_WAY: us.QWayRisk(**INTRUDER, q=3),
+        FOUR_WAY: us.QWayRisk(**INTRUDER, q=4),
         "Pairwise c=1.5": us.PairwiseRisk(**INTRUDER, c=1.5),
         "Pairwise g=0.1": us.PairwiseRisk(**INTRUDER, g=0.1),
     }

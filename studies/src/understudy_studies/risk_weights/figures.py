@@ -90,7 +90,7 @@ def application_figures(results: Sequence[Row], intervals: pl.DataFrame) -> dict
         "application-figure-02": risks.violins(*plain, ce.MARGINAL, "Topcoding"),
         "application-figure-03": risks.scatter(ce.MARGINAL),
         "application-figure-08": risks.violins(
-            *plain, nb.AGAIN, ce.MARGINAL, ce.PAIRWISE, *controls
+            *plain, nb.AGAIN, ce.MARGINAL, ce.PAIRWISE, ce.THREE_WAY, ce.FOUR_WAY, *controls
         ),
         "application-figure-09": risks.scatter(ce.PAIRWISE),
         "application-figure-09-control": risks.scatter(nb.AGAIN),

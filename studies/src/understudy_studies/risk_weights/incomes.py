@@ -2,8 +2,8 @@
 
 The generated file has the published shape (R Table 1 and §1.1): predictors by gender, age,
 education, region, marital status and earner status, a skewed income with its 97.5 percentile
-near 270,000, a few losses and some zeros. Of R Table 1, CBSA status is not in the shared file,
-education has six classes instead of eight, and family size is a number.
+near 270,000, a few losses and some zeros. Predictors are those of R Table 1, education in eight
+classes and family size in eleven, without urban type and CBSA status, which the file has not.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ KNOWN = ("gender", "age", "region")  # R §2.3
 PREDICTORS = "gender + age + education + region + urban + marital + earner + family_size"
 REGRESSION = "income ~ region + urban + earner"  # R §2.3.1
 AGES = (25, 35, 50, 65)  # first years of age groups 2 to 5
+LARGEST = 11  # family size: this and more; R has as many classes
 FIFTH_INTERVIEW = 5  # each consumer unit once
 SOURCE = ("SEX", "AGE", "EDUCA", "REGION", "BLS_URBN", "MARITAL", "EARNER", "FAM_SIZE", "FINCBTAX")
 
@@ -43,12 +44,12 @@ def consumer_incomes(path: Path, n: int | None = None, seed: int = 1) -> us.Surv
         frame.select(
             gender=pl.col("SEX"),
             age=group.cast(pl.String),
-            education=pl.col("EDUCA").clip(3, 8).cast(pl.Int64).cast(pl.String),
+            education=pl.col("EDUCA").cast(pl.Int64).cast(pl.String),
             region=pl.col("REGION").cast(pl.Int64).cast(pl.String),
             urban=pl.col("BLS_URBN").cast(pl.String),
             marital=pl.col("MARITAL").cast(pl.String),
             earner=pl.when(pl.col("EARNER") == "Y").then(pl.lit("1")).otherwise(pl.lit("2")),
-            family_size=pl.col("FAM_SIZE").clip(1, 6).cast(pl.Float64),
+            family_size=pl.col("FAM_SIZE").clip(1, LARGEST).cast(pl.Int64).cast(pl.String),
             income=pl.col("FINCBTAX").cast(pl.Float64),
         ),
         codebook=CODEBOOK,
@@ -60,10 +61,11 @@ def generated_incomes(n: int, seed: int = 1) -> us.Survey:
     rng = np.random.default_rng([seed, n])
     gender = rng.choice(["F", "M"], n)
     age = rng.choice(5, n, p=[0.06, 0.16, 0.26, 0.27, 0.25])
-    education = rng.choice(np.arange(3, 9), n, p=[0.1, 0.25, 0.22, 0.1, 0.2, 0.13])
+    shares = [0.003, 0.037, 0.08, 0.24, 0.22, 0.09, 0.2, 0.13]
+    education = rng.choice(np.arange(1, 9), n, p=shares)
     marital = rng.choice(["1", "2", "3", "5"], n, p=[0.48, 0.09, 0.16, 0.27])
     earner = rng.random(n) < np.array([0.85, 0.9, 0.88, 0.7, 0.25])[age]
-    size = np.clip(1 + rng.poisson(1.3, n), 1, 6).astype(np.float64)
+    size = np.clip(1 + rng.poisson(1.3, n), 1, LARGEST)
     mean = 10.05 + 0.12 * (education - 5) + 0.35 * earner + 0.35 * (marital == "1")
     mean += np.array([-0.35, 0.0, 0.2, 0.1, -0.1])[age] + 0.06 * size + 0.05 * (gender == "M")
     tail = rng.random(n)
@@ -82,7 +84,7 @@ def generated_incomes(n: int, seed: int = 1) -> us.Survey:
                 "urban": np.where(rng.random(n) < 0.94, "1", "2"),
                 "marital": marital,
                 "earner": np.where(earner, "1", "2"),
-                "family_size": size,
+                "family_size": size.astype(str),
                 "income": np.clip(rounded, -100_000.0, 2_000_000.0),
             }
         ),

@@ -18,7 +18,13 @@ from understudy_studies.framework import Run, Study, stacked
 from understudy_studies.risk_weights import application, simulation
 from understudy_studies.risk_weights.figures import application_figures, simulation_figures
 from understudy_studies.risk_weights.incomes import consumer_incomes, generated_incomes
-from understudy_studies.risk_weights.tables import facts, study_tables
+from understudy_studies.risk_weights.sweep import frontier, frontier_figure, sweep_repeat
+from understudy_studies.risk_weights.tables import (
+    application_facts,
+    application_tables,
+    facts,
+    simulation_tables,
+)
 
 PUBLISHED_N = 6208  # consumer units in R's sample
 
@@ -32,22 +38,34 @@ class RiskDesign:
 
 
 def parts(run: Run) -> Any:
-    data, incomes = run.options["data"], run.design.incomes
-    if data is None:
-        survey = generated_incomes(incomes.n or PUBLISHED_N, run.seed)
-    elif not Path(data).exists():
-        raise us.Refused(f"There is no file `{data}`; leave `data` out to generate incomes.")
-    else:
-        survey = consumer_incomes(Path(data), incomes.n, run.seed)
     counts = replace(run, design=run.design.counts)
     simulated = counts.each("R §2.4, simulated files", simulation.replicate, "simulation")
-    applied = application.application(incomes, survey, run.seed, run.out / "application")
     rows = stacked(simulated, "rows").select("replicate", pl.exclude("replicate"))
-    tables = study_tables(rows, simulated, applied)
-    figures = simulation_figures(simulated, rows)
-    figures |= application_figures(applied, tables["application-table-4"])
-    known = facts(tables, applied)
-    return tables, figures, {**known, "units": survey.n, "real": data is not None}
+    fewer = replace(counts, replicates=min(run.replicates, run.design.counts.sweeps))
+    swept = stacked(fewer.each("radius, swept", sweep_repeat, "sweep"), "rows")
+    tables, figures = simulation_tables(rows, simulated), simulation_figures(simulated, rows)
+    tables["frontier"] = frontier(swept)
+    figures["frontier"] = frontier_figure(tables["frontier"], swept)
+    known = {**facts(tables), "sweeps": fewer.replicates, "real": run.options["data"] is not None}
+    if run.application:
+        survey = incomes_of(run)
+        applied = application.application(
+            run.design.incomes, survey, run.seed, run.out / "application"
+        )
+        tables |= application_tables(applied)
+        figures |= application_figures(applied, tables["application-table-4"])
+        known |= {**application_facts(tables, applied), "units": survey.n}
+    return tables, figures, known
+
+
+def incomes_of(run: Run) -> us.Survey:
+    """The file that was given, or a generated one."""
+    data, design = run.options["data"], run.design.incomes
+    if data is None:
+        return generated_incomes(design.n or PUBLISHED_N, run.seed)
+    if not Path(data).exists():
+        raise us.Refused(f"There is no file `{data}`; leave `data` out to generate incomes.")
+    return consumer_incomes(Path(data), design.n, run.seed)
 
 
 WHOLE = RiskDesign(simulation.SimulationDesign(), application.ApplicationDesign())

@@ -6,6 +6,7 @@ a constant weight equal to the mean of the Marginal's or of the Pairwise's weigh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,9 +36,11 @@ class SimulationDesign:
 
     n: int = 1000
     sampler: us.SamplerSettings = SAMPLER
+    radii: tuple[float, ...] = (0.05, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7)  # of the sweep
+    sweeps: int = 10  # files that are swept
 
 
-QUICK = SimulationDesign(n=200)  # for a look at all parts
+QUICK = SimulationDesign(n=200, radii=(0.1, 0.3), sweeps=1)  # for a look at all parts
 
 
 def marginal(radius: float) -> str:
@@ -55,9 +58,9 @@ def replicate(design: SimulationDesign, seed: int, number: int) -> Row:
     rng = np.random.default_rng([seed, number])
     y = simulated_counts(design.n, rng)
     made = synthetic_counts(design, y, 1000 * seed + number)
-    risks = {name: _risks(y, sets[:SHOWN], radii_of(name)) for name, sets in made.items()}
+    risks = {name: risks_at(y, sets[:SHOWN], radii_of(name)) for name, sets in made.items()}
     before = risks[SYNTHESIZER][HARD]
-    data = _risks(y, None, RADII)
+    data = risks_at(y, None, RADII)
     riskiest = most_at_risk(data[HARD])
     rows = []
     for name, sets in made.items():
@@ -91,24 +94,35 @@ def replicate(design: SimulationDesign, seed: int, number: int) -> Row:
     return result
 
 
-def synthetic_counts(design: SimulationDesign, y: Vector, seed: int) -> dict[str, list[Vector]]:
-    """max(DATASETS) synthetic columns by every synthesizer and control.
-
-    Each has random numbers of its own. With shared ones, weighted and unweighted runs would move
-    together and rise less than a second run of the unweighted synthesizer by that alone.
-    """
-    survey, model = us.Survey(pl.DataFrame({"y": y.astype(np.int64)})), us.NegativeBinomial("y")
-    fitter = shared_fits(survey, model, design.sampler, seed)
+def compared(fitter: us.ModelFitter) -> dict[str, us.Mechanism]:
+    """Every synthesizer and control."""
     mechanisms: dict[str, us.Mechanism] = {SYNTHESIZER: us.Unweighted(), AGAIN: us.Unweighted()}
     mechanisms |= {marginal(radius): us.MarginalRisk((), radius) for radius in RADII}
     mechanisms[PAIRWISE] = us.PairwiseRisk((), HARD)
     mechanisms[f"3-way r={HARD:.0%}"] = us.QWayRisk((), HARD, 3)
     for name, like in ((CONSTANT_PAIRWISE, us.PairwiseRisk), (CONSTANT_MARGINAL, us.MarginalRisk)):
         mechanisms[name] = us.ConstantWeight(float(like((), HARD).settle(fitter)[0].mean()))
+    return mechanisms
+
+
+def synthetic_counts(
+    design: SimulationDesign,
+    y: Vector,
+    seed: int,
+    mechanisms: Callable[[us.ModelFitter], dict[str, us.Mechanism]] = compared,
+    count: int = max(DATASETS),
+) -> dict[str, list[Vector]]:
+    """`count` synthetic columns by every mechanism.
+
+    Each has random numbers of its own. With shared ones, weighted and unweighted runs would move
+    together and rise less than a second run of the unweighted synthesizer by that alone.
+    """
+    survey, model = us.Survey(pl.DataFrame({"y": y.astype(np.int64)})), us.NegativeBinomial("y")
+    fitter = shared_fits(survey, model, design.sampler, seed)
     made = {}
-    for number, (name, mechanism) in enumerate(mechanisms.items()):
+    for number, (name, mechanism) in enumerate(mechanisms(fitter).items()):
         own = shared_fits(survey, model, design.sampler, seed + APART * number)
-        generated = own.generated(mechanism.release(own, max(DATASETS)).output)
+        generated = own.generated(mechanism.release(own, count).output)
         made[name] = [np.asarray(columns["y"], dtype=np.float64) for columns in generated]
     return made
 
@@ -120,7 +134,7 @@ def radii_of(name: str) -> tuple[float, ...]:
     return tuple(radius for radius in RADII if name == marginal(radius)) or (HARD,)
 
 
-def _risks(y: Vector, sets: list[Vector] | None, radii: tuple[float, ...]) -> dict[float, Vector]:
+def risks_at(y: Vector, sets: list[Vector] | None, radii: tuple[float, ...]) -> dict[float, Vector]:
     confidential = pl.DataFrame({"y": y})
     synthetic = None if sets is None else [pl.DataFrame({"y": values}) for values in sets]
     return {

@@ -33,6 +33,8 @@ INCOMES = {
     "again": nb.AGAIN,
     "marginal": ce.MARGINAL,
     "pairwise": ce.PAIRWISE,
+    "three_way": ce.THREE_WAY,
+    "four_way": ce.FOUR_WAY,
     "constant_marginal": nb.CONSTANT_MARGINAL,
     "constant_pairwise": nb.CONSTANT_PAIRWISE,
 }
@@ -46,19 +48,25 @@ TABLE_4 = published("risk-weights", "table-4")
 RISK_IQR = dict(published("risk-weights", "risk-iqr").iter_rows())  # §3.2.1
 
 
-def study_tables(rows: pl.DataFrame, simulated: Sequence[Row], applied: Sequence[Row]) -> Tables:
-    """Every table that the study writes."""
+def simulation_tables(rows: pl.DataFrame, simulated: Sequence[Row]) -> Tables:
+    """Every table of the simulated counts."""
     return {
         "simulation-table-5": simulation_ecdf(rows),
         "simulation-risk": simulation_risk(rows),
         "simulation-table-6": table_6(simulated),
+        "simulation-rows": rows,
+    }
+
+
+def application_tables(applied: Sequence[Row]) -> Tables:
+    """Every table of the incomes."""
+    return {
         "application-table-7": application_ecdf(applied),
         "application-risk": application_risk(applied),
         "application-table-4": application_intervals(applied),
         "application-table-2": top_ten(applied, largest=False),
         "application-table-3": top_ten(applied, largest=True),
         "convergence": convergence_table(applied),
-        "simulation-rows": rows,
     }
 
 
@@ -195,19 +203,26 @@ def as_grid(caption: str, table: pl.DataFrame, file: str) -> us.Grid:
     return us.Grid(caption, tuple(table.columns), body, file)
 
 
-def facts(tables: Tables, applied: Sequence[Row]) -> Row:
+def facts(tables: Tables) -> Row:
     """What each synthesizer achieves, and what of it the controls bear out."""
     return {
         "counts": count_facts(tables["simulation-table-5"], tables["simulation-risk"]),
+        "internal": us.INTERNAL,
+        "printed_u": dict(SIMULATION_ECDF.select("synthesizer", "U_m").iter_rows()).get,
+        "whole": lambda name, caption: as_grid(caption, tables[name], f"{name}.csv"),
+        "spread": lambda name, caption: by_synthesizer(caption, tables[name], f"{name}.csv"),
+    }
+
+
+def application_facts(tables: Tables, applied: Sequence[Row]) -> Row:
+    """The same of the incomes, and how their chains did."""
+    return {
         "incomes": income_facts(tables["application-table-7"], tables["application-risk"]),
         "fits": applied[2:],
         "failed": sum(bool(result["convergence"]["failures"]) for result in applied[2:]),
         "apart": apart(*applied[2:]),
         "apart_of": apart,
         "near_limit": NEAR,
-        "internal": us.INTERNAL,
-        "whole": lambda name, caption: as_grid(caption, tables[name], f"{name}.csv"),
-        "spread": lambda name, caption: by_synthesizer(caption, tables[name], f"{name}.csv"),
     }
 
 
@@ -242,7 +257,7 @@ def income_facts(ecdf: pl.DataFrame, risk: pl.DataFrame) -> Row:
 
     def values(table: pl.DataFrame, column: str) -> dict[str, Any]:
         by_name = dict(table.select("synthesizer", column).iter_rows())
-        return {part: by_name[name] for part, name in INCOMES.items()}
+        return {part: by_name[name] for part, name in INCOMES.items() if name in by_name}
 
     u = values(ecdf, "U_m")
     top, rising = values(risk, "riskiest 1 %"), values(risk, "rising by 0.25")
@@ -257,6 +272,7 @@ def income_facts(ecdf: pl.DataFrame, risk: pl.DataFrame) -> Row:
     first, second, third = sorted(u[part] for part in ("synthesizer", *CONSTANT))
     return {
         "u_m": u,
+        "published": dict(APPLICATION_ECDF.select("synthesizer", "U_m").iter_rows()),
         "ordered": u["synthesizer"] < u["pairwise"] < u["marginal"],
         "gap": min(second - first, third - second),
         "top": top,

@@ -22,10 +22,11 @@ from understudy.mechanisms.whole_file.design_effect import (
     of_strata,
     psu_groups,
 )
+from understudy.mechanisms.whole_file.file_counts import FileCounts
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile, NoisySet, from_draws
 from understudy.report.noise_quality import _clusters
 from understudy.report.public import _factors
-from understudy.survey.cells import cells_of
+from understudy.survey.cells import ColumnCells, cells_of
 from understudy.survey.codebook import Codebook, Column, parse_codebook
 from understudy.survey.codebook_text import codebook_to_toml
 from understudy.tables.coded_records import Clusters, CodedRecords
@@ -39,6 +40,7 @@ COLUMNS = {
     "w": Column("w", "weight", "integer", bounds=(1, 8)),
 }
 BOTH, NEITHER = Clustered(0, 3), Clustered()
+SIZES = (2, 3, 10, 8)
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +83,17 @@ def parts(rows: pl.DataFrame) -> tuple[CodedRecords, Clusters]:
     codes = (rows["h"], rows["a"], rows["y"], rows["w"] - 1)
     arrays = tuple(column.to_numpy().astype(np.uint8) for column in codes)
     psu = rows["psu"].to_numpy().astype(np.int64)
-    return CodedRecords(arrays, (2, 3, 10, 8)), Clusters(psu, np.arange(20) % 2)
+    return CodedRecords(arrays, SIZES), Clusters(psu, np.arange(20) % 2)
+
+
+def expected_of(monkeypatch, rows: pl.DataFrame) -> tuple[NoisyFile, Expected, list[ColumnCells]]:
+    """What is known of a fit that expects these records."""
+    monkeypatch.setattr(design_effect, "fine_shares", lambda *_: [[np.ones(s) for s in SIZES]])
+    one_way = [np.ones(size) for size in SIZES]
+    coarse = tuple(np.arange(size, dtype=np.int32) for size in SIZES)
+    sets = (NoisySet(one_way, []),)
+    noisy = NoisyFile(tuple(COLUMNS), coarse, (), (1.0,) * 4, (), sets, rows.height)
+    return noisy, Expected(parts(rows)[0]), [cells_of(column) for column in COLUMNS.values()]
 
 
 def asked(monkeypatch, rows: pl.DataFrame, clustered: Clustered) -> tuple[np.ndarray, list[int]]:
@@ -102,19 +114,10 @@ def asked(monkeypatch, rows: pl.DataFrame, clustered: Clustered) -> tuple[np.nda
 
     monkeypatch.setattr(design_effect._Look, "scores", bounded)
     monkeypatch.setattr(TableBudget, "noisy_numbers", listed)
-    monkeypatch.setattr(design_effect, "fine_shares", lambda *_: [[np.ones(s) for s in SIZES]])
-    fit = Expected(parts(frame(500))[0])
-    one_way = [np.ones(size) for size in SIZES]
-    coarse = tuple(np.arange(size, dtype=np.int32) for size in SIZES)
-    names = tuple(COLUMNS)
-    noisy = NoisyFile(names, coarse, (), (1.0,) * 4, (), (NoisySet(one_way, []),), 500)
-    cells = [cells_of(column) for column in COLUMNS.values()]
+    noisy, fit, cells = expected_of(monkeypatch, frame(500))
     budget = TableBudget(Fraction(1), "epsilon")
     measured_clusters(*parts(rows), noisy, fit, cells, (0, 1, 2, 3), clustered, budget, Fraction(1))
     return heard[0]
-
-
-SIZES = (2, 3, 10, 8)
 
 
 @pytest.mark.parametrize("clustered", [BOTH, NEITHER], ids=["weights and strata", "neither"])
@@ -146,6 +149,35 @@ def test_the_distance_is_the_sum_of_deviations_of_psus(monkeypatch):
         sums[np.arange(20) % 2 == h] -= z[stratum == h].sum() / 10
     named = dict(zip(("h", "a", "y", "w"), distances / WHOLE, strict=True))
     assert named["y"] == pytest.approx(np.abs(sums).sum(), rel=1e-4)
+
+
+@pytest.mark.parametrize("clustered", [BOTH, NEITHER], ids=["weights and strata", "neither"])
+@pytest.mark.parametrize("name", ["a", "y"])
+def test_what_records_add_and_its_variance_are_those_of_the_records(monkeypatch, name, clustered):
+    """By NumPy, record by record; a level that few records have is left out."""
+    rows = frame(500)
+    look = design_effect._Look(*expected_of(monkeypatch, rows), clustered)
+    values, codes = rows[name].to_numpy(), rows["w"].to_numpy() - 1
+    rare = np.sort(np.bincount(values))[1] if name == "a" else 0
+    scores, variances = look.scores(list(COLUMNS).index(name), float(rare))
+    w = np.ones(500)
+    if clustered is BOTH:
+        w = rows["w"].to_numpy() / np.sqrt(np.mean(rows["w"].to_numpy() ** 2))
+        assert w.max() > 2
+        w = np.minimum(w, 2)
+    if name == "a":
+        x = np.eye(3)[values]
+        often = np.bincount(values) >= rare
+        assert 0 < often.sum() < 3
+        z = w[:, None] * (x - np.average(x, axis=0, weights=w)) * often
+    else:
+        apart = values - np.average(values, weights=w)
+        z = (w * np.clip(apart / np.sqrt(np.mean(apart**2)), -2, 2))[:, None]
+    cell = values + (codes * SIZES[list(COLUMNS).index(name)] if clustered is BOTH else 0)
+    np.testing.assert_allclose(scores[cell], UNITS * z, atol=1)
+    strata = rows["h"].to_numpy() if clustered is BOTH else np.zeros(500, dtype=int)
+    by_hand = [(strata == h).sum() * z[strata == h].var(axis=0) for h in np.unique(strata)]
+    np.testing.assert_allclose(variances, by_hand)
 
 
 def test_small_psus_are_taken_together_within_their_stratum():
@@ -288,6 +320,9 @@ def test_what_cannot_be_measured_is_refused():
     mechanism = us.Marginals(1.0, clusters=0.1)
     with pytest.raises(Refused, match="declares a design effect"):
         us.synthesize(survey(design_effect=1.4), us.WholeFile(), mechanism)
+    declared = survey(design_effect=1.4)
+    counts = FileCounts(us.WholeFile().for_survey(declared), declared)
+    us.Marginals(1.0).check_counts(counts)  # what is not measured may be declared
     flat = us.Survey(frame(100).drop("psu"), us.Design("w", "h"), Codebook(COLUMNS))
     with pytest.raises(Refused, match="names no PSU"):
         us.synthesize(flat, us.WholeFile(), mechanism)

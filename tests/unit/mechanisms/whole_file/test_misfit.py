@@ -99,6 +99,65 @@ def test_a_table_is_drawn_to_its_kind_as_far_as_noise_hides_it():
     assert [d for d, _ in alike] == pytest.approx([usual] * 200)
     exact = misfit.drawn_to(bases, seen, np.zeros(200), groups)
     assert [d for d, _ in exact] == pytest.approx(seen)
+    # one that is known without noise shows that distances vary by 0.3^2, the noise of the other
+    two = misfit.drawn_to(
+        bases[:2], np.full(2, 1.3 * usual), np.array([0, 0.3 * usual]), groups[:2]
+    )
+    assert [d for d, _ in two] == pytest.approx([1.3 * usual, 1.15 * usual])
+
+
+def test_all_tables_together_have_the_figure_and_the_error_of_their_sum():
+    """Without noise between the sets a distance is sqrt(t/2) times the sum of sqrt(e)."""
+    expected = np.array([40.0, 90.0, 160.0])
+    tables = [misfit.Groups(k * expected, np.zeros(3), 0.0) for k in (1.0, 2.0, 3.0, 4.0)]
+    roots = sum(np.sqrt(table.expected).sum() for table in tables)
+    distances, noise = np.array([30.0, 60.0, 50.0, 80.0]), 5.0
+    together, error, own = misfit.common_and_own(distances, noise, tables)
+    total, wrong = distances.sum(), 5.0 * np.sqrt(4)
+    assert together == pytest.approx(2 * ((total + wrong / 2) / roots) ** 2, rel=1e-5)
+    squares = (total + wrong) ** 2 - total**2
+    assert error == pytest.approx(2 * squares / roots**2, rel=1e-4)
+    assert len(own) == 4
+
+
+def test_what_a_table_shows_beyond_its_margins_has_its_degrees_of_freedom():
+    """Three by two cells: 2 of the 5 that six groups with a given sum have."""
+    columns = [SimpleNamespace(levels="x" * k, size=k, grid_size=0) for k in (3, 2)]
+    noisy = SimpleNamespace(coarse=[np.arange(3), np.arange(2)], sizes=[3, 2])
+    view = SimpleNamespace(noisy=noisy, cells=columns)
+    assert misfit._View.free(view, misfit.Probe((0, 1))) == pytest.approx(2 / 5)
+    assert misfit._View.free(view, misfit.Probe((0,))) == pytest.approx(1.0)
+
+
+def test_of_many_tables_some_are_looked_at_from_the_first_to_the_last():
+    probes = [misfit.Probe((j,)) for j in range(100)]
+    assert misfit._some(probes[:30]) == probes[:30]
+    chosen = [probe.names[0] for probe in misfit._some(probes)]
+    assert (len(chosen), chosen[0], chosen[-1]) == (30, 0, 99)
+    assert set(np.diff(chosen)) <= {3, 4}
+
+
+def test_what_records_add_to_a_mean_is_that_of_the_records():
+    """By NumPy, record by record: w (y - mean) over its root mean square, cut; nothing where there
+    is no number. Each of two groups has a mean of its own."""
+    rng = np.random.default_rng(3)
+    y, w = np.array([1.0, 2.0, 5.0, np.nan, 9.0]), np.array([1.0, 3.0, 1.0, 2.0, 8.0])
+    table = rng.integers(1, 40, (2, 5)).astype(float)
+    table[:, 4] = 1.0
+    scores, answers = misfit.scores_of(table, y, w, 2)
+    for group in (0, 1):
+        cell = np.repeat(np.arange(5), table[group].astype(int))
+        cell = cell[~np.isnan(y[cell])]
+        assert answers[group] == cell.size
+        z = w[cell] * (y[cell] - np.average(y[cell], weights=w[cell]))
+        z = z / np.sqrt(np.mean(z**2))
+        assert z.max() > 2
+        np.testing.assert_allclose(scores[group][cell], UNITS * np.clip(z, -2, 2), atol=0.51)
+        assert scores[group, 3] == 0
+    counted, all_of_them = misfit.scores_of(table, None, w, 3)
+    np.testing.assert_array_equal(all_of_them, table.sum(axis=1))
+    size = np.sqrt((table * w**2).sum(axis=1) / table.sum(axis=1))
+    np.testing.assert_allclose(counted, UNITS * np.minimum(w / size[:, None], 3), atol=0.51)
 
 
 def test_a_coarse_cell_stands_for_the_mean_of_its_fine_ones(monkeypatch):
