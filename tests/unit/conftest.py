@@ -91,6 +91,9 @@ def _exists(user: str) -> bool:
 KINDS = ["sqlite", "postgresql"]
 
 
+_SPARE: list[str] = []  # databases that tests have left and that were emptied
+
+
 @contextmanager
 def fresh_places(request: pytest.FixtureRequest) -> Iterator[NewPlace]:
     """Gives a function that makes a fresh database of the fixture's kind, with its head file."""
@@ -102,16 +105,25 @@ def fresh_places(request: pytest.FixtureRequest) -> Iterator[NewPlace]:
         if request.param == "sqlite":
             return str(folder / "ledger.db"), str(folder / "ledger.db.head")
         url = request.getfixturevalue("postgres")
-        made.append(f"ledger_{secrets.token_hex(6)}")
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {made[-1]}")
+        if _SPARE:
+            made.append(_SPARE.pop())
+        else:
+            made.append(f"ledger_{secrets.token_hex(6)}")
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(f"CREATE DATABASE {made[-1]}")
         return url.replace("/postgres?", f"/{made[-1]}?"), str(folder / "heads")
 
     yield new_place
-    if made:
-        with psycopg.connect(request.getfixturevalue("postgres"), autocommit=True) as connection:
-            for name in made:
-                connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    for name in made:  # an empty schema is made in a tenth of the time of a database
+        url = request.getfixturevalue("postgres").replace("/postgres?", f"/{name}?")
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            connection.execute("DROP SCHEMA public CASCADE")
+            connection.execute("CREATE SCHEMA public")
+        _SPARE.append(name)
 
 
 @pytest.fixture(params=KINDS)
