@@ -160,6 +160,8 @@ def test_delta_out_of_range_is_refused(delta):
 def test_groups_that_say_nothing_are_refused():
     with pytest.raises(Refused, match="below 1"):
         group_delta(5.0, 1e-3, 9)
+    with pytest.raises(Refused, match="no delta below 1"):
+        group_delta(0.01, 0.3, 4)  # 1.22
     with pytest.raises(Refused, match="below 1"):
         group_delta(800.0, 1e-300, 3)
     for size in (0, True, 1.5):

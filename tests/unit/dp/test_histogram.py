@@ -46,6 +46,18 @@ def test_replacing_one_record_moves_the_counts_by_at_most_two(values, other, bin
     assert np.abs(before - without).sum() == 1  # the blanked record
 
 
+def test_noise_covers_all_records_of_a_unit(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        histogram, "integer_laplace", lambda counts, *scale: asked.append(scale) or counts
+    )
+    values = np.array([0.1, 0.1, 0.1, 0.6, 0.9])
+    draw = perturbed_histogram(values, (0.0, 1.0), 2, 0.5, records_per_unit=3)
+    moved = histogram_counts([0.9, 0.9, 0.9, 0.6, 0.9], draw.edges)  # a unit's three
+    farthest = np.abs(moved - histogram_counts(values, draw.edges)).sum()
+    assert asked == [(farthest, 0.5)]
+
+
 def test_clip_and_normalise():
     np.testing.assert_allclose(probabilities(np.array([3, -2, 0, 1])), [0.75, 0, 0, 0.25])
 
