@@ -185,6 +185,15 @@ def test_without_history_the_best_division_that_passes_is_taken() -> None:
     assert kept.settled.startswith("alpha = 0.15 and the stages 1.2 + 1.8 of epsilon")
 
 
+def test_the_division_whose_draws_are_nearest_to_the_records_is_the_best() -> None:
+    """Draws lie within 1/sqrt(4 alpha) of the file's level, where its records are most likely."""
+    fitter: Any = TrialFitter(lambda _: True)
+    divisions = [
+        [ReferenceCensored(3.0, "none", scale, stages=(0.2,))] for scale in (0.05, 0.2, 0.1)
+    ]
+    assert stage_rehearsal.rehearsed_stages(divisions, fitter, 3).mechanism is divisions[1][0]
+
+
 def test_the_files_keep_at_least_half_of_epsilon() -> None:
     assert all(sum(shares) <= 0.5 for shares in SHARES)
     assert ReferenceCensored(3.0, "two-stage").first_stage == 1 / 3

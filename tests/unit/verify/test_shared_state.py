@@ -45,10 +45,7 @@ def test_places_go_by_the_order_of_asking_over_all_processes(
     open_ledger: OpenLedger, closing: ExitStack
 ) -> None:
     clock = Clock()
-    here, there = (
-        Turns(new_state(open_ledger, closing), clock),
-        Turns(new_state(open_ledger, closing), clock),
-    )
+    here, there = (Turns(new_state(open_ledger, closing), clock) for _ in range(2))
     first, second = here.queue("sum", "ann", 2), there.queue("sum", "bob", 2)
     third = here.queue("sum", "ann", 2)
     with pytest.raises(TooManyWaiting):
@@ -68,10 +65,7 @@ def test_rows_end_with_their_time_unless_their_server_says_a_word(
     open_ledger: OpenLedger, closing: ExitStack
 ) -> None:
     clock = Clock()
-    here, there = (
-        Turns(new_state(open_ledger, closing), clock),
-        Turns(new_state(open_ledger, closing), clock),
-    )
+    here, there = (Turns(new_state(open_ledger, closing), clock) for _ in range(2))
     computing, waiting = here.queue("sum", "ann", 9), here.queue("sum", "bob", 9)
     silent = there.queue("sum", "carol", 9)
     assert here.enter("sum", computing, 1, 5.0)
