@@ -2,8 +2,7 @@
 
 1. `tree`: the spanning tree of the largest mutual informations (Chow and Liu 1968).
 2. `draw_pool`: records drawn from the tree's distribution, each distinct cell once, with its share.
-3. `rake_pool`: the pool's weights are fitted to every table in turn (iterative proportional
-   fitting), which finds the distribution on the pool nearest to it in relative entropy.
+3. The pool's weights are raked to every table (dp/raking.py).
 4. `systematic`: whole numbers of records with the expected counts, to less than one record;
    `balanced` (dp/balanced.py) keeps the tables, too.
 
@@ -26,7 +25,6 @@ Codes = NDArray[np.int32]
 Counts = NDArray[np.int64]
 ColumnNumbers = tuple[int, ...]
 
-LARGEST_STEP = 20.0  # of a weight in one fit: a table that says 0 by noise does not erase records
 INDEPENDENT = 0.05  # share of the pool without dependence, so that rare pairs are in it
 
 
@@ -145,55 +143,6 @@ def distinct_cells(codes: Codes) -> tuple[Codes, Counts]:
     return codes[order[first]], np.diff(np.append(first, len(codes)))
 
 
-def rake_pool(
-    pool: Pool,
-    weights: Vector,
-    tables: Sequence[Vector],
-    columns: Sequence[ColumnNumbers],
-    sweeps: int,
-    tolerance: float,
-    groups: NDArray[np.intp] | None = None,
-    easing: float = 0.0,
-) -> tuple[Vector, float]:
-    """Weights whose tables are the given ones, and the mean total variation that is left.
-
-    Starts from `weights`; stops when a sweep finds a mean total variation below `tolerance`, or
-    no longer improves on it by a twentieth. `groups` of cells, numbered (U,), keep the weight that
-    they have together in the pool. Noisy tables need not have a distribution that meets them all;
-    then whole steps end at whatever the last table says. With `easing`, sweep s takes the power
-    1/(1 + easing s) of each step, which settles between the tables; tables of one column always
-    take whole steps, since they contradict no other one.
-    """
-    shares_of_groups = None if groups is None else np.bincount(groups, pool.weights)
-    shapes = [table.shape for table in tables]
-    cells = [
-        _cell_numbers(pool.codes, names, shape)
-        for names, shape in zip(columns, shapes, strict=True)
-    ]
-    fitted, before = weights.copy(), np.inf
-    for sweep in range(sweeps):
-        eased, distance = 1 / (1 + easing * sweep), 0.0
-        for table, numbers in zip(tables, cells, strict=True):
-            target = table.ravel()
-            shares = np.bincount(numbers, fitted, minlength=target.size)
-            distance += 0.5 * float(np.abs(shares - target).sum())
-            with np.errstate(over="ignore"):  # of a share that is next to nothing
-                step = np.divide(target, shares, out=np.ones_like(target), where=shares > 0)
-            step = np.clip(step, 1 / LARGEST_STEP, LARGEST_STEP)
-            fitted *= (step**eased if easing and table.ndim > 1 else step).take(numbers)
-        if groups is not None and shares_of_groups is not None:
-            sums = np.bincount(groups, fitted)
-            fitted *= np.divide(shares_of_groups, sums, out=np.ones_like(sums), where=sums > 0)[
-                groups
-            ]
-        fitted /= fitted.sum()
-        distance /= len(tables)
-        if distance < tolerance or distance > 0.95 * before:
-            break
-        before = distance
-    return fitted, distance
-
-
 def thinned(weights: Vector, least: float, rng: np.random.Generator) -> Vector:
     """The weights with small ones, below `least`, either raised to it or dropped, so that each
     keeps its expectation; what is left has far fewer cells."""
@@ -214,12 +163,13 @@ def cell_table(
     codes: Codes, names: ColumnNumbers, shape: tuple[int, ...], weights: Vector
 ) -> Vector:
     """The table of these columns: the weights of the cells, added up."""
-    numbers = _cell_numbers(codes, names, shape)
+    numbers = cell_numbers(codes, names, shape)
     sums = np.bincount(numbers, weights, minlength=math.prod(shape))
     return np.asarray(sums.reshape(shape), dtype=np.float64)
 
 
-def _cell_numbers(codes: Codes, names: ColumnNumbers, shape: tuple[int, ...]) -> NDArray[np.intp]:
+def cell_numbers(codes: Codes, names: ColumnNumbers, shape: tuple[int, ...]) -> NDArray[np.intp]:
+    """The place of each row in the table of these columns."""
     numbers = codes[:, names[0]].astype(np.intp)
     for name, levels in zip(names[1:], shape[1:], strict=True):
         numbers = numbers * levels + codes[:, name]

@@ -15,7 +15,6 @@ from understudy.dp.record_pool import (
     draw_pool,
     mutual_information,
     pair_table,
-    rake_pool,
     systematic,
     tree,
 )
@@ -145,87 +144,6 @@ def test_distinct_cells_are_those_of_numpy(levels: tuple[int, ...]) -> None:
     expected, times = np.unique(codes, axis=0, return_counts=True)
     assert np.array_equal(cells, expected)
     assert np.array_equal(counts, times)
-
-
-def whole_pool() -> Pool:
-    codes = np.array(list(product(*map(range, SHAPE))), dtype=np.int32)
-    return Pool(codes, np.full(len(codes), 1 / len(codes)))
-
-
-def test_raked_weights_have_the_tables() -> None:
-    shares, pool = joint(4) * 0.5 + 0.5 / np.prod(SHAPE), whole_pool()
-    tables = pairs_of(shares)
-    weights, distance = rake_pool(pool, pool.weights, tables, PAIRS, 500, 1e-9)
-    assert distance < 1e-6
-    for table, fitted in zip(tables, pairs_of(weights.reshape(SHAPE)), strict=True):
-        assert np.allclose(table, fitted, atol=1e-6)
-    # the nearest in relative entropy has no interaction of three columns
-    logs = np.log(weights.reshape(SHAPE))
-    third = logs[:, :2] - logs[:, 1:]
-    second = third[..., :2] - third[..., 1:]
-    assert np.allclose(second[0] - second[1], (second[0] - second[1])[:, :1], atol=1e-4)
-    assert pool.weights == pytest.approx(np.full(36, 1 / 36))
-
-
-def test_one_sweep_by_hand() -> None:
-    pool = Pool(np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.int32), np.full(4, 0.25))
-    rows, across = np.array([0.8, 0.2]), np.array([0.6, 0.4])
-    weights, distance = rake_pool(pool, pool.weights, [rows, across], [(0,), (1,)], 1, 0.0)
-    assert weights == pytest.approx([0.48, 0.32, 0.12, 0.08])
-    assert distance == pytest.approx((0.3 + 0.1) / 2)  # of each table when its turn came
-    again, left = rake_pool(pool, weights, [rows, across], [(0,), (1,)], 5, 0.0)
-    assert again == pytest.approx(weights)
-    assert left == pytest.approx(0, abs=1e-12)
-
-
-def test_a_table_erases_no_record_at_once() -> None:
-    pool = Pool(np.array([[0], [1]], dtype=np.int32), np.array([0.5, 0.5]))
-    weights, distance = rake_pool(pool, pool.weights, [np.array([0.0, 1.0])], [(0,)], 1, 0.0)
-    assert weights == pytest.approx(np.array([0.5 / 20, 1.0]) / (1.0 + 0.5 / 20))
-    assert distance == 0.5
-    _, left = rake_pool(pool, pool.weights, [np.array([0.0, 1.0])], [(0,)], 2, 0.5)
-    assert left == pytest.approx(weights[0])  # 0.5 was not below 0.5
-    rare = np.array([1e-6, 1 - 1e-6])
-    weights, _ = rake_pool(pool, rare, [np.array([0.5, 0.5])], [(0,)], 1, 0.0)
-    risen = np.array([20e-6, 0.5])
-    assert weights == pytest.approx(risen / risen.sum(), rel=1e-9)
-
-
-def test_cells_that_the_pool_lacks_are_left_out() -> None:
-    pool = Pool(np.array([[0, 1], [1, 0]], dtype=np.int32), np.array([0.5, 0.5]))
-    table = np.array([[0.3, 0.2], [0.1, 0.4]])
-    weights, distance = rake_pool(pool, pool.weights, [table], [(0, 1)], 1, 0.0)
-    assert weights == pytest.approx([2 / 3, 1 / 3])
-    assert distance == pytest.approx(0.5 * (0.3 + 0.3 + 0.4 + 0.4))
-
-
-def test_sweeps_end_when_they_are_near_enough_or_no_longer_help() -> None:
-    """With one column and steps of at most 20, the distances of a sweep are known."""
-    pool = Pool(np.array([[0], [1]], dtype=np.int32), np.array([1e-6, 1 - 1e-6]))
-    target = [np.array([0.5, 0.5])]
-
-    def after(sweeps: int, tolerance: float) -> float:
-        return rake_pool(pool, pool.weights, target, [(0,)], sweeps, tolerance)[1]
-
-    share, distances = 1e-6, []
-    for _ in range(5):
-        distances.append(0.5 - share)
-        up = min(0.5 / share, 20.0) * share
-        down = 0.5
-        share = up / (up + down)
-    # the second sweep improves by less than a twentieth, and is the last
-    assert distances[1] > 0.95 * distances[0]
-    assert after(1, 0.0) == pytest.approx(distances[0])
-    assert after(5, 0.0) == pytest.approx(distances[1])
-    assert after(5, 0.6) == pytest.approx(distances[0])
-
-
-def test_contradicting_tables_end_the_sweeps() -> None:
-    pool = Pool(np.array([[0], [1]], dtype=np.int32), np.array([0.5, 0.5]))
-    tables, names = [np.array([0.7, 0.3]), np.array([0.3, 0.7])], [(0,), (0,)]
-    weights, distance = rake_pool(pool, pool.weights, tables, names, 50, 1e-9)
-    assert distance == pytest.approx(0.4)
-    assert weights == pytest.approx([0.3, 0.7])
 
 
 class Shifts:

@@ -12,12 +12,12 @@ from scipy import optimize
 
 import chance
 from understudy.dp.consistent import consistent, on_simplex, rake
+from understudy.dp.raking import rake_pool
 from understudy.dp.record_pool import (
     Pool,
     distinct_cells,
     draw_pool,
     mutual_information,
-    rake_pool,
     systematic,
     tree,
 )

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from understudy.chance import Chance
 from understudy.dp.balanced import balanced
 from understudy.dp.consistent import consistent
-from understudy.dp.record_pool import Pool, draw_pool, rake_pool
+from understudy.dp.raking import rake_pool
+from understudy.dp.record_pool import Pool, draw_pool
 from understudy.errors import Refused
 from understudy.mechanisms.outputs.output import DrawnOutput, DrawValues, Ground, without_drafts
 from understudy.mechanisms.side_by_side import side_by_side

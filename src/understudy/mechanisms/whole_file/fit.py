@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from understudy.dp.consistent import Agreed, agreed, on_simplex, spread_over_sets
-from understudy.dp.record_pool import Pool, cell_table, draw_pool, rake_pool, thinned
+from understudy.dp.raking import Raking
+from understudy.dp.record_pool import Pool, cell_table, draw_pool, thinned
 from understudy.dp.shrinkage import NOTHING, kept_share
 from understudy.errors import Refused
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
@@ -68,18 +70,14 @@ class Fit:
         """The pool's weights under one set."""
         if len(self.sets) == 1:
             return self.weights
-        tables = self.sets[number].tables
-        weights, _ = rake_pool(
-            self.pool,
-            self.pool.weights,
-            tables,
-            self.tables,
-            SWEEPS,
-            tolerance,
-            self.groups,
-            EASING,
-        )
-        return weights
+        tables, start = self.sets[number].tables, self.pool.weights
+        kept = _kept_groups(self.pool, self.groups)
+        return self._raking(start, tables, SWEEPS, tolerance, kept, EASING)[0]
+
+    @cached_property
+    def _raking(self) -> Raking:
+        """The same for every set."""
+        return Raking(self.pool.codes, self.tables, [table.shape for table in self.sets[0].tables])
 
 
 def fitted(
@@ -107,9 +105,9 @@ def fitted(
         groups = _groups(pool.codes[:, kept.columns], kept)
     if possible is not None:
         pool, groups = _allowed(pool, groups, possible)
-    weights, _ = rake_pool(
-        pool, pool.weights, whole.tables, columns, SWEEPS, TOLERANCE, groups, EASING
-    )
+    raking = Raking(pool.codes, columns, [table.shape for table in whole.tables])
+    kept_groups = _kept_groups(pool, groups)
+    weights, _ = raking(pool.weights, whole.tables, SWEEPS, TOLERANCE, kept_groups, EASING)
     if len(each) > 1 and groups is None:  # fitted again for every set, so a smaller pool pays
         fewer = thinned(weights, LEAST, rng)
         left = fewer > 0
@@ -300,6 +298,15 @@ def _groups(codes: Codes, kept: Kept) -> NDArray[np.intp]:
     rows, numbers = np.unique(codes, axis=0, return_inverse=True)
     assert len(rows) <= len(kept.codes)
     return np.asarray(numbers, dtype=np.intp).ravel()
+
+
+def _kept_groups(
+    pool: Pool, groups: NDArray[np.intp] | None
+) -> tuple[NDArray[np.intp], Vector] | None:
+    """The public rows with the weight that each has in the pool, and keeps."""
+    if groups is None:
+        return None
+    return groups, np.asarray(np.bincount(groups, pool.weights), dtype=np.float64)
 
 
 def _allowed(
