@@ -39,8 +39,8 @@ class _Batch:
 
 
 class Raking:
-    """Rakes weights of the cells `codes` to tables of `columns`, whose cells are `shapes`: tables of
-    several columns first, those of one column last."""
+    """Rakes weights of the cells `codes` to tables of `columns`, whose cells are `shapes`; tables
+    of one column come last."""
 
     def __init__(
         self, codes: Codes, columns: Sequence[ColumnNumbers], shapes: Sequence[tuple[int, ...]]
@@ -70,11 +70,12 @@ class Raking:
         """Weights whose tables are the given ones, and the mean total variation that is left.
 
         Starts from `weights`; stops when a sweep finds a mean total variation below `tolerance`, or
-        no longer improves on it by a twentieth. `kept` are groups of cells, numbered, and the weight
-        that each keeps. Noisy tables need not have a distribution that meets them all; then whole
-        steps end at whatever the last table says. With `easing`, sweep s takes the power
-        1/(1 + easing s) of each step, which settles between the tables; tables of one column always
-        take whole steps, since they contradict no other one.
+        no longer improves on it by a twentieth. `kept` are groups of cells, numbered, and the
+        weight that each keeps. Noisy tables need not have a distribution that meets them all; then
+        whole steps end at whatever the last table says. With `easing`, sweep s takes the power
+        1/(1 + easing s) of each step, which settles between the tables. Tables of one column
+        contradict no other one: they always take whole steps, and in the end sweeps of their own
+        until they are met.
         """
         fitted, before, distance = weights.copy(), np.inf, 0.0
         for sweep in range(sweeps):

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.stats import binom, entropy
 
 from understudy.dp.record_pool import (
-    Pool,
     distinct_cells,
     draw_pool,
     mutual_information,

@@ -93,7 +93,7 @@ def fitted(
     columns, variances = tables_of(noisy)
     size = size or min(max(A_RECORD * noisy.records, SMALLEST_POOL), POOL)
     sets = [_with_one_way(noisy, number, columns) for number in range(len(noisy.sets))]
-    scales = {j: int(noisy.coarse[j][grid - 1]) + 1 for j, grid in enumerate(grids) if grid}
+    scales = runs_of(noisy, grids)
     whole, *each = agreed(sets, columns, variances, scales)
     if kept is None:
         pool = draw_pool(whole.tables, columns, size, rng)
@@ -115,6 +115,11 @@ def fitted(
         pool, weights = Pool(pool.codes[left], start / start.sum()), fewer[left]
         weights /= weights.sum()
     return Fit(pool, weights, whole.total, noisy.sizes, each, columns, groups)
+
+
+def runs_of(noisy: NoisyFile, grids: Sequence[int]) -> dict[int, int]:
+    """How many coarse cells of a column lie on its scale, of the columns that have one."""
+    return {j: int(noisy.coarse[j][grid - 1]) + 1 for j, grid in enumerate(grids) if grid}
 
 
 def allowed_by(rules: Sequence[RuledOut], noisy: NoisyFile) -> Possible | None:
@@ -318,27 +323,3 @@ def _allowed(
     weights = pool.weights[allowed]
     left = Pool(pool.codes[allowed], weights / weights.sum())
     return left, None if groups is None else groups[allowed]
-
-
-def fine_codes(
-    coarse: Codes, shares: Sequence[Vector], maps: Sequence[Codes], rng: np.random.Generator
-) -> list[Codes]:
-    """A fine cell for each coarse one, in the given shares: as even as whole numbers can be, in
-    random order."""
-    drawn = []
-    for j, (share, mapped) in enumerate(zip(shares, maps, strict=True)):
-        codes = np.empty(len(coarse), dtype=np.int32)
-        order = np.argsort(coarse[:, j], kind="stable")
-        bounds = np.searchsorted(coarse[order, j], np.arange(int(mapped.max()) + 2))
-        for cell in range(int(mapped.max()) + 1):
-            rows = order[bounds[cell] : bounds[cell + 1]]
-            members = np.flatnonzero(mapped == cell)
-            if members.size == 1 or rows.size == 0:
-                codes[rows] = members[0]
-                continue
-            heights = np.cumsum(share[members])
-            levels = (np.arange(rows.size) + rng.random()) / rows.size * heights[-1]
-            places = np.minimum(np.searchsorted(heights, levels, side="right"), members.size - 1)
-            codes[rng.permutation(rows)] = members[places]
-        drawn.append(codes)
-    return drawn

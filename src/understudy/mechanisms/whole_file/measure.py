@@ -97,7 +97,9 @@ def measured(records: CodedRecords, asked: FileQuestion, rng: np.random.Generato
         chosen = _chosen(coarse, names, fit, asked, plan, min(picks, len(names)))
         noisy = _with_tables(noisy, coarse, chosen, asked, plan)
     fit = fitted(noisy, rng, SMALL_POOL, kept, possible, grids)
-    misfit = measured_misfit(records, noisy, fit, asked.cells, asked.kept, asked.budget, MISFIT)
+    misfit = measured_misfit(
+        records, noisy, fit, asked.cells, asked.kept, asked.budget, MISFIT, rng
+    )
     noisy = replace(noisy, misfit=misfit)
     if whole is not None and records.clusters is not None:
         effects = measured_clusters(

@@ -44,10 +44,10 @@ from scipy.optimize import brentq
 from scipy.special import erfcx
 
 from understudy.dp.choice import UNITS
-from understudy.dp.record_pool import cell_table
 from understudy.mechanisms.whole_file.budget import TableBudget
-from understudy.mechanisms.whole_file.fit import Fit, fine_shares
+from understudy.mechanisms.whole_file.fit import Fit, fine_shares, runs_of
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
+from understudy.mechanisms.whole_file.within_cells import fine_codes, scores_within
 from understudy.survey.cells import ColumnCells
 from understudy.survey.misfit import KINDS, Misfit, OwnFigure
 from understudy.tables.coded_records import CodedRecords
@@ -91,9 +91,10 @@ def measured_misfit(
     kept: ColumnNumbers,
     budget: TableBudget | None,
     share: Fraction,
+    rng: np.random.Generator,
 ) -> Misfit:
-    """The misfit of a fit, from the records at a share of the budget."""
-    view = _View(noisy, fit, cells)
+    """The misfit of a fit, from the records at a share of the budget; `rng` sees no record."""
+    view = _View(noisy, fit, cells, rng)
     kinds = {key: probes for key, probes in probes_of(noisy, cells, kept).items() if probes}
     figures: dict[tuple[str, str], float] = {}
     of_numbers: dict[str, dict[tuple[str, str], float]] = {}
@@ -360,12 +361,25 @@ class _Look:
 
 
 class _View:
-    """The fit's tables over levels and coarse or fine cells of numbers, of each set."""
+    """The fit's tables over levels and coarse or fine cells of numbers, of each set. The pool's
+    cells have fine ones as the files' records have them (within_cells.py)."""
 
-    def __init__(self, noisy: NoisyFile, fit: Fit, cells: Sequence[ColumnCells]) -> None:
+    def __init__(
+        self,
+        noisy: NoisyFile,
+        fit: Fit,
+        cells: Sequence[ColumnCells],
+        rng: np.random.Generator,
+    ) -> None:
         self.noisy, self.fit, self.cells = noisy, fit, cells
         self.weights = [fit.weights_of(number) for number in range(len(noisy.sets))]
-        self.shares = fine_shares(noisy, fit, [column.grid_size for column in cells])
+        grids = [column.grid_size for column in cells]
+        self.shares = fine_shares(noisy, fit, grids)
+        runs, codes = runs_of(noisy, grids), fit.pool.codes
+        self.fine = []
+        for weights, shares in zip(self.weights, self.shares, strict=True):
+            scores = scores_within(codes, weights, noisy.measured, runs, rng)
+            self.fine.append(fine_codes(codes, shares, noisy.coarse, rng, scores, weights))
 
     def look(self, probe: Probe) -> _Look:
         tables = [self._table(probe, number) for number in range(len(self.weights))]
@@ -400,12 +414,15 @@ class _View:
 
     def _table(self, probe: Probe, number: int) -> Vector:
         """n p of one set, spread from coarse cells over those of the probe."""
-        columns = probe.columns
-        shape = tuple(self.noisy.sizes[j] for j in columns)
-        table = cell_table(self.fit.pool.codes, columns, shape, self.weights[number])
+        columns, codes = probe.columns, self.fit.pool.codes
+        shape = tuple(self.cells[j].size if j == probe.y else self.noisy.sizes[j] for j in columns)
+        places = [self.fine[number][j] if j == probe.y else codes[:, j] for j in columns]
+        numbers = np.ravel_multi_index(places, shape)
+        sums = np.bincount(numbers, self.weights[number], minlength=prod(shape))
+        table = sums.reshape(shape)
         for axis, j in enumerate(columns):
             coarse, merged = _cells_in(self.noisy, self.cells[j], j, probe)
-            if len(coarse) == shape[axis]:
+            if j == probe.y or len(coarse) == shape[axis]:
                 continue
             share = np.bincount(merged, self.shares[number][j], minlength=len(coarse))
             along = [1] * table.ndim

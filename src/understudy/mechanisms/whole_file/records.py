@@ -1,6 +1,7 @@
 """Synthetic records from the noisy tables of a whole file and the codebook: post-processing.
 
-noisy tables -> pool with weights (fit.py) -> coarse cells of each record -> fine cells -> values.
+noisy tables -> pool with weights (fit.py) -> coarse cells of each record -> fine cells
+(within_cells.py) -> values.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from understudy.mechanisms.whole_file.fit import (
     Kept,
     Vector,
     allowed_by,
-    fine_codes,
     fine_shares,
     fitted,
+    runs_of,
 )
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
+from understudy.mechanisms.whole_file.within_cells import fine_codes, scores_within
 from understudy.survey.cells import ColumnCells
 from understudy.survey.codebook import Codebook
 from understudy.tables.rule_cells import ruled_out
@@ -57,7 +59,9 @@ class Synthesizer:
             pool, records = self.fit.pool, size or self.noisy.records
             counts = balanced(pool, weights, records, self.fit.tables, self.fit.sizes, rng)
             coarse = np.repeat(pool.codes, counts, axis=0)
-        fine = fine_codes(coarse, self.shares[number], self.noisy.coarse, rng)
+        runs = runs_of(self.noisy, [column.grid_size for column in self.cells])
+        scores = scores_within(coarse, np.ones(len(coarse)), self.noisy.measured, runs, rng)
+        fine = fine_codes(coarse, self.shares[number], self.noisy.coarse, rng, scores)
         drawn = [column.values(codes, rng) for column, codes in zip(self.cells, fine, strict=True)]
         frame = pl.DataFrame(drawn)
         if self.kept_values is not None:

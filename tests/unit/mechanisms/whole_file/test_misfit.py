@@ -160,15 +160,15 @@ def test_what_records_add_to_a_mean_is_that_of_the_records():
     np.testing.assert_allclose(counted, UNITS * np.minimum(w / size[:, None], 3), atol=0.51)
 
 
-def test_a_coarse_cell_stands_for_the_mean_of_its_fine_ones(monkeypatch):
+def test_a_coarse_cell_stands_for_the_mean_of_its_fine_ones():
     """Of the shares of two sets together; a cell that nobody is in, for the plain mean."""
     shares = np.array([[0.1, 0.2, 0.0, 0.0, 0.7], [0.1, 0.4, 0.0, 0.0, 0.5]])
-    monkeypatch.setattr(misfit, "fine_shares", lambda *_: [[of_set] for of_set in shares])
-    noisy = SimpleNamespace(coarse=[np.array([0, 0, 1, 1, 2])], sizes=[3], sets=())
+    noisy = SimpleNamespace(coarse=[np.array([0, 0, 1, 1, 2])], sizes=[3])
     values = np.array([1.0, 4.0, 5.0, 7.0, np.nan])
     column = SimpleNamespace(expected=values, levels=None, size=5, grid_size=5)
-    view = misfit._View(noisy, None, [column])  # type: ignore[arg-type]
-    made = view._values(misfit.Probe((), w=0), 0)
+    sets = [[of_set] for of_set in shares]
+    view = SimpleNamespace(noisy=noisy, cells=[column], shares=sets)
+    made = misfit._View._values(view, misfit.Probe((), w=0), 0)  # type: ignore[arg-type]
     np.testing.assert_allclose(made, [np.average([1.0, 4.0], weights=[0.2, 0.6]), 6.0, np.nan])
 
 
@@ -180,7 +180,8 @@ def test_a_record_moves_a_distance_by_at_most_its_cut(weighted):
     result = us.synthesize(data, us.WholeFile(), us.Marginals(3.0, 1e-6), datasets=2, seed=1)
     noisy = from_draws(result.draws)
     cells = us.WholeFile().for_survey(data).cells(data)
-    view = misfit._View(noisy, fitted(noisy, np.random.default_rng(1), 5_000), cells)
+    rng = np.random.default_rng(1)
+    view = misfit._View(noisy, fitted(noisy, rng, 5_000), cells, rng)
     whole = coded_records(data, cells)
     probes = [p for kind in misfit.probes_of(noisy, cells, ()).values() for p in kind]
     assert {probe.cut for probe in probes} == ({3} if weighted else {1, 2})

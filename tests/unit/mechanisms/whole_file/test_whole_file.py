@@ -19,7 +19,7 @@ from understudy.errors import Refused
 from understudy.mechanisms.whole_file import budget as budgets
 from understudy.mechanisms.whole_file.budget import TableBudget, budget_of
 from understudy.mechanisms.whole_file.files import further_file
-from understudy.mechanisms.whole_file.fit import fine_codes, smoothed
+from understudy.mechanisms.whole_file.fit import smoothed
 from understudy.mechanisms.whole_file.noisy_file import from_draws
 from understudy.mechanisms.whole_file.plan import CHOICE, MISFIT, ONE_WAY, plan_of
 from understudy.release.recipe import parse_recipe
@@ -311,16 +311,6 @@ def test_what_was_drafted_from_the_records_carries_no_formal_claim():
     drafted = us.Survey(mixed_file(), us.Design(weight="w"))
     with pytest.raises(Refused, match="not declared"):
         us.synthesize(drafted, us.WholeFile(), us.Marginals(1.0, 1e-6), seed=1)
-
-
-def test_fine_cells_have_their_shares_to_one_record():
-    rng = np.random.default_rng(2)
-    mapped = np.array([0, 0, 0, 1, 1], dtype=np.int32)
-    coarse = np.array([[0]] * 600 + [[1]] * 101, dtype=np.int32)
-    (codes,) = fine_codes(coarse, [np.array([0.5, 0.3, 0.2, 0.75, 0.25])], [mapped], rng)
-    counts = np.bincount(codes, minlength=5)
-    assert np.abs(counts - [300, 180, 120, 75.75, 25.25]).max() <= 1
-    assert (mapped[codes] == coarse[:, 0]).all()
 
 
 def test_a_tail_falls_within_its_last_cell():

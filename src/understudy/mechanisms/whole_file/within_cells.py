@@ -1,0 +1,142 @@
+"""Fine cells for records in coarse ones, in an order that goes by the record's other columns.
+
+Tables say how a number in coarse cells depends on other columns. Drawn at random within a coarse
+cell, it would not depend on them there, and means of groups would be drawn to the middle: those who
+have high incomes more often also have higher ones among the highest. So what the coarse cells show
+is carried on within them, by the law that normal columns have:
+
+1. The scores z of a column on a scale are standard normal; a record in cell k has its score in
+   (a_k, b_k), where the normal distribution reaches the shares of the cells, and E(z | k) is known.
+2. E(z | k) is fitted by a sum of effects of the cells of the other columns, least squares. Columns
+   x that are normal with z have Cov(x, E(z | k)) = v Cov(x, z), v the variance of E(z | k): the fit
+   over v is the mean m of a record's score, and its variance is 1 - Var(m).
+3. Each record draws its score from that normal law, between a_k and b_k. In the order of the scores
+   the records of a cell have its fine cells, from low to high, in the shares that these have.
+
+So the one-way tables are as without an order. Only records and shares that were made from noisy
+tables come in: post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+Vector = NDArray[np.float64]
+Codes = NDArray[np.int32]
+ColumnNumbers = tuple[int, ...]
+
+SWEEPS = 20  # of the fit of effects, one column after the other
+CLOSE = 1e-3  # the largest change of an effect in a sweep that ends it, in scores
+MOST = 0.95  # of the variance of scores that other columns may explain
+
+
+def scores_within(
+    coarse: Codes,
+    weights: Vector,
+    tables: Sequence[ColumnNumbers],
+    runs: Mapping[int, int],
+    rng: np.random.Generator,
+) -> dict[int, Vector]:
+    """The score of each record in the columns on a scale, whose first `runs` coarse cells lie on
+    it, given the columns that are in one of the `tables` with it; NaN for records that are not on
+    the scale."""
+    scores = {}
+    for column, cells in runs.items():
+        others = sorted({name for names in tables if column in names for name in names} - {column})
+        inside = np.flatnonzero(coarse[:, column] < cells)
+        drawn = np.full(len(coarse), np.nan)
+        if inside.size:
+            given = [coarse[inside, name] for name in others]
+            drawn[inside] = _drawn(coarse[inside, column], given, weights[inside], cells, rng)
+        scores[column] = drawn
+    return scores
+
+
+def _drawn(
+    cell: Codes, given: Sequence[Codes], weights: Vector, cells: int, rng: np.random.Generator
+) -> Vector:
+    low, high, middle = _intervals(np.bincount(cell, weights, minlength=cells))
+    response = middle[cell]
+    mean = response - _left_over(response, given, weights)
+    explained = float(np.average(response**2, weights=weights))
+    mean = mean / max(explained, 1e-9)
+    spread = float(np.average(mean**2, weights=weights))
+    if spread > MOST:
+        mean, spread = mean * np.sqrt(MOST / spread), MOST
+    return _between(low[cell], high[cell], mean, float(np.sqrt(1 - spread)), rng)
+
+
+def _intervals(sums: Vector) -> tuple[Vector, Vector, Vector]:
+    """Where each cell begins and ends in scores, and its mean score."""
+    shares = sums / max(float(sums.sum()), 1e-300)
+    edges = ndtri(np.clip(np.append(0.0, np.cumsum(shares)), 0.0, 1.0))
+    edges[-1] = np.inf
+    density = np.exp(-(edges**2) / 2) / np.sqrt(2 * np.pi)
+    mean = np.divide(-np.diff(density), shares, out=np.zeros_like(shares), where=shares > 0)
+    return edges[:-1], edges[1:], mean
+
+
+def _left_over(response: Vector, given: Sequence[Codes], weights: Vector) -> Vector:
+    """What the effects of the other columns' cells do not explain (Gauss and Seidel's steps)."""
+    left = response - np.average(response, weights=weights)
+    sums = [np.maximum(np.bincount(codes, weights), 1e-300) for codes in given]
+    for _ in range(SWEEPS):
+        furthest = 0.0
+        for codes, size in zip(given, sums, strict=True):
+            effect = np.bincount(codes, weights * left) / size
+            left = left - effect[codes]
+            furthest = max(furthest, float(np.abs(effect).max()))
+        if furthest < CLOSE:
+            break
+    return left
+
+
+def _between(
+    low: Vector, high: Vector, mean: Vector, deviation: float, rng: np.random.Generator
+) -> Vector:
+    """Normal numbers between two others; from the tail that lies nearer, where they are far out."""
+    below, above = (low - mean) / deviation, (high - mean) / deviation
+    turned = below > 0
+    below, above = np.where(turned, -above, below), np.where(turned, -below, above)
+    first, last = ndtr(below), ndtr(above)
+    drawn = ndtri(first + rng.random(mean.size) * (last - first))
+    drawn = np.clip(drawn, below, above)
+    return np.asarray(mean + deviation * np.where(turned, -drawn, drawn), dtype=np.float64)
+
+
+def fine_codes(
+    coarse: Codes,
+    shares: Sequence[Vector],
+    maps: Sequence[Codes],
+    rng: np.random.Generator,
+    scores: Mapping[int, Vector] | None = None,
+    weights: Vector | None = None,
+) -> list[Codes]:
+    """A fine cell for each coarse one, in the given shares: as even as whole records can be, in the
+    order of the scores where a column has some, else in random order. Records count alike, or as
+    much as their `weights`."""
+    known, drawn = scores or {}, []
+    for j, (share, mapped) in enumerate(zip(shares, maps, strict=True)):
+        cells = int(mapped.max()) + 1
+        first = known[j].argsort() if j in known else rng.permutation(len(coarse))
+        order = first[np.argsort(coarse[first, j], kind="stable")]
+        bounds = np.searchsorted(coarse[order, j], np.arange(cells + 1))
+        codes = np.empty(len(coarse), dtype=np.int32)
+        for cell in range(cells):
+            rows = order[bounds[cell] : bounds[cell + 1]]
+            members = np.flatnonzero(mapped == cell)
+            if members.size == 1 or rows.size == 0:
+                codes[rows] = members[0]
+                continue
+            heights = np.cumsum(share[members])
+            size = np.ones(rows.size) if weights is None else weights[rows]
+            reached = np.cumsum(size)
+            levels = (reached - rng.random() * size) * (heights[-1] / reached[-1])
+            places = np.minimum(np.searchsorted(heights, levels, side="right"), members.size - 1)
+            codes[rows] = members[places]
+        drawn.append(codes)
+    return drawn
