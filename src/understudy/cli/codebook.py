@@ -126,12 +126,14 @@ def _show(codebook: Codebook, title: str) -> None:
 
 def _range(column: Column) -> str:
     if column.levels is not None:
-        shown = ", ".join(
+        texts = [
             f"{level} {column.value_labels.get(level, '')}".strip()
             for level in column.levels[:SHOWN_LEVELS]
-        )
+        ]
+        # levels may have commas themselves
+        between = "; " if any("," in text for text in texts) else ", "
         more = len(column.levels) - SHOWN_LEVELS
-        return f"{shown}, and {more} more" if more > 0 else shown
+        return between.join([*texts, f"and {more} more"] if more > 0 else texts)
     if column.bounds is None:
         return "-"
     low, high = column.bounds

@@ -97,13 +97,20 @@ class WholeFile(FileModel):
 
     def check_declared(self, survey: Survey) -> None:
         """Refused where a cell rests on something that was drafted from the records."""
-        for name in self.columns or ():
-            drafted = survey.codebook[name].drafted_cells
-            if drafted:
-                raise Refused(
-                    f"A formal claim rests on `{name}.{drafted[0]}`, which is not declared; "
-                    "declare it in the codebook from what is public."
-                )
+        drafted = [
+            (name, fact)
+            for name in self.columns or ()
+            for fact in survey.codebook[name].drafted_cells
+        ]
+        if not drafted:
+            return
+        name, fact = drafted[0]
+        columns = len({name for name, _ in drafted})
+        more = "" if columns == 1 else f" (the first of {len(drafted)} facts in {columns} columns)"
+        raise Refused(
+            f"A formal claim rests on `{name}.{fact}`{more}, which is not declared; declare it in "
+            "the codebook from what is public, and take it off the column's `drafted` list."
+        )
 
     def published_design(self, design: Design) -> Design:
         """The weight is a column like others, and strata stay; clusters are not drawn."""

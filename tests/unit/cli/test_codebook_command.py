@@ -13,7 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from understudy.cli.codebook import codebook
+from understudy.cli.codebook import _range, codebook
 from understudy.cli.options import parse_design
 from understudy.errors import Refused
 from understudy.survey.codebook import Codebook, Column, read_codebook
@@ -52,6 +52,12 @@ def test_drafts_writes_and_says_what_next(survey_file: Path) -> None:
         assert shown in result.output
     assert str(target.name) in result.output.replace("\n", "")
     assert "check the 13 drafted facts" in result.output.replace("\n", " ")
+
+
+def test_levels_with_commas_are_told_apart() -> None:
+    plain = Column("a", levels=("x", "y", *range(9)))
+    assert _range(plain) == "x, y, 0, 1, 2, 3, 4, 5, and 3 more"
+    assert _range(Column("b", levels=("New, acute", "Old"))) == "New, acute; Old"
 
 
 def test_an_existing_codebook_is_not_overwritten(survey_file: Path) -> None:

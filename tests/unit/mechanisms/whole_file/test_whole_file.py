@@ -309,8 +309,13 @@ def test_kept_rows_of_households_have_noise_for_all_their_records(
 @pytest.mark.usefixtures("stand_in_noise")
 def test_what_was_drafted_from_the_records_carries_no_formal_claim():
     drafted = us.Survey(mixed_file(), us.Design(weight="w"))
-    with pytest.raises(Refused, match="not declared"):
+    facts = [column.drafted_cells for column in drafted.codebook]
+    columns = sum(1 for each in facts if each)
+    listed = rf"the first of {sum(map(len, facts))} facts in {columns} columns\), which is not decl"
+    with pytest.raises(Refused, match=listed):
         us.synthesize(drafted, us.WholeFile(), us.Marginals(1.0, 1e-6), seed=1)
+    with pytest.raises(Refused, match=r"rests on `age\.[a-z]+`, which is not declared"):
+        us.synthesize(drafted, us.WholeFile(["age"]), us.Marginals(1.0, 1e-6), seed=1)
 
 
 def test_a_tail_falls_within_its_last_cell():
