@@ -6,6 +6,7 @@ Every guess is read off the records, so it is marked as drafted until the stewar
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,6 +26,8 @@ MOST_LOW_CODES = 4  # negative values of a column that are all codes; more are a
 
 STEPS = (0.01, 0.1, 0.5, 1, 5, 10, 50, 100, 500, 1000)
 HEAPED = 0.8  # share of multiples of a step that suggests a rounding
+SINGLE = 1.2e-7  # relative rounding of numbers that were stored in single precision
+MOST_DUST = 1e-3  # of a step, by which a multiple may be off
 FEWEST_STEPS = 50  # between the bounds: a coarser rounding would be most of the column
 MANY_ZEROS = 0.05  # share of zeros that makes 0 a value of its own
 MASS_AT_BOUND = 0.002  # share of records on a bound, with 3 times what a value has on average
@@ -124,9 +127,10 @@ def _multiples(values: Any, shape: Mapping[str, Any]) -> dict[str, Any]:
     least = 1 if values.type().is_integer() else 0
     for step in STEPS:
         if step == 1 or (least <= step and _is_fine(step, shape)):
-            # a multiple of 0.1 is one up to the rounding of binary numbers
-            rest = (values.cast("float64") / step % 1).abs()
-            counts[f"step{step}"] = (rest - 0.5).abs() > 0.5 - 1e-6
+            # a multiple of 0.1 is one up to the rounding of binary numbers, often of 24 digits
+            steps = (values.cast("float64") / step).abs()
+            dust = ibis.least(SINGLE * steps, MOST_DUST) + 1e-6
+            counts[f"step{step}"] = (steps % 1 - 0.5).abs() > 0.5 - dust
     return {fact: records.sum() for fact, records in counts.items()}
 
 
@@ -170,6 +174,13 @@ def rounding_step(shape: Mapping[str, Any]) -> float | None:
     return float(met[-1]) if met else None
 
 
+def on_steps(bounds: tuple[float, float], step: float) -> tuple[float, float]:
+    """The multiples of the step around the bounds: 6.9 and 20.3 for 6.9000001 and 20.200001."""
+    low, high = (value / step for value in bounds)
+    ends = math.floor(low + 1e-9), math.ceil(high - 1e-9)
+    return round(ends[0] * step, 2), round(ends[1] * step, 2)  # no step has more digits
+
+
 def is_whole(shape: Mapping[str, Any]) -> bool:
     """Whether all values are whole numbers."""
     return bool(shape["known"] and shape["step1"] == shape["known"])
@@ -186,6 +197,9 @@ def drafted_number(column: Column, shape: Mapping[str, Any]) -> Column:
         facts["special"] = special
     if step is not None and step != (1.0 if facts.get("type", column.type) == "integer" else None):
         facts["rounding"] = step
+        whole = facts.get("type", column.type) == "integer"
+        if not whole and column.bounds is not None and "bounds" in column.drafted:
+            facts["bounds"] = on_steps(column.bounds, step)
     median = shape["median"]
     if median and max(abs(shape["low"]), abs(shape["high"])) > SKEWED * median:
         facts["grid"] = "log"

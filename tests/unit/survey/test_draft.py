@@ -265,6 +265,9 @@ def test_numbers_are_drafted_by_their_shape() -> None:
             "losses": np.round(chance.normal(0, 500, N)),
             "share": chance.random(N),
             "tenths": np.round(chance.normal(0, 30, N), 1),
+            "single": np.append(np.round(chance.uniform(50, 120, N - 1), 1), 120.7)
+            .astype(np.float32)
+            .astype(float),
             "huge": chance.random(N) * 1e21,
             "ninety": chance.integers(0, 100, N),
             "seen": [dt.datetime(2001, 5, 3, 12) + dt.timedelta(days=i) for i in range(N)],
@@ -283,6 +286,10 @@ def test_numbers_are_drafted_by_their_shape() -> None:
     assert book["losses"].missing == ()  # many negative numbers are a scale
     assert book["share"].rounding is None
     assert book["tenths"].rounding == 0.1
+    # 120.7 is 120.69999695 in single precision; bounds hold all values
+    assert (book["single"].rounding, book["single"].bounds[1]) == (0.1, 120.7)
+    assert book["single"].bounds[0] * 10 == pytest.approx(round(book["single"].bounds[0] * 10))
+    assert book["single"].bounds[0] <= frame["single"].min() < book["single"].bounds[0] + 0.2
     assert (book["tenths"].type, book["huge"].type) == ("continuous", "integer")
     assert book["ninety"].missing == ()  # 99 beside 98 is a number
     assert book["ninety"].special == ()
