@@ -56,7 +56,7 @@ class ChainNotes:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         before = self.fits
-        used = getattr(item, "_request")._fixture_defs.values()
+        used = item._request._fixture_defs.values()
         try:
             return (yield)
         finally:
