@@ -376,10 +376,15 @@ class _View:
         grids = [column.grid_size for column in cells]
         self.shares = fine_shares(noisy, fit, grids)
         runs, codes = runs_of(noisy, grids), fit.pool.codes
-        self.fine = []
+        numbers = [j for j, column in enumerate(cells) if not column.levels]
+        maps = [noisy.coarse[j] for j in numbers]
+        self.fine: list[dict[int, NDArray[np.int32]]] = []
         for weights, shares in zip(self.weights, self.shares, strict=True):
             scores = scores_within(codes, weights, noisy.measured, runs, rng)
-            self.fine.append(fine_codes(codes, shares, noisy.coarse, rng, scores, weights))
+            known = {place: scores[j] for place, j in enumerate(numbers) if j in scores}
+            within = [shares[j] for j in numbers]
+            fine = fine_codes(codes[:, numbers], within, maps, rng, known, weights)
+            self.fine.append(dict(zip(numbers, fine, strict=True)))
 
     def look(self, probe: Probe) -> _Look:
         tables = [self._table(probe, number) for number in range(len(self.weights))]

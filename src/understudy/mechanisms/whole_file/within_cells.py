@@ -122,6 +122,9 @@ def fine_codes(
     known, drawn = scores or {}, []
     for j, (share, mapped) in enumerate(zip(shares, maps, strict=True)):
         cells = int(mapped.max()) + 1
+        if cells == mapped.size:  # none were merged
+            drawn.append(np.argsort(mapped).astype(np.int32)[coarse[:, j]])
+            continue
         first = known[j].argsort() if j in known else rng.permutation(len(coarse))
         order = first[np.argsort(coarse[first, j], kind="stable")]
         bounds = np.searchsorted(coarse[order, j], np.arange(cells + 1))
