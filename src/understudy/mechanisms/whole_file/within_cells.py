@@ -59,7 +59,8 @@ def scores_within(
 def _drawn(
     cell: Codes, given: Sequence[Codes], weights: Vector, cells: int, rng: np.random.Generator
 ) -> Vector:
-    low, high, middle = _intervals(np.bincount(cell, weights, minlength=cells))
+    sums = np.asarray(np.bincount(cell, weights, minlength=cells), dtype=np.float64)
+    low, high, middle = _intervals(sums)
     response = middle[cell]
     mean = response - _left_over(response, given, weights)
     explained = float(np.average(response**2, weights=weights))
