@@ -381,7 +381,7 @@ class _View:
         self.fine: list[dict[int, NDArray[np.int32]]] = []
         for weights, shares in zip(self.weights, self.shares, strict=True):
             scores = scores_within(codes, weights, noisy.measured, runs, rng)
-            known = {place: scores[j] for place, j in enumerate(numbers) if j in scores}
+            known = {number: scores[j] for number, j in enumerate(numbers) if j in scores}
             within = [shares[j] for j in numbers]
             fine = fine_codes(codes[:, numbers], within, maps, rng, known, weights)
             self.fine.append(dict(zip(numbers, fine, strict=True)))

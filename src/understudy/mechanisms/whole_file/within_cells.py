@@ -50,19 +50,19 @@ def scores_within(
         inside = np.flatnonzero(coarse[:, column] < cells)
         drawn = np.full(len(coarse), np.nan)
         if inside.size:
-            given = [coarse[inside, name] for name in others]
-            drawn[inside] = _drawn(coarse[inside, column], given, weights[inside], cells, rng)
+            beside = [coarse[inside, name] for name in others]
+            drawn[inside] = _drawn(coarse[inside, column], beside, weights[inside], cells, rng)
         scores[column] = drawn
     return scores
 
 
 def _drawn(
-    cell: Codes, given: Sequence[Codes], weights: Vector, cells: int, rng: np.random.Generator
+    cell: Codes, beside: Sequence[Codes], weights: Vector, cells: int, rng: np.random.Generator
 ) -> Vector:
     sums = np.asarray(np.bincount(cell, weights, minlength=cells), dtype=np.float64)
     low, high, middle = _intervals(sums)
     response = middle[cell]
-    mean = response - _left_over(response, given, weights)
+    mean = response - _left_over(response, beside, weights)
     explained = float(np.average(response**2, weights=weights))
     mean = mean / max(explained, 1e-9)
     spread = float(np.average(mean**2, weights=weights))
@@ -81,13 +81,13 @@ def _intervals(sums: Vector) -> tuple[Vector, Vector, Vector]:
     return edges[:-1], edges[1:], mean
 
 
-def _left_over(response: Vector, given: Sequence[Codes], weights: Vector) -> Vector:
+def _left_over(response: Vector, beside: Sequence[Codes], weights: Vector) -> Vector:
     """What the effects of the other columns' cells do not explain (Gauss and Seidel's steps)."""
     left = response - np.average(response, weights=weights)
-    sums = [np.maximum(np.bincount(codes, weights), 1e-300) for codes in given]
+    sums = [np.maximum(np.bincount(codes, weights), 1e-300) for codes in beside]
     for _ in range(SWEEPS):
         furthest = 0.0
-        for codes, size in zip(given, sums, strict=True):
+        for codes, size in zip(beside, sums, strict=True):
             effect = np.bincount(codes, weights * left) / size
             left = left - effect[codes]
             furthest = max(furthest, float(np.abs(effect).max()))

@@ -100,12 +100,12 @@ def test_scores_far_beyond_what_is_likely_stay_between_their_limits() -> None:
 
 def test_effects_are_those_of_least_squares() -> None:
     rng = np.random.default_rng(9)
-    given = [rng.integers(0, k, 400).astype(np.int32) for k in (3, 4, 2)]
-    weights, response = rng.uniform(0.2, 2, 400), rng.normal(size=400) + given[0] - given[2]
-    dummies = np.column_stack([codes == k for codes in given for k in range(codes.max() + 1)])
+    beside = [rng.integers(0, k, 400).astype(np.int32) for k in (3, 4, 2)]
+    weights, response = rng.uniform(0.2, 2, 400), rng.normal(size=400) + beside[0] - beside[2]
+    dummies = np.column_stack([codes == k for codes in beside for k in range(codes.max() + 1)])
     root = np.sqrt(weights)
     effects = np.linalg.lstsq(dummies * root[:, None], response * root, rcond=None)[0]
-    left = within_cells._left_over(response, given, weights)
+    left = within_cells._left_over(response, beside, weights)
     assert left == pytest.approx(response - dummies @ effects, abs=5e-3)
 
 
