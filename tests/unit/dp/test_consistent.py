@@ -70,6 +70,16 @@ def test_raking_leaves_empty_levels_empty() -> None:
     assert np.allclose(raked, [[0.0, 0.0], [0.4, 0.6]], atol=1e-15)
 
 
+def test_raking_goes_on_until_every_level_has_its_margin() -> None:
+    """The first level has it from the start; the four other cells are those of a closed form."""
+    table = np.array([[0.2, 0.0, 0.0], [0.0, 0.3, 0.1], [0.0, 0.1, 0.3]])
+    raked = rake(table, [np.array([0.2, 0.6, 0.2]), np.array([0.2, 0.4, 0.4])])
+    # odds of 9 with rows of 0.6 and 0.2 and columns of 0.4: x (x - 0.2) = 9 (0.6 - x) (0.4 - x)
+    x = (8.8 - np.sqrt(8.8**2 - 4 * 8 * 2.16)) / 16
+    expected = [[0.2, 0, 0], [0, x, 0.6 - x], [0, 0.4 - x, x - 0.2]]
+    assert raked == pytest.approx(np.array(expected), abs=1e-10)
+
+
 SHAPE = (2, 3, 4)
 COLUMNS = [(0, 1), (1, 2), (0, 1, 2)]
 
