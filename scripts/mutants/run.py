@@ -56,7 +56,10 @@ RUNNING = int(os.environ.get("MUTANTS_AT_ONCE", "2"))
 
 # The tests of each room. A room without an entry has tests/unit/ROOM.
 TESTS: dict[str, tuple[str, ...]] = {
-    "tables": ("tests/unit/tables", "tests/unit/test_influence.py", "tests/reference"),
+    "tables": (
+        *("tests/unit/tables", "tests/unit/test_influence.py"),
+        *("tests/unit/test_corrected_table.py", "tests/reference"),
+    ),
     "dp": ("tests/unit/dp", "tests/statistical/test_audit_counts.py"),
     "mechanisms": ("tests/unit/mechanisms", "tests/unit/release/test_mixed.py"),
     "models": ("tests/unit/models", "tests/statistical/test_mixture_sampler.py"),
