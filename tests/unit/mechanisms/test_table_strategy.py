@@ -104,7 +104,8 @@ def test_least_squares_spends_no_more_and_leaves_less_noise(
         assert "75% of epsilon is for the estimates and the rest for 10" in str(made.claim)
         left[strategy] = (counts["noise_sd"] ** 2).sum()
     assert left["least squares"] < 0.9 * left["alike"]
-    wrong = {"strategy": ("best", "Unknown strategy"), "estimates": (1.0, "between 0 and 1")}
-    for name, (value, reason) in wrong.items():
-        with pytest.raises(Refused, match=reason):
-            laplace_table(survey, **asked, **{name: value})  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="Unknown strategy"):
+        laplace_table(survey, **asked, strategy="best")  # type: ignore[arg-type]
+    for estimates in (0.0, 1.0, 1):
+        with pytest.raises(Refused, match="between 0 and 1"):
+            laplace_table(survey, **asked, estimates=estimates)  # type: ignore[arg-type]
