@@ -83,7 +83,10 @@ def test_least_squares_spends_no_more_and_leaves_less_noise(
         spent.append(epsilon)
         return counts
 
+    parts: list[list[Fraction]] = []
+    shares_of = module._shares
     monkeypatch.setattr(module, "integer_laplace", record)
+    monkeypatch.setattr(module, "_shares", lambda *of: parts.append(shares_of(*of)) or parts[-1])
     survey, by = doctorates(400, seed=1), ["field", "gender"]
     asked = {"statistics": ["count", "mean(salary)"], "by": by, "epsilon": 3.0}
     left = {}
@@ -98,6 +101,7 @@ def test_least_squares_spends_no_more_and_leaves_less_noise(
         assert sum(map(Fraction, replicates)) == pytest.approx(0.75)
         assert sum(map(Fraction, spent)) == pytest.approx(3)
         assert sum(map(Fraction, spent)) <= 3
+        assert [sum(of_statistic) for of_statistic in parts] == [1] * len(parts)  # exactly
         counts = made.table.filter(statistic="count")
         sums = counts.pivot("gender", index="field", values="estimate")
         np.testing.assert_allclose(sums["All"], sums["Female"] + sums["Male"])
