@@ -172,7 +172,7 @@ def poisson_coefficients(outcome: Floats, design: Floats, weight: Floats) -> Flo
         if coefficients is None:
             return None
         linear = design @ coefficients
-        if not np.abs(linear).max() <= LARGEST_LOGIT:
+        if not linear.max() <= LARGEST_LOGIT:  # means near 0 have an estimate
             return None
         mean = np.exp(linear)
         step = linear_coefficients((outcome - mean) / mean, design, weight * mean)

@@ -35,6 +35,15 @@ def test_a_number_that_does_not_vary_has_no_correlation() -> None:
         assert math.isnan(estimate(Task("correlation", columns[order], levels=(0,))))
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e200])
+def test_a_correlation_is_that_of_numpy(unit: float) -> None:
+    y, w, z = np.array([[1.0, 2.0, 4.0, 8.0], [1.0, 3.0, 2.0, 1.0], [3.0, 5.0, 2.0, 9.0]])
+    moments = np.cov(y, z, aweights=w)
+    expected = moments[0, 1] / np.sqrt(moments[0, 0] * moments[1, 1])
+    task = Task("correlation", np.array([unit * y, w, z / unit]), levels=(0,))
+    assert estimate(task) == pytest.approx(expected, rel=1e-12)
+
+
 def test_columns_of_any_length_are_solved() -> None:
     outcome = np.array([3.0, -5.0])
     coefficients = linear_coefficients(outcome, np.eye(2), np.ones(2))
@@ -94,6 +103,13 @@ def test_the_wanted_coefficient_of_counts_is_estimated_where_there_is_one() -> N
     assert math.isnan(estimate(task))
 
 
+def test_a_record_far_below_all_counts_has_no_say() -> None:
+    """Its mean is exp(-36): the coefficient is that of the other three records."""
+    columns = np.array([[20.0, 7.0, 3.0, 0.0], np.ones(4), [0.0, 1.0, 2.0, 40.0]])
+    without = estimate(Task("poisson", columns[:, :3], levels=(0,)))
+    assert estimate(Task("poisson", columns, levels=(0,))) == pytest.approx(without, abs=1e-9)
+
+
 @pytest.mark.parametrize("wrong", ["negative", "too large", "overflow", "infinite", "singular"])
 def test_counts_without_an_estimate(wrong: str) -> None:
     outcome, design, weight = (
@@ -105,7 +121,7 @@ def test_counts_without_an_estimate(wrong: str) -> None:
     if wrong == "negative":
         outcome[0] = -1
     elif wrong == "too large":
-        outcome[:] = 1e14  # the logarithm is 32
+        outcome[:], design[:, 1] = [1.0, 1e14, 1.0, 1e14], [0.0, 1.0, 0.0, 1.0]  # its log is 32
     elif wrong == "overflow":
         outcome[:], design[:, 1] = [0.0, 1e300, 0.0, 1e300], [1.0, 1e308, 2.0, -1e308]
     elif wrong == "infinite":
