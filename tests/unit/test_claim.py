@@ -126,6 +126,17 @@ def test_a_part_without_epsilon_leaves_the_whole_without():
     assert (whole.kind, whole.epsilon, whole.mechanism) == ("risk", None, "A + B")
 
 
+def test_claims_together_protect_the_smallest_of_their_units():
+    record, household, firm = (
+        Claim("formal", 1.0, unit=unit) for unit in ("record", "household", "firm")
+    )
+    assert Claim.compose([household, household]).unit == "household"
+    assert Claim.compose([household, record]).unit == "record"
+    assert Claim.compose([record, firm, household]).unit == "record"
+    with pytest.raises(Refused, match="`firm` and `household`, do not add up"):
+        Claim.compose([firm, household])
+
+
 def test_conditions_are_united_once_each():
     whole = Claim.compose(
         [Claim("formal", 1, conditions=("a", "b")), Claim("formal", 1, conditions=("b", "c"))]
