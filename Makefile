@@ -29,7 +29,7 @@ components:
 
 # Compiled programs of the tests are kept in the work tree; each of two workers has one core.
 check test test-slow: export JAX_COMPILATION_CACHE_DIR := $(CURDIR)/.cache/programs
-check test test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.2
+check test test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
 check test test-slow: export OMP_NUM_THREADS := 1
 check test test-slow: export POLARS_MAX_THREADS := 1
 # Asserts are rewritten once and not in every process of every run, also where Python is told otherwise.

@@ -2,4 +2,11 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["one_query_thread", "own_core", "quiet_collector", "seed_offsets", "uses_jax"]
+pytest_plugins = [
+    "one_query_thread",
+    "own_core",
+    "quiet_collector",
+    "rests_on_chain",
+    "seed_offsets",
+    "uses_jax",
+]

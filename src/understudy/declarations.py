@@ -131,10 +131,8 @@ def declared_in(package: str, kind: type[T]) -> dict[str, type[T]]:
 def declared_as(name: str, package: str, kind: type[T]) -> type[T] | None:
     """The complete class of this name, in upper or lower case. Of the package's files only one that
     defines it is loaded: others may need libraries that take longer than reading a recipe."""
-    defined = re.compile(rf"^class {re.escape(name)}\b", re.IGNORECASE | re.MULTILINE)
-    for module in _modules(package):
-        spec = importlib.util.find_spec(module)
-        if spec is None or spec.origin is None or not defined.search(_text_of(spec.origin)):
+    for module, named in _class_names(package).items():
+        if name.casefold() not in named:
             continue
         for cls in _complete(module, kind):
             if cls.__name__.casefold() == name.casefold():
@@ -142,14 +140,25 @@ def declared_as(name: str, package: str, kind: type[T]) -> type[T] | None:
     return None
 
 
-def _modules(package: str) -> list[str]:
+@cache
+def _modules(package: str) -> tuple[str, ...]:
     folders = importlib.import_module(package).__path__
-    return sorted(entry.name for entry in pkgutil.walk_packages(folders, f"{package}."))
+    return tuple(sorted(entry.name for entry in pkgutil.walk_packages(folders, f"{package}.")))
 
 
 @cache
-def _text_of(file: str) -> str:
-    return Path(file).read_text(encoding="utf-8")
+def _class_names(package: str) -> dict[str, frozenset[str]]:
+    """Of every file of the package the classes that its text defines, in lower case."""
+    specs = {module: importlib.util.find_spec(module) for module in _modules(package)}
+    texts = {
+        module: Path(spec.origin).read_text(encoding="utf-8")
+        for module, spec in specs.items()
+        if spec is not None and spec.origin is not None
+    }
+    return {
+        module: frozenset(re.findall(r"^class (\w+)", text.casefold(), re.MULTILINE))
+        for module, text in texts.items()
+    }
 
 
 def _complete(module: str, kind: type[T]) -> list[type[T]]:

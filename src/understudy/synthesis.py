@@ -266,10 +266,12 @@ def ready_outcome(
     model = model.for_survey(survey)
     _refuse_columns(survey, model, mechanism)
     kept, filled, lacking, dropped = settle_missing(survey, model, fit.missing)
+    arrays = model.prepare(filled, like=coding)
+    model.check_records(arrays)
     fitter = ModelFitter(
         model,
         filled,
-        model.prepare(filled, like=coding),
+        arrays,
         lacking,
         fit.sampler,
         chance_of(chance),

@@ -181,6 +181,9 @@ class OutcomeModel(Model, abstract=True):
         survey is prepared like the confidential one, so that both mean the same parameters.
         """
 
+    def check_records(self, arrays: Arrays) -> None:
+        """Refuse confidential records that no fit can end well on, before one is paid for."""
+
     @abstractmethod
     def function(self, *arguments: Any, **arrays: Any) -> Any:
         """The NumPyro model; a parameter for each array, and perhaps `n`."""

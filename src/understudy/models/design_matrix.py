@@ -107,6 +107,8 @@ def _formula(predictors: str) -> tuple[Any, list[str]]:
 
 
 def _frame(survey: Survey, names: list[str], like: Survey) -> pd.DataFrame:
+    if not names:  # an intercept alone
+        return pd.DataFrame(index=range(survey.n))
     frame = survey.frame(names)
     columns: dict[str, Any] = {}
     for name in names:

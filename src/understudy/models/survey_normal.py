@@ -31,6 +31,7 @@ from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 
+LEAST_SPREAD = 1e-6  # of a logarithm given the predictors: weights of six digits vary more
 SMALLEST_EIGENVALUE = 1e-10  # below it the predictors count as collinear
 TablesKind = Literal["recommended", "paper"]
 Vector = NDArray[np.float64]
@@ -123,6 +124,16 @@ class SurveyNormal(GaussianModel, abstract=True):
         arrays["w"] = _logs(frame[weight]) - np.log(weight_unit(totals, survey.n))
         return arrays
 
+    def check_records(self, arrays: Arrays) -> None:
+        for name, key in zip(self.sensitive, self.targets, strict=True):
+            if _follows(arrays[key], arrays["X"]):
+                raise Refused(
+                    f"`{name}` follows from the predictors `{self.predictors}`: it is the same for "
+                    "all records that share them, and there is no spread that the model could fit. "
+                    "Leave out the predictor that decides it, or use a model of the outcome alone "
+                    "or `WholeFile`, and keep the column as collected if it is public."
+                )
+
     def inside(self, generated: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_] | None:
         """Outcomes within their declared bounds; T's own files know of none."""
         if self.tables == "paper" or not any(self.limits):
@@ -214,6 +225,12 @@ def _is_collinear(X: NDArray[np.float64]) -> bool:
     if not length.all():
         return True
     return bool(np.linalg.eigvalsh(X.T @ X / np.outer(length, length))[0] < SMALLEST_EIGENVALUE)
+
+
+def _follows(target: Vector, X: NDArray[np.float64]) -> bool:
+    """Whether least squares leave nothing of a target but rounding."""
+    coefficients = np.linalg.lstsq(X, target, rcond=None)[0]
+    return bool(np.std(target - X @ coefficients) < LEAST_SPREAD)
 
 
 def _logs(values: pl.Series) -> Vector:

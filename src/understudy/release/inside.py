@@ -425,8 +425,6 @@ def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:
             if name not in whole.columns:
                 raise UnknownName(what, name, whole.columns)
     predictors = model.given_columns()
-    if recipe.model.predictors is not None and not predictors:
-        raise Refused("The predictors name no column; name at least one public column.")
     design = model.published_design(whole.design)
     for step in recipe.given:
         design = design.published(step.model.sensitive)

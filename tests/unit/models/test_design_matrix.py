@@ -45,6 +45,14 @@ def test_a_reference_is_coded_like_the_confidential_survey() -> None:
     np.testing.assert_allclose(matrix, [[1, 0, 1, 0], [1, 0, 1, 0]], atol=1e-12)
 
 
+def test_an_intercept_alone_is_a_formula() -> None:
+    survey = survey_of(["a", "b", "c", "a"], [10.0, 20.0, 30.0, 40.0])
+    np.testing.assert_array_equal(design_matrix(survey, "1", ["y"]), np.ones((4, 1)))
+    reference = survey_of(["c", "c"], [25.0, 25.0])
+    matrix = design_matrix(reference, "1", ["y"], like=survey)
+    np.testing.assert_array_equal(matrix, np.ones((2, 1)))
+
+
 def test_unknown_levels_of_a_reference_are_refused() -> None:
     survey = survey_of(["a", "b", "c", "a"], [10.0, 20.0, 30.0, 40.0])
     frame = survey.frame().with_columns(field=pl.lit("z"))

@@ -12,6 +12,7 @@ import pytest
 import scipy.integrate
 import scipy.stats
 
+import understudy as us
 from understudy.demo.doctorates import codebook, doctorates
 from understudy.errors import Refused
 from understudy.models.density import density_of
@@ -270,6 +271,19 @@ def test_cells_are_the_distinct_rows() -> None:
 def with_column(survey: Survey, **columns: object) -> Survey:
     frame = survey.frame().with_columns(**columns)  # type: ignore[arg-type]
     return Survey(frame, survey.design, survey.codebook)
+
+
+def test_what_follows_from_the_predictors_cannot_be_modelled(small: Survey) -> None:
+    by_gender = with_column(small, weight=pl.col("weight").mean().over("gender"))
+    alike = with_column(small, salary=pl.lit(7.0))
+    for model, survey, match in (
+        (FBP("salary", "gender"), by_gender, "`weight` follows from the predictors `gender`"),
+        (FBS("salary", "1"), alike, "`salary` follows from the predictors `1`"),
+    ):
+        with pytest.raises(Refused, match=match):
+            us.synthesize(survey, model, us.Unweighted())
+    other = FBS("salary", "1").for_survey(by_gender)
+    other.check_records(other.prepare(by_gender))  # two weights are a spread
 
 
 def test_refusals(small: Survey) -> None:

@@ -127,7 +127,7 @@ path = "file.parquet"
 model = "FBP"
 sensitive = "pay"
 predictors = "{predictors}"
-population = 1000
+population = 90
 
 [design]
 weight = "w"
@@ -137,6 +137,21 @@ mechanism = "Unweighted"
 """
 
 
+def regression(folder: Path, predictors: str, first: float = 9.0) -> Path:
+    pl.DataFrame(
+        {
+            "pay": [first, *range(1, 60)],
+            "w": [1.0, 2.0] * 30,
+            "turn": ["left", "right"] * 30,
+            "area": [1] * 60,
+            "sex": ["f"] * 60,
+            "age": [0.0, 1.0, 2.0] * 20,
+        }
+    ).write_parquet(folder / "file.parquet")
+    (folder / "release.toml").write_text(REGRESSION.format(predictors=predictors))
+    return folder / "release.toml"
+
+
 @pytest.mark.parametrize(
     ("predictors", "problem"),
     [
@@ -144,23 +159,13 @@ mechanism = "Unweighted"
         ("sex", "`sex` is constant"),
         ("log(age)", "`log.age.` is not finite for some records"),
         ("age", "`pay` is zero or negative for some records"),
+        ("turn", "`w` follows from the predictors `turn`"),
     ],
 )
 def test_all_three_refuse_predictors_of_one_level_and_zeros_under_a_log(
     tmp_path: Path, predictors: str, problem: str
 ) -> None:
-    zero = predictors == "age"
-    pl.DataFrame(
-        {
-            "pay": [0.0 if zero else 9.0, *range(1, 60)],
-            "w": [1.0, 2.0] * 30,
-            "area": [1] * 60,
-            "sex": ["f"] * 60,
-            "age": [0.0, 1.0, 2.0] * 20,
-        }
-    ).write_parquet(tmp_path / "file.parquet")
-    recipe = tmp_path / "release.toml"
-    recipe.write_text(REGRESSION.format(predictors=predictors))
+    recipe = regression(tmp_path, predictors, 0.0 if predictors == "age" else 9.0)
     with pytest.raises(Refused, match=problem) as refusal:
         publish(recipe, tmp_path / "out", say=lambda _: None)
     for command in (["check", str(recipe)], ["release", str(recipe), "--dry-run"]):
@@ -170,10 +175,11 @@ def test_all_three_refuse_predictors_of_one_level_and_zeros_under_a_log(
 
 
 def test_records_that_are_ready_pass(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["check", str(written(tmp_path, list(GOOD)))])
-    assert result.exit_code == 0
-    assert "ready" in result.output
-    assert "internal" in result.output
+    for recipe in (written(tmp_path, list(GOOD)), regression(tmp_path, "1")):
+        result = CliRunner().invoke(app, ["check", str(recipe)])
+        assert result.exit_code == 0
+        assert "ready" in result.output
+        assert "internal" in result.output
 
 
 COUNTS = """\

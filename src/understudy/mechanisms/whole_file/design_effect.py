@@ -223,8 +223,8 @@ def expected_error(
     budget: TableBudget,
     share: Fraction,
 ) -> float:
-    """The standard error by noise of the figure of all columns, where there are no clusters and
-    levels are equally frequent."""
+    """The standard error by noise of the figure of all columns, where there are no clusters, levels
+    are equally frequent and weights are alike (the more of them lie beyond the cut, the larger)."""
     groups = psu_groups(stratum_of_psu, records)
     columns = [j for j in sensitive if j not in (clustered.strata, clustered.weight)]
     noise = budget.deviation([clustered.moved] * len(columns), share) / UNITS
