@@ -57,19 +57,15 @@ def consistent_means(
 ) -> Consistent:
     """Means of margins as count-weighted averages of cell means, by weighted least squares.
 
-    Cells that count nothing keep the overall mean: nothing is known of them.
+    A margin whose cells all count nothing is their plain average: each was measured by itself.
     """
     weight = inside * cell_counts
-    total = weight.sum(axis=1, keepdims=True)
-    shares = np.where(total > 0, weight / np.where(total > 0, total, 1.0), 0.0)
+    weight = np.where(weight.any(axis=1, keepdims=True), weight, inside)
+    shares = weight / weight.sum(axis=1, keepdims=True)
     root = 1.0 / np.sqrt(noise_variance)
-    usable = total[:, 0] > 0
-    start = float(np.average(noisy[usable], weights=root[usable] ** 2)) if usable.any() else 0.0
-    cells = np.linalg.lstsq(
-        shares[usable] * root[usable, None], (noisy[usable] - start) * root[usable], rcond=None
-    )[0]
-    values = np.where(usable, shares @ cells + start, start)
-    return Consistent(values, np.where(usable, left_noise(shares, noise_variance), noise_variance))
+    start = float(np.average(noisy, weights=root**2))
+    cells = np.linalg.lstsq(shares * root[:, None], (noisy - start) * root, rcond=None)[0]
+    return Consistent(shares @ cells + start, left_noise(shares, noise_variance))
 
 
 def left_noise(design: Floats, variance: Floats) -> Floats:

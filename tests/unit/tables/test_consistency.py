@@ -75,13 +75,25 @@ def test_means_solve_the_normal_equations() -> None:
     np.testing.assert_allclose(adjusted.noise_variance, np.diag(shares @ spread @ shares.T))
 
 
-def test_what_counts_nothing_has_the_overall_mean_and_its_own_noise() -> None:
+def test_what_counts_nothing_keeps_what_was_measured_of_it() -> None:
     noisy, variance = np.arange(50.0, 62.0), np.arange(1.0, 13.0)
     counts = np.array([10.0, 20.0, 5.0, 0.0, 40.0, 25.0])
     adjusted = consistent_means(noisy, variance, INSIDE, counts)
-    known = np.arange(12) != 4
-    assert adjusted.value[4] == pytest.approx(np.average(noisy[known], weights=1 / variance[known]))
-    assert adjusted.noise_variance[4] == 5.0
-    nothing = consistent_means(noisy, variance, INSIDE, np.zeros(6))
-    assert nothing.value.tolist() == [0.0] * 12
+    assert adjusted.value[4] == pytest.approx(54.0)
+    assert adjusted.noise_variance[4] == pytest.approx(5.0)
+    # a margin without noise of its own, of two cells that count nothing: their plain average
+    margin = INSIDE.sum(axis=1) == 2
+    pair = int(np.argmax(margin))
+    variance[margin] = np.inf
+    counts = np.where(INSIDE[pair] > 0, 0.0, counts)
+    adjusted = consistent_means(noisy, variance, INSIDE, counts)
+    cells = [
+        int(np.argmax(INSIDE.sum(axis=1) + INSIDE[:, c] == 2)) for c in np.flatnonzero(INSIDE[pair])
+    ]
+    assert adjusted.value[pair] == pytest.approx(np.mean(noisy[cells]))
+    assert adjusted.noise_variance[pair] == pytest.approx(np.sum(variance[cells]) / 4)
+
+
+def test_counts_of_nothing_are_nothing() -> None:
+    variance = np.arange(1.0, 13.0)
     assert consistent_counts(np.zeros(12), variance, INSIDE).value.tolist() == [0.0] * 12
