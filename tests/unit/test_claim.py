@@ -135,6 +135,9 @@ def test_claims_together_protect_the_smallest_of_their_units():
     assert Claim.compose([record, firm, household]).unit == "record"
     with pytest.raises(Refused, match="`firm` and `household`, do not add up"):
         Claim.compose([firm, household])
+    for unit in ("", None):
+        with pytest.raises(Refused, match="unit of a claim"):
+            Claim("formal", 1.0, unit=unit)
 
 
 def test_conditions_are_united_once_each():
