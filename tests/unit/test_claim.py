@@ -278,6 +278,15 @@ def changed(**fields):
     return json.dumps(json.loads(Claim("formal", 1.0).to_json()) | fields)
 
 
+def test_a_claim_of_the_first_schema_is_for_one_record():
+    values = json.loads(Claim("formal", 1.0).to_json())
+    unit = values.pop("unit")
+    with pytest.raises(Refused, match="lacks the field `unit`"):
+        Claim.from_json(json.dumps(values))
+    old = json.dumps({**values, "schema": "understudy-claim-1"})
+    assert Claim.from_json(old).unit == unit == "record"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
