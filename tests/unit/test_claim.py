@@ -135,6 +135,8 @@ def test_claims_together_protect_the_smallest_of_their_units():
     assert Claim.compose([record, firm, household]).unit == "record"
     with pytest.raises(Refused, match="`firm` and `household`, do not add up"):
         Claim.compose([firm, household])
+    with pytest.raises(Refused, match="`a` and `b` and `c` and `d` and `e` and `f` and `g`,"):
+        Claim.compose([Claim("formal", 1.0, unit=unit) for unit in "gcafdbe"])
     for unit in ("", None):
         with pytest.raises(Refused, match="unit of a claim"):
             Claim("formal", 1.0, unit=unit)
