@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.claim import Claim
+from understudy.claim import Claim, several
 from understudy.errors import Refused
 
 epsilons = st.decimals("0.001", "50", places=3).map(float)
@@ -308,3 +308,7 @@ def test_a_claim_of_the_first_schema_is_for_one_record():
 def test_a_wrong_document_is_refused(text, problem):
     with pytest.raises(Refused, match=problem):
         Claim.from_json(text)
+
+
+def test_one_of_a_thing_is_not_several() -> None:
+    assert [several(n, "draw") for n in (0, 1, 2)] == ["0 draws", "1 draw", "2 draws"]
