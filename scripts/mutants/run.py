@@ -56,7 +56,10 @@ RUNNING = int(os.environ.get("MUTANTS_AT_ONCE", "2"))
 
 # The tests of each room. A room without an entry has tests/unit/ROOM.
 TESTS: dict[str, tuple[str, ...]] = {
-    "tables": ("tests/unit/tables", "tests/unit/test_influence.py", "tests/reference"),
+    "tables": (
+        *("tests/unit/tables", "tests/unit/test_influence.py"),
+        *("tests/unit/test_corrected_table.py", "tests/reference"),
+    ),
     "dp": ("tests/unit/dp", "tests/statistical/test_audit_counts.py"),
     "mechanisms": ("tests/unit/mechanisms", "tests/unit/release/test_mixed.py"),
     "models": ("tests/unit/models", "tests/statistical/test_mixture_sampler.py"),
@@ -121,17 +124,18 @@ def _digest(*paths: Path) -> str:
 
 
 def reach_of(room: str) -> dict[str, Any]:
-    """{test: {"seconds": s, "lines": {file: [...]}}}, measured anew for test files that changed."""
+    """{test: {"seconds": s, "lines": {file: [...]}}}, measured anew for test files that changed or
+    that ran a module that changed."""
     store = BUILD / f"{room}.reach.json"
-    kept: dict[str, Any] = json.loads(store.read_text()) if store.exists() else {}
-    source = _digest(*files_of(room))
-    if kept.get("source") != source:
-        kept = {"source": source, "files": {}}
+    kept: dict[str, Any] = json.loads(store.read_text()) if store.exists() else {"files": {}}
+    source = {_below_source(path): _digest(path) for path in files_of(room)}
     tests = [ROOT / name for name in TESTS[room] if (ROOT / name).exists()]
     test_files = [f for t in tests for f in ([t] if t.is_file() else sorted(t.rglob("test_*.py")))]
     for file in test_files:
         name, digest = file.relative_to(ROOT).as_posix(), _digest(file)
-        if kept["files"].get(name, {}).get("digest") != digest:
+        known = kept["files"].get(name, {})
+        ran = known.get("ran", {})
+        if known.get("digest") != digest or ran.items() - source.items():
             print(f"  coverage of {name}", flush=True)
             part = BUILD / f"{room}.part.json"
             part.unlink(missing_ok=True)
@@ -143,7 +147,8 @@ def reach_of(room: str) -> dict[str, Any]:
                 if line.startswith("left out"):
                     print(f"    {line}", flush=True)
             part.unlink()
-            kept["files"][name] = {"digest": digest, "tests": measured}
+            ran = {file: source[file] for test in measured.values() for file in test["lines"]}
+            kept["files"][name] = {"digest": digest, "ran": ran, "tests": measured}
             store.write_text(json.dumps(kept))
     present = {file.relative_to(ROOT).as_posix() for file in test_files}
     return {

@@ -190,6 +190,11 @@ class Claim:
         return claim_text(self)
 
 
+def several(number: int, noun: str) -> str:
+    """`1 draw`, `3 draws`: as the name of a mechanism in a claim has it."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def checked_epsilon(epsilon: Any) -> float:
     """epsilon as a float: a finite number above 0, or refused."""
     message = "epsilon must be a finite number above 0."

@@ -268,17 +268,9 @@ def ready_outcome(
     kept, filled, lacking, dropped = settle_missing(survey, model, fit.missing)
     arrays = model.prepare(filled, like=coding)
     model.check_records(arrays)
-    fitter = ModelFitter(
-        model,
-        filled,
-        arrays,
-        lacking,
-        fit.sampler,
-        chance_of(chance),
-        outcome_conditions(survey, model, fit.missing, publication),
-        fit.progress,
-        coding,
-    )
+    conditions = outcome_conditions(survey, model, fit.missing, publication)
+    records = (model, filled, arrays, lacking)
+    fitter = ModelFitter(*records, fit.sampler, chance_of(chance), conditions, fit.progress, coding)
     if mechanism.claims != "risk":
         mechanism.check_sources(fitter)
     ground = outcome_ground(kept, filled, model, look_inside=mechanism.claims == "risk")

@@ -227,8 +227,8 @@ def test_a_small_study_runs_and_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
     the paper does not have, with tables of the sample in place of the application's fits, and with
     the numbers of the first replicate for the second too."""
     plan = Plan(
-        n=300, bounds=(1.8,), datasets=(3,), corrected_bounds=(1.8,), draws=800,
-        application_records=300, noise_repeats=1,
+        n=2000, bounds=(1.8,), datasets=(3,), corrected_bounds=(1.8,), draws=800,
+        application_records=2000, noise_repeats=1,
     )  # fmt: skip
 
     def as_it_is(sample: Any, label: str, _: us.Mechanism) -> list[pl.DataFrame]:
@@ -279,7 +279,7 @@ def test_a_small_study_runs_and_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
     text = page.read_text(encoding="utf-8")
     assert "T Table 4" in text
     assert "Figure 10: coverage and CV" in text
-    assert "2 samples of about 300 persons" in text
+    assert "2 samples of about 2,000 persons" in text
     assert "This run is small" in text
     assert text.count("data:image/svg+xml") == len(list(tmp_path.glob("*.svg")))
     assert "±" not in text.split("after ±")[1]  # two replicates know no Monte Carlo error

@@ -250,7 +250,7 @@ def test_a_fit_is_the_weighted_prior() -> None:
     assert has_gibbs(fitter.density, terms)
     posterior = fitter.fit(terms, "release")
     points, mass = weighted_prior(arrays, alpha)
-    assert mass.sum() ** 2 / (mass**2).sum() > 30_000  # what the draws of the prior are worth
+    assert mass.sum() ** 2 / (mass**2).sum() > 10_000  # what the draws of the prior are worth
     compare(label_free(posterior.draws), known_moments(points, mass), shift=0.3, spread=0.3)
 
     # the same key gives the same draws, however far a chain is run

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.claim import Claim
+from understudy.claim import Claim, several
 from understudy.errors import Refused
 
 epsilons = st.decimals("0.001", "50", places=3).map(float)
@@ -124,6 +124,22 @@ def test_the_weakest_kind_wins_in_any_order(kinds):
 def test_a_part_without_epsilon_leaves_the_whole_without():
     whole = Claim.compose([Claim("formal", 1.0, mechanism="A"), Claim("risk", None, mechanism="B")])
     assert (whole.kind, whole.epsilon, whole.mechanism) == ("risk", None, "A + B")
+
+
+def test_claims_together_protect_the_smallest_of_their_units():
+    record, household, firm = (
+        Claim("formal", 1.0, unit=unit) for unit in ("record", "household", "firm")
+    )
+    assert Claim.compose([household, household]).unit == "household"
+    assert Claim.compose([household, record]).unit == "record"
+    assert Claim.compose([record, firm, household]).unit == "record"
+    with pytest.raises(Refused, match="`firm` and `household`, do not add up"):
+        Claim.compose([firm, household])
+    with pytest.raises(Refused, match="`a` and `b` and `c` and `d` and `e` and `f` and `g`,"):
+        Claim.compose([Claim("formal", 1.0, unit=unit) for unit in "gcafdbe"])
+    for unit in ("", None):
+        with pytest.raises(Refused, match="unit of a claim"):
+            Claim("formal", 1.0, unit=unit)
 
 
 def test_conditions_are_united_once_each():
@@ -264,6 +280,15 @@ def changed(**fields):
     return json.dumps(json.loads(Claim("formal", 1.0).to_json()) | fields)
 
 
+def test_a_claim_of_the_first_schema_is_for_one_record():
+    values = json.loads(Claim("formal", 1.0).to_json())
+    unit = values.pop("unit")
+    with pytest.raises(Refused, match="lacks the field `unit`"):
+        Claim.from_json(json.dumps(values))
+    old = json.dumps({**values, "schema": "understudy-claim-1"})
+    assert Claim.from_json(old).unit == unit == "record"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -283,3 +308,7 @@ def changed(**fields):
 def test_a_wrong_document_is_refused(text, problem):
     with pytest.raises(Refused, match=problem):
         Claim.from_json(text)
+
+
+def test_one_of_a_thing_is_not_several() -> None:
+    assert [several(n, "draw") for n in (0, 1, 2)] == ["0 draws", "1 draw", "2 draws"]

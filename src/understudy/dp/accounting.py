@@ -104,9 +104,7 @@ def rho_of(epsilon: float, delta: float) -> float:
     """
     checked_epsilon(epsilon)
     checked_delta(delta)
-    low, high = 0.0, min(float(epsilon), LARGEST_RHO)
-    while high < LARGEST_RHO and delta_of(high, epsilon) <= delta:
-        high = min(2 * high, LARGEST_RHO)  # where delta is not small beside epsilon
+    low, high = 0.0, LARGEST_RHO
     while (middle := (low + high) / 2) not in (low, high):
         if delta_of(middle, epsilon) <= delta:
             low = middle

@@ -49,9 +49,7 @@ def balanced(
     free = order[systematic(chance[order], int(chance.sum()), rng) > 0]
     counts: Counts = nearest.astype(np.int64)
     counts[free] = np.floor(expected[free]).astype(np.int64)
-    lacking = size - int(counts.sum())
-    if not 0 < lacking < free.size:
-        return systematic(weights, size, rng)
+    lacking = size - int(counts.sum())  # half of the free cells, but for less than 1
     above = systematic(np.ones(free.size), lacking, rng) > 0
     names = {*tables, *((column,) for column in range(len(levels)))}
     tried = _Tables(pool, counts + _at(free, above, counts.size) - expected, sorted(names), levels)

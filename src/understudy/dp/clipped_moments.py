@@ -75,7 +75,7 @@ def second_sums(values: Matrix) -> Counts:
     return np.asarray(np.rint(GRID * centred).astype(np.int64).sum(axis=0))
 
 
-def sensitivities(d: int, records_per_unit: int = 1) -> tuple[int, int]:
+def sensitivities(d: int, records_per_unit: int) -> tuple[int, int]:
     """How far blanking a unit of so many records moves the first and the second sums, in L1."""
     return GRID * d * records_per_unit, GRID * d * d * records_per_unit // 2
 

@@ -37,12 +37,11 @@ def coarse_cells(
     less than `least` share one cell, where there are two or more of them. The rest (values with a
     cell of their own, missing codes, blanks) stay as they are.
     """
-    raw = np.asarray(noisy, dtype=np.float64)
-    counts = np.maximum(raw, 0.0)
+    counts = np.asarray(noisy, dtype=np.float64)
     mapped = np.zeros(counts.size, dtype=np.int32)
     first = 0
     if grid:
-        runs = _joined(_runs(raw[:grid], least, most), raw[:grid], deviation)
+        runs = _joined(_runs(counts[:grid], least, most), counts[:grid], deviation)
         mapped[:grid] = _divided(runs, counts[:grid], least, cuts)
         first = int(mapped[grid - 1]) + 1
     number = first

@@ -6,6 +6,8 @@ things betray the same records:
 
 - *Hits*: confidential records with a value that only one record of the reference has. By Good and
   Turing such values together have a chance of about 2 N2/m, N2 the values that two records have.
+  Where no two have the same, numbers of nine digits or more are taken to have no chance of it;
+  shorter ones (amounts in cents) may have met by luck.
 - *Too few misses*: a new record has a value that a file of n records does not have with chance
   N1/n, N1 the file's single values (Good and Turing again). A subset misses nothing.
 - *Too equal*: where values repeat, two samples differ in how often each occurs. Their chi-square
@@ -55,8 +57,9 @@ def overlap(confidential: NDArray[np.float64], reference: NDArray[np.float64]) -
     hits = int(ours[theirs == 1].sum())
     doubles = int((theirs == 2).sum())
     # an upper limit of the doubles' number, and then of a Poisson count with that mean
-    mean = n * 2 * float(stats.gamma.isf(IMPROBABLE, doubles + 1)) / m if doubles else 0.0
-    explained = float(stats.poisson.isf(IMPROBABLE, mean)) if mean else 2.0
+    mean = n * 2 * float(stats.gamma.isf(IMPROBABLE, doubles + 1)) / m
+    by_luck = doubles > 0 or _are_short(reference)
+    explained = float(stats.poisson.isf(IMPROBABLE, mean)) if by_luck else 2.0
     both = ours + theirs
     difference = np.abs(ours - both * (n / (n + m))) + 0.5
     square = float((difference**2 / both).sum()) * (n + m) ** 2 / (n * m)
@@ -85,12 +88,23 @@ def _few_misses(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> float:
 def rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Numbers to ten significant digits: an ulp more or less is the same number. What is 15 digits
     below the largest number of its column is 0."""
+    digits, unit = _digits(values)
+    return digits * unit
+
+
+def _are_short(values: NDArray[np.float64]) -> bool:
+    """Whether most records have eight significant digits or fewer in every column."""
+    return bool(np.mean((_digits(values)[0] % 100 == 0).all(axis=1)) > 0.5)
+
+
+def _digits(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Whole numbers of ten digits, and the unit of each."""
     size = np.abs(values)
     least = size.max(axis=0) * 1e-15
     known = size > least
     exponent = np.floor(np.log10(np.where(known, size, 1.0)))
     unit = 10.0 ** (exponent - (DIGITS - 1))
-    return np.where(known, np.rint(values / unit) * unit, 0.0)
+    return np.where(known, np.rint(values / unit), 0.0), unit
 
 
 def refuse_overlap(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from understudy.claim import Claim, ClaimKind, checked_epsilon
+from understudy.claim import Claim, ClaimKind, checked_epsilon, several
 from understudy.dp.contributions import clip_bound
 from understudy.errors import Refused
 from understudy.mechanisms.contract import (
@@ -123,5 +123,5 @@ class Censored(Mechanism):
             self.claims,
             self.epsilon,
             conditions=prepared.conditions,
-            mechanism=f"{name}, {datasets} draw{'s' if datasets > 1 else ''}",
+            mechanism=f"{name}, {several(datasets, 'draw')}",
         )

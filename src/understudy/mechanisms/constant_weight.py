@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from understudy.claim import Claim
+from understudy.claim import Claim, several
 from understudy.errors import Refused
 from understudy.mechanisms.contract import Fitted, Fitter, Mechanism, Prepared, plain_terms
 
@@ -39,4 +39,6 @@ class ConstantWeight(Mechanism):
         return Prepared(plain_terms(fitter, np.full(fitter.n, float(self.value))))
 
     def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
-        return Claim("risk", None, mechanism=f"Constant weight {self.value:g}, {datasets} draws")
+        return Claim(
+            "risk", None, mechanism=f"Constant weight {self.value:g}, {several(datasets, 'draw')}"
+        )

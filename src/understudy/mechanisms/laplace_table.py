@@ -241,9 +241,9 @@ def _shares(
         )  # the first table has the cells
         design = design * sizes
         design /= design.sum(axis=1, keepdims=True)
-    _, *margins = np.floor(best_shares(np.array(sensitivity), number, design) * GRID)
-    steps = [GRID - int(sum(margins)), *map(int, margins)]
-    return [Fraction(step, GRID) for step in steps]
+    _, *margins = best_shares(np.array(sensitivity), number, design)
+    steps = [int(share * GRID) for share in margins]
+    return [Fraction(step, GRID) for step in (GRID - sum(steps), *steps)]
 
 
 def _share(epsilon: float, part: Fraction) -> float:

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.claim import Claim, checked_epsilon
+from understudy.claim import Claim, checked_epsilon, several
 from understudy.dp.accounting import checked_delta
 from understudy.errors import Refused, UnknownName
 from understudy.mechanisms.contract import Mechanism, ReleasedFile, ReleasedRows
@@ -166,7 +166,8 @@ class Marginals(Mechanism):
             delta=float(self.delta),
             relation=self.relation,
             conditions=(PUBLIC_PSUS,) if self.clusters else (),
-            mechanism=f"Marginals of a whole file, tables {chosen}, {datasets} data sets",
+            mechanism=f"Marginals of a whole file, tables {chosen}, "
+            f"{several(datasets, 'data set')}",
         )
         return ReleasedFile(FileTables(noisy), counts.claimed(claim))
 
@@ -199,7 +200,7 @@ class Marginals(Mechanism):
             delta=float(self.delta),
             relation=self.relation,
             conditions=(PUBLIC_CELLS, PUBLIC_SIZE) if size_is_public else (PUBLIC_CELLS,),
-            mechanism=f"Marginals of order {self.order or 2}, {datasets} data sets",
+            mechanism=f"Marginals of order {self.order or 2}, {several(datasets, 'data set')}",
         )
 
 
@@ -294,8 +295,8 @@ def _warn_useless(
     error = float(cells * noise.size / (2 * table.n))
     if error > USELESS:
         warnings.warn(
-            f"At epsilon {mechanism.epsilon:g} for {datasets} data sets the noise alone moves a "
-            f"table by an expected total variation of {min(error, 1):.2g}; ask for epsilon "
+            f"At epsilon {mechanism.epsilon:g} for {several(datasets, 'data set')} the noise alone "
+            f"moves a table by an expected total variation of {min(error, 1):.2g}; ask for epsilon "
             f"{mechanism.epsilon * error / USELESS:.3g}, fewer columns or data sets, or a lower "
             "order.",
             UserWarning,

@@ -23,7 +23,7 @@ from typing import Annotated, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from understudy.claim import Claim, ClaimKind, checked_epsilon
+from understudy.claim import Claim, ClaimKind, checked_epsilon, several
 from understudy.dp.noise import Counts, exact_scale, integer_laplace
 from understudy.errors import Refused, UnknownName
 from understudy.mechanisms.contract import HandsOut, Mechanism, ReleasedRows
@@ -150,7 +150,7 @@ class Modips(Mechanism):
             delta=float(self.delta),
             relation=self.relation,
             conditions=tuple(conditions),
-            mechanism=f"MODIPS, {self.support} support, {datasets} data sets",
+            mechanism=f"MODIPS, {self.support} support, {several(datasets, 'data set')}",
         )
 
     def release_rows(self, counts: RowCounts, datasets: int) -> ReleasedRows:
@@ -175,8 +175,8 @@ class Modips(Mechanism):
         if scale > mean:
             needed = self.epsilon * scale / mean
             warnings.warn(
-                f"At epsilon {self.epsilon:g} for {datasets} data sets the noise has an expected "
-                f"error of about {scale:.3g} per cell, and the mean cell holds {mean:.3g} "
+                f"At epsilon {self.epsilon:g} for {several(datasets, 'data set')} the noise has an "
+                f"expected error of about {scale:.3g} per cell, and the mean cell holds {mean:.3g} "
                 f"records; ask for epsilon {needed:.3g}, or fewer columns or data sets, or use "
                 "Marginals.",
                 UserWarning,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from understudy.claim import Claim, checked_epsilon
+from understudy.claim import Claim, checked_epsilon, several
 from understudy.dp.clipped_moments import noisy_sums
 from understudy.errors import Refused
 from understudy.mechanisms.contract import Fitter, Mechanism, Released, about, checked_share
@@ -93,7 +93,7 @@ class NoisyMoments(Mechanism):
             "formal",
             self.epsilon,
             conditions=tuple(conditions),
-            mechanism=f"NoisyMoments, noise drawn once, {datasets} draws",
+            mechanism=f"NoisyMoments, noise drawn once, {several(datasets, 'draw')}",
         )
         output = ParameterDraws(tuple(drawn.parameters))
         return Released(output, about(fitter, claim), np.ones(fitter.n))

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from understudy.claim import Claim, checked_epsilon
+from understudy.claim import Claim, checked_epsilon, several
 from understudy.dp.contributions import clip_bound
 from understudy.dp.histogram import Bins
 from understudy.errors import Refused
@@ -161,7 +161,7 @@ class ReferenceCensored(Mechanism):
         for epsilon, sets in [*fewer, *((times * self.epsilon, datasets) for times in DEARER)]:
             with suppress(NothingPassed):
                 replace(self, epsilon=epsilon)._rehearsed(fitter, sets)
-                return f"epsilon = {epsilon:g} passes for {sets} data set{'s' * (sets > 1)}"
+                return f"epsilon = {epsilon:g} passes for {several(sets, 'data set')}"
         return "use another model, or fewer predictors"
 
     def _candidates(self, datasets: int) -> list[list[Mechanism]]:
@@ -252,7 +252,7 @@ class ReferenceCensored(Mechanism):
             "formal",
             self.epsilon,
             conditions=prepared.conditions,
-            mechanism=f"ReferenceCensored, {stages}, {datasets} draw{'s' if datasets > 1 else ''}",
+            mechanism=f"ReferenceCensored, {stages}, {several(datasets, 'draw')}",
         )
 
 

@@ -20,7 +20,7 @@ from typing import Annotated
 import numpy as np
 import polars as pl
 
-from understudy.claim import Claim
+from understudy.claim import Claim, several
 from understudy.errors import Refused
 from understudy.mechanisms.contract import (
     Fitted,
@@ -120,11 +120,13 @@ class RiskWeights(Mechanism, abstract=True):
         return Prepared(plain_terms(fitter, alpha))
 
     def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
-        return Claim("risk", None, mechanism=f"{self}, {datasets} draws")
+        return Claim("risk", None, mechanism=f"{self}, {several(datasets, 'draw')}")
 
     def release_file(self, counts: FileCounts, datasets: int) -> ReleasedFile:
         """The tables of a whole file without noise, in which each record counts alpha."""
-        claim = Claim("risk", None, mechanism=f"{self}, {datasets} data sets from weighted counts")
+        claim = Claim(
+            "risk", None, mechanism=f"{self}, {several(datasets, 'data set')} from weighted counts"
+        )
         alpha = self.weights_of_file(counts.survey)
         tables = FileTables(counts.measured("chosen", datasets, None, alpha))
         return ReleasedFile(tables, counts.claimed(claim), alpha)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
-from understudy.claim import Claim
+from understudy.claim import Claim, several
 from understudy.mechanisms.contract import (
     Fitted,
     Fitter,
@@ -56,11 +56,13 @@ class Unweighted(Mechanism):
         return Prepared(plain_terms(fitter))
 
     def claim(self, prepared: Prepared, fitted: Fitted, datasets: int) -> Claim:  # noqa: ARG002
-        return Claim("risk", None, mechanism=f"Unweighted, {datasets} draws")
+        return Claim("risk", None, mechanism=f"Unweighted, {several(datasets, 'draw')}")
 
     def release_file(self, counts: FileCounts, datasets: int) -> ReleasedFile:
         """The tables of a whole file as they are: every data set is made from the same."""
-        claim = Claim("risk", None, mechanism=f"Tables without noise, {datasets} data sets")
+        claim = Claim(
+            "risk", None, mechanism=f"Tables without noise, {several(datasets, 'data set')}"
+        )
         tables = FileTables(counts.measured("chosen", datasets, None))
         return ReleasedFile(tables, counts.claimed(claim))
 
@@ -80,6 +82,6 @@ class Unweighted(Mechanism):
             "risk",
             None,
             conditions=(*counts.conditions, REAL_ROWS),
-            mechanism=f"Multinomial synthesis (MS), {datasets} data sets",
+            mechanism=f"Multinomial synthesis (MS), {several(datasets, 'data set')}",
         )
         return ReleasedRows(CellCounts((noted(table),) * datasets, exact=True), claim)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Annotated, Any, Literal
 
-from understudy.claim import Claim, checked_epsilon
+from understudy.claim import Claim, checked_epsilon, several
 from understudy.dp.calibrate import calibrate
 from understudy.dp.contributions import clip_bound
 from understudy.dp.record_weights import inverse_weights, linear_weights
@@ -114,7 +114,7 @@ class Weighted(Mechanism):
             "asymptotic",
             epsilon,
             conditions=(bound_condition(fitted),),
-            mechanism=f"Weighted, {datasets} draw{'s' if datasets > 1 else ''}",
+            mechanism=f"Weighted, {several(datasets, 'draw')}",
         )
 
 

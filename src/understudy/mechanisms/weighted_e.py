@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 
 import numpy as np
 
-from understudy.claim import Claim, checked_epsilon
+from understudy.claim import Claim, checked_epsilon, several
 from understudy.dp.contributions import clip_bound
 from understudy.dp.record_weights import linear_weights, truncate_weights
 from understudy.errors import Refused, UnknownName
@@ -81,5 +81,5 @@ class WeightedE(Mechanism):
             "asymptotic",
             max(self.epsilon, reached),
             conditions=(bound_condition(fitted), condition),
-            mechanism=f"Weighted-e, {datasets} draw{'s' if datasets > 1 else ''}",
+            mechanism=f"Weighted-e, {several(datasets, 'draw')}",
         )

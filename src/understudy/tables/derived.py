@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -55,30 +56,41 @@ def _value(node: ast.expr, text: str, table: ir.Table) -> Any:
 
 
 def _call(node: ast.Call, name: str, text: str, table: ir.Table) -> Any:
-    if name in ("min", "max") and len(node.args) > 1:
-        values = [_value(argument, text, table) for argument in node.args]
+    several = name in ("min", "max") and len(node.args) > 1
+    if not several and not (name in _OF_ONE and len(node.args) == 1):
+        return None
+    values = [_value(argument, text, table) for argument in node.args]
+    for value, argument in zip(values, node.args, strict=True):
+        _refuse_text(value, text, argument)
+    if several:
         keep = operator.lt if name == "min" else operator.gt
         # null if any is null, unlike SQL's least and greatest
         return reduce(lambda a, b: ibis.ifelse(keep(a, b), a, b + 0 * a), values)
-    if name == "abs" and len(node.args) == 1:
-        return _value(node.args[0], text, table).abs()
-    if name in ("log", "sqrt", "exp") and len(node.args) == 1:
-        return _curve(name, _value(node.args[0], text, table), text, node)
-    if name == "round" and len(node.args) == 1:
-        return (_value(node.args[0], text, table) + 0.5).floor()
-    return None
-
-
-def _curve(name: str, value: Any, text: str, node: ast.Call) -> Any:
-    """log, sqrt or exp; infinite where there is none, which whoever adds up refuses."""
-    _refuse_text(value, text, node.args[0])
-    if not isinstance(value, ir.Value):
+    if not isinstance(values[0], ir.Value):
         raise SyntaxRefused("Expected a column here:", text, node.col_offset)
-    value = value.cast("float64")
-    if name == "exp":
-        return value.exp()
-    inside, curve = (value > 0, value.ln()) if name == "log" else (value >= 0, value.sqrt())
-    return ibis.cases((value.isnull(), ibis.null("float64")), (inside, curve), else_=float("-inf"))
+    return _OF_ONE[name](values[0])
+
+
+def _log(value: Any) -> Any:
+    return _where(value > 0, value.cast("float64").ln(), value)
+
+
+def _sqrt(value: Any) -> Any:
+    return _where(value >= 0, value.cast("float64").sqrt(), value)
+
+
+def _where(exists: Any, curve: Any, value: Any) -> Any:
+    """Infinite where there is none, which whoever adds up refuses."""
+    return ibis.cases((value.isnull(), ibis.null("float64")), (exists, curve), else_=float("-inf"))
+
+
+_OF_ONE: dict[str, Callable[[Any], Any]] = {
+    "abs": lambda value: value.abs(),
+    "round": lambda value: (value + 0.5).floor(),
+    "exp": lambda value: value.cast("float64").exp(),
+    "log": _log,
+    "sqrt": _sqrt,
+}
 
 
 def _refuse_text(side: Any, text: str, node: ast.expr) -> None:

@@ -72,12 +72,14 @@ class LinkFamily(Family, abstract=True):
         """Newton's method for the weighted likelihood."""
         w = w / w.mean()
         beta = self.start(y, X, w) if start is None else start.copy()
+        size = np.abs(X).mean(axis=0)  # steps and coefficients are judged whatever the units
         for _ in range(STEPS):
             mu, slope = self.mean_and_slope(X @ beta)
             hessian = (X * (w * slope)[:, None]).T @ X
             step = least_squares(hessian, X.T @ (w * (y - mu)))
-            beta = beta + step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-300))
-            if np.abs(step).max() < 1e-10 * (1 + np.abs(beta).max()):
+            longest = float((size * np.abs(step)).max())
+            beta = beta + step * min(1.0, 5.0 / max(longest, 1e-300))
+            if longest < 1e-10 * (1 + (size * np.abs(beta)).max()):
                 return np.asarray(beta)
         raise Refused(
             f"The {self.words} regression does not converge (a predictor separates the outcome); "

@@ -1,4 +1,5 @@
-"""Quantile, Gini's coefficient or regression coefficient of one partition, and the worker.
+"""Quantile, Gini's coefficient, correlation or regression coefficient of one partition, and the
+worker.
 
 Run as a program, it reads tasks from its standard input and writes one number for each;
 not-a-number says that the estimate does not exist. The kernel ends the process when a task
@@ -75,6 +76,15 @@ def gini(task: Task) -> float:
     return float("nan") if np.any(outcome < 0) else gini_coefficient(outcome, weight)
 
 
+def correlation(task: Task) -> float:
+    y, weight, z = task.columns
+    if np.ptp(y) == 0 or np.ptp(z) == 0:
+        return float("nan")
+    u, v = (values - np.average(values, weights=weight) for values in (y, z))
+    u, v = u / np.abs(u).max(), v / np.abs(v).max()  # squares of any unit stay in range
+    return float(np.sum(weight * u * v) / np.sqrt(np.sum(weight * u**2) * np.sum(weight * v**2)))
+
+
 def linear(task: Task) -> float:
     outcome, weight, *predictors = task.columns
     design, wanted = design_matrix(predictors, task, len(outcome))
@@ -139,7 +149,7 @@ def logistic_coefficients(outcome: Floats, design: Floats, weight: Floats) -> Fl
     coefficients = np.zeros(design.shape[1])
     for _ in range(MOST_STEPS):
         logit = design @ coefficients
-        if not np.all(np.isfinite(logit)) or np.abs(logit).max() > LARGEST_LOGIT:
+        if not np.abs(logit).max() <= LARGEST_LOGIT:  # nor where it is no number
             return None
         chance = 1 / (1 + np.exp(-logit))
         spread = chance * (1 - chance)
@@ -162,7 +172,7 @@ def poisson_coefficients(outcome: Floats, design: Floats, weight: Floats) -> Flo
         if coefficients is None:
             return None
         linear = design @ coefficients
-        if not np.all(np.isfinite(linear)) or np.abs(linear).max() > LARGEST_LOGIT:
+        if not linear.max() <= LARGEST_LOGIT:  # means near 0 have an estimate
             return None
         mean = np.exp(linear)
         step = linear_coefficients((outcome - mean) / mean, design, weight * mean)

@@ -13,6 +13,7 @@ from scipy import optimize, stats
 
 from understudy.dp.accounting import (
     LARGEST_RHO,
+    Cost,
     composed,
     delta_of,
     epsilon_of,
@@ -167,3 +168,37 @@ def test_groups_that_say_nothing_are_refused():
     for size in (0, True, 1.5):
         with pytest.raises(Refused, match="whole number"):
             group_rho(1.0, size)
+
+
+def test_a_cost_for_another_relation_or_unit_is_that_of_its_steps() -> None:
+    """Replacing a record is two steps under `blank`; a household of 3 is three records."""
+    blank = Cost(("blank",), epsilon=Fraction(1, 4), delta=Fraction(1, 10**6))
+    replaced = blank.under("replace")
+    assert replaced.relations == ("replace",)
+    assert replaced.epsilon == Fraction(1, 2)
+    assert replaced.delta == group_delta(0.25, Fraction(1, 10**6), 2)
+    assert blank.under("blank", "household", 3).epsilon == Fraction(3, 4)
+    concentrated = Cost(("blank",), rho=Fraction(1, 100))
+    assert concentrated.under("blank") == concentrated
+    assert concentrated.under("replace").rho == Fraction(4, 100)
+    assert concentrated.under("replace", "household", 3).rho == Fraction(36, 100)
+    assert concentrated.under("replace").as_rho == Fraction(4, 100)
+    assert blank.as_rho == Fraction(1, 32)
+
+
+def test_a_cost_for_a_unit_holds_for_one_of_its_records() -> None:
+    of_unit = Cost(("add-remove", "replace"), epsilon=Fraction(1), unit="household")
+    assert of_unit.under("replace").epsilon == 1
+    assert of_unit.under("add-remove").epsilon == 2  # the household is there without the record
+    assert of_unit.under("add-remove", "household").epsilon == 1
+    with pytest.raises(Refused, match="cannot be added"):
+        of_unit.under("replace", "person")
+    with pytest.raises(Refused, match="says nothing under `add-remove`"):
+        Cost(("blank",), epsilon=Fraction(1)).under("add-remove")
+
+
+def test_a_cost_is_an_epsilon_or_a_rho() -> None:
+    for parts in ({}, {"epsilon": Fraction(1), "rho": Fraction(1)},
+                  {"rho": Fraction(1), "delta": Fraction(1, 10)}):  # fmt: skip
+        with pytest.raises(Refused, match="an epsilon, perhaps with a delta, or a rho"):
+            Cost(("blank",), **parts)

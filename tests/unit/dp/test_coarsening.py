@@ -54,6 +54,13 @@ def test_runs_are_divided_where_a_rule_begins_if_both_parts_hold_enough():
     assert starts.tolist() == [0, 3, 10, 20, 30]  # 11 would leave 25 records; 20 is one already
 
 
+def test_no_part_of_a_run_is_cut_off_that_holds_only_noise():
+    """Forty empty cells with noise of 18: their positive halves alone would hold 360 records."""
+    noisy = np.r_[np.full(10, 100.0), np.tile([18.0, -18.0], 20)]
+    assert coarse_cells(noisy, 50, 0, 75.0, 1, cuts=[10]).tolist() == [0] * 50
+    assert coarse_cells(noisy + 2, 50, 0, 75.0, 1, cuts=[10])[[9, 10]].tolist() == [0, 1]
+
+
 def test_a_run_that_may_be_noise_alone_joins_its_smaller_neighbour():
     """Noise of 18 a cell: 50 records in two cells may be noise (3 deviations are 76), but not 90 in
     the first of a hundred cells (54), whatever the others hold."""

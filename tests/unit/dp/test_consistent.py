@@ -70,6 +70,16 @@ def test_raking_leaves_empty_levels_empty() -> None:
     assert np.allclose(raked, [[0.0, 0.0], [0.4, 0.6]], atol=1e-15)
 
 
+def test_raking_goes_on_until_every_level_has_its_margin() -> None:
+    """The first level has it from the start; the four other cells are those of a closed form."""
+    table = np.array([[0.2, 0.0, 0.0], [0.0, 0.3, 0.1], [0.0, 0.1, 0.3]])
+    raked = rake(table, [np.array([0.2, 0.6, 0.2]), np.array([0.2, 0.4, 0.4])])
+    # odds of 9 with rows of 0.6 and 0.2 and columns of 0.4: x (x - 0.2) = 9 (0.6 - x) (0.4 - x)
+    x = (8.8 - np.sqrt(8.8**2 - 4 * 8 * 2.16)) / 16
+    expected = [[0.2, 0, 0], [0, x, 0.6 - x], [0, 0.4 - x, x - 0.2]]
+    assert raked == pytest.approx(np.array(expected), abs=1e-10)
+
+
 SHAPE = (2, 3, 4)
 COLUMNS = [(0, 1), (1, 2), (0, 1, 2)]
 
@@ -230,3 +240,28 @@ def test_the_spread_of_sets_is_the_error_of_their_average_in_small_groups() -> N
         averages.append(mean(whole.tables[0]))
         between.append(np.var([mean(fit.tables[0]) for fit in each], ddof=1) / 5)
     assert np.mean(between) / np.var(averages, ddof=1) == pytest.approx(1.0, abs=0.3)
+
+
+@pytest.mark.parametrize("scales", [None, {1: 4}])
+def test_shares_are_the_same_whatever_unit_records_are_counted_in(scales) -> None:
+    """Thousands of records instead of records: counts and noise are a thousandth."""
+    rng = np.random.default_rng(9)
+    pair = np.array([[40.0, 3.0, 0.0, 6.0], [60.0, 20.0, 15.0, 9.0]])
+    sets = [[pair + rng.normal(0, 5, pair.shape), rng.normal([49, 104], 2)] for _ in range(2)]
+    columns = [(0, 1), (0,)]
+    fits = agreed(sets, columns, [25.0, 4.0], scales)
+    in_thousands = [[table / 1000 for table in tables] for tables in sets]
+    rescaled = agreed(in_thousands, columns, [25e-6, 4e-6], scales)
+    assert len(fits) == len(rescaled) == 3
+    for fit, other in zip(fits, rescaled, strict=True):
+        assert other.total == pytest.approx(fit.total / 1000)
+        for table, same in zip(fit.tables, other.tables, strict=True):
+            assert same == pytest.approx(table, abs=1e-9)
+    assert np.abs(fits[1].tables[0] - fits[2].tables[0]).max() > 0.01  # each set has its own noise
+
+
+def test_a_cell_is_large_from_ten_standard_deviations_of_its_noise_on() -> None:
+    """A large cell is moved as it is; of a smaller one the mean over the sets is kept."""
+    up = [np.array([0.1]), np.array([0.1])]
+    assert np.ravel(spread_over_sets(np.ones(1), up, 0.11**2)) == pytest.approx([1.0, 1.0])
+    assert np.ravel(spread_over_sets(np.ones(1), up, 0.09**2)) == pytest.approx([1.1, 1.1])

@@ -131,3 +131,21 @@ def test_gaussian_refusals():
             exact_deviation(squared, rho)
     with pytest.raises(Refused, match="say nothing"):
         integer_gaussian(np.array([1]), 1, 1e-30)
+
+
+def test_long_tables_are_drawn_in_blocks_and_keep_their_order():
+    asked = []
+
+    def one_more(counts: list[int]) -> list[int]:
+        asked.append(len(counts))
+        return [count + 1 for count in counts]
+
+    for size, blocks in (
+        (0, [0]),
+        (noise.BLOCK, [noise.BLOCK]),
+        (noise.BLOCK + 3, [3, noise.BLOCK]),
+    ):
+        asked.clear()
+        drawn = noise._in_blocks(one_more, np.arange(size))
+        assert drawn.tolist() == list(range(1, size + 1))
+        assert sorted(asked) == blocks

@@ -110,3 +110,37 @@ def test_what_is_kept_of_a_deviation_is_the_posterior_mean() -> None:
     error, least, raw = (((s * seen - true) ** 2).sum() for s in (kept, best, 1.0))
     assert error < 1.02 * least < 0.8 * raw
     assert (kept_share(seen, expected, 0.0) == 1).all()
+
+
+def test_a_change_of_the_margins_alone_is_kept_whole() -> None:
+    rng = np.random.default_rng(8)
+    table = rng.dirichlet(np.ones(12)).reshape(3, 4)
+    margins = [table.sum(axis=1), table.sum(axis=0)]
+    drawn = shrunk(table, margins, [0, 0], 1e-3)
+    other = [np.array([0.2, 0.3, 0.5]), np.array([0.1, 0.2, 0.3, 0.4])]
+    moved = np.outer(*other) - np.outer(*margins)
+    assert drawn.deviation(moved, other) == pytest.approx(moved)
+
+
+def test_a_trend_adds_its_means_and_no_records() -> None:
+    """From four cells on a column is a scale; elsewhere nothing is added, and sums stay."""
+    rng = np.random.default_rng(9)
+    table = rng.dirichlet(np.full(5 * 4 * 3, 2.0)).reshape(5, 4, 3)
+    margins = [table.sum(axis=(1, 2)), table.sum(axis=(0, 2)), table.sum(axis=(0, 1))]
+    drawn = shrunk(table, margins, [0, 4, 3], 1e-6)
+    (trend,) = drawn.kept.trends
+    assert trend.axis == 1
+    means = rng.normal(size=(5, 3))
+    assert trend.of(trend.added(means)) == pytest.approx(means)
+    assert trend.added(means).sum(axis=1) == pytest.approx(np.zeros((5, 3)), abs=1e-12)
+
+
+def test_the_means_of_rare_levels_are_met_as_well() -> None:
+    """One record in 2,000 belongs to a level whose records all have the lowest value: of the other
+    hundred levels none is off by more than a few millionths from the start."""
+    rows = np.full((101, 8), (1 - 5e-4) / 800)
+    rows[0] = np.array([5e-4, *np.zeros(7)])
+    margins = [rows.sum(axis=1), rows.sum(axis=0)]
+    q = normal_scores(margins[1], 8)
+    smooth = shrunk(rows, margins, [0, 8], 1e-16).smooth
+    assert smooth @ q == pytest.approx(rows @ q, abs=2e-5)

@@ -25,6 +25,7 @@ from understudy.mechanisms.contract import (
 )
 from understudy.mechanisms.marginals import Marginals
 from understudy.mechanisms.modips import Modips
+from understudy.mechanisms.noisy_moments import NoisyMoments
 from understudy.mechanisms.perturbed_histogram import PerturbedHistogram
 from understudy.mechanisms.reference_censored import ReferenceCensored, reference_scale
 from understudy.mechanisms.risk_weights import MarginalRisk, PairwiseRisk, QWayRisk
@@ -323,6 +324,7 @@ def test_mechanisms_say_whether_a_seed_makes_their_bytes() -> None:
         (Censored(0.3), None),  # weights from the same file: not a guarantee
         (Censored(0.3, weighted=False), "0.6"),
         (PerturbedHistogram(0.3), "0.3"),
+        (NoisyMoments(0.3), "0.6"),
         (PairwiseRisk(["a"]), None),
     ],
 )
@@ -330,6 +332,7 @@ def test_a_ledger_counts_every_epsilon_under_replace(mechanism: Any, price: str 
     cost = mechanism.cost()
     charged = None if cost is None else cost.under("replace").epsilon
     assert charged == (None if price is None else Fraction(price))
+    assert cost is None or cost.delta == 0
 
 
 def test_a_ledger_hears_of_the_delta_too() -> None:

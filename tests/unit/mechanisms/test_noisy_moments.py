@@ -58,6 +58,8 @@ def test_any_number_of_files_has_one_price_and_one_noise(survey, asked, datasets
     claim = result.claim
     assert (claim.kind, claim.epsilon, claim.relation) == ("formal", 2.0, "blank")
     assert claim.epsilon_replace == 4.0
+    cost = us.NoisyMoments(2.0, CLIP).cost()  # a ledger hears what the claim says
+    assert (cost.epsilon, cost.delta) == (claim.epsilon, claim.delta) == (2, 0)
     assert any("16 combinations" in condition for condition in claim.conditions)
     assert not any("exact draw" in condition for condition in claim.conditions)
     assert UNSURE not in claim.conditions

@@ -152,12 +152,12 @@ def test_risk_weights_release_without_epsilon_and_inside_a_clip_with_one() -> No
     assert risky.claim.epsilon is None
     assert "PairwiseRisk" in risky.claim.mechanism
     assert 0 < risky.record_weights.min() < risky.record_weights.max() <= 1
-    own = Censored(4.0, weights=PairwiseRisk([], 0.2))
+    own = Censored(8.0, weights=PairwiseRisk([], 0.2))  # a clip beyond what most records contribute
     clipped = synthesize(survey, NegativeBinomial("y"), own, **few)
     assert (clipped.claim.kind, own.claims) == ("local", "local")
-    assert clipped.claim.epsilon == 4.0
+    assert clipped.claim.epsilon == 8.0
     assert SAME_DATABASE in clipped.claim.conditions
-    assert clipped.record_bounds.max() <= 2.0
+    assert clipped.record_bounds.max() <= 4.0
     np.testing.assert_array_equal(clipped.record_weights, risky.record_weights)
     other = PairwiseRisk([], 0.2, reference=Survey(people(60).drop("region")))
     assert Censored(4.0, weights=other).claims == "formal"

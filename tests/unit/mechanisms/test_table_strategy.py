@@ -83,7 +83,10 @@ def test_least_squares_spends_no_more_and_leaves_less_noise(
         spent.append(epsilon)
         return counts
 
+    parts: list[list[Fraction]] = []
+    shares_of = module._shares
     monkeypatch.setattr(module, "integer_laplace", record)
+    monkeypatch.setattr(module, "_shares", lambda *of: parts.append(shares_of(*of)) or parts[-1])
     survey, by = doctorates(400, seed=1), ["field", "gender"]
     asked = {"statistics": ["count", "mean(salary)"], "by": by, "epsilon": 3.0}
     left = {}
@@ -98,13 +101,15 @@ def test_least_squares_spends_no_more_and_leaves_less_noise(
         assert sum(map(Fraction, replicates)) == pytest.approx(0.75)
         assert sum(map(Fraction, spent)) == pytest.approx(3)
         assert sum(map(Fraction, spent)) <= 3
+        assert [sum(of_statistic) for of_statistic in parts] == [1] * len(parts)  # exactly
         counts = made.table.filter(statistic="count")
         sums = counts.pivot("gender", index="field", values="estimate")
         np.testing.assert_allclose(sums["All"], sums["Female"] + sums["Male"])
         assert "75% of epsilon is for the estimates and the rest for 10" in str(made.claim)
         left[strategy] = (counts["noise_sd"] ** 2).sum()
     assert left["least squares"] < 0.9 * left["alike"]
-    wrong = {"strategy": ("best", "Unknown strategy"), "estimates": (1.0, "between 0 and 1")}
-    for name, (value, reason) in wrong.items():
-        with pytest.raises(Refused, match=reason):
-            laplace_table(survey, **asked, **{name: value})  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="Unknown strategy"):
+        laplace_table(survey, **asked, strategy="best")  # type: ignore[arg-type]
+    for estimates in (0.0, 1.0, 1):
+        with pytest.raises(Refused, match="between 0 and 1"):
+            laplace_table(survey, **asked, estimates=estimates)  # type: ignore[arg-type]

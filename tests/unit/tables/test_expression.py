@@ -82,7 +82,12 @@ def test_several_quantiles_are_shown_one_by_one() -> None:
     [
         ("mean(age > 64)", "use proportion"),
         ("proportion(age + 3)", "needs a condition"),
-        ("mean(log(sex))", "text"),
+        ("mean(log(sex))", "This is text"),
+        ("mean(abs(sex))", "This is text"),
+        ("mean(round(sex))", "This is text"),
+        ("mean(max(sex, 3))", "This is text"),
+        ("mean(min(y, 'F'))", "This is text"),
+        ("mean(abs(3) + y)", "Expected a column"),
         ("mean(log(wages))", "Unknown column `wages`"),
         ("mean(age y)", "expression cannot be read"),
         ("mean(system(age))", "Expected a column"),

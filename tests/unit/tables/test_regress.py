@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 import understudy as us
+from understudy.tables.families.binomial import Binomial
 from understudy.tables.families.ordered import OrderedLogit
 from understudy.tables.families.poisson import Poisson
 
@@ -117,6 +118,32 @@ def test_an_outcome_of_three_values_is_not_binary() -> None:
     three = FRAME.with_columns(z=pl.int_range(pl.len()) % 3)
     with pytest.raises(us.Refused, match="must be 0 or 1"):
         us.regress(us.Survey(three, SURVEY.design), "z ~ x", family="binomial")
+    halves = us.Survey(three.with_columns(z=pl.col("z") / 2), SURVEY.design)
+    us.regress(halves, "z ~ x", family="binomial")  # a share has a logit, and is no answer
+    with pytest.raises(us.Refused, match="must be 0 or 1"):
+        us.regress(halves, "z ~ x", family="probit")
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_coefficients_are_found_in_any_unit_of_a_predictor(unit: float) -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=200)
+    X, Z = (np.column_stack([np.ones(200), x * scale]) for scale in (1.0, unit))
+    for family, y in (
+        (Binomial(), rng.random(200) < special.expit(x)),
+        (Poisson(), rng.poisson(2, 200)),
+    ):
+        beta = family.solve(y.astype(float), X, np.ones(200))
+        scaled = family.solve(y.astype(float), Z, np.ones(200))
+        assert scaled * [1.0, unit] == pytest.approx(beta, rel=1e-8)
+
+
+def test_steps_from_a_far_start_do_not_run_away() -> None:
+    """At a slope of 4 the chances are nearly 0 and 1, and a whole step would lead to -37."""
+    x = np.linspace(-2, 2, 41)
+    X, y = np.column_stack([np.ones(41), x]), (np.arange(41) % 3 == 0) * 1.0
+    near, far = (Binomial().solve(y, X, np.ones(41), np.array([0.0, b])) for b in (0.0, 4.0))
+    assert far == pytest.approx(near, abs=1e-9)
 
 
 def test_extreme_predictors_keep_numbers() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -24,7 +25,11 @@ def both(data: ConfidentialData, frame: pl.DataFrame, **changes: Any) -> tuple[n
     """Our estimates, and the same partitions as plain arrays."""
     query = make_query(**changes)
     table, factor = partition_pass.assign_partitions(data, query)
-    ours = partition_pass.partition_estimates(data, query, table, factor, 120.0)
+    with patch.object(data.pool, "run", wraps=data.pool.run) as workers:
+        ours = partition_pass.partition_estimates(data, query, table, factor, 120.0)
+    assert (
+        workers.called == query.estimand.fitted
+    )  # only then has the slot time for them (threat 7)
     keyed = table.select("__unit_number", PARTITION).to_polars().unique()
     numbered = frame.with_columns(row=pl.lit(1)).select(frame.columns)
     order = data.records.select("__unit_number", "income", "w").to_polars()
@@ -116,6 +121,17 @@ def test_quantile_is_the_inverse_of_the_weighted_distribution(
         share = np.sum(part["w"]) * 0.3
         assert np.sum(part["w"][part["income"] < value]) < share
         assert np.sum(part["w"][part["income"] <= value]) >= share
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e9])
+def test_correlation_is_that_of_numpy_whatever_the_unit(frame: pl.DataFrame, unit: float) -> None:
+    rescaled = frame.with_columns(income=unit * pl.col("income"))
+    with ConfidentialData("survey", make_survey(rescaled)) as data:
+        ours, parts = both(data, rescaled, estimator="correlation", other="hours")
+    for value, part in zip(ours, parts, strict=True):
+        moments = np.cov(part["income"], part["hours"], aweights=part["w"])
+        expected = moments[0, 1] / np.sqrt(moments[0, 0] * moments[1, 1])
+        assert value == pytest.approx(expected, rel=1e-10)
 
 
 def test_gini_is_the_mean_distance_of_all_pairs(

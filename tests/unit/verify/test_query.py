@@ -80,6 +80,11 @@ def test_a_good_query_passes_as_mapping_and_as_text(changes: dict[str, Any]) -> 
     assert read_query(query.model_dump(mode="json")) == query
 
 
+def test_a_domain_may_be_one_of_another_question() -> None:
+    query = read_query(ask(domain={"sex": [2], "region": ["South"]}))
+    assert read_query(ask(domain=query.domain)) == query
+
+
 BAD = [
     ({"variable": "incme"}, "variable", "did you mean `income`"),
     ({"variable": "region"}, "variable", "not a number"),

@@ -76,6 +76,7 @@ def test_rows_end_with_their_time_unless_their_server_says_a_word(
     assert not there.enter("sum", silent, 2, 5.0)
     clock.now += 5.0 + BEYOND
     assert here.count() == 0
+    there.queue("sum", "carol", 1)  # nor is it counted against who asked
 
 
 def test_rows_of_a_process_that_ended_are_gone(open_ledger: OpenLedger, closing: ExitStack) -> None:
@@ -142,4 +143,5 @@ def test_the_file_beside_the_ledger_is_its_owners_alone(tmp_path: Path) -> None:
         state = SharedState(ledger)
         Turns(state)
         state.close()
+        assert not (tmp_path / "ledger.db.shared-wal").exists()  # it is closed with its owner
     assert (tmp_path / "ledger.db.shared").stat().st_mode & 0o777 == 0o600

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import numpy as np
-
 from understudy.survey.codebook import Codebook
 from understudy.tables.influence.equations.correlation import CorrelationEquation
 from understudy.tables.influence.question import InfluenceQuestion
 from understudy.verify.estimator import Estimator, Floats, restricted
-from understudy.verify.partition_pass import PartitionPass, divide, domain_of
+from understudy.verify.partition_pass import PartitionPass, domain_of
 from understudy.verify.question_fields import Condition, Name, NumberColumn
 from understudy.verify.released import ReleasedPass
 
@@ -23,7 +21,7 @@ class CorrelationEstimator(Estimator):
     name = "correlation"
     title = "Correlation of two numbers"
     rank = 10
-    fitted = False
+    fitted = True  # squares of large numbers would not fit the decimals of exact sums
     several = False
 
     variable: Annotated[Name, NumberColumn("Variable")]
@@ -41,15 +39,7 @@ class CorrelationEstimator(Estimator):
         )
 
     def partition_estimates(self, records: PartitionPass) -> Floats:
-        y, z, w = records.number(self.variable), records.number(self.other), records.weight
-        counted = records.inside() & y.notnull() & z.notnull()
-        sums = records.sums(
-            counted, w=records.exact_weight, y=w * y, z=w * z, yy=w * y * y, zz=w * z * z,
-            yz=w * y * z,
-        )  # fmt: skip
-        mean = {name: divide(sums[name], sums["w"]) for name in ("y", "z", "yy", "zz", "yz")}
-        spread = (mean["yy"] - mean["y"] ** 2) * (mean["zz"] - mean["z"] ** 2)
-        return divide(mean["yz"] - mean["y"] * mean["z"], np.sqrt(np.maximum(spread, 0.0)))
+        return records.fit("correlation", records.number(self.variable), (self.other,))
 
     def released_estimate(self, release: ReleasedPass) -> dict[str, Any]:
         return release.by_influence(self.influence_question(release.codebook, release.domain))

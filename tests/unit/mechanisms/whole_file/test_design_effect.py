@@ -180,6 +180,21 @@ def test_what_records_add_and_its_variance_are_those_of_the_records(monkeypatch,
     np.testing.assert_allclose(variances, by_hand)
 
 
+def test_psus_that_are_alike_have_no_effect_and_records_that_are_alike_more_than_their_number(
+    monkeypatch,
+):
+    """Thirty records in each PSU, all with one of two values of y; of a all PSUs have the same."""
+    monkeypatch.setattr(TableBudget, "noisy_numbers", lambda _, numbers, *__: (numbers, 1e-9))
+    psu = np.repeat(np.arange(20), 30)
+    values = {"psu": psu, "h": psu % 2, "a": np.tile([0, 1, 2], 200), "y": 2 + 5 * (psu // 2 % 2)}
+    rows = pl.DataFrame(values).with_columns(w=pl.lit(1))
+    noisy, fit, cells = expected_of(monkeypatch, rows)
+    budget = TableBudget(Fraction(1), "epsilon")
+    made = measured_clusters(*parts(rows), noisy, fit, cells, (1, 2), NEITHER, budget, Fraction(1))
+    assert made.columns["a"] == pytest.approx(1.0)
+    assert made.columns["y"] > 30
+
+
 def test_small_psus_are_taken_together_within_their_stratum():
     stratum = np.array([0] * 10 + [1] * 4 + [2])
     alone = psu_groups(stratum, 15 * 25)

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import norm, poisson
 
 import understudy as us
-from understudy.dp.consistent import Agreed
+from understudy.dp.consistent import Agreed, agreed
 from understudy.dp.record_pool import Pool
 from understudy.mechanisms.whole_file import misfit
 from understudy.mechanisms.whole_file.budget import CellNoise, TableBudget
@@ -91,6 +91,20 @@ def test_choices_see_the_fit_of_all_sets_together() -> None:
     assert fit.total == pytest.approx(sums.sum())
     assert fit.sets[0].margins[0] == pytest.approx(sums / sums.sum())
     assert sets.averaged.one_way_variances == (4.0,)
+
+
+def test_all_coarse_cells_of_a_grid_lie_on_its_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine fine cells are three coarse ones; beside five on a grid the third is a level."""
+    heard = []
+
+    def listed(*asked: Any) -> list[Agreed]:
+        heard.append(asked[-1])
+        return agreed(*asked)
+
+    monkeypatch.setattr("understudy.mechanisms.whole_file.fit.agreed", listed)
+    for grids in ([9], [5], [0], []):
+        fitted(noisy_file(COUNTS), np.random.default_rng(1), 200, grids=grids)
+    assert heard == [{0: 3}, {0: 2}, {}, {}]
 
 
 def test_noisy_cells_say_whether_a_tail_bends() -> None:
@@ -401,6 +415,7 @@ def test_coarse_cells_end_where_a_rule_begins_to_say_something_else() -> None:
         (), (1.0,) * 3, (), (NoisySet(tables, []),), 10_000,
     )  # fmt: skip
     asked = FileQuestion(cells, (), "chosen", 1, None, rules=rules)
+    assert asked.quality == asked.clusters == 0  # no part of the budget that nobody asked for
     noise = CellNoise(1.0, 0.8)
     plan = TablePlan("chosen", 3, Fraction(1), (), noise, 10, 200.0, 100)
     of_age, of_first, _ = _coarse(noisy, asked, plan)
