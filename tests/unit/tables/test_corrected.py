@@ -22,8 +22,8 @@ def test_degrees_of_freedom_are_those_of_the_parts_of_the_variance(files, uncert
     part = pl.DataFrame(
         {"within": [4.0], "se": [9.0], "df": [3.0], "design_df": [10.0], "note": [""]}
     )
-    one = np.ones(1)
-    made = _with_limits(part, 50 * one, 2 * one, 3 * one, files, "t")
+    value, more, spread = np.array([[50.0], [2.0], [3.0]])
+    made = _with_limits(part, value, more, spread, files, "t")
     assert made["se"][0] == pytest.approx(3.0)
     assert made["df"][0] == pytest.approx(9.0**2 / uncertain)
 
