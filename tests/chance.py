@@ -299,10 +299,11 @@ def _is_ours(frame: Any) -> bool:
 
 
 def _is_program(command: Any) -> bool:
-    """Our commands and studies in a process of their own; the workers of a server draw nothing."""
+    """Our commands and studies in a process of their own; the workers of a server draw nothing. A
+    folder of the name `understudy`, as a clone has, is no command."""
     words = [str(word) for word in command] if isinstance(command, list | tuple) else [str(command)]
     return any(
-        Path(word).name in ("understudy", "kill_steps.py")
+        (Path(word).name in ("understudy", "kill_steps.py") and not Path(word).is_dir())
         or "understudy.cli" in word
         or "understudy_studies" in word
         for word in words

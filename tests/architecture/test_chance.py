@@ -215,3 +215,12 @@ def test_a_test_that_draws_without_a_word_fails(tmp_path: Path) -> None:
 
 if __name__ == "__main__":
     PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), listed()), encoding="utf-8")
+
+
+def test_a_clone_named_like_the_command_is_not_the_command(tmp_path: Path) -> None:
+    clone = tmp_path / "understudy"
+    clone.mkdir()
+    assert not chance._is_program(["git", "-C", str(clone), "ls-files"])
+    assert chance._is_program(["understudy", "release", "release.toml"])
+    assert chance._is_program([str(clone / ".venv" / "bin" / "understudy"), "--help"])
+    assert chance._is_program([sys.executable, "-m", "understudy.cli.main"])
