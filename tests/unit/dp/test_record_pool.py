@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from pool_samples import PAIRS, Vector, joint, pairs_of
 from scipy.stats import binom, entropy
 
 from understudy.dp.record_pool import (
@@ -17,20 +17,6 @@ from understudy.dp.record_pool import (
     systematic,
     tree,
 )
-
-Vector = NDArray[np.float64]
-SHAPE = (2, 3, 2, 3)
-PAIRS = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
-
-
-def joint(seed: int) -> Vector:
-    shares = np.random.default_rng(seed).gamma(0.4, size=SHAPE)
-    return np.asarray(shares / shares.sum())
-
-
-def pairs_of(shares: Vector) -> list[Vector]:
-    letters = "abcd"
-    return [np.einsum(f"abcd->{letters[a]}{letters[b]}", shares) for a, b in PAIRS]
 
 
 def information(pair: Vector) -> float:

@@ -85,6 +85,12 @@ def test_amounts_in_cents_may_meet_by_luck_and_longer_numbers_do_not() -> None:
         refuse_overlap(np.sqrt(ours)[:, None], np.sqrt(theirs)[:, None], "the reference")
 
 
+@pytest.mark.parametrize(("digits", "luck"), [(12_345_678.0, True), (123_456_789.0, False)])
+def test_eight_digits_may_meet_by_luck_and_nine_do_not(digits: float, luck: bool) -> None:
+    theirs = digits * 10.0 ** -np.arange(20.0)[:, None]  # no two alike
+    assert (overlap(theirs + 1e9, theirs).explained > 2.0) is luck
+
+
 def test_a_coin_that_falls_alike_proves_nothing() -> None:
     """Two files of zeros and ones with equal counts: chance explains that."""
     coins = np.repeat([0.0, 1.0], 500)[:, None]
