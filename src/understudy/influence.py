@@ -219,10 +219,10 @@ class InfluenceAnswer:
     def difference_interval(self, probability: float = 0.95) -> Any:
         """The posterior interval of the difference in this file, under a flat prior: the noise,
         and what clipping leaves."""
-        plan = self.plan
+        plan, inside = self.plan, _checked(probability)
         half = np.array(
             [
-                plan.noise.blurred_quantile(0.5 + probability / 2, scale, cut)
+                plan.noise.blurred_quantile(0.5 + inside / 2, scale, cut)
                 for scale, cut in zip(plan.noise_scale, plan.prepared.cut_se, strict=True)
             ]
         )
@@ -249,18 +249,22 @@ class InfluenceAnswer:
         return np.asarray(self.noisy * self.plan.step + prepared.loss - apart)
 
     def _half(self, probability: float) -> Floats:
-        if not 0 < probability < 1:
-            raise Refused("The probability of an interval must lie between 0 and 1.")
-        plan = self.plan
+        plan, inside = self.plan, _checked(probability)
         return np.array(
             [
-                half_width(probability, held, plan.prepared.df, plan.noise, noise)
+                half_width(inside, held, plan.prepared.df, plan.noise, noise)
                 for held, noise in zip(plan.prepared.held_se, plan.noise_scale, strict=True)
             ]
         )
 
     def _shape(self, values: Floats) -> Any:
         return float(values[0]) if len(values) == 1 else values.copy()
+
+
+def _checked(probability: float) -> float:
+    if not 0 < probability < 1:
+        raise Refused("The probability of an interval must lie between 0 and 1.")
+    return probability
 
 
 def half_width(

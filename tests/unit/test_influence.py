@@ -17,25 +17,38 @@ import chance
 from understudy.dp.additive import LaplaceNoise, noise_for
 from understudy.errors import Refused
 from understudy.influence import (
+    RELATIONS,
     InfluencePlan,
+    _most_records,
+    _units,
     half_width,
     influence,
+    influence_errors,
     influence_pass,
     plan_influence,
     plan_questions,
+    simulated_influence,
 )
 from understudy.survey.codebook import Codebook, Column
+from understudy.survey.design import Design
 from understudy.survey.survey import Survey
+from understudy.tables.influence.array_file import ArrayFile
 from understudy.tables.influence.ask import questions_of
 from understudy.tables.influence.prepared import PreparedInfluence
 from understudy.tables.influence.question import SyntheticFile
 from understudy.tables.influence.unit_sums import GRID, sensitivity, steps_of
 from understudy.tables.regress import regress
 from understudy.tables.tabulate import tabulate
+from understudy.tables.units import Unit
 
 SYNTHETIC = [survey(people(1500, seed)) for seed in (11, 12)]
 CONFIDENTIAL = survey(people(1500, 13, shift=0.1))
 NO_NOISE = 1e7  # epsilon at which the noise is far below what is compared
+
+
+@pytest.fixture
+def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LaplaceNoise, "add", lambda _, sums, __: sums)
 
 
 def sums_of(plan: InfluencePlan, confidential: Survey, unit: str | None = None) -> np.ndarray:
@@ -137,6 +150,72 @@ def test_an_interval_holds_sampling_and_noise() -> None:
     assert gaussian == pytest.approx(5.0 * stats.norm.ppf(0.95), rel=1e-4)
 
 
+@pytest.mark.parametrize(("error", "scale"), [(0.1, 10.0), (10.0, 0.1), (1.5e-6, 0.8e-6)])
+def test_an_interval_holds_whichever_error_is_the_larger_and_in_any_unit(
+    error: float, scale: float
+) -> None:
+    """Against the Laplace law blurred by a normal one, which is a t law of many degrees."""
+    half = half_width(0.9, error, 1e7, LaplaceNoise(1.0), scale)
+    assert half == pytest.approx(LaplaceNoise(1.0).blurred_quantile(0.95, scale, error), rel=1e-5)
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+def test_estimates_of_several_kinds_share_an_answer(relation: str) -> None:
+    """Some have a number per unit taken off (counts), others none (means): all come home."""
+    asked = ["count", "mean(x)", "total(y)"]
+    answer = without_noise(asked, relation)
+    truth = tabulate(CONFIDENTIAL, asked)
+    estimates = truth["estimate"].to_numpy()
+    off = np.abs(answer.corrected - estimates) / np.where(truth["se"] > 0, truth["se"], estimates)
+    assert off.max() < 0.1
+    table = answer.table
+    np.testing.assert_array_equal(table["corrected"], answer.corrected)
+    np.testing.assert_array_equal(table["corrected"], answer.released + answer.difference)
+    np.testing.assert_array_equal(table.select("lower", "upper"), answer.interval())
+    released = tabulate(SYNTHETIC, asked, combine="partial")["estimate"]
+    np.testing.assert_allclose(table["released"], released, rtol=1e-9)
+
+
+@pytest.mark.parametrize("asked", ["mean(x)", ["mean(x)", "mean(y)"]])
+def test_intervals_lie_evenly_around_their_estimates(asked: Any) -> None:
+    plan = plan_influence(SYNTHETIC, asked, 1.0)
+    answer = plan.answer(np.full(len(plan.prepared.estimates), GRID))
+    for made, centre in (
+        (answer.interval, answer.corrected),
+        (answer.difference_interval, answer.difference),
+    ):
+        low, high = np.reshape(made(), (-1, 2)).T
+        assert (low < high).all()
+        np.testing.assert_allclose((low + high) / 2, np.reshape(centre, -1), rtol=1e-9)
+        np.testing.assert_array_equal(made(), made(0.95))
+        for wrong in (-0.5, 0.0, 1.0, 1.5):
+            with pytest.raises(Refused, match="between 0 and 1"):
+                made(wrong)
+    assert (answer.claim.delta, answer.claim.epsilon) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_clip_is_chosen_for_the_noise_that_is_added(relation: Any, delta: float) -> None:
+    plan = plan_influence(SYNTHETIC, "mean(x)", 0.3, relation, delta=delta)
+    of_clip = plan.prepared.clip.noise_variance
+    assert of_clip == pytest.approx((plan.noise_se[0] / plan.prepared.scale[0]) ** 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_errors_against_epsilon_are_those_of_the_plans(delta: float) -> None:
+    asked = (SYNTHETIC[0], ["count", "mean(x)"])
+    curve = influence_errors(*asked, [0.5, 2.0], delta=delta)
+    assert curve["epsilon"].to_list() == [0.5, 0.5, 2.0, 2.0]
+    for (epsilon,), rows in curve.group_by("epsilon"):
+        plan = plan_influence(*asked, float(epsilon), delta=delta)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(rows["error"], plan.error)
+        assert rows.select(plan.table.columns).equals(plan.table)
+    assert influence_errors(*asked, [0.5])["error"].equals(curve["error"][:2]) == (not delta)
+    with pytest.raises(Refused, match="at least one epsilon"):
+        influence_errors(*asked, [])
+
+
 def test_what_clipping_cuts_off_is_taken_from_the_synthetic_files() -> None:
     """With a clip that cuts off half of the tails, the loss still brings the answer home."""
     plan = plan_influence(SYNTHETIC, "mean(x)", 0.02, units=CONFIDENTIAL.n)
@@ -162,6 +241,22 @@ def test_heavy_weights_are_said_before_paying() -> None:
     assert "hard" in plan.advice
     assert "standard errors" in plan.advice
     assert plan.error[0] > plan.prepared.sampling_se[0]
+
+
+@pytest.mark.parametrize(("heaviest", "says"), [(0.5, False), (0.51, True)])
+def test_the_advice_names_what_is_heavy(heaviest: float, says: bool) -> None:
+    plan = plan_influence(SYNTHETIC, "mean(x)", 1.0)
+    plan = replace(plan, prepared=replace(plan.prepared, heaviest=heaviest))
+    assert ("One per cent of the units make" in plan.advice) == says
+
+
+@pytest.mark.parametrize(("off", "says"), [(0.99, False), (1.0, False), (1.5, True)])
+def test_the_advice_names_the_worst_of_several_errors(off: float, says: bool) -> None:
+    plan = plan_influence(SYNTHETIC, ["mean(x)", "mean(y)"], 1.0)
+    sampling = plan.error * np.array([4.0, 1 / off])
+    plan = replace(plan, prepared=replace(plan.prepared, sampling_se=sampling))
+    assert ("off by 1.5 standard errors" in plan.advice) == says
+    assert (plan.advice == "") != says
 
 
 def test_released_files_without_weights_are_said_before_paying() -> None:
@@ -298,10 +393,62 @@ def test_the_unit_of_the_codebook_is_protected() -> None:
     frame = BASE.select("x", "w", "u").filter(pl.col("u") != 5)
     far = pl.concat([own] * 50 + [frame])
     answer = influence(Survey(far, DESIGN, book), SYNTHETIC, "mean(x)", 1.0, "add-remove")
+    assert answer.claim.unit == "u"
     plain = sums_of(answer.plan, survey(frame), "u")
     assert abs(int(sums_of(answer.plan, survey(far), "u")[0]) - int(plain[0])) <= sensitivity(1)
 
 
+@pytest.mark.usefixtures("no_noise")
+@pytest.mark.parametrize(("weight", "n"), [("w", 500), (None, 1500)])
+def test_the_number_of_confidential_units_is_used_where_it_is_public(
+    weight: str | None, n: int
+) -> None:
+    files = [Survey(file.frame(), Design(weight=weight)) for file in SYNTHETIC]
+    book = Codebook({name: Column(name) for name in ("x", "w")})
+    small = Survey(people(n, 15).select("x", "w"), Design(weight=weight), book)
+    answer = influence(small, files, "mean(x)", NO_NOISE)
+    expected = plan_influence(files, "mean(x)", NO_NOISE, units=n).prepared
+    assert answer.plan.prepared.sampling_se == pytest.approx(expected.sampling_se, rel=1e-12)
+    truth = tabulate(small, "mean(x)").row(0, named=True)
+    assert answer.corrected == pytest.approx(truth["estimate"], abs=0.35 * truth["se"])
+    assert answer.claim.unit == "record"
+    alone = influence(small, files[0], "mean(x)", NO_NOISE, "add-remove").plan.prepared
+    own = plan_influence(files[0], "mean(x)", NO_NOISE, "add-remove").prepared
+    assert alone.sampling_se == pytest.approx(own.sampling_se, rel=1e-12)
+
+
+def test_how_many_records_a_unit_is_planned_to_have() -> None:
+    """One where the files say which belong together; else the limit, which may only be missing
+    where the number of units is public."""
+    ids, none = survey(BASE), survey(BASE.drop("u"))
+    limited, open_ended = Unit("u", 3), Unit("u", None)
+    for relation in RELATIONS:
+        assert _most_records(None, none, relation) == 1
+        assert _most_records(limited, ids, relation) == 1
+        assert _most_records(limited, [ids, ids], relation) == 1
+        assert _most_records(limited, none, relation) == 3
+        assert _most_records(limited, [ids, none], relation) == 3
+    assert _most_records(open_ended, none, "replace") == 1
+    with pytest.raises(Refused, match="records_per_unit"):
+        _most_records(open_ended, none, "add-remove")
+    assert _units(ids, None) == BASE.height
+    assert _units(ids, "u") == BASE["u"].n_unique()
+
+
+@pytest.mark.usefixtures("no_noise")
+def test_plain_arrays_are_answered_as_files_are() -> None:
+    """The question of a simulation, with the columns, weights and units of the files."""
+    (question,) = questions_of("mean(x)", SYNTHETIC)
+    arrays = [
+        ArrayFile({"y": frame["x"].to_numpy(), "z": np.ones(len(frame))}, frame["w"].to_numpy())
+        for frame in (file.frame() for file in (*SYNTHETIC, CONFIDENTIAL))
+    ]
+    made = simulated_influence(question, arrays[2], arrays[:2], NO_NOISE)
+    expected = influence(CONFIDENTIAL, SYNTHETIC, "mean(x)", NO_NOISE)
+    assert made.corrected == pytest.approx(expected.corrected, rel=1e-6)
+
+
+@pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 @pytest.mark.parametrize("statistic", ["total(x)", "mean(x)"])
 def test_units_whose_ids_are_not_released_are_planned_for(statistic: str, relation: Any) -> None:
@@ -313,9 +460,7 @@ def test_units_whose_ids_are_not_released_are_planned_for(statistic: str, relati
     files = [survey(people(1500, seed).drop("u")) for seed in (62, 63)]
     asked = (files, statistic, 2.0, relation)
     homes = Survey(frame, DESIGN, Codebook(columns, records_per_unit=3))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LaplaceNoise, "add", lambda _, sums, __: sums)
-        answer = influence(homes, *asked)
+    answer = influence(homes, *asked)
     truth = tabulate(homes, statistic).row(0, named=True)
     assert abs(answer.corrected - truth["estimate"]) < answer.plan.error[0]
     assert answer.plan.prepared.sampling_se[0] == pytest.approx(truth["se"], rel=0.15)
