@@ -212,7 +212,8 @@ def corrected_table(
     corrections = Corrections(epsilon, delta, relation)
     if declared is not None:
         # without their ids the files do not say which records go together, but how many can
-        records = 1 if declared.column in synthetic[0].columns else declared.limit
+        ids = all(declared.column in survey.columns for survey in synthetic)
+        records = 1 if ids else declared.limit
         corrections = replace(corrections, unit=declared.column, records=records)
     plan = plan_corrections(synthetic, parsed, parsed, names, corrections)
     if plan.influence is None:

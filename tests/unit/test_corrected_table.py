@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import ibis
@@ -12,6 +13,7 @@ from influence_samples import DESIGN, people, survey
 from scipy import optimize
 
 from understudy.corrected_table import Corrections, corrected_table, plan_corrections
+from understudy.dp.accounting import Cost
 from understudy.dp.additive import GaussianNoise, LaplaceNoise
 from understudy.errors import Refused
 from understudy.influence import influence_pass, plan_influence
@@ -25,6 +27,7 @@ from understudy.tables.corrected import (
     synthesis_error,
     to_public_sizes,
 )
+from understudy.tables.influence.arithmetic import unit_weight
 from understudy.tables.influence.clip import norms
 from understudy.tables.influence.question import SyntheticFile, made_up_units
 from understudy.tables.influence.unit_sums import GRID, sensitivity, steps_of
@@ -77,6 +80,59 @@ def test_the_claim_is_stated_in_the_relation_of_the_release() -> None:
     assert set(made.table["share"].drop_nulls().is_between(0, 1)) == {True}
 
 
+@pytest.mark.parametrize("relation", ["blank", "replace", "add-remove"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_what_corrections_cost_and_claim(relation: Any, delta: float) -> None:
+    """Noise for `replace` covers `blank`; the claim for both relations is of pure epsilon only."""
+    asked = Corrections(0.1, delta, relation)
+    neighbours = "add-remove" if relation == "add-remove" else "replace"
+    assert asked.neighbours == neighbours
+    assert asked.cost == Cost(
+        (neighbours,), Fraction(1, 10), Fraction(delta).limit_denominator(10**9)
+    )
+    assert isinstance(asked.noise, GaussianNoise if delta else LaplaceNoise)
+    claim = asked.claim(("as said",))
+    blank = relation == "blank" and not delta
+    assert claim.relation == ("blank" if blank else neighbours)
+    assert claim.epsilon_replace == (0.1 if blank else None)
+    assert (claim.epsilon, claim.delta, claim.conditions) == (0.1, delta, ("as said",))
+    assert (Corrections(1.0).delta, Corrections(1.0).records) == (0.0, 1)
+
+
+@pytest.mark.usefixtures("no_noise")
+@pytest.mark.parametrize("design", [DESIGN, Design()])
+def test_one_file_is_enough_and_margins_may_be_left_out(design: Design) -> None:
+    frames = (people(90, seed).with_columns(u=pl.arange(90) // 3) for seed in (1, 2))
+    file, confidential = (Survey(frame, design) for frame in frames)
+    asked = parse_statistics("mean(x)", file.columns)
+    plan = plan_corrections([file], asked, asked, ["g"], Corrections(1.0, unit="u"))
+    assert plan.influence is not None
+    prepared, table = plan.influence.prepared, confidential.table
+    weight = table["w"].cast("float64") if design.weight else unit_weight()
+    row = influence_pass(prepared, table, weight, "u").to_pyarrow().to_pylist()[0]
+    sums = plan.noisy_sums(confidential)
+    np.testing.assert_array_equal(sums, steps_of(row, len(plan.keys)))
+    np.testing.assert_allclose(plan._cells(sums)["noise"], plan.influence.error**2)
+    np.testing.assert_array_equal(plan.steps, prepared.steps)
+    assert "surveys" not in repr(plan)
+    whole = corrected_table(confidential, [file], asked, "g", 1.0).table
+    within = corrected_table(confidential, [file], asked, "g", 1.0, margins=False).table
+    assert within.equals(whole.filter(pl.col("g") != "All"))
+    assert (within.height, whole.height) == (3, 4)
+
+
+def test_where_nothing_varies_nothing_is_asked() -> None:
+    """One record in each cell has no sampling error: the table stays as it is."""
+    few = [Survey(pl.DataFrame({"g": ["a", "b"], "x": [1.0, 2.0]}))]
+    asked = parse_statistics("mean(x)", few[0].columns)
+    plan = plan_corrections(few, asked, asked, ["g"], Corrections(1.0))
+    assert (plan.influence, plan.steps, len(plan.noisy_sums(few[0]))) == (None, (), 0)
+    table = plan.table(plan.noisy_sums(few[0]), True, "partial")
+    assert table["estimate"].to_list() == table["released"].to_list() == [1.0, 2.0, 1.5]
+    with pytest.raises(Refused, match="share no cell"):
+        corrected_table(few[0], few, "mean(x)", "g", 1.0)
+
+
 def test_the_error_of_synthesis_is_recovered_from_all_differences() -> None:
     """D ~ N(0, g sampling + noise), with noise that differs between cells."""
     draw = np.random.default_rng(2)
@@ -114,6 +170,8 @@ def test_what_has_no_corrected_table_is_refused() -> None:
         corrected_table(CONFIDENTIAL, SYNTHETIC, "count", [], 1.0)
     with pytest.raises(Refused, match="epsilon"):
         corrected_table(CONFIDENTIAL, SYNTHETIC, "count", BY, -1.0)
+    with pytest.raises(Refused, match="combining rule"):
+        corrected_table(CONFIDENTIAL, SYNTHETIC, "count", BY, 1.0, combine="mine")
 
 
 # -- sensitivity: one unit moves all numbers of a table by one clip, whatever it holds ------------
@@ -325,3 +383,5 @@ def test_a_corrected_table_for_units_needs_their_limit_or_their_ids() -> None:
     assert corrected_table(limited, files, "count", "g", 1.0).claim.unit == "u"
     with_ids = [survey(homes(seed)) for seed in (50, 60)]
     assert corrected_table(without, with_ids, "count", "g", 1.0).claim.unit == "u"
+    with pytest.raises(Refused, match="declare `records_per_unit`"):
+        corrected_table(without, [with_ids[0], files[1]], "count", "g", 1.0)
