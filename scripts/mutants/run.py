@@ -71,7 +71,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "claim": ("tests/unit/test_claim.py",),
     "influence": ("tests/unit/test_influence.py",),
     "corrected_table": ("tests/unit/test_corrected_table.py",),
-    "audit": ("tests/unit/audit",),
+    "audit": (
+        *("tests/unit/audit", "tests/statistical/test_audit.py"),
+        *("tests/statistical/test_audit_counts.py", "tests/statistical/test_audit_households.py"),
+        "tests/statistical/test_audit_noisy_moments.py",
+    ),
     "survey": ("tests/unit/survey",),
     "release": ("tests/unit/release",),
     "web": ("tests/unit/web",),

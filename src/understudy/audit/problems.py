@@ -129,8 +129,8 @@ class Neighbours:
     sigma: float
     log_prior: Vector
     reference: Vector
+    datasets: int
     mutant: str | None = None
-    datasets: int = 1
 
     def log_posteriors(self) -> tuple[Vector, Vector]:
         """Exact log probabilities of what is released: one draw, or several on a product grid."""
@@ -187,9 +187,8 @@ class GridAttack(MechanismAttack, abstract=True):
         """The mechanism; `values` are the file's, which a mutant may take a setting from."""
 
     def sigma(self, M: float) -> float:
-        """alpha f reaches 2M at its top and lies below -M one unit away."""
-        top = math.exp(-2 * M / self.alpha) / math.sqrt(2 * math.pi)
-        return min(top, math.sqrt(self.alpha / (8 * M)))
+        """alpha f reaches 2M at its top, and then lies far below -M one unit away."""
+        return math.exp(-2 * M / self.alpha) / math.sqrt(2 * math.pi)
 
     def moved(self, M: float) -> tuple[list[float], float, float]:  # noqa: ARG002
         """The other records, the one that would move a setting, and the centre of the reference.
@@ -247,7 +246,7 @@ def grid_neighbours(
             attack.sigma(M),
             FLAT,
             np.full(50, reference),
-            datasets=datasets,
+            datasets,
         )
         built.append(replace(sound, log_prior=_prior_for(sound, share), mutant=mutant))
     return built

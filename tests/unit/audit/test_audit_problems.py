@@ -147,3 +147,35 @@ def test_quantiles_of_an_exact_fit_have_its_mean():
     fitter = GridFitter(np.full(50, 0.5), 0.3, FLAT)
     terms = Terms(np.ones(50), np.zeros(50))
     assert fitter.fit(terms, "reference").positions.mean() == pytest.approx(0.5, abs=1e-3)
+
+
+@pytest.mark.parametrize("mechanism", POSTERIOR)
+@pytest.mark.parametrize("M", [0.05, 0.5, 2.0])
+def test_a_record_says_twice_the_limit_for_its_theta_and_loses_it_elsewhere(mechanism, M):
+    """Half a unit from the reference, where there is one: 2M at the top, below -M a unit away."""
+    attack = attacks()[mechanism]
+    law = stats.norm(scale=attack.sigma(M))
+    subtracted = law.logpdf(0.5) if mechanism == "reference-censored" else 0.0
+    assert attack.alpha * (law.logpdf(0.0) - subtracted) == pytest.approx(2 * M)
+    assert attack.alpha * (law.logpdf(1.0) - subtracted) < -M
+
+
+@pytest.mark.parametrize("M", [0.05, 0.5, 2.0])
+def test_a_mover_takes_the_mean_to_where_the_others_lose_the_limit(M):
+    attack = attacks()["reference-censored"]
+    others, mover, centre = attack.moved(M)
+    law = stats.norm(np.mean([*others, mover]), attack.sigma(M))
+    assert law.logpdf(centre) - law.logpdf(law.mean()) == pytest.approx(-M / attack.alpha)
+
+
+@pytest.mark.parametrize("mechanism", POSTERIOR)
+def test_priors_are_proper_and_give_the_rare_theta_its_share(mechanism):
+    """3 % of the claim over e^claim - 1 for the worst record, a half for the moved setting; what
+    every other theta keeps takes some of it."""
+    for relation, claimed in (("blank", 1.0), ("replace", 2.0)):
+        pairs = grid_neighbours(mechanism, 1.0, relation)
+        for pair, share in zip(pairs, (0.03 * claimed / math.expm1(claimed), 0.5), strict=True):
+            assert np.exp(pair.log_prior).sum() == pytest.approx(1.0)
+            posterior = np.exp(pair.log_posteriors()[1])
+            odds = posterior[np.argmin(np.abs(GRID - RARE))] / posterior[np.argmin(np.abs(GRID))]
+            assert odds == pytest.approx(share / (1 - share), rel=0.4)

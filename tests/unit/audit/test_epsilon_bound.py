@@ -63,18 +63,48 @@ def test_the_direction_is_found():
     assert forward.cells.tolist() == [True, False]
 
 
-def test_the_chosen_set_is_the_best_of_all_sets():
-    rng = np.random.default_rng(6)
-    first = rng.multinomial(50_000, [0.02, 0.2, 0.3, 0.18, 0.3])
-    second = rng.multinomial(50_000, [0.01, 0.3, 0.1, 0.29, 0.3])
+MANY = np.random.default_rng(6)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (
+            MANY.multinomial(50_000, [0.02, 0.2, 0.3, 0.18, 0.3]),
+            MANY.multinomial(50_000, [0.01, 0.3, 0.1, 0.29, 0.3]),
+        ),
+        # few counts, where half a count decides the order of cells
+        (np.array([5, 11, 31, 13]), np.array([0, 1, 0, 59])),
+        (np.array([1, 14, 38, 7]), np.array([1, 22, 15, 22])),
+    ],
+)
+def test_the_chosen_set_is_the_best_of_all_sets(first, second):
+    cells = range(len(first))
     best = max(
-        epsilon_lower_bound(first, second, Event(np.isin(range(5), cells), direction), 1e-3)
-        for size in range(1, 5)
-        for cells in combinations(range(5), size)
+        epsilon_lower_bound(first, second, Event(np.isin(cells, some), direction), 0.05)
+        for size in range(1, len(first))
+        for some in combinations(cells, size)
         for direction in (True, False)
     )
-    chosen = choose_event(first, second, 1e-3)
-    assert epsilon_lower_bound(first, second, chosen, 1e-3) == best
+    chosen = choose_event(first, second, 0.05)
+    assert epsilon_lower_bound(first, second, chosen, 0.05) == best
+
+
+def test_a_cell_that_the_likelier_database_lacks_is_no_part_of_the_event():
+    first, second = np.array([400, 300, 0]), np.array([10, 600, 3])
+    event = choose_event(first, second, 1e-3)
+    assert (event.cells.tolist(), event.likelier_on_first) == ([True, False, False], True)
+
+
+def test_the_bound_is_the_ratio_of_scipys_limits():
+    """Each of the two limits is wrong with half of alpha."""
+    event = Event(np.array([True, False, True]), False)
+    on_first, on_second = np.array([20, 300, 10]), np.array([250, 100, 50])
+    low = stats.binomtest(300, 400).proportion_ci(1 - 0.02, method="exact").low
+    high = stats.binomtest(30, 330).proportion_ci(1 - 0.02, method="exact").high
+    for delta in (0.0, 0.1):
+        shown = epsilon_lower_bound(on_first, on_second, event, 0.02, delta)
+        assert shown == pytest.approx(math.log((low - delta) / high))
 
 
 def test_equal_databases_show_nothing():
