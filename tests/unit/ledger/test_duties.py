@@ -18,6 +18,7 @@ from understudy.ledger.accounts import (
     added_by,
     authenticate,
     new_key,
+    only_own_key,
     pick_up,
     set_active,
 )
@@ -251,6 +252,21 @@ def test_whoever_makes_a_key_for_another_reads_none_of_her_answers(ledger: Ledge
     ledger.release(again, {"noisy": 18})
     new_key(ledger, "ann", "command line")
     assert ledger.answers("ann") == []
+
+
+def test_signing_in_by_a_provider_ends_every_key_but_one_that_she_made(ledger: Ledger) -> None:
+    _, picked_up = pick_up(ledger, new_key(ledger, "ann", "stella", code=True))
+    key_id = only_own_key(ledger, "ann")
+    with pytest.raises(WrongKey):
+        authenticate(ledger, picked_up)
+    assert only_own_key(ledger, "ann") == key_id  # which is hers: it stays
+    own = new_key(ledger, "ann", "ann")
+    assert own.startswith(f"us_{only_own_key(ledger, 'ann')}_")
+    assert authenticate(ledger, own).name == "ann"
+    set_active(ledger, "ann", False)
+    for name in ("ann", "nobody"):
+        with pytest.raises(WrongKey):
+            only_own_key(ledger, name)
 
 
 # Requests and second stewards --------------------------------------------------------------
