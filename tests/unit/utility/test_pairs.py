@@ -10,10 +10,12 @@ import pytest
 from scipy.stats.contingency import association as scipy_association
 
 from understudy.report.verdict import Fitness, measured, verdict
+from understudy.survey.cells import cells_of
 from understudy.survey.codebook import Codebook, Column
 from understudy.utility.pairs import (
     association,
     coded_columns,
+    few_cells,
     pairs_of,
     resampling_distance,
 )
@@ -63,6 +65,31 @@ def test_columns_have_few_cells_of_about_equal_size() -> None:
     assert len(coded_columns(drawn, [], many)["c"].labels) == 8
 
 
+def test_runs_of_the_grid_and_frequent_levels_by_hand() -> None:
+    """Values that nobody has join the run below them; of nine levels the two rarest are one."""
+    ages = cells_of(Column("age", type="integer", bounds=(0, 19), blanks=False))
+    coarse, labels = few_cells(ages, np.array([5] * 16 + [0] * 4))
+    assert coarse.tolist() == [*np.repeat(range(7), 2), *[7] * 6]
+    assert labels == (*(f"{2 * k} to {2 * k + 1}" for k in range(7)), "14 to 19")
+    assert few_cells(ages, np.array([1, 1] + [0] * 18))[1] == ("0", "1", "2 to 19")
+    eight, nine = (
+        cells_of(Column("c", type="categorical", levels=tuple("abcdefghi")[:most], blanks=False))
+        for most in (8, 9)
+    )
+    assert few_cells(eight, np.arange(8))[1] == tuple("abcdefgh")
+    coarse, labels = few_cells(nine, np.array([5, 1, 9, 2, 8, 3, 7, 4, 6]))
+    assert coarse.tolist() == [0, 7, 1, 7, 2, 3, 4, 5, 6]
+    assert labels == (*"acefghi", "other")
+
+
+def test_no_more_than_sixty_columns_are_compared() -> None:
+    names = [f"c{k}" for k in range(61)]
+    book = Codebook({name: Column(name, type="categorical", levels=("a",)) for name in names})
+    assert (
+        list(coded_columns(pl.DataFrame({name: ["a"] for name in names}), [], book)) == names[:60]
+    )
+
+
 def test_the_floor_is_what_resampling_gives() -> None:
     """Against 400 samples of 2,000 records; the formula is the normal limit."""
     chance = np.random.default_rng(2)
@@ -77,6 +104,11 @@ def test_association_is_cramers_v() -> None:
     assert association(counts / counts.sum()) == pytest.approx(
         scipy_association(counts, method="cramer")
     )
+    with_empty = np.insert(np.insert(counts, 1, 0, axis=1), 0, 0, axis=0)
+    for table in (with_empty, with_empty.T):  # levels that nobody has do not count
+        assert association(table / table.sum()) == pytest.approx(
+            scipy_association(counts, method="cramer")
+        )
     assert association(np.array([[0.5, 0.5]])) == 0
 
 
