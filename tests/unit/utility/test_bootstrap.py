@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -32,6 +34,23 @@ def test_means_of_many_values_by_counts(
     for power, closed in enumerate((0.0, variance, third)[:moments], start=1):
         powers = centred**power
         assert abs(powers.mean() - closed) < 6 * powers.std() / np.sqrt(replicates)
+
+
+class ExpectedCounts:
+    """Draws what is expected of every group, and a normal number of 1."""
+
+    def multinomial(self, n: int, shares: np.ndarray, size: int) -> np.ndarray:
+        return np.tile(n * shares, (size, 1))
+
+    def standard_normal(self, size: int) -> np.ndarray:
+        return np.ones(size)
+
+
+def test_what_groups_do_not_see_is_a_small_part_of_the_scatter() -> None:
+    values = stats.norm.ppf((np.arange(LARGE + 1) + 0.5) / (LARGE + 1))
+    drawn: Any = ExpectedCounts()
+    unseen = (mean_replicates(values, 1, drawn)[0] - values.mean()) * len(values)
+    assert 0 < unseen**2 < 0.001 * np.sum((values - values.mean()) ** 2)
 
 
 def test_means_by_counts_have_the_quantiles_of_resampling(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,9 @@ def test_the_distance_of_a_pair_by_hand() -> None:
     assert pairs[0].distance == pytest.approx(0.1)
     assert pairs[0].records == 20
     assert pairs[0].confidential.tolist() == [[0.6, 0, 0], [0, 0.4, 0]]
+    alone = pairs_of(coded_columns(ours[:1], theirs, CODEBOOK), ["job"])[0]
+    assert alone.confidential.tolist() == [[1, 0, 0], [0, 0, 0]]
+    assert alone.distance == pytest.approx(0.5)
 
 
 def test_columns_have_few_cells_of_about_equal_size() -> None:
@@ -72,6 +75,7 @@ def test_runs_of_the_grid_and_frequent_levels_by_hand() -> None:
     assert coarse.tolist() == [*np.repeat(range(7), 2), *[7] * 6]
     assert labels == (*(f"{2 * k} to {2 * k + 1}" for k in range(7)), "14 to 19")
     assert few_cells(ages, np.array([1, 1] + [0] * 18))[1] == ("0", "1", "2 to 19")
+    assert few_cells(ages, np.zeros(20, dtype=np.int64))[1] == ("0 to 19",)
     eight, nine = (
         cells_of(Column("c", type="categorical", levels=tuple("abcdefghi")[:most], blanks=False))
         for most in (8, 9)
@@ -103,6 +107,10 @@ def test_association_is_cramers_v() -> None:
     counts = np.array([[30, 10, 5], [4, 20, 31]])
     assert association(counts / counts.sum()) == pytest.approx(
         scipy_association(counts, method="cramer")
+    )
+    square = np.array([[30, 10, 5], [4, 20, 31], [9, 9, 2]])
+    assert association(square / square.sum()) == pytest.approx(
+        scipy_association(square, method="cramer")
     )
     with_empty = np.insert(np.insert(counts, 1, 0, axis=1), 0, 0, axis=0)
     for table in (with_empty, with_empty.T):  # levels that nobody has do not count
