@@ -81,7 +81,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "web": ("tests/unit/web",),
 }
 # Drawings and sentences hold no formulas; a wrong word is found by readers.
-NO_FORMULAS = {"figure.py", "plan_figure.py", "words.py"}
+NO_FORMULAS = {"figure.py", "plan_figure.py", "charts.py", "words.py"}
 # What a fork finds loaded. BlackJAX is not among them: its import starts JAX's threads.
 LIBRARIES = (
     *("pytest", "hypothesis", "numpy", "scipy.stats", "scipy.optimize", "polars", "pandas"),

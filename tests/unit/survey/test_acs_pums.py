@@ -130,8 +130,8 @@ def test_every_step_is_counted():
 def test_classes_of_codes_do_not_overlap():
     codes = [code for each in BIRTHPLACES.values() for code in each]
     assert len(codes) == len(set(codes))
-    ends = [end for _, low, high in OCCUPATIONS for end in (low, high)]
-    assert ends == sorted(ends)
+    starts, ends = ([row[k] for row in OCCUPATIONS] for k in (1, 2))
+    assert [1, *(end + 1 for end in ends)] == [*starts, 10_000]  # every code is in one of them
     assert [number for number, _, _ in OCCUPATIONS] == list(range(1, 15))
 
 
