@@ -76,7 +76,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         *("tests/statistical/test_audit_counts.py", "tests/statistical/test_audit_households.py"),
         "tests/statistical/test_audit_noisy_moments.py",
     ),
-    "survey": ("tests/unit/survey",),
+    "survey": ("tests/unit/survey", "tests/reference/test_calibrated.py"),
     "release": ("tests/unit/release",),
     "web": ("tests/unit/web",),
 }

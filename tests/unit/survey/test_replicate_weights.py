@@ -305,7 +305,7 @@ def test_rows_are_orthogonal(order: int) -> None:
 
 def test_the_smallest_order_is_taken() -> None:
     assert [len(hadamard(k)) for k in (1, 3, 5, 9, 13, 33, 41)] == [1, 4, 8, 12, 16, 36, 44]
-    assert hadamard_of_order(6) is None
+    assert hadamard_of_order(0) is hadamard_of_order(6) is None
     assert np.abs(np.linalg.det(sylvester(8))) == pytest.approx(np.abs(np.linalg.det(hadamard(8))))
 
 
