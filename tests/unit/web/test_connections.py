@@ -10,6 +10,7 @@ import logging
 import socket
 from collections.abc import Callable, Coroutine
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -284,5 +285,16 @@ def test_a_server_whose_connections_are_more_than_its_files_does_not_start(
     with pytest.raises(Refused, match="may open 1000 files, and `connections` needs 1001"):
         run_module._allow_files(1001)
     run_module._allow_files(800)
+    run_module._allow_files(256)
     run_module._allow_files(200)
     assert raised == [(800, 1000)]
+
+
+@pytest.mark.parametrize(("workers", "places"), [((1,), 8), ((1, 3), 2), ((16,), 1)])
+def test_as_many_questions_are_fitted_at_once_as_there_are_cores_for(
+    monkeypatch: pytest.MonkeyPatch, workers: tuple[int, ...], places: int
+) -> None:
+    monkeypatch.setattr(run_module.os, "sched_getaffinity", lambda _: set(range(8)))
+    datasets = {str(k): SimpleNamespace(workers=each) for k, each in enumerate(workers)}
+    config: Any = SimpleNamespace(datasets=datasets)
+    assert run_module.fitting_places(config) == places
