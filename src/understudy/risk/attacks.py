@@ -196,7 +196,8 @@ def _coded(frames: Sequence[pl.DataFrame]) -> list[Table]:
         amount = together.dtype.is_numeric()
         if amount:
             raw = together.cast(pl.Float64).to_numpy()
-            low, high = np.nanmin(raw, initial=np.inf), np.nanmax(raw, initial=-np.inf)
+            known = raw[~np.isnan(raw)]
+            low, high = known.min(initial=np.inf), known.max(initial=-np.inf)
             scaled = (raw - low) / (high - low) if high > low else np.zeros_like(raw)
             columns.append(np.where(np.isnan(raw), -1.0, scaled))
         else:
@@ -220,7 +221,8 @@ def _singling_out(
     sides: Sequence[Table], made: Table, rng: np.random.Generator, attempts: int
 ) -> Attack:
     """Conditions that one synthetic record meets, and how often one record of a side does."""
-    middle = np.nanmedian(np.where(made.values < 0, np.nan, made.values), axis=0)
+    known = [values[values >= 0] for values in made.values.T]
+    middle = np.array([np.median(values) if len(values) else np.nan for values in known])
     number = min(CONDITION, made.values.shape[1])
     counts = [0, 0]
     conditions = 0

@@ -10,6 +10,8 @@ from understudy import Refused
 from understudy.risk.assessment import assess_risk
 from understudy.risk.identification import identification_risk
 from understudy.risk.topcoding import topcoding_risk
+from understudy.survey.implicates import Implicates
+from understudy.survey.survey import Survey
 
 
 def file(seed):
@@ -57,6 +59,22 @@ def test_every_part_is_the_measure_on_its_own():
     assert assessment.contributions["mean_with"].item() == assessment.main["Synthetic"].mean()
     assert assessment.notes[0].startswith("Records correspond by order")
     assert assessment.notes[-1].startswith("Whack-a-mole: ")
+
+
+def test_implicates_are_averaged_and_notes_begin_with_how_records_correspond():
+    each, made = Implicates([Survey(file(1)), Survey(file(5))]), [file(2)]
+    assessment = assess_risk(each, made, **ARGUMENTS)
+    alone = [assess_risk(survey.frame(), made, **ARGUMENTS) for survey in each]
+    for release, risk in assessment.main.items():
+        np.testing.assert_allclose(risk, np.mean([one.main[release] for one in alone], axis=0))
+    assert assessment.contributions.columns == alone[0].contributions.columns
+    assert assessment.contributions["mean_with"].item() == pytest.approx(
+        np.mean([one.contributions["mean_with"].item() for one in alone])
+    )
+    assert assessment.notes == (
+        "Records correspond by order of rows (the known variables agree row by row).",
+        "Risks are averaged over 2 implicates.",
+    )
 
 
 def test_what_was_not_asked_for_is_not_there():

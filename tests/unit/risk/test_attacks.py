@@ -88,6 +88,51 @@ def test_nearest_is_gowers_distance_by_brute_force() -> None:
         assert each[j].tolist() == second.nearest(first.values, others, 1)[:, 0].tolist()
 
 
+def test_ties_are_not_broken_by_rounding() -> None:
+    """Records that differ in the guessed column alone are equally near; the first one counts."""
+    made = pl.DataFrame({"x": np.linspace(0, 1, 40), "y": [0.3] * 40, "z": [0.9] * 40})
+    wanted = pl.DataFrame({"x": [0.77], "y": [0.0], "z": [0.1]})
+    others, table = _coded([wanted, made])
+    assert table.nearest_without_each(others.values)[0].tolist() == [0]
+
+
+def test_amounts_are_shares_of_their_range_and_categories_codes() -> None:
+    frame = pl.DataFrame({"x": [10.0, 20.0, None, 50.0], "g": ["b", "a", "b", None]})
+    (table,) = _coded([frame])
+    assert table.values.tolist() == [[0.0, 3.0], [0.25, 2.0], [-1.0, 3.0], [1.0, 1.0]]
+
+
+def test_a_guess_is_right_within_a_twentieth() -> None:
+    guesses = pl.DataFrame({"x": [105.0, 95.0, 105.5, None, None, 7.0], "g": [*"aab", *"aab"]})
+    truths = pl.DataFrame({"x": [100.0, 100.0, 100.0, None, 7.0, None], "g": [*"aba", *"aba"]})
+    made, other = _coded([guesses, truths])
+    rows = np.arange(6)
+    assert made.agree(rows, other, rows, 0).tolist() == [True, True, False, True, False, False]
+    assert made.agree(rows, other, rows, 1).tolist() == [True, False, False] * 2
+
+
+@pytest.mark.parametrize(("third", "links"), [(0.45, 0), (0.15, 4)])
+def test_a_link_is_one_of_three_nearest_records_in_both_halves(third: float, links: int) -> None:
+    """Of a person at (0, 0) the record at (.15, `third`) is third by x, and by y fourth or third;
+    the others are near by one column and far by the other."""
+    made = pl.DataFrame(
+        {
+            "x": [0.05, 0.1, 0.15, 0.2, 0.7, 0.8, 0.9, 1.0],
+            "y": [0.7, 0.8, third, 1.0, 0.05, 0.1, 0.2, 0.6],
+        }
+    )
+    person = pl.DataFrame({"x": [0.0] * 4, "y": [0.0] * 4})
+    attacks = by_name(attack(person, person, made, np.random.default_rng(1)))
+    assert attacks["linkability"].successes == links
+    assert attacks["linkability"].attempts == 4
+
+
+def test_a_column_that_is_wholly_missing_is_no_obstacle() -> None:
+    empty = people(30, 5).with_columns(income=pl.lit(None, pl.Float64)).select("sex", "income")
+    attacks = by_name(attack(empty, empty, empty, np.random.default_rng(1), attempts=5))
+    assert attacks["income"].successes == 5
+
+
 def test_wilson_and_the_risk() -> None:
     centre, half = wilson(30, 100)
     known = scipy.stats.binomtest(30, 100).proportion_ci(method="wilson")
