@@ -225,13 +225,17 @@ def _cover(room: str, file: Path, out: Path) -> int:
 def tests_for(mutant: Mutant, reach: dict[str, Any]) -> list[str]:
     """The tests that run the changed statement, cheapest first, as far as the budget goes.
 
-    A statement that runs at import is seen by the test files that run something of its module.
+    A statement that runs at import is seen by the test files that run something of its module, or
+    that import it: what a class declares is not a line that a test runs.
     """
     first, last = mutant.reach
     lines = {test: facts["lines"].get(mutant.file, []) for test, facts in reach.items()}
     hit = [test for test in reach if any(first <= line <= last for line in lines[test])]
     if not mutant.function:
+        module = ".".join(("understudy", *Path(mutant.file).with_suffix("").parts))
+        every = {test.split("::")[0] for test in reach}
         test_files = {test.split("::")[0] for test in reach if lines[test]}
+        test_files |= {name for name in every if f"{module} import" in (ROOT / name).read_text()}
         hit = [test for test in reach if not test_files or test.split("::")[0] in test_files]
 
     chosen, spent = [], 0.0

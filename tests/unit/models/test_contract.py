@@ -16,6 +16,7 @@ import scipy.stats
 from numpyro.infer.util import log_density
 
 from understudy.errors import Refused
+from understudy.models import density as density_module
 from understudy.models.beta import Beta
 from understudy.models.beta_regression import BetaRegression
 from understudy.models.contract import array_column, column_array
@@ -143,6 +144,25 @@ def test_a_model_says_whether_it_generates_from_records(survey: Survey, model: A
     beside = set(before) - set(model.targets)
     changed = [name for name in beside if not np.array_equal(before[name], after[name])]
     assert model.generates_from_records is bool(changed)
+
+
+def test_many_records_come_in_parts(monkeypatch: pytest.MonkeyPatch, survey: Survey) -> None:
+    """Twelve in parts of five: the last is filled up with the first record."""
+    monkeypatch.setattr(density_module, "PART", 5)
+    monkeypatch.setattr(density_module, "FEW_RECORDS", 11)
+    model = BetaRegression("y", "group")
+    arrays = model.prepare(survey)
+    whole = density_of(model, arrays)
+    part, parts = whole.in_parts(arrays)
+    rows = [*range(12), 0, 0, 0]
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(parts[name], array[rows].reshape(3, 5, *array.shape[1:]))
+    assert (part.n, whole.n) == (5, 12)
+    units = np.arange(12)
+    monkeypatch.setattr(density_module, "FEW_RECORDS", 12)
+    for alone, its in (whole.in_parts(arrays), whole.in_parts(arrays, units)):
+        assert alone is whole
+        assert {array.shape[0] for array in its.values()} == {1}
 
 
 def test_equal_models_share_one_density(survey: Survey) -> None:

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from understudy.errors import Refused
+from understudy.models.normal_population import FBP
 from understudy.models.normal_sample import FBS
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design, Replicates
@@ -49,6 +50,23 @@ def test_outcomes_and_weight_are_logs_in_public_units() -> None:
         "Log-likelihoods are of log pay, log bonus and log(w n/N), with the public number of "
         "records n and size of the population N = 40"
     )
+
+
+@pytest.mark.parametrize(("kind", "sign"), [(FBS, 1.0), (FBP, -1.0)])
+def test_sums_are_clipped_to_logs_of_public_bounds(kind: Any, sign: float) -> None:
+    """In the units of the model: weights over N/n = 10, of which FBP has minus the log."""
+    book = BOOK.with_column(Column("w", "weight", bounds=(1.0, 5.0)))
+    survey = Survey(FRAME, Design(weight="w"), book)
+    model = kind("pay", "group").for_survey(survey)
+    weights = np.sort(sign * np.log([0.1, 0.5]))
+    for clip in (None, ((0.5, 8.0), (1.0, 5.0))):
+        low, high = model.clipped_range(clip, survey)
+        np.testing.assert_allclose(low, [np.log(0.5), weights[0]])
+        np.testing.assert_allclose(high, [np.log(8.0), weights[1]])
+    with pytest.raises(Refused, match="a pair of numbers for each of pay, w"):
+        model.clipped_range(((0.5, 8.0),), survey)
+    with pytest.raises(Refused, match="need public bounds above 0"):
+        model.clipped_range(((0.0, 8.0), (1.0, 5.0)), survey)
 
 
 def test_only_declared_bounds_are_kept() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -118,3 +119,10 @@ def test_a_formal_claim_wants_declared_cells() -> None:
     with pytest.raises(Refused, match=r"rests on `income\.bounds`"):
         WholeFile().for_survey(survey).check_declared(survey)
     WholeFile(["sex"]).for_survey(survey).check_declared(survey)
+    with pytest.raises(Refused) as alone:
+        WholeFile(["income"]).for_survey(survey).check_declared(survey)
+    assert "facts in" not in str(alone.value)
+    guessed = replace(COLUMNS[3], drafted=frozenset({"levels"}))
+    survey = Survey(survey.frame(), codebook=Codebook({"sex": guessed, "income": drafted}))
+    with pytest.raises(Refused, match=r"`sex\.levels` \(the first of 2 facts in 2 columns\)"):
+        WholeFile().for_survey(survey).check_declared(survey)
