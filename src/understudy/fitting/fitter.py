@@ -40,7 +40,6 @@ from understudy.models.contract import Arrays, OutcomeModel, SummedModel
 from understudy.models.density import Density, density_of
 from understudy.models.gaussian import GaussianModel
 from understudy.models.generation import random_key
-from understudy.models.piled import Piled
 from understudy.models.survey_normal import SurveyNormal
 from understudy.survey.survey import Survey
 from understudy.tables.units import held_limit, unit_codes, unit_of, values_within_limit
@@ -260,10 +259,10 @@ class ModelFitter:
         """The same model on records that the codebook's guess suggests: 0 as it stands, the others
         as far from it as truth may be. Where the given columns are confidential, those of the
         declared grid stand for them."""
-        if isinstance(self.model, Piled):
+        if self.model.plain is not self.model:
             raise Refused(
                 "A public guess does not know how common the special values of "
-                f"`{self.model.outcome}` are; give a past file as the reference."
+                f"`{self.model.sensitive[0]}` are; give a past file as the reference."
             )
         public, rng = self.coding or self.survey, np.random.default_rng([PUBLIC, number])
         survey = guessed_survey(public, self.model, self.survey, rng, apart=number > 0)
@@ -336,12 +335,10 @@ class ModelFitter:
         no such sums, or a bound is not declared."""
         model = self.model
         if not isinstance(model, SurveyNormal):
-            apart = (
-                f", and for no special values of `{model.outcome}`"
-                if isinstance(model, Piled)
-                else ""
+            raise Refused(
+                "NoisyMoments is for models whose sums suffice: FBS and FBP, without special "
+                "values of the outcome."
             )
-            raise Refused(f"NoisyMoments is for models whose sums suffice: FBS and FBP{apart}.")
         if self.missing.any():
             raise Refused(
                 "NoisyMoments needs a value of every record; drop those without one "

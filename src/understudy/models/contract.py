@@ -168,7 +168,6 @@ class OutcomeModel(Model, abstract=True):
     def for_survey(self, survey: Survey) -> OutcomeModel:  # noqa: ARG002
         return self
 
-    @property
     def shown_values(self) -> tuple[float, ...]:
         """Special values of the outcome that have a probability of their own."""
         return ()
@@ -188,7 +187,8 @@ class OutcomeModel(Model, abstract=True):
     @property
     @abstractmethod
     def targets(self) -> tuple[str, ...]:
-        """The arrays of `prepare` that hold them; None when the function generates."""
+        """The arrays of `prepare` that hold them, in their order, and perhaps others that are as
+        sensitive; None when the function generates."""
 
     @abstractmethod
     def prepare(self, survey: Survey, like: Survey | None = None) -> Arrays:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from numpyro.distributions import constraints
 
 from understudy.models.balanced import balanced_normals
+from understudy.models.clustered import clustered
 from understudy.models.contract import Arrays, OutcomeModel
 from understudy.models.covariance import CONCENTRATION, covariance_position, covariance_volume
 from understudy.models.gaussian import normal_loglik
@@ -76,6 +77,10 @@ class FBS(SurveyNormal):
     describes = "sample"
     deepest_tree = 10
 
+    psu_intercepts: Annotated[
+        bool, "Whether each primary sampling unit of the design has an intercept of its own."
+    ] = False
+
     def function(self, X: Any, cell: Any, w: Any = None, **outcomes: Any) -> None:
         n, K = X.shape
         d = len(self.targets)
@@ -100,11 +105,11 @@ class FBS(SurveyNormal):
         """Piles of several outcomes are not known: their special values count as amounts."""
         bound = self.bound_to(survey)
         piles = declared_piles(survey.codebook.columns.get(self.outcomes[0]), logs=True)
-        if piles is None or len(self.outcomes) > 1:
-            return bound
-        if piles.top is not None and bound.limits[0] is not None:
+        piles = piles if len(self.outcomes) == 1 else None
+        if piles is not None and piles.top is not None and bound.limits[0] is not None:
             bound = replace(bound, limits=((bound.limits[0][0], inf),))  # beyond it: the topcode
-        return Piled(bound, piles)
+        inner = clustered(bound, survey) if self.psu_intercepts else bound
+        return inner if piles is None else Piled(inner, piles)
 
     def rough_start(
         self, arrays: Arrays, alpha: NDArray[np.float64], chain: int

@@ -33,16 +33,15 @@ import polars as pl
 from jax import Array
 from jax.scipy.special import ndtr
 from numpy.typing import NDArray
-from numpyro import handlers
 from numpyro.distributions import constraints
 from numpyro.primitives import Messenger
 
 from understudy.errors import Refused
 from understudy.models.balanced import balanced_normals
-from understudy.models.contract import Arrays, Columns, OutcomeModel, array_column
+from understudy.models.contract import Arrays, Columns, array_column
 from understudy.models.piles import AMOUNT, TOPCODED, Piles
-from understudy.survey.codebook import Codebook, Value
-from understudy.survey.design import Design
+from understudy.models.wrapped import Wrapped
+from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
 
 INTERCEPT_SCALE, SLOPE_SCALE = 2.5, 1.0  # of the logits of kinds, as in BetaRegression
@@ -51,17 +50,11 @@ LOSS_SCALE = 10.0  # of the logarithm of an amount below 0: T's scale of coeffic
 
 
 @dataclass(frozen=True)
-class Piled(OutcomeModel):
-    """Made by the `for_survey` of a model whose outcome has declared piles."""
+class Piled(Wrapped, abstract=True):
+    """A model whose outcome has declared piles."""
 
-    base: OutcomeModel
     piles: Piles
 
-    @property
-    def plain(self) -> OutcomeModel:
-        return self.base.plain
-
-    @property
     def shown_values(self) -> tuple[float, ...]:
         top = () if self.piles.top is None else (self.piles.top,)
         return (*self.piles.points, *top)
@@ -71,34 +64,9 @@ class Piled(OutcomeModel):
         return self.base.sensitive[0]
 
     @property
-    def sensitive(self) -> tuple[str, ...]:
-        return self.base.sensitive
-
-    @property
     def targets(self) -> tuple[str, ...]:
         loss = () if self.piles.lowest is None else ("loss",)
         return (*self.base.targets, "kind", *loss)
-
-    @property
-    def generates_from_records(self) -> bool:
-        return self.base.generates_from_records
-
-    @property
-    def deepest_tree(self) -> int:
-        return self.base.deepest_tree
-
-    @property
-    def takes_record_count(self) -> bool:
-        return self.base.takes_record_count
-
-    def for_survey(self, survey: Survey) -> OutcomeModel:
-        return self.base.for_survey(survey)
-
-    def published_design(self, design: Design) -> Design:
-        return self.base.published_design(design)
-
-    def given_columns(self) -> tuple[str, ...]:
-        return self.base.given_columns()
 
     def prepare(self, survey: Survey, like: Survey | None = None) -> Arrays:
         frame = survey.frame()
@@ -129,12 +97,11 @@ class Piled(OutcomeModel):
         shifts = self._shifts()
         law = self._loss_law()
         if kind is None:
-            self._generate(n, probabilities, shifts, law, arrays)
+            self._generated(n, probabilities, shifts, law, arrays)
             return
         group = jnp.maximum(kind, AMOUNT)  # a topcoded record has an amount
-        own = {name: arrays[name] - shift[group] for name, shift in shifts.items()}
         with _Seen(kind, self.piles.top is not None):
-            self.base.function(**{**arrays, **own})
+            self.observe(arrays, {name: shift[group] for name, shift in shifts.items()})
         with numpyro.plate("record", n):
             numpyro.factor("kind", jnp.take_along_axis(probabilities, group[:, None], 1)[:, 0])
             if law is not None:
@@ -162,11 +129,11 @@ class Piled(OutcomeModel):
         """The law of log |y| below 0."""
         if self.piles.lowest is None:
             return None
-        place = numpyro.sample("loss_place", dist.Normal(0.0, LOSS_SCALE))
+        centre = numpyro.sample("loss_centre", dist.Normal(0.0, LOSS_SCALE))
         half_t = dist.FoldedDistribution(dist.StudentT(3.0, 0.0, 1.0))
-        return dist.Normal(place, numpyro.sample("loss_spread", half_t))
+        return dist.Normal(centre, numpyro.sample("loss_spread", half_t))
 
-    def _generate(
+    def _generated(
         self,
         n: int,
         probabilities: Array,
@@ -180,12 +147,7 @@ class Piled(OutcomeModel):
         kind = (level > below).sum(axis=1)
         if "cell" in arrays:  # and the amounts are balanced among the records of a kind
             arrays = {**arrays, "cell": crossed(cell, kind)}
-        hidden = handlers.block(hide=list(self.base.targets))
-        with hidden, handlers.trace() as trace, handlers.seed(rng_seed=numpyro.prng_key()):
-            self.base.function(**arrays)
-        for name in self.base.targets:
-            shift = shifts[name][kind] if name in shifts else 0.0
-            numpyro.deterministic(name, trace[name]["value"] + shift)
+        self.generate(arrays, {name: shift[kind] for name, shift in shifts.items()})
         numpyro.deterministic("kind", kind)
         if law is not None:
             numpyro.deterministic("loss", law.sample(numpyro.prng_key(), (n,)))
@@ -209,19 +171,10 @@ class Piled(OutcomeModel):
         values = self.piles.values(np.asarray(generated["kind"]), amounts, losses)
         return {**columns, self.outcome: array_column(values, self.outcome, survey)}
 
-    def possible_value(self, name: str, codebook: Codebook) -> Value:
-        return self.base.possible_value(name, codebook)
-
-    def known(self, survey: Survey) -> Columns:
-        return self.base.known(survey)
-
     def units(self, codebook: Codebook) -> str:
         return (
             f"{self.base.units(codebook)}, and log-probabilities of `{self.outcome}` {self.piles}"
         )
-
-    def rests_on(self, survey: Survey) -> dict[str, str]:
-        return self.base.rests_on(survey)
 
     def bounded_target(self, codebook: Codebook) -> NoReturn:  # noqa: ARG002
         raise Refused(
@@ -229,8 +182,8 @@ class Piled(OutcomeModel):
             "another mechanism, or take `special` out of its codebook."
         )
 
-    def start(
-        self, arrays: Arrays, alpha: NDArray[np.float64], chain: int = 0
+    def rough_start(
+        self, arrays: Arrays, alpha: NDArray[np.float64], chain: int
     ) -> dict[str, Any] | None:
         """A rough fit of the wrapped model to the amounts alone, and kinds by their shares."""
         seen = np.asarray(arrays["kind"]) <= AMOUNT
@@ -250,7 +203,7 @@ class Piled(OutcomeModel):
             first["pile_shift"] = np.zeros((len(beside), self.piles.apart))
         if self.piles.lowest is not None:
             losses = arrays["loss"][kinds == self.piles.loss]
-            first["loss_place"] = np.mean(losses) if len(losses) else np.log(-self.piles.lowest)
+            first["loss_centre"] = np.mean(losses) if len(losses) else np.log(-self.piles.lowest)
             first["loss_spread"] = 1.0
         return first
 
@@ -263,7 +216,10 @@ class Piled(OutcomeModel):
         if self.piles.apart:
             scale |= {"pile_odds": 1 / np.sqrt(weight), "pile_shift": 1 / np.sqrt(weight)}
         if self.piles.lowest is not None:
-            scale |= {"loss_place": 1 / np.sqrt(weight[-1]), "loss_spread": 1 / np.sqrt(weight[-1])}
+            scale |= {
+                "loss_centre": 1 / np.sqrt(weight[-1]),
+                "loss_spread": 1 / np.sqrt(weight[-1]),
+            }
         return scale
 
     def _own(self, arrays: Arrays) -> Arrays:

@@ -20,7 +20,7 @@ def shape_notes(survey: Survey, model: Model) -> list[str]:
     """A sentence for each synthesized number with mass at a bound, zeros or heaps."""
     if not isinstance(model, OutcomeModel):
         return []
-    table, shown = survey.table, model.for_survey(survey).shown_values
+    table, shown = survey.table, model.for_survey(survey).shown_values()
     numbers = {
         name: table[name]
         for name in model.sensitive

@@ -66,7 +66,7 @@ NORMAL = {
     "correlation": np.array([[1.0, 0.0], [0.6, 0.8]]),
     "pile_odds": np.array([[-1.5, -3.0], [0.4, -0.3]]),
     "pile_shift": np.array([[0.3, -0.5]]),
-    "loss_place": 7.0,
+    "loss_centre": 7.0,
     "loss_spread": 1.4,
 }
 
@@ -150,11 +150,11 @@ def check_tail(first: float, second: float) -> None:
         log_beta_tail(t, first, second), stats.beta.logsf(t, first, second), rtol=1e-9, atol=1e-12
     )
     slopes = slopes_of_tail(jnp.array([first, second]), t)
-    for place, slope in enumerate(slopes):
-        step = 1e-5 * (first, second)[place]
+    for which, slope in enumerate(slopes):
+        step = 1e-5 * (first, second)[which]
         high, low = np.array([first, second]), np.array([first, second])
-        high[place] += step
-        low[place] -= step
+        high[which] += step
+        low[which] -= step
         rise = stats.beta.logsf(t, *high).sum() - stats.beta.logsf(t, *low).sum()
         assert float(slope) == pytest.approx(rise / (2 * step), rel=1e-4, abs=1e-7)
 
