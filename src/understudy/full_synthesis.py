@@ -50,14 +50,16 @@ def full_synthesis(
     if ground.known.width:  # kind `risk`: the model may look at records, and these are public rows
         ground = replace(ground, known=pl.DataFrame())
     model, fitted_on = made_ready(ground)
-    if isinstance(model, SurveyNormal):
-        if model.describes == "sample":
+    if isinstance(model.plain, SurveyNormal):
+        if model.plain.describes == "sample":
             raise Refused(
-                f"{type(model).__name__} describes the sample and not the population it came from; "
-                "use FBP, or a model without the weight where the design tells nothing about the "
-                "outcome."
+                f"{type(model.plain).__name__} describes the sample and not the population it came "
+                "from; use FBP, or a model without the weight where the design tells nothing about "
+                "the outcome."
             )
-        model = replace(model, tables="paper")  # independent units; other files balance theirs
+        model = replace(
+            model.plain, tables="paper"
+        )  # independent units; other files balance theirs
     if model.generates_from_records:
         raise Refused(
             f"{type(model).__name__} makes each record from its own confidential values; a unit "

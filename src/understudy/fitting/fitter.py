@@ -70,7 +70,7 @@ class ModelFitter:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", chance_of(self.seed))
-        for column, target in zip(self.model.sensitive, self.model.targets, strict=True):
+        for column, target in zip(self.model.sensitive, self.model.targets, strict=False):
             values = self.arrays[target][~self.missing]
             if len(values) == 0:
                 raise Refused(
@@ -259,6 +259,11 @@ class ModelFitter:
         """The same model on records that the codebook's guess suggests: 0 as it stands, the others
         as far from it as truth may be. Where the given columns are confidential, those of the
         declared grid stand for them."""
+        if self.model.plain is not self.model:
+            raise Refused(
+                "A public guess does not know how common the special values of "
+                f"`{self.model.sensitive[0]}` are; give a past file as the reference."
+            )
         public, rng = self.coding or self.survey, np.random.default_rng([PUBLIC, number])
         survey = guessed_survey(public, self.model, self.survey, rng, apart=number > 0)
         arrays = self.model.prepare(survey, like=public)
@@ -330,7 +335,10 @@ class ModelFitter:
         no such sums, or a bound is not declared."""
         model = self.model
         if not isinstance(model, SurveyNormal):
-            raise Refused("NoisyMoments is for models whose sums suffice: FBS and FBP.")
+            raise Refused(
+                "NoisyMoments is for models whose sums suffice: FBS and FBP, without special "
+                "values of the outcome."
+            )
         if self.missing.any():
             raise Refused(
                 "NoisyMoments needs a value of every record; drop those without one "

@@ -16,7 +16,9 @@ import numpyro
 import numpyro.distributions as dist
 from jax import Array
 from numpy.typing import NDArray
+from numpyro.distributions import constraints
 
+from understudy.models.beta_tail import log_beta_tail
 from understudy.models.contract import Arrays, SummedModel
 from understudy.models.log_gamma import log_gamma
 from understudy.models.outcome import BoundedOutcome
@@ -30,6 +32,25 @@ def beta_log_density(y: Array, first: Array, second: Array, total: Array) -> Arr
     """
     constant = log_gamma(total) - log_gamma(first) - log_gamma(second)
     return constant + (first - 1.0) * jnp.log(y) + (second - 1.0) * jnp.log1p(-y)
+
+
+class BetaDensity(dist.Distribution):  # type: ignore[misc]
+    """Beta(first, second) with first + second = total."""
+
+    support = constraints.unit_interval
+
+    def __init__(self, first: Array, second: Array, total: Array) -> None:
+        self.first, self.second, self.total = first, second, total
+        super().__init__(batch_shape=jnp.shape(first), event_shape=())
+
+    def log_prob(self, value: Array) -> Array:
+        return beta_log_density(value, self.first, self.second, self.total)
+
+    def log_tail(self, value: Array) -> Array:
+        return log_beta_tail(value, self.first, self.second)
+
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Array:
+        return jnp.asarray(dist.Beta(self.first, self.second).sample(key, sample_shape))
 
 
 @dataclass(frozen=True)
@@ -46,10 +67,7 @@ class Beta(BoundedOutcome, SummedModel):
         phi = numpyro.sample("phi", dist.Beta(1.0, 1.0))
         lam = numpyro.sample("lambda", dist.Pareto(0.1, 1.5))
         with numpyro.plate("record", n):
-            if y is None:
-                numpyro.sample("y", dist.Beta(lam * phi, lam * (1.0 - phi)))
-            else:
-                numpyro.factor("y", beta_log_density(y, lam * phi, lam * (1.0 - phi), lam))
+            numpyro.sample("y", BetaDensity(lam * phi, lam * (1.0 - phi), lam), obs=y)
 
     def moments(self, arrays: Arrays, alpha: NDArray[np.float64]) -> dict[str, Any]:
         y = arrays["y"]

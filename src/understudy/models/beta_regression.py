@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from understudy.models.beta import beta_log_density
+from understudy.models.beta import BetaDensity
 from understudy.models.outcome import BoundedOutcome
 from understudy.models.unit_interval import Bounds
 
@@ -40,7 +40,4 @@ class BetaRegression(BoundedOutcome):
         logit = X @ coefficients
         first, second = lam * jax.nn.sigmoid(logit), lam * jax.nn.sigmoid(-logit)
         with numpyro.plate("record", X.shape[0]):
-            if y is None:
-                numpyro.sample("y", dist.Beta(first, second))
-            else:
-                numpyro.factor("y", beta_log_density(y, first, second, lam))
+            numpyro.sample("y", BetaDensity(first, second, lam), obs=y)

@@ -32,6 +32,7 @@ from understudy.survey.codebook import Codebook, Value
 from understudy.survey.design import Design
 from understudy.survey.formula import formula_columns
 from understudy.survey.published_type import declared_dtype, published_dtype
+from understudy.survey.rounding import on_rounding
 from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Model(Declared, ABC, abstract=True):
     def sensitive(self) -> tuple[str, ...]:
         """The columns that are synthesized."""
 
-    def for_survey(self, survey: Survey) -> Self:  # noqa: ARG002
+    def for_survey(self, survey: Survey) -> Model:  # noqa: ARG002
         """The model with what it must know of this survey, such as its weight column."""
         return self
 
@@ -112,6 +113,9 @@ class FileModel(Model, abstract=True):
 
     synthesizes = "file"
 
+    def for_survey(self, survey: Survey) -> Self:  # noqa: ARG002
+        return self
+
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...] | None:
@@ -161,6 +165,18 @@ class OutcomeModel(Model, abstract=True):
 
     synthesizes = "outcome"
 
+    def for_survey(self, survey: Survey) -> OutcomeModel:  # noqa: ARG002
+        return self
+
+    def shown_values(self) -> tuple[float, ...]:
+        """Special values of the outcome that have a probability of their own."""
+        return ()
+
+    @property
+    def plain(self) -> OutcomeModel:
+        """The model without what is wrapped around it (models/piled.py)."""
+        return self
+
     def published_design(self, design: Design) -> Design:
         return design.published(self.sensitive)
 
@@ -171,7 +187,8 @@ class OutcomeModel(Model, abstract=True):
     @property
     @abstractmethod
     def targets(self) -> tuple[str, ...]:
-        """The arrays of `prepare` that hold them; None when the function generates."""
+        """The arrays of `prepare` that hold them, in their order, and perhaps others that are as
+        sensitive; None when the function generates."""
 
     @abstractmethod
     def prepare(self, survey: Survey, like: Survey | None = None) -> Arrays:
@@ -246,6 +263,15 @@ class OutcomeModel(Model, abstract=True):
         chain: int = 0,  # noqa: ARG002
     ) -> dict[str, Any] | None:
         """Parameters by site name where this chain starts; None leaves it to the sampler."""
+        return None
+
+    def rough_start(
+        self,
+        arrays: Arrays,  # noqa: ARG002
+        alpha: NDArray[np.float64],  # noqa: ARG002
+        chain: int,  # noqa: ARG002
+    ) -> dict[str, Any] | None:
+        """The same where the model is part of another (models/piled.py)."""
         return None
 
     def start_scale(
@@ -371,9 +397,11 @@ def _as_declared(values: pl.Series, like: Survey) -> pl.Series:
 
 def array_column(array: NDArray[Any], name: str, survey: Survey) -> pl.Series:
     """The inverse of `column_array`, in the type that is published: codes become levels, and
-    numbers of a whole-number column are rounded."""
+    numbers are put on the declared rounding, those of a whole-number column on whole numbers."""
     array = np.asarray(array)
     dtype = published_dtype(survey, name)
+    if dtype.is_numeric():
+        array = on_rounding(array, survey.codebook.columns.get(name))
     if dtype.is_float() or dtype.is_decimal():
         return pl.Series(name, array.astype(np.float64)).cast(dtype)
     if dtype.is_integer():

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
 from understudy.models.contract import Arrays, Columns, OutcomeModel, array_column
 from understudy.models.design_matrix import design_matrix
+from understudy.models.piled import Piled
+from understudy.models.piles import declared_piles
 from understudy.models.unit_interval import Bounds, checked_bounds, unit_outcome, unit_scale
 from understudy.survey.codebook import Codebook
 from understudy.survey.survey import Survey
@@ -63,6 +67,14 @@ class BoundedOutcome(SingleOutcome, abstract=True):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", checked_bounds(self.bounds))
 
+    def for_survey(self, survey: Survey) -> OutcomeModel:
+        column = survey.codebook.columns.get(self.outcome)
+        reach = inf if self.bounds is None else self.bounds[1]
+        if self.bounds is None and column is not None and column.bounds is not None:
+            reach = column.bounds[1]
+        piles = declared_piles(column, logs=False, reach=reach)
+        return self if piles is None else Piled(self, piles)
+
     def prepare(self, survey: Survey, like: Survey | None = None) -> Arrays:
         scale = unit_scale(self.outcome, self.bounds, (like or survey).codebook)
         y, predictors = unit_outcome(survey, scale), getattr(self, "predictors", None)
@@ -75,7 +87,7 @@ class BoundedOutcome(SingleOutcome, abstract=True):
         return super().restore({"y": scale.from_unit(generated["y"])}, survey)
 
     def possible_value(self, name: str, codebook: Codebook) -> float:  # noqa: ARG002
-        return unit_scale(self.outcome, self.bounds, codebook).high
+        return float(unit_scale(self.outcome, self.bounds, codebook).from_unit(np.array(0.5)))
 
     def units(self, codebook: Codebook) -> str:
         return f"Log-likelihoods are of {unit_scale(self.outcome, self.bounds, codebook)}"

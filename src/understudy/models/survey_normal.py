@@ -18,7 +18,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from understudy.errors import Refused, UnknownName
-from understudy.models.contract import Arrays, Columns, array_column
+from understudy.models.contract import Arrays, Columns, OutcomeModel, array_column
 from understudy.models.design_matrix import design_matrix
 from understudy.models.gaussian import GaussianModel, cell_numbers
 from understudy.models.public_totals import (
@@ -85,7 +85,11 @@ class SurveyNormal(GaussianModel, abstract=True):
         weight = () if design.weight is None else (design.weight,)
         return design.published((*self.outcomes, *weight))
 
-    def for_survey(self, survey: Survey) -> Self:
+    def for_survey(self, survey: Survey) -> OutcomeModel:
+        return self.bound_to(survey)
+
+    def bound_to(self, survey: Survey) -> Self:
+        """The model with the survey's weight, public totals and declared bounds."""
         name = survey.design.weight
         if name is None:
             raise Refused(
@@ -243,7 +247,8 @@ def _logs(values: pl.Series) -> Vector:
     if (numbers <= 0).any():
         raise Refused(
             f"`{values.name}` is zero or negative for some records, and the model takes its "
-            "logarithm; leave these records out and publish their share as a public category, or "
-            "shift the column by a public constant first."
+            "logarithm; for FBS with one outcome declare 0 among the `special` values of the "
+            "column, and bounds from below 0 where amounts may be negative, or leave these records "
+            "out."
         )
     return np.asarray(np.log(numbers))

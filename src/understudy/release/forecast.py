@@ -129,7 +129,7 @@ def _cost(inside: Inside, rehearsed: float | None) -> tuple[tuple[float, float],
         return (about / WITHIN, about * WITHIN), size
     from understudy.models.gaussian import GaussianModel  # JAX, which whole files do not need
 
-    fits = inside.mechanism.fits
+    fits, model = inside.mechanism.fits, model.for_survey(survey)
     # a stated epsilon of posterior draws needs clipped contributions, and these need gradients
     clipped = inside.mechanism.claims in ("formal", "local")
     if fits == 0 or (isinstance(model, GaussianModel) and not clipped):
@@ -149,7 +149,6 @@ def _gradient_seconds(model: OutcomeModel, inside: Inside) -> float:
     survey = inside.narrowed
     if inside.recipe.synthesis.missing != "refuse":
         survey = without_missing(survey, inside.recipe.model.sensitive)[0]
-    model = model.for_survey(survey)
     arrays: Any = model.prepare(survey)
     density = density_of(model, arrays)
     run = jax.jit(jax.grad(lambda q: density.record_loglik(q, arrays).sum()))

@@ -20,7 +20,7 @@ def shape_notes(survey: Survey, model: Model) -> list[str]:
     """A sentence for each synthesized number with mass at a bound, zeros or heaps."""
     if not isinstance(model, OutcomeModel):
         return []
-    table = survey.table
+    table, shown = survey.table, model.for_survey(survey).shown_values()
     numbers = {
         name: table[name]
         for name in model.sensitive
@@ -33,18 +33,19 @@ def shape_notes(survey: Survey, model: Model) -> list[str]:
             continue
         parts = []
         piles = special_values(shape)
-        if shape["zeros"] > MANY_ZEROS * known:
+        column = survey.codebook.columns.get(name)
+        if shape["zeros"] > MANY_ZEROS * known and 0 not in shown:
             parts.append(f"{shape['zeros'] / known:.0%} of its values are 0")
         for bound, count in (("low", shape["at_low"]), ("high", shape["at_high"])):
-            if shape[bound] in piles and shape[bound] != 0:
+            if shape[bound] in piles and shape[bound] not in (0, *shown):
                 words = "smallest" if bound == "low" else "largest"
                 parts.append(f"{count / known:.0%} are on the {words}, {shape[bound]:,.10g}")
         common, count = _commonest(table, numbers[name])
         alone = count > max(HEAP * known, 10 * known / max(shape["different"], 1))
-        if alone and common != 0 and common not in piles:
+        if alone and common not in (0, *piles, *shown):
             parts.append(f"{count / known:.0%} are {common:,.10g}")
         step = rounding_step(shape)
-        if step is not None and step > 1:
+        if step is not None and step > 1 and not (column and column.declared("rounding")):
             parts.append(f"most are multiples of {step:g}")
         if parts:
             notes.append(
