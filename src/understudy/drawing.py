@@ -16,6 +16,8 @@ __public__ = ("COLOURS", "INTERNAL", "footer as figure_footer", "house_style", "
 # Okabe and Ito's colours, told apart by colour-blind readers and in print.
 COLOURS = ("#7f7f7f", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 
+DOTS_PER_INCH = 160  # of a PNG
+
 # The mark of everything that only the data holder may see.
 INTERNAL = "internal: computed from confidential data"
 
@@ -45,7 +47,7 @@ def save_figure(figure: Figure, path: Path) -> list[Path]:
     with house_style():
         written[0].write_text(svg_text(figure), encoding="utf-8")
         figure.set_layout_engine("none")  # everything is in its place already
-        figure.savefig(written[1], dpi=160)
+        _write_png(figure, written[1])
     return written
 
 
@@ -58,6 +60,19 @@ def svg_text(figure: Figure) -> str:
     with house_style():
         canvas.print_svg(out, metadata={"Date": None})
     return out.getvalue()
+
+
+def _write_png(figure: Figure, path: Path) -> None:
+    """The figure as `savefig` writes it, which draws twice where a layout was ever asked for."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    usual = figure.dpi
+    figure.set_dpi(DOTS_PER_INCH)
+    canvas: Any = FigureCanvasAgg(figure)
+    try:
+        canvas.print_png(path)
+    finally:
+        figure.set_dpi(usual)
 
 
 def footer(figure: Figure, *lines: str) -> None:

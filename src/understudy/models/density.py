@@ -7,7 +7,6 @@ remembers the result by model and shapes, so that repeated fits share one compil
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from math import prod
 from typing import Any
@@ -96,14 +95,11 @@ class Density:
         trace = self._replay(position, arrays)[1]
         return {name: jnp.asarray(trace[name]["value"]) for name in self.shapes}
 
-    def prior_draw(self, key: Array, arrays: Mapping[str, Any]) -> dict[str, Array]:
-        """Parameters by site name, drawn by the function's own prior; where it fails at a draw,
-        those that it had drawn by then."""
-        drawn = handlers.trace(handlers.seed(self.model.function, key))
-        with suppress(ValueError):  # a distribution refused a parameter that is not finite
-            drawn(**self._arguments(arrays))
-        sites = drawn.trace
-        return {name: jnp.asarray(sites[name]["value"]) for name in self.shapes if name in sites}
+    def prior_draws(self, keys: Array, arrays: Mapping[str, Any]) -> tuple[dict[str, Array], Array]:
+        """One draw by the function's own prior for each key: the parameters by site name, and the
+        positions. What is drawn from a distribution whose parameters are not finite is NaN."""
+        drawn: tuple[dict[str, Array], Array] = _drawn(self, keys, dict(arrays))
+        return drawn
 
     def unconstrain(self, parameters: Mapping[str, Any], arrays: Mapping[str, Any]) -> Array:
         """The position of these parameters; the inverse of `constrain`."""
@@ -112,7 +108,11 @@ class Density:
         trace = handlers.trace(handlers.substitute(seeded, data=values)).get_trace(
             **self._arguments(arrays)
         )
-        free = [biject_to(trace[name]["fn"].support).inv(values[name]) for name in self.shapes]
+        return self._position(trace)
+
+    def _position(self, trace: Mapping[str, Site]) -> Array:
+        sites = [trace[name] for name in self.shapes]
+        free = [biject_to(site["fn"].support).inv(site["value"]) for site in sites]
         return jnp.concatenate([jnp.ravel(part) for part in free])
 
     def free_scale(self, by_site: Mapping[str, Any]) -> NDArray[np.float64]:
@@ -347,6 +347,20 @@ def _predicted(density: Density, positions: Array, arrays: Any) -> dict[str, Arr
 
     quantities: dict[str, Array] | None = jax.lax.map(at, positions)
     return quantities
+
+
+@partial(jax.jit, static_argnums=0)
+def _drawn(density: Density, keys: Array, arrays: Any) -> tuple[dict[str, Array], Array]:
+    """`Density.prior_draws`, compiled whole."""
+
+    def at(key: Array) -> tuple[dict[str, Array], Array]:
+        seeded = handlers.seed(density.model.function, key)
+        trace = handlers.trace(seeded).get_trace(**density._arguments(arrays))
+        values = {name: jnp.asarray(trace[name]["value"]) for name in density.shapes}
+        return values, density._position(trace)
+
+    drawn: tuple[dict[str, Array], Array] = jax.lax.map(at, keys)
+    return drawn
 
 
 def kept_inside_bounds(

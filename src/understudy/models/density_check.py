@@ -9,8 +9,6 @@ in full in the tests; here they take two changes.
 
 from __future__ import annotations
 
-from collections import Counter
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -68,21 +66,18 @@ def refuse_improper(density: Density, arrays: Arrays) -> None:
     A tail is judged on the unconstrained scale, along each coordinate, between NEAR and FAR spreads
     of the prior's draws: p(r) must fall faster than 1/r.
     """
-    positions: list[NDArray[np.float64]] = []
-    infinite: Counter[str] = Counter()  # a proper prior with wide tails may draw it, but seldom
-    for key in jax.random.split(jax.random.key(3), PRIOR_DRAWS):
-        parameters = density.prior_draw(key, arrays)
-        first = next((n for n, value in parameters.items() if not np.isfinite(value).all()), None)
-        if first is not None:
-            infinite[first] += 1
-            continue
-        # or numbers that are 0 in doubles, whose logarithm is not finite
-        position = np.asarray(density.unconstrain(parameters, arrays))
-        positions.append(np.nan_to_num(position, posinf=END, neginf=-END))
-    for name, number in infinite.items():
-        if number > MOST_BEYOND * PRIOR_DRAWS or not positions:
+    keys = jax.random.split(jax.random.key(3), PRIOR_DRAWS)
+    parameters, positions = density.prior_draws(keys, arrays)
+    usable = np.ones(PRIOR_DRAWS, dtype=bool)
+    for name, values in parameters.items():
+        finite = np.isfinite(values).reshape(PRIOR_DRAWS, -1).all(axis=1)
+        infinite = (usable & ~finite).sum()  # a proper prior with wide tails may draw some
+        usable &= finite
+        if infinite > MOST_BEYOND * PRIOR_DRAWS or not usable.any():
             raise Refused(_improper(name))
-    draws, names = np.stack(positions), density.coordinates
+    # numbers that are 0 in doubles have a logarithm that is not finite
+    draws = np.nan_to_num(np.asarray(positions)[usable], posinf=END, neginf=-END)
+    names = density.coordinates
     centre = np.median(draws, axis=0)
     spread = 1.4826 * np.median(np.abs(draws - centre), axis=0)
 

@@ -44,19 +44,15 @@ def test_neighbours_by_two_are_told_apart_by_the_thorough_check_only() -> None:
 def judged_points(zeros: int) -> list[float]:
     """Where a prior is looked at with `zeros` draws whose logarithm is not finite, and the numbers
     from there to 31."""
-    numbers, points = iter(range(32)), []
-
-    def unconstrain(parameters: Any, arrays: Any) -> Any:  # noqa: ARG001
-        number = next(numbers)
-        return np.array([-np.inf if number < zeros else float(number)])
+    points: list[float] = []
+    positions = np.r_[np.full(zeros, -np.inf), np.arange(float(zeros), 32.0)][:, None]
 
     def evaluate_now(point: Any, arrays: Any) -> Any:  # noqa: ARG001
         points.append(float(point[0]))
         return -0.5 * float(point[0]) ** 2, None
 
     density: Any = SimpleNamespace(
-        prior_draw=lambda key, arrays: {"scale": np.ones(1)},  # noqa: ARG005
-        unconstrain=unconstrain,
+        prior_draws=lambda keys, arrays: ({"scale": np.ones((32, 1))}, positions),  # noqa: ARG005
         coordinates=["scale"],
         evaluate_now=evaluate_now,
     )
@@ -76,13 +72,13 @@ def test_a_draw_that_is_zero_in_doubles_is_among_the_lowest() -> None:
 @pytest.mark.parametrize("infinite", [6, 7])
 def test_infinite_draws_are_seldom(infinite: int) -> None:
     """A proper prior with wide tails may draw what is infinite in doubles, one in five at most."""
-    numbers = iter(range(32))
+    scales = np.r_[np.full(infinite, np.inf), np.ones(32 - infinite)][:, None]
+    positions = np.tile(np.random.default_rng(0).normal(size=1), (32, 1))
     density: Any = SimpleNamespace(
-        prior_draw=lambda key, arrays: {  # noqa: ARG005
-            "rate": np.ones(1),
-            "scale": np.array([np.inf if next(numbers) < infinite else 1.0]),
-        },
-        unconstrain=lambda parameters, arrays: np.random.default_rng(0).normal(size=1),  # noqa: ARG005
+        prior_draws=lambda keys, arrays: (  # noqa: ARG005
+            {"rate": np.ones((32, 1)), "scale": scales},
+            positions,
+        ),
         coordinates=["scale"],
         evaluate_now=lambda point, arrays: (-0.5 * float(point[0]) ** 2, None),  # noqa: ARG005
     )

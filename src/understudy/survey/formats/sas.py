@@ -55,7 +55,8 @@ class SasData(_Sas):
         if catalogue is None:
             return {}
         try:
-            by_format = pyreadstat.read_sas7bcat(str(catalogue))[1].value_labels
+            read = pyreadstat.read_sas7bcat(str(catalogue), output_format="dict")
+            by_format = read[1].value_labels
         except Exception:  # the library raises many kinds, and their texts may quote data
             raise Refused(
                 f"The catalogue `{catalogue.name}` cannot be read: it is damaged, or of another "

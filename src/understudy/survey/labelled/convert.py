@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyreadstat
 
+from understudy.declarations import OWN
 from understudy.errors import Refused
 from understudy.survey.labelled.format import Labelled, labelled_format
 from understudy.survey.labelled.missing_tags import CODE_TAGS, tag_code
@@ -220,6 +222,14 @@ def _all_whole(numbers: Any) -> bool:
     return bool(np.all((values == np.floor(values)) & (np.abs(values) < EXACT)))
 
 
+class _WithoutPandas(MetaPathFinder):
+    """Arrow looks for pandas at its first array; to load it would take longer than the rest."""
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
 def main() -> None:
     format, path, target = labelled_format(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
     try:
@@ -232,4 +242,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if OWN not in sys.argv[1]:  # nobody's own format, which may need pandas
+        sys.meta_path.insert(0, _WithoutPandas())
     main()
