@@ -18,7 +18,6 @@ import ibis.expr.types as ir
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import optimize, stats
 
 from understudy.claim import RECORD, Claim
 from understudy.dp.account import PayingAccount, charged
@@ -271,6 +270,8 @@ def half_width(
     probability: float, error: float, df: float, noise: AdditiveNoise, scale: float
 ) -> float:
     """h with P(|T + E| <= h) = probability, T a t variable times `error`, E the noise."""
+    from scipy import optimize, stats  # slow to load, and a server starts without
+
     reach = float(stats.t.isf(1e-7, df))
     t = np.linspace(-reach, reach, POINTS)
     weights = stats.t.pdf(t, df)

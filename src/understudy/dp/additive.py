@@ -14,7 +14,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from understudy.claim import checked_epsilon
@@ -73,6 +72,8 @@ class AdditiveNoise(Declared, abstract=True):
 
     def blurred_quantile(self, probability: float, scale: float, blur: float = 0.0) -> float:
         """Where `blurred_cdf` reaches the probability."""
+        from scipy import optimize
+
         reach = 800 * scale + 40 * blur
 
         def lacking(value: float) -> float:

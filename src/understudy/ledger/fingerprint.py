@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
 HashWords = NDArray[np.uint64]
 
@@ -32,7 +34,7 @@ SKETCHED = 32  # records
 _NULL = np.uint64(0x6E756C6C)
 _LANES = 2
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$"
-_MISSING = pa.array(["", "NA", "NaN"])
+_MISSING = ["", "NA", "NaN"]
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ def _text_words(values: Any) -> HashWords:
     elif _numeric(kind):
         return _number_words(values.cast(pa.float64(), safe=False))
     values = pc.utf8_trim_whitespace(values.cast(pa.string()))
-    values = pc.if_else(pc.is_in(values, value_set=_MISSING), None, values)
+    values = pc.if_else(pc.is_in(values, value_set=pa.array(_MISSING)), None, values)
     is_number = pc.fill_null(pc.match_substring_regex(values, _NUMBER), False)
     plain = pc.if_else(is_number, pc.utf8_ltrim(values, "+"), None)
     return np.where(

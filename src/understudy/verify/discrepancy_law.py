@@ -12,7 +12,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.signal import lfilter
 from scipy.special import ndtr
 
 from understudy.verify.measure import Floats, QuestionTerms, report_quantiles
@@ -74,6 +73,8 @@ def sum_of(steps: Floats, count: int) -> Floats:
 def noisy_sum(sums: Floats, decay: float) -> Floats:
     """With two-sided geometric noise; what falls beyond an end is counted at that end,
     for there every further answer has the same posterior."""
+    from scipy.signal import lfilter
+
     up = lfilter([1.0], [1.0, -decay], sums, axis=1)
     down = lfilter([1.0], [1.0, -decay], sums[:, ::-1], axis=1)[:, ::-1]
     noisy = (1 - decay) / (1 + decay) * (up + down - sums)

@@ -15,9 +15,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import betainc, betaln, ndtr, xlog1py, xlogy
-from scipy.stats import binom
 
 from understudy.errors import Refused
 from understudy.verify.intervals import check_noise_level, tail_of
@@ -112,6 +110,8 @@ class Agreement(Measure):
     def law(self, terms: QuestionTerms, offset: Floats, sigma: Floats) -> dict[str, Floats]:
         """p is a difference of two normal probabilities, S is binomial, and the noisy S is a
         product with the noise's matrix. Exact but for a table of posterior medians (1e-5)."""
+        from scipy.stats import binom  # slow to load, and an answer needs no plan
+
         count, epsilon = terms.partitions, terms.epsilon
         chance = inside_chance(offset, sigma, half_width(terms), count)
         counts = np.arange(count + 1)
@@ -196,6 +196,8 @@ class AgreementPosterior:
         return self.quantile(tail), self.quantile(1 - tail)
 
     def quantile(self, probability: float) -> float:
+        from scipy.optimize import brentq
+
         return float(brentq(lambda x: float(self.cdf(x)) - probability, 0.0, 1.0, xtol=1e-12))
 
     def cdf(self, x: float | Floats) -> Floats:

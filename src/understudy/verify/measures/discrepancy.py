@@ -20,7 +20,6 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from understudy.errors import Refused
@@ -168,6 +167,8 @@ class DiscrepancyPosterior:
 
     def quantile(self, probability: float) -> float:
         if self.sampling_se > 0:
+            from scipy.optimize import brentq
+
             reach = self.bound + 40 * self.sampling_se
             root = brentq(lambda x: float(self.cdf(x)) - probability, -reach, reach, xtol=1e-12)
             return float(root)

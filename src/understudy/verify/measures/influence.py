@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import optimize
 
 from understudy.dp.additive import AdditiveNoise
 from understudy.errors import Refused
@@ -190,6 +189,8 @@ class InfluencePosterior:
 
         if more(0.0) <= 0:
             return 0.0
+        from scipy import optimize
+
         reach = self.tolerance + 60 * self.scale + 10 * self.figures.cut_se
         return float(optimize.brentq(more, 0.0, reach))
 
