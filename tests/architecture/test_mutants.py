@@ -80,8 +80,15 @@ def test_the_sample_is_seeded_and_survives_edits_elsewhere(module):
     assert drawn == [mutant.name for mutant in m.sample(m.mutants(module, "formula.py"), 9, seed=1)]
 
 
-def test_a_statement_at_import_is_seen_by_the_test_files_that_run_its_module():
+def test_a_statement_at_import_is_seen_by_the_test_files_that_run_or_import_its_module(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    (tmp_path / "a.py").touch()
+    (tmp_path / "b.py").touch()
+    (tmp_path / "c.py").write_text("from understudy.formula import Declares")
     reach = {
+        "c.py::test_what_is_declared": {"seconds": 0.1, "lines": {}},
         "a.py::test_far": {"seconds": 0.1, "lines": {"formula.py": [30]}},
         "a.py::test_slow": {"seconds": 9.0, "lines": {"formula.py": [10, 11]}},
         "a.py::test_near": {"seconds": 2.0, "lines": {"formula.py": [11]}},

@@ -66,10 +66,12 @@ def test_implicates_are_averaged_and_notes_begin_with_how_records_correspond():
     assessment = assess_risk(each, made, **ARGUMENTS)
     alone = [assess_risk(survey.frame(), made, **ARGUMENTS) for survey in each]
     for release, risk in assessment.main.items():
-        np.testing.assert_allclose(risk, np.mean([one.main[release] for one in alone], axis=0))
+        np.testing.assert_allclose(
+            risk, np.mean([assessed.main[release] for assessed in alone], axis=0)
+        )
     assert assessment.contributions.columns == alone[0].contributions.columns
     assert assessment.contributions["mean_with"].item() == pytest.approx(
-        np.mean([one.contributions["mean_with"].item() for one in alone])
+        np.mean([assessed.contributions["mean_with"].item() for assessed in alone])
     )
     assert assessment.notes == (
         "Records correspond by order of rows (the known variables agree row by row).",
