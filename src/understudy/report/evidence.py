@@ -23,6 +23,7 @@ from understudy.report.curves import (
     bound_violins,
     level_shares,
     number_curves,
+    numbers_in,
     numbers_of,
     weights_by_outcome,
 )
@@ -46,7 +47,12 @@ def gather(inside: InsideFacts, result: Synthesis, released: pl.DataFrame) -> di
     survey, datasets = inside.confidential, result.datasets
     codebook = survey.codebook
     ours, theirs = survey.frame(names), [dataset.frame(names) for dataset in datasets]
-    numeric = [name for name in names if is_amount(ours[name], codebook)]
+    numeric = [
+        name
+        for name in names
+        if is_amount(ours[name], codebook)
+        and all(_has_number(side, name) for side in ([ours], theirs))
+    ]
     cells = compared_cells(inside.confidential_table, released, inside.by, codebook)
     checks = result.diagnostics
     document: dict[str, Any] = {
@@ -107,6 +113,11 @@ def is_amount(column: pl.Series, codebook: Codebook) -> bool:
     """Whether a column is to be drawn as numbers: not when its numbers are codes of levels."""
     facts = codebook[column.name] if column.name in codebook else Column(column.name)
     return column.dtype.is_numeric() and facts.type in ("continuous", "integer")
+
+
+def _has_number(frames: Sequence[pl.DataFrame], name: str) -> bool:
+    """Whether any value of the column is there; a column of blanks is shown by its levels."""
+    return any(numbers_of(frame[name]).size for frame in frames)
 
 
 def label_of(name: str, codebook: Codebook) -> str:
@@ -192,7 +203,7 @@ def _numbers(
         "label": label_of(name, codebook),
         **number_curves(
             numbers_of(ours[name]),
-            [numbers_of(frame[name]) for frame in theirs],
+            numbers_in(theirs, name),
             _is_log(name, codebook),
         ),
     }
