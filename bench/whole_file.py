@@ -7,7 +7,7 @@ Peers, each in an environment of its own: dpmm AIM, dpmm MST, smartnoise MST; at
 mixed columns, ACS persons of Hawaii with 8, 20 and 24. Prints the mean total variation over all
 one-, two- and three-way tables, and the CPU seconds of fitting and drawing without imports. Ours
 is the mean of five runs. A peer's file is made once and kept in build/whole_file; --again makes all
-of them anew. A peer that has not finished after 900 CPU seconds is stopped and counts as slower
+of them anew. A peer that has not finished after 720 CPU seconds is stopped and counts as slower
 without being compared; an hour or two of CPU time for all of them.
 
 Then 1,000,000 generated records by 20 columns: counting against DuckDB's own GROUP BY of the same
@@ -48,7 +48,7 @@ PEERS = {"dpmm-aim": "dpmm", "dpmm-mst": "dpmm", "smartnoise-mst": "smartnoise"}
 BUDGETS = (1.0, 3.0)
 DELTA = 1e-5
 RUNS = 5
-LONGEST = 900  # CPU seconds of a peer
+LONGEST = 720  # CPU seconds of a peer
 ROWS, COLUMNS = 1_000_000, 20
 
 

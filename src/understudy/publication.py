@@ -194,8 +194,9 @@ def rows_ground(survey: Survey, model: RowsModel) -> Ground:
 def file_ground(survey: Survey, model: FileModel, look_inside: bool) -> Ground:
     """What whole files are made of beside noisy tables: the columns that are kept, row by row."""
     codebook = survey.codebook.without_unit()
-    if not look_inside:
-        codebook = without_drafts(codebook, model.sensitive)
+    if not look_inside:  # bounds of a formula decide which records are drawn again
+        computed = [column.name for column in codebook if column.derived]
+        codebook = without_drafts(codebook, [*model.sensitive, *computed])
     kept = survey.raw.select(list(model.keep)).to_polars() if model.keep else pl.DataFrame()
     design = model.published_design(survey.design)
     return Ground((model,), model.columns or (), codebook, design, survey.n, kept)

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from sd2011 import put_sd2011
+from understudy.release import outside, publish
+
 TUTORIALS = sorted((Path(__file__).resolve().parents[2] / "docs" / "tutorials").glob("*.md"))
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -36,6 +39,12 @@ def test_a_tutorial_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    # quicker: public files in this process, and whole files from pools of fewer cells
+    monkeypatch.setattr(publish, "run_outside", outside.make_public)
+    monkeypatch.setattr("understudy.mechanisms.whole_file.fit.POOL", 20_000)
+    monkeypatch.setattr("understudy.mechanisms.whole_file.measure.SMALL_POOL", 10_000)
+    if "SD2011.csv" in tutorial.read_text(encoding="utf-8"):
+        put_sd2011(tmp_path)
     namespace = run(tutorial)
     assert len(namespace) > 2, "the tutorial has no Python block"
     assert capsys.readouterr().out.strip(), "the tutorial shows nothing"
@@ -57,9 +66,9 @@ def check_periodic_releases(made: dict[str, Any]) -> None:
 
 
 def check_whole_file(made: dict[str, Any]) -> None:
-    """What the page says of the draft, of the claim, and of further records."""
-    assert made["draft"]["id"].role == "unit"
-    assert made["draft"]["visits"].missing == (-8,)
+    """What the page says of the draft, of the claim, of the verdict, and of further records."""
+    assert made["draft"]["income"].missing == made["draft"]["nociga"].missing == (-8,)
+    assert "which is not declared" in made["refused"]
     assert (made["result"].claim.kind, made["result"].claim.epsilon) == ("formal", 3)
     assert made["evidence"]["fitness"]["verdict"] in ("green", "amber")
     assert all((file.frame()["age"] > 64).all() for file in made["older"])

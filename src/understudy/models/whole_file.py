@@ -80,6 +80,11 @@ class WholeFile(FileModel):
                 raise Refused(
                     f"`{name}` identifies units or belongs to replicates; it is not drawn."
                 )
+            if survey.codebook[name].derived:
+                raise Refused(
+                    f"`{name}` is computed from other columns and follows where these are; do not "
+                    "name it."
+                )
         for name in self.keep or ():
             if survey.codebook[name].role not in MAY_BE_KEPT:
                 raise Refused(

@@ -28,8 +28,9 @@ from understudy.fitting.diagnostics import Diagnostics
 from understudy.mechanisms.outputs.output import MadeRows
 from understudy.release.declared import open_declared, write_declared
 from understudy.release.inside import Inside
-from understudy.release.outside import DECLARED, ENVELOPE, ROWS, SEED, ground_of
+from understudy.release.outside import DECLARED, ENVELOPE, ROWS, RULES, SEED, ground_of
 from understudy.report.public_facts import PublicFacts
+from understudy.report.rule_effects import rule_effects
 from understudy.survey.read import read_survey
 from understudy.survey.write import write_survey
 from understudy.synthesis import Synthesis
@@ -57,6 +58,8 @@ def seal(result: Synthesis, inside: Inside, folder: Path) -> None:
     if rows:
         for number, dataset in enumerate(result.datasets, start=1):
             write_survey(dataset, folder / KEPT / f"{number}.parquet")
+        rules = rule_effects(result.datasets)
+        (folder / KEPT / RULES).write_text(rules, encoding="utf-8")
     _keep(result, folder / KEPT)
 
 
@@ -76,7 +79,7 @@ def open_kept(folder: Path, outside: Path) -> Synthesis:
     bounds, diagnostics = part("bounds "), part("diagnostics ")
     if diagnostics:
         diagnostics["coordinates"] = tuple(map(str, diagnostics["coordinates"]))
-    rows = kept if envelope.rows else outside / ROWS
+    rows = made_in(folder, outside, envelope)
     names = sorted(rows.glob("*.parquet"), key=lambda path: int(path.stem))
     made = MadeRows(tuple(read_survey(path, facts.design) for path in names))
     return Synthesis(
@@ -91,6 +94,13 @@ def open_kept(folder: Path, outside: Path) -> Synthesis:
         dropped=numbers["dropped"],
         rows_correspond=numbers["rows_correspond"],
     )
+
+
+def made_in(folder: Path, outside: Path, envelope: Envelope | None = None) -> Path:
+    """Where the data sets are in the order in which they were made: inside, where rows are handed
+    out."""
+    envelope = envelope or open_envelope(folder / ENVELOPE)
+    return folder / KEPT if envelope.rows else outside / ROWS
 
 
 def _record_bounds(numbers: dict[str, Any]) -> RecordBounds:

@@ -21,7 +21,6 @@ from understudy.fitting.missing import without_missing
 from understudy.internal_mark import with_mark
 from understudy.mechanisms.contract import Rehearsed
 from understudy.models.contract import OutcomeModel
-from understudy.publication import hides_unit
 from understudy.release.correct import expected_corrections
 from understudy.release.inside import Inside
 from understudy.release.kept import check_kept
@@ -40,15 +39,13 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
     """Sentences for the steward, in the order in which they matter."""
     recipe = inside.recipe
     survey = inside.narrowed
-    hidden = (*inside.synthesized, survey.codebook.unit_column if hides_unit(survey) else None)
-    kept = [name for name in survey.columns if name not in hidden]
     rehearsed = _rehearsed(inside)
     seconds, size = _cost(inside, rehearsed.seconds)
     formats = ", ".join((always_released().written_name, *recipe.output.formats))
     lines = [
         with_mark(f"{inside.title}: {survey.n:,} records of `{recipe.path.name}`."),
         f"Synthesized: {', '.join(inside.synthesized)}, by {recipe.model}.",
-        f"Published as they are: {', '.join(kept) or 'nothing'}.",
+        f"Published as they are: {', '.join(inside.as_collected) or 'nothing'}.",
         f"Files: {recipe.synthesis.datasets} data sets ({formats}), table, claim, two reports, "
         f"manifest, in `{out or recipe.out}`.",
         _promise(inside),

@@ -48,7 +48,9 @@ from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.synthesis import Synthesis, synthesize_for
 from understudy.tables.corrected import resting_on_drawn
+from understudy.tables.derived import computed_columns
 from understudy.tables.domain import as_condition
+from understudy.tables.rules import rules_within
 from understudy.tables.statistic import Statistic, parse_statistic
 from understudy.tables.tabulate import tabulate
 from understudy.tables.units import Unit
@@ -116,6 +118,15 @@ class Inside:
         """Whatever has noise without a seed: made again, it gives other bytes."""
         names = [type(mechanism).__name__ for mechanism in self.mechanisms if not mechanism.seeded]
         return names if self.corrections is None else [*names, "the corrected table"]
+
+    @property
+    def as_collected(self) -> list[str]:
+        """The columns that are published as they are: neither drawn nor computed from such, and not
+        the unit."""
+        survey = self.narrowed
+        made = {*self.synthesized, *_computed(survey, self.model)}
+        hidden = {survey.codebook.unit_column} if hides_unit(survey) else set()
+        return [name for name in survey.columns if name not in made | hidden]
 
     @property
     def sensitive(self) -> tuple[str, ...]:
@@ -279,7 +290,7 @@ def prepare(recipe: Recipe) -> Inside:
     narrowed = _narrowed(recipe, whole, model)
     drawn = [name for step in recipe.given for name in step.model.sensitive]
     drawn += model.for_survey(narrowed).sensitive
-    hidden = [*drawn, whole.codebook.unit_column]
+    hidden = [*drawn, *_computed(narrowed, model), whole.codebook.unit_column]
     order = _public_order(whole, [name for name in narrowed.columns if name not in hidden])
     if order is not None:
         several = Implicates(_ordered(each, order) for each in several)
@@ -430,7 +441,8 @@ def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:
         design = design.published(step.model.sensitive)
     names = [*recipe.model.sensitive, *(n for step in recipe.given for n in step.model.sensitive)]
     if isinstance(model, FileModel):
-        names = [*(model.columns or ())]
+        drawn = model.columns or ()
+        names = [*drawn, *computed_columns(whole.codebook, drawn)]
     if model.synthesizes == "outcome":
         names += [*predictors, *recipe.tables.by, *recipe.synthesis.publish]
         names += design.columns(whole.columns)
@@ -448,10 +460,20 @@ def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:
             raise Refused(f"`{name}` identifies units and cannot be published; leave it out.")
     unit = whole.codebook.unit_column  # for the claim; the synthetic files go without it
     kept = [name for name in whole.columns if name in [*names, unit]]
-    codebook = whole.codebook.only(kept)
+    codebook = whole.codebook
+    if isinstance(model, FileModel):
+        codebook = rules_within(codebook, kept)
+    codebook = codebook.only(kept)
     by = {name: totals for name, totals in codebook.population_by.items() if name in kept}
     codebook = replace(codebook, population_by=by)
     return Survey(whole.raw.select(kept), design, codebook)
+
+
+def _computed(narrowed: Survey, model: Model) -> tuple[str, ...]:
+    """The columns that whole files get by a formula."""
+    if not isinstance(model, FileModel):
+        return ()
+    return computed_columns(narrowed.codebook, model.columns or ())
 
 
 def _check_columns(recipe: Recipe, narrowed: Survey) -> None:

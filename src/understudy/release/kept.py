@@ -15,9 +15,8 @@ def examine_kept(inside: Inside) -> KeptCombinations | None:
     survey = inside.narrowed
     kept = [
         name
-        for name in survey.columns
-        if name not in inside.synthesized
-        and (name not in survey.codebook or survey.codebook[name].role not in NOT_KNOWN)
+        for name in inside.as_collected
+        if (name not in survey.codebook or survey.codebook[name].role not in NOT_KNOWN)
     ]
     return kept_combinations(survey, kept) if kept else None
 

@@ -4,8 +4,8 @@ It runs in a process of its own, which is started with two folders, few variable
 environment and no open file, and never has the confidential file:
 `python -m understudy.release.outside HANDED OUT`. HANDED holds envelope/, declared/ and the seed by
 which records are made from the mechanism's output; OUT gets public/, the files that may be
-published, rows/, the same records in the order in which they were made, and released.parquet, their
-table, both for the report.
+published, and for the report rows/, the same records in the order in which they were made and what
+the codebook's rules changed in them, and released.parquet, their table.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from understudy.release.declared import open_declared
 from understudy.release.release_facts import FACTS, SCHEMA, CombiningRule, checksum
 from understudy.report.public import public_page
 from understudy.report.public_facts import PublicFacts
+from understudy.report.rule_effects import rule_effects
 from understudy.survey.codebook_text import write_codebook
 from understudy.survey.design_values import design_to
 from understudy.survey.engine import connection
@@ -57,6 +58,7 @@ KIND: CombiningRule = (
 )
 ENVELOPE, DECLARED, SEED = "envelope", "declared", "seed"
 PUBLIC, ROWS, RELEASED = "public", "rows", "released.parquet"
+RULES = "rules.txt"  # what the codebook's rules changed, in words
 NEEDED = (
     "PATH", "HOME", "USERPROFILE", "TMP", "TEMP", "LANG", "LC_", "TZ", "PYTHON", "VIRTUAL_ENV",
     "LD_", "DYLD_", "SYSTEMROOT", "XDG_", "UNDERSTUDY_CACHE", "JAX_", "XLA_", "OMP_", "OPENBLAS_",
@@ -182,8 +184,10 @@ def make_public(handed: Path, out: Path) -> None:
     envelope, facts, datasets = release.envelope, release.facts, release.datasets
     table = release.table()
     table.write_parquet(out / RELEASED)
-    _write_public(out / PUBLIC, handed, envelope, facts, datasets, table)
+    rules = rule_effects(release.made)
+    _write_public(out / PUBLIC, handed, envelope, facts, datasets, table, rules)
     (out / ROWS).mkdir()
+    (out / ROWS / RULES).write_text(rules, encoding="utf-8")
     if envelope.draws:
         for number, dataset in enumerate(release.made, start=1):
             write_survey(dataset, out / ROWS / f"{number}.parquet")
@@ -232,6 +236,7 @@ def _write_public(
     facts: PublicFacts,
     datasets: Sequence[Survey],
     table: pl.DataFrame,
+    rules: str,
 ) -> None:
     """The public files, release.json, which `open_release` reads, and public.zip."""
     (folder / "synthetic").mkdir(parents=True)
@@ -243,7 +248,7 @@ def _write_public(
     for name in (CLAIM, DRAWS, CORRECTIONS):
         if (handed / ENVELOPE / name).is_file():
             (folder / name).write_bytes((handed / ENVELOPE / name).read_bytes())
-    page = public_page(facts, envelope, datasets, table)
+    page = public_page(facts, envelope, datasets, table, rules)
     (folder / "public.html").write_text(page, encoding="utf-8")
     _list_and_pack(folder, facts, len(datasets))
 

@@ -23,10 +23,10 @@ from understudy.models.contract import FileModel
 from understudy.release.bundle import finished, write_manifest
 from understudy.release.check import check_records
 from understudy.release.correct import correct, with_corrections
-from understudy.release.envelope import open_kept, seal
+from understudy.release.envelope import made_in, open_kept, seal
 from understudy.release.inside import Inside, prepare
 from understudy.release.kept import check_kept
-from understudy.release.outside import PUBLIC, RELEASED, files_in, one_thread, run_outside
+from understudy.release.outside import PUBLIC, RELEASED, RULES, files_in, one_thread, run_outside
 from understudy.release.recipe import Recipe, read_recipe
 from understudy.release.spending import check_price, paid_synthesis
 from understudy.release.stages import Say, workspace
@@ -115,10 +115,9 @@ def draw_chance(folder: Path) -> None:
 
 
 def _write_evidence(inside: Inside, first: Path, second: Path, folder: Path) -> None:
-    released = pl.read_parquet(second / RELEASED)
-    text = json.dumps(
-        gather(inside, open_kept(first, second), released), sort_keys=True, allow_nan=False
-    )
+    released, result = pl.read_parquet(second / RELEASED), open_kept(first, second)
+    rules = (made_in(first, second) / RULES).read_text(encoding="utf-8")
+    text = json.dumps(gather(inside, result, released, rules), sort_keys=True, allow_nan=False)
     (folder / "evidence.json").write_text(text + "\n", encoding="utf-8")
     (folder / "report.html").write_text(internal_page(json.loads(text)), encoding="utf-8")
 

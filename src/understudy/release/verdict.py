@@ -10,7 +10,7 @@ from understudy.errors import Refused
 
 def check_verdict(evidence: Path, accept: str, binding: bool) -> dict[str, str]:
     """Verdict and reason for the internal manifest; refused when it is red without a reason and the
-    recipe has a section [fitness].
+    release binds itself to its verdict (`publish._binds`).
 
     What was spent is kept: the same command with a reason goes on from here.
     """

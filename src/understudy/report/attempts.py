@@ -59,7 +59,7 @@ def attack_sentence(attacks: dict[str, Any] | None) -> str:
 
 
 def _evidence(attack: Attack, codebook: Codebook) -> dict[str, Any]:
-    label = codebook[attack.target].label or attack.target if attack.target else ""
+    label = codebook.label(attack.target) if attack.target else ""
     lower, upper = attack.limits
     document: dict[str, Any] = plain(
         {

@@ -9,7 +9,7 @@ import polars as pl
 
 from understudy.errors import Refused
 from understudy.report.cells import NUMBERS, compared_cells
-from understudy.report.curves import numbers_of
+from understudy.report.curves import numbers_in, numbers_of
 from understudy.report.plain import plain
 from understudy.survey.codebook import Codebook
 from understudy.survey.implicates import Implicates
@@ -41,7 +41,7 @@ def _column(
     replicates: int,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    original, made = numbers_of(ours[name]), [numbers_of(frame[name]) for frame in theirs]
+    original, made = numbers_of(ours[name]), numbers_in(theirs, name)
     apart = np.mean([ecdf_distance(original, values) for values in made], axis=0)
     first = bootstrap_intervals(original, STATISTICS, rng=rng, replicates=replicates)
     second = bootstrap_intervals(made, STATISTICS, rng=rng, replicates=replicates)
@@ -61,9 +61,7 @@ def _column(
         "U_m": plain(float(apart[0])),
         "U_a": plain(float(apart[1])),
         "missing_confidential": ours.height - len(original),
-        "missing_synthetic": sum(
-            frame.height - len(values) for frame, values in zip(theirs, made, strict=True)
-        ),
+        "missing_synthetic": sum(frame.height for frame in theirs) - sum(map(len, made)),
         "intervals": intervals,
     }
 

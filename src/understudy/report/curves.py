@@ -108,6 +108,11 @@ def numbers_of(column: pl.Series) -> Vector:
     return np.asarray(present(column), dtype=np.float64)
 
 
+def numbers_in(files: list[pl.DataFrame], name: str) -> list[Vector]:
+    """Those of each file that has any: all values of a rare question may be missing in one."""
+    return [values for frame in files if (values := numbers_of(frame[name])).size]
+
+
 def _density_and_ecdf(values: Vector, edges: Vector, bandwidth: float) -> dict[str, Any]:
     step = float(edges[1] - edges[0])
     heights = np.histogram(values, bins=edges)[0] / (len(values) * step)

@@ -23,6 +23,7 @@ from understudy.report.curves import (
     bound_violins,
     level_shares,
     number_curves,
+    numbers_in,
     numbers_of,
     weights_by_outcome,
 )
@@ -40,13 +41,21 @@ SCHEMA = "understudy-evidence-1"
 MOST_COORDINATES = 200
 
 
-def gather(inside: InsideFacts, result: Synthesis, released: pl.DataFrame) -> dict[str, Any]:
-    """The evidence document of a release; `released` is the table of its files."""
+def gather(
+    inside: InsideFacts, result: Synthesis, released: pl.DataFrame, rules: str
+) -> dict[str, Any]:
+    """The evidence document of a release; `released` is the table of its files, and `rules` says
+    what the codebook's rules changed in them."""
     names = list(inside.synthesized)
     survey, datasets = inside.confidential, result.datasets
     codebook = survey.codebook
     ours, theirs = survey.frame(names), [dataset.frame(names) for dataset in datasets]
-    numeric = [name for name in names if is_amount(ours[name], codebook)]
+    numeric = [
+        name
+        for name in names
+        if is_amount(ours[name], codebook)
+        and all(_has_number(side, name) for side in ([ours], theirs))
+    ]
     cells = compared_cells(inside.confidential_table, released, inside.by, codebook)
     checks = result.diagnostics
     document: dict[str, Any] = {
@@ -68,7 +77,7 @@ def gather(inside: InsideFacts, result: Synthesis, released: pl.DataFrame) -> di
         "levels": [
             {
                 "column": name,
-                "label": label_of(name, codebook),
+                "label": codebook.label(name),
                 **level_shares(ours[name], [f[name] for f in theirs], codebook.columns.get(name)),
             }
             for name in names
@@ -77,7 +86,7 @@ def gather(inside: InsideFacts, result: Synthesis, released: pl.DataFrame) -> di
         "table": {
             "statistics": [statistic.text for statistic in inside.statistics],
             "sums": [statistic.text for statistic in inside.statistics if statistic.adds_up],
-            "by": [label_of(name, codebook) for name in inside.by],
+            "by": [codebook.label(name) for name in inside.by],
             "cells": cells,
             "summary": cell_summary(cells),
         },
@@ -88,7 +97,7 @@ def gather(inside: InsideFacts, result: Synthesis, released: pl.DataFrame) -> di
             inside.risk, inside.analysed, datasets if result.rows_correspond else None
         ),
         "attacks": attack_evidence(inside.rehearse(), codebook),
-        "fitness": fitness_evidence(inside, datasets, cells),
+        "fitness": fitness_evidence(inside, datasets, cells) | {"rules": rules},
         "chains": None if checks is None else chain_evidence(checks),
     }
     document["summary"] = [sentence(document["fitness"]), *summary(document)]
@@ -109,9 +118,9 @@ def is_amount(column: pl.Series, codebook: Codebook) -> bool:
     return column.dtype.is_numeric() and facts.type in ("continuous", "integer")
 
 
-def label_of(name: str, codebook: Codebook) -> str:
-    """The codebook's label, or the name itself."""
-    return (codebook[name].label if name in codebook else "") or name
+def _has_number(frames: Sequence[pl.DataFrame], name: str) -> bool:
+    """Whether any value of the column is there; a column of blanks is shown by its levels."""
+    return any(numbers_of(frame[name]).size for frame in frames)
 
 
 def chain_evidence(checks: Diagnostics) -> dict[str, Any]:
@@ -171,7 +180,7 @@ def _weights(
         panels.append(
             {
                 "column": name,
-                "label": label_of(name, codebook),
+                "label": codebook.label(name),
                 "scale": "log" if _is_log(name, codebook) and _positive(outcome) else "linear",
                 **weights_by_outcome(outcome, weight),
             }
@@ -189,10 +198,10 @@ def _numbers(
 ) -> dict[str, Any]:
     return {
         "column": name,
-        "label": label_of(name, codebook),
+        "label": codebook.label(name),
         **number_curves(
             numbers_of(ours[name]),
-            [numbers_of(frame[name]) for frame in theirs],
+            numbers_in(theirs, name),
             _is_log(name, codebook),
         ),
     }

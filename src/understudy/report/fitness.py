@@ -47,7 +47,7 @@ def fitness_evidence(
             )
             for m in measures
         ],
-        "columns": [_label(name, codebook) for name in coded],
+        "columns": [codebook.label(name) for name in coded],
         "maps": _maps(list(coded), pairs),
         "worst": [_worst(pair, codebook) for pair in worst],
     }
@@ -65,10 +65,6 @@ def sentence(fitness: dict[str, Any]) -> str:
     return (
         f"Verdict: {fitness['verdict']}, {words[fitness['verdict']]}. Measured: {'; '.join(parts)}."
     )
-
-
-def _label(name: str, codebook: Codebook) -> str:
-    return codebook[name].label or name
 
 
 def _maps(names: list[str], pairs: Sequence[Pair]) -> dict[str, Any]:
@@ -99,7 +95,7 @@ def _worst(pair: Pair, codebook: Codebook) -> dict[str, Any]:
         if ours or theirs:
             rows.append([pair.first.labels[a], pair.second.labels[b], *plain([ours, theirs])])
     return {
-        "columns": [_label(pair.first.name, codebook), _label(pair.second.name, codebook)],
+        "columns": [codebook.label(pair.first.name), codebook.label(pair.second.name)],
         "distance": plain(pair.distance),
         "floor": plain(pair.floor),
         "cells": rows,

@@ -35,10 +35,14 @@ CORRECTED = ("files alone", "noise SE", "share")
 
 
 def public_page(
-    facts: PublicFacts, envelope: Envelope, datasets: Sequence[Survey], table: pl.DataFrame
+    facts: PublicFacts,
+    envelope: Envelope,
+    datasets: Sequence[Survey],
+    table: pl.DataFrame,
+    rules: str,
 ) -> str:
     """The page as HTML; nothing in it comes from elsewhere than its arguments. `table` is that of
-    the synthetic files, `datasets`."""
+    the synthetic files, `datasets`, and `rules` what the codebook's rules changed in them."""
     claim = json.loads(envelope.claim.to_json())
     mechanism = envelope.claim.mechanism or "synthesis"
     rows, count = _rows(facts, table), len(datasets)
@@ -56,6 +60,7 @@ def public_page(
         columns=_columns(facts),
         by=[facts.label(name) for name in facts.by],
         quality=noise_quality(envelope.draws, facts),
+        rules=rules,
         tables=[_table(rows, statistic, facts) for statistic in facts.statistics],
         corrected=_corrected(facts),
         notes=list(dict.fromkeys(row["note"] for row in rows if row["note"])),

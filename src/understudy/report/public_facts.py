@@ -80,4 +80,4 @@ class PublicFacts:
 
     def label(self, name: str) -> str:
         """The codebook's label of a column, or its name."""
-        return (self.codebook[name].label if name in self.codebook else "") or name
+        return self.codebook.label(name)

@@ -130,6 +130,10 @@ class Codebook:
             raise UnknownName("column in the codebook", name, self.columns)
         return self.columns[name]
 
+    def label(self, name: str) -> str:
+        """The label of a column, or its name where it has none."""
+        return (self[name].label if name in self else "") or name
+
     def __contains__(self, name: object) -> bool:
         return name in self.columns
 

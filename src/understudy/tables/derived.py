@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import reduce
 from typing import Any
 
@@ -17,7 +17,8 @@ import ibis
 import ibis.expr.types as ir
 
 from understudy.errors import SyntaxRefused
-from understudy.tables.domain import condition_of, operand_of, syntax_of
+from understudy.survey.codebook import Codebook
+from understudy.tables.domain import condition_of, named_columns, operand_of, syntax_of
 
 _ARITHMETIC: dict[type[ast.operator], Any] = {
     ast.Add: operator.add,
@@ -33,6 +34,15 @@ _KNOWN = (
 def parse_formula(text: str, table: ir.Table) -> Any:
     """The formula as an expression over `table`."""
     return _value(syntax_of(text, "formula", _KNOWN), text.strip(), table)
+
+
+def computed_columns(codebook: Codebook, columns: Collection[str]) -> tuple[str, ...]:
+    """The derived columns whose formulas these columns, and other derived ones, suffice for."""
+    left = {column.name: named_columns(column.derived) for column in codebook if column.derived}
+    while short := [name for name, named in left.items() if named - {*columns, *left}]:
+        for name in short:
+            del left[name]
+    return tuple(left)
 
 
 def _value(node: ast.expr, text: str, table: ir.Table) -> Any:

@@ -13,8 +13,8 @@ Records are seen as analyses see them: a missing code is a missing value, and br
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from operator import or_
 from typing import Any
@@ -25,26 +25,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from understudy.errors import Refused
+from understudy.errors import Refused, UnknownName
 from understudy.survey.cells import ColumnCells
 from understudy.survey.codebook import Codebook, Column
-from understudy.tables.derived import parse_formula
+from understudy.tables.derived import computed_columns, parse_formula
 from understudy.tables.domain import named_columns, parse_broken, parse_domain
+from understudy.tables.ruled_file import RuleEffects, TableNames
 
 Flags = NDArray[np.bool_]
+Counts = NDArray[np.intp]
 Evaluated = Callable[[ir.Table], Any]
 CANDIDATES = 40  # values that are tried for a record at once
 ROW = "row_number_"
-
-
-@dataclass(frozen=True)
-class RuleEffects:
-    """What the rules changed: `broken` counts records by rule as they were drawn, `changed` those
-    that differ now, `moved` is the total variation between each column's cells before and after."""
-
-    broken: Mapping[str, int]
-    changed: int
-    moved: Mapping[str, float]
 
 
 def apply_rules(
@@ -56,12 +48,14 @@ def apply_rules(
     kept: Collection[str] = (),
     coarse: Mapping[str, NDArray[Any]] | None = None,
     shares: Mapping[str, NDArray[np.float64]] | None = None,
+    measured: Sequence[TableNames] = (),
 ) -> tuple[pl.DataFrame, RuleEffects]:
     """The records without a broken rule, and what that took.
 
     `cells` are those of the drawn columns. `kept` columns are not changed. `coarse` gives the
     coarse cell of each fine one, within which a value may be drawn again (its fine cell without
-    it), and `shares` the fine cells' shares.
+    it), and `shares` the fine cells' shares. `measured` are tables of coarse cells, of which it is
+    told how far the rules move them.
     """
     rules = Rules(codebook, tuple(frame.columns))
     if not rules.any:
@@ -79,12 +73,41 @@ def apply_rules(
         .select(pl.any_horizontal(pl.all()))
         .to_series()
     )
-    moved = {
-        name: _variation(cells[name], before[name], after[name])
-        for name in rules.columns
-        if name in cells
-    }
+    named = [name for name in rules.columns if name in cells]
+    moved: dict[TableNames, float] = {}
+    for name in named:
+        moved[(name,)] = _variation([_fine_table(cells[name], f) for f in (before, after)])
+    for names in measured:
+        if not set(named).isdisjoint(names):
+            tables = [_coarse_table(names, cells, coarse or {}, f) for f in (before, after)]
+            moved[names] = _variation(tables)
     return after, RuleEffects(counts, int(differs.sum()), moved)
+
+
+def rules_within(codebook: Codebook, columns: Collection[str]) -> Codebook:
+    """The codebook with the rules over these columns alone, for files without the others; refused
+    where a rule names a column that the codebook does not know. A question whose condition cannot
+    be seen any more is empty, or holds its `skip`, wherever it was not put."""
+    derived = computed_columns(codebook, columns)
+
+    def stays(rule: str) -> bool:
+        named = named_columns(rule)
+        for name in sorted(named - codebook.columns.keys()):
+            raise UnknownName("column in a rule of the codebook", name, codebook.columns)
+        return named <= {*columns, *derived}
+
+    for column in codebook:
+        if column.derived:
+            stays(column.derived)
+    blind = [c for c in codebook if c.applies_when and not stays(c.applies_when)]
+    kept = dict(codebook.columns)
+    for column in blind:
+        blanks = True if column.skip is None else column.blanks
+        kept[column.name] = replace(column, applies_when="", blanks=blanks)
+    impossible, order = (
+        tuple(filter(stays, rules)) for rules in (codebook.impossible, codebook.order)
+    )
+    return replace(codebook, columns=kept, impossible=impossible, order=order)
 
 
 class Rules:
@@ -350,7 +373,23 @@ def _any(broken: Mapping[str, Flags], height: int) -> Flags:
     return reduce(or_, broken.values(), np.zeros(height, dtype=bool))
 
 
-def _variation(cells: ColumnCells, before: pl.Series, after: pl.Series) -> float:
-    """Total variation between two distributions over a column's cells."""
-    counts = [np.bincount(cells.codes(v), minlength=cells.size) for v in (before, after)]
-    return float(np.abs(counts[0] - counts[1]).sum() / (2 * max(len(before), 1)))
+def _fine_table(cells: ColumnCells, frame: pl.DataFrame) -> Counts:
+    return np.bincount(cells.codes(frame[cells.name]), minlength=cells.size)
+
+
+def _coarse_table(
+    names: TableNames,
+    cells: Mapping[str, ColumnCells],
+    coarse: Mapping[str, NDArray[Any]],
+    frame: pl.DataFrame,
+) -> Counts:
+    maps = [np.asarray(coarse.get(name, np.arange(cells[name].size))) for name in names]
+    shape = [int(mapped.max()) + 1 for mapped in maps]
+    codes = [m[cells[name].codes(frame[name])] for name, m in zip(names, maps, strict=True)]
+    return np.bincount(np.ravel_multi_index(codes, shape), minlength=int(np.prod(shape)))
+
+
+def _variation(tables: Sequence[Counts]) -> float:
+    """Total variation between two tables of the same records."""
+    before, after = tables
+    return float(np.abs(before - after).sum() / (2 * max(int(before.sum()), 1)))

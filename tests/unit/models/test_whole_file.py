@@ -73,6 +73,7 @@ def test_kept_columns_are_among_the_columns() -> None:
         (WholeFile(["incme"]), "Unknown column `incme`"),
         (WholeFile(["unknown"]), "codebook does not know `unknown`"),
         (WholeFile(["income", "id"]), "`id` identifies units"),
+        (WholeFile(["income", "rich"]), "`rich` is computed from other columns"),
         (WholeFile(["income"], keep=["nobody"]), "Unknown column `nobody`"),
         (WholeFile(["income"], keep=["town"]), "`town` is sensitive, not public"),
         (WholeFile(["sex"], keep=["sex"]), "Every column is kept"),

@@ -117,7 +117,7 @@ class Sample:
         )  # fmt: skip
 
     def evidence(self) -> dict[str, Any]:
-        return gather(self, self.result, self.released_table)
+        return gather(self, self.result, self.released_table, rules="")
 
     def facts(self, **changes: Any) -> PublicFacts:
         """What of the release is public before anything is drawn."""
@@ -140,7 +140,8 @@ class Sample:
     def public(self, **changes: Any) -> str:
         """The public page."""
         envelope = Envelope(self.claim, ("ParameterDraws",), ({"a": 1.0},))
-        return public_page(self.facts(**changes), envelope, self.datasets, self.released_table)
+        facts = self.facts(**changes)
+        return public_page(facts, envelope, self.datasets, self.released_table, rules="")
 
 
 def sample(n: int = 400, m: int = 3, **changes: Any) -> Sample:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from understudy.report.plain import plain
 from understudy.report.sentences import claimed
 from understudy.risk.measure import measure_of
 from understudy.survey.codebook import Codebook
+from understudy.survey.survey import Survey
+from understudy.utility.ecdf import ecdf_distance
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +158,26 @@ def test_every_part_is_there(evidence: dict[str, Any]) -> None:
     assert len(evidence["utility"]["propensity"]["ratio"]) == 3
     assert evidence["distributions"][0]["scale"] == "log"
     assert evidence["claim"]["text"] == str(of.claim)
+
+
+def test_a_column_may_be_empty_in_one_file_or_in_all() -> None:
+    """A question that few records answer; the page draws the files that have a value."""
+    of = whole_rows()
+    first, second = of.datasets
+    blank = Survey(
+        second.frame().with_columns(salary=pl.lit(None, pl.Float64)), second.design, second.codebook
+    )
+    some = replace(of, datasets=[first, blank]).evidence()
+    curves, closeness = some["distributions"][0], some["utility"]["columns"][0]
+    assert len(curves["synthetic"]) == 1
+    assert closeness["U_m"] == pytest.approx(
+        ecdf_distance(of.confidential.frame()["salary"], first.frame()["salary"])[0], rel=1e-5
+    )
+    assert closeness["missing_synthetic"] == blank.n
+    none = replace(of, datasets=[blank, blank]).evidence()
+    assert "salary" not in [column["column"] for column in none["distributions"]]
+    assert next(c for c in none["levels"] if c["column"] == "salary")["synthetic"][0][-1] == 1.0
+    assert "salary" in internal_page(json.loads(json.dumps(none)))
 
 
 def test_whole_rows_show_the_confidential_risk_only_and_say_why() -> None:

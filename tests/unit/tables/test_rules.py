@@ -14,8 +14,9 @@ import pytest
 from understudy.errors import Refused
 from understudy.survey.cells import cells_of
 from understudy.survey.codebook import Codebook, Column
+from understudy.tables.derived import computed_columns
 from understudy.tables.rule_cells import ruled_out
-from understudy.tables.rules import Rules, apply_rules
+from understudy.tables.rules import Rules, apply_rules, rules_within
 
 COLUMNS = {
     "age": Column("age", type="integer", bounds=(0, 90), special=(90,), blanks=False),
@@ -82,14 +83,14 @@ def test_no_rule_is_broken(seed: int) -> None:
     for name in DRAWN:
         assert fixed[name].dtype == frame[name].dtype
         before, after = (Counter(CELLS[name].codes(f[name]).tolist()) for f in (frame, fixed))
-        assert effects.moved[name] == pytest.approx(1 - (before & after).total() / 1500)
+        assert effects.moved[(name,)] == pytest.approx(1 - (before & after).total() / 1500)
     assert max(effects.moved.values()) > 0.1
     income = fixed["income"]
     assert ((income % 10 == 0) & income.is_between(-500, 20_000)).all()
     assert effects.broken["age < 15 and marital == 'married'"] > 0
     assert effects.broken["wages <= income"] > 0
     assert 0 < effects.changed < 1500
-    assert effects.moved["wages"] > 0
+    assert effects.moved[("wages",)] > 0
 
 
 def test_records_that_keep_the_rules_are_left_alone() -> None:
@@ -110,7 +111,7 @@ def test_values_are_drawn_again_within_their_coarse_cells_first() -> None:
     assert (fixed["wages"] <= fixed["income"]).all()
     for name in ("wages", "income"):
         assert (CELLS[name].codes(fixed[name]) == CELLS[name].codes(frame[name])).all()
-        assert effects.moved[name] == 0
+        assert effects.moved[(name,)] == 0
     assert effects.changed == rows
     coarse = {n: CELLS[n].coarsened([0]) for n in ("wages", "income")}
     shares = {n: np.arange(1.0, CELLS[n].size + 1) for n in ("wages", "income")}
@@ -119,6 +120,50 @@ def test_values_are_drawn_again_within_their_coarse_cells_first() -> None:
     )
     assert len(set(CELLS["income"].codes(wide["income"]))) > 1
     assert (wide["wages"] <= wide["income"]).all()
+
+
+def test_how_far_rules_move_measured_tables() -> None:
+    """Counted by hand in coarse cells; a table without a column that a rule names is left out."""
+    frame = drawn(900, 4).with_columns(free=pl.Series([0, 1, 2] * 300))
+    free = Column("free", levels=(0, 1, 2), blanks=False)
+    cells = CELLS | {"free": cells_of(free)}
+    coarse = {name: np.arange(each.size) // 2 for name, each in cells.items()}
+    coarse["free"] = np.array([0, 1, 1])
+    tables = [("wages", "free"), ("free", "age", "marital"), ("free",)]
+    fixed, effects = apply_rules(
+        frame, replace(CODEBOOK, columns=COLUMNS | {"free": free}), cells,
+        np.random.default_rng(3), coarse=coarse, measured=tables,
+    )  # fmt: skip
+    assert set(tables) - effects.moved.keys() == {("free",)}
+    for names in tables[:2]:
+        before, after = (
+            Counter(zip(*(coarse[n][cells[n].codes(f[n])].tolist() for n in names), strict=True))
+            for f in (frame, fixed)
+        )
+        assert effects.moved[names] == pytest.approx(1 - (before & after).total() / 900)
+    assert effects.moved[tables[0]] > 0
+
+
+def test_rules_over_columns_that_are_left_out_go_with_them() -> None:
+    left = [name for name in COLUMNS if name not in ("age", "rest")]
+    within = rules_within(CODEBOOK, left)
+    assert within.impossible == ()
+    assert within.order == CODEBOOK.order
+    assert (within["wages"].applies_when, within["wages"].blanks) == ("", True)
+    assert within["hours"] == CODEBOOK["hours"]
+    for name in ("wages", "hours", "income"):  # cells are those that were counted
+        assert cells_of(within[name]).size == CELLS[name].size
+    assert rules_within(CODEBOOK, list(COLUMNS)) == CODEBOOK
+    for rule in ("impossible", "order"):
+        with pytest.raises(Refused, match="rule of the codebook `agee`; did you mean `age`"):
+            rules_within(replace(CODEBOOK, **{rule: ("agee > 5",)}), left)
+
+
+def test_formulas_are_computed_where_all_their_columns_are() -> None:
+    names = {"a": "", "b": "", "c": "", "ab": "a + b", "twice": "2 * ab", "ac": "a + c"}
+    names["beyond"] = "ac + 1"
+    codebook = Codebook({name: Column(name, derived=text) for name, text in names.items()})
+    assert computed_columns(codebook, ["a", "b"]) == ("ab", "twice")
 
 
 def test_kept_columns_stay() -> None:

@@ -30,4 +30,4 @@ class FileTables(MechanismOutput):
 
     def datasets(self, ground: Ground, chance: Chance) -> list[Survey]:
         kept = ground.public if ground.public.width else None
-        return synthetic_files(self.noisy, ground.codebook, ground.design, chance, kept)
+        return [*synthetic_files(self.noisy, ground.codebook, ground.design, chance, kept)]

@@ -21,6 +21,7 @@ from understudy.survey.cells import ColumnCells
 from understudy.survey.survey import Survey
 from understudy.tables.coded_records import coded_records
 from understudy.tables.rule_cells import ruled_out
+from understudy.tables.rules import rules_within
 from understudy.tables.units import Unit, held_limit
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class FileCounts:
     def check(self) -> None:
         """What can be refused before anything is paid."""
         _ = self.cells, self.per_unit, self._limited_to
+        rules_within(self.survey.codebook, self.model.columns or ())
 
     def rng(self, label: str) -> np.random.Generator:
         """Chance of its own for one use; all that is drawn with it is post-processing."""

@@ -26,7 +26,10 @@ from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.drawn_file import DrawnFile
 from understudy.survey.survey import Survey
-from understudy.tables.domain import as_condition, named_columns
+from understudy.tables.derived import computed_columns
+from understudy.tables.domain import as_condition
+from understudy.tables.ruled_file import RuledFile
+from understudy.tables.rules import rules_within
 
 FEWEST, MOST = 20_000, 500_000  # records of a batch that is drawn for a further file
 GIVEN_UP = 500_000  # records, and 100 times those that are wanted: hardly any meets the condition
@@ -38,15 +41,16 @@ def synthetic_files(
     design: Design,
     chance: Chance,
     kept_values: pl.DataFrame | None = None,
-) -> list[Survey]:
+) -> list[RuledFile]:
     """A file from each set of noisy tables, as a survey with its weight and strata."""
     maker = file_maker(noisy, codebook, design, chance, kept_values)
     published = published_codebook(codebook, noisy, design)
     files = []
     for number in range(len(noisy.sets)):
-        frame, _ = maker.file(number, chance.generator(f"file {number}"))
+        frame, effects = maker.file(number, chance.generator(f"file {number}"))
         frame = with_weights(frame, noisy, maker.cells, published, design)
-        files.append(Survey(frame, published_design(design), published))
+        survey = Survey(frame, published_design(design), published)
+        files.append(RuledFile.of(survey, effects))
     return files
 
 
@@ -121,10 +125,9 @@ def cells_in(codebook: Codebook, name: str, design: Design) -> ColumnCells:
 def published_codebook(codebook: Codebook, noisy: NoisyFile, design: Design) -> Codebook:
     """The codebook of the synthetic files: nothing that was only drafted from the records, and how
     far their tables are from the confidential ones."""
-    columns = noisy.columns
-    derived = [c.name for c in codebook if c.derived and named_columns(c.derived) <= {*columns}]
-    columns = (*columns, *(name for name in derived if name not in columns))
-    kept = codebook.only(list(columns))
+    derived = computed_columns(codebook, noisy.columns)
+    columns = (*noisy.columns, *(name for name in derived if name not in noisy.columns))
+    kept = rules_within(codebook, columns).only(list(columns))
     for column in list(kept):
         facts: dict[str, Any] = {f: _empty(f) for f in column.drafted_cells if f != "type"}
         kept = kept.with_column(replace(column, **facts))

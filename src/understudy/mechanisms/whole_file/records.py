@@ -29,7 +29,8 @@ from understudy.mechanisms.whole_file.within_cells import fine_codes, scores_wit
 from understudy.survey.cells import ColumnCells
 from understudy.survey.codebook import Codebook
 from understudy.tables.rule_cells import ruled_out
-from understudy.tables.rules import RuleEffects, apply_rules
+from understudy.tables.ruled_file import RuleEffects
+from understudy.tables.rules import apply_rules
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +76,7 @@ class Synthesizer:
             kept=() if self.kept_values is None else self.kept_values.columns,
             coarse=dict(zip(names, self.noisy.coarse, strict=True)),
             shares=dict(zip(names, self.shares[number], strict=True)),
+            measured=[tuple(names[j] for j in table) for table in self.noisy.measured],
         )
 
 

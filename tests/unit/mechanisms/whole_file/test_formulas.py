@@ -373,6 +373,7 @@ def test_a_derived_column_is_published_with_the_columns_that_it_is_made_of() -> 
     columns = [
         Column("a", bounds=(0, 5)),
         Column("b", bounds=(0, 5)),
+        Column("c", bounds=(0, 5)),
         Column("both", derived="a + b"),
         Column("other", derived="a + c"),
     ]
