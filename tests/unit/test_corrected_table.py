@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import ibis
@@ -16,7 +17,7 @@ from understudy.corrected_table import Corrections, corrected_table, plan_correc
 from understudy.dp.accounting import Cost
 from understudy.dp.additive import GaussianNoise, LaplaceNoise
 from understudy.errors import Refused
-from understudy.influence import influence_pass, plan_influence
+from understudy.influence import InfluencePlan, influence_pass, plan_influence
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
@@ -180,12 +181,22 @@ ODD: list[dict[str, Any]] = [
     {"x": 1e308, "y": -1e308}, {"x": float("inf")}, {"x": float("nan"), "w": 1e300},
     {"w": 1e12}, {"y": 1e12, "g": "b"}, {"g": "c", "h": 3, "x": -1e9},
 ]  # fmt: skip
-TABLE = plan_influence(SYNTHETIC, STATISTICS, 1.0, "add-remove", by=BY, delta=1e-6, unit="u")
+BASE = people(100, 34)
+
+
+@cache
+def planned() -> InfluencePlan:
+    return plan_influence(SYNTHETIC, STATISTICS, 1.0, "add-remove", by=BY, delta=1e-6, unit="u")
+
+
+@cache
+def sums_without() -> np.ndarray:
+    return sums(BASE)
 
 
 def sums(frame: pl.DataFrame, apart: bool = False) -> np.ndarray:
     """What the noise is added to; `apart` is the mistake of clipping every number by itself."""
-    table, made = Survey(frame, DESIGN).table, TABLE.prepared
+    table, made = Survey(frame, DESIGN).table, planned().prepared
     weight = table["w"].cast("float64")
     if not apart:
         row = influence_pass(made, table, weight, "u").to_pyarrow().to_pylist()[0]
@@ -200,19 +211,17 @@ def sums(frame: pl.DataFrame, apart: bool = False) -> np.ndarray:
 
 @pytest.mark.parametrize("changes", ODD)
 def test_one_unit_moves_a_table_by_the_sensitivity(changes: dict[str, Any]) -> None:
-    base = people(100, 34)
-    own = base[:3].with_columns(u=pl.lit(10_000))
+    own = BASE[:3].with_columns(u=pl.lit(10_000))
     odd = own.with_columns(**{k: pl.lit(v) for k, v in changes.items()})
-    odd = odd.select(base.columns).cast(dict(base.schema))
-    moved = sums(pl.concat([base, odd])) - sums(base)
+    odd = odd.select(BASE.columns).cast(dict(BASE.schema))
+    moved = sums(pl.concat([BASE, odd])) - sums_without()
     assert float(norms(moved[None, :].astype(float), 2)[0]) <= sensitivity(len(moved))
 
 
 def test_numbers_that_are_clipped_one_by_one_are_caught() -> None:
-    base = people(100, 34)
-    odd = base[:1].with_columns(u=pl.lit(10_000), x=pl.lit(1e9), y=pl.lit(1e9), w=pl.lit(1e9))
-    both = pl.concat([base, odd.cast(dict(base.schema))])
-    moved = sums(both, apart=True) - sums(base, apart=True)
+    odd = BASE[:1].with_columns(u=pl.lit(10_000), x=pl.lit(1e9), y=pl.lit(1e9), w=pl.lit(1e9))
+    both = pl.concat([BASE, odd.cast(dict(BASE.schema))])
+    moved = sums(both, apart=True) - sums(BASE, apart=True)
     assert float(norms(moved[None, :], 2)[0]) > 1.2 * sensitivity(len(moved))
 
 
