@@ -24,6 +24,7 @@ from understudy.models.contract import OutcomeModel
 from understudy.release.correct import expected_corrections
 from understudy.release.inside import Inside
 from understudy.release.kept import check_kept
+from understudy.release.rule_notes import rule_notes
 from understudy.release.shape import shape_notes
 from understudy.release.spending import price
 from understudy.survey.file_format import always_released
@@ -54,7 +55,7 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
     ]
     # read off the records, or off their number, which a noisy size hides
     datasets = recipe.synthesis.datasets
-    notes = shape_notes(survey, inside.model)
+    notes = shape_notes(survey, inside.model) + rule_notes(survey, inside.model)
     notes += inside.mechanism.forecast(inside.model, inside.counted, datasets)
     if inside.corrections is not None:
         lines.insert(5, _prices(inside, inside.corrections))

@@ -89,6 +89,7 @@ def test_a_column_that_is_computed_is_neither_drawn_nor_kept(recipe: Path) -> No
     said = forecast(prepare(read_recipe(recipe)))
     assert "Synthesized: group, wages, income, by WholeFile(all columns)." in said
     assert "Published as they are: nothing." in said
+    assert not any("break a rule" in line for line in said)
     kept = RECIPE.replace('"WholeFile"', '"WholeFile"\nkeep = ["group"]')
     kept = kept.replace("delta = 1e-6", 'delta = 1e-6\nrelation = "blank"')
     recipe.write_text(kept, encoding="utf-8")
@@ -111,3 +112,15 @@ def test_a_rule_about_a_column_that_nobody_knows_is_refused_unpaid(recipe: Path)
     book.write_text(CODEBOOK.replace("wages <=", "wage <="), encoding="utf-8")
     with pytest.raises(Refused, match="rule of the codebook `wage`; did you mean `wages`"):
         prepare(read_recipe(recipe))
+
+
+def test_a_dry_run_counts_the_records_that_break_a_rule(recipe: Path) -> None:
+    book = recipe.parent / "codebook.toml"
+    rules = 'impossible = ["group == \'a\' and wages > 80"]\norder = ["income <= wages"]'
+    book.write_text(CODEBOOK.replace('order = ["wages <= income"]', rules), encoding="utf-8")
+    file = pl.read_csv(recipe.parent / "file.csv")
+    more = (file["income"] > file["wages"]).sum()
+    odd = file.filter((pl.col("group") == "a") & (pl.col("wages") > 80)).height
+    said = next(line for line in forecast(prepare(read_recipe(recipe))) if "break a rule" in line)
+    assert f"`income <= wages` {more:,}, `group == 'a' and wages > 80` {odd}." in said
+    assert said.endswith("(internal: computed from confidential data)")
