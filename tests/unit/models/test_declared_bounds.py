@@ -75,3 +75,13 @@ def test_the_shape_of_a_file_speaks_against_a_smooth_model() -> None:
     (note,) = shape_notes(worked, us.BetaRegression("hours", "g", bounds=(0, 99)))
     assert "`hours`: 4" in note
     assert "% are 40. BetaRegression" in note
+
+
+def test_piles_that_are_declared_are_no_reason_against_a_model() -> None:
+    pay = np.minimum(np.round(np.random.default_rng(4).lognormal(10, 1, 600), -2), 40_000.0)
+    pay[:90] = 0
+    facts = {"bounds": (0.0, 40_000.0), "special": (0.0, 40_000.0), "rounding": 100.0}
+    declared = Codebook({"pay": Column("pay", "sensitive", **facts)})  # type: ignore[arg-type]
+    survey = us.Survey(pl.DataFrame({"pay": pay}), codebook=declared)
+    assert shape_notes(survey, us.Beta("pay")) == []
+    assert len(shape_notes(survey, us.Mixture("pay", "1"))) == 1  # it has none
