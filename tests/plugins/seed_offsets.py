@@ -9,12 +9,13 @@ not chance (the bytes of a fixed draw, data whose published figures are compared
 module is marked `fixed_seed("why")` and runs as written. Fixtures of a module follow the module's
 mark, not that of the test that asks for them first. With `--repeat-seeds` all fixtures are made
 anew for each offset and what a test module has cached is forgotten; modules are imported once, and
-compiled programs are shared.
+compiled programs come from JAX's cache on disk.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -127,6 +128,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
             for value in vars(module).values():
                 if hasattr(value, "cache_clear"):
                     value.cache_clear()
+        if "jax" in sys.modules:  # each program maps memory, of which a process has so many pieces
+            sys.modules["jax"].clear_caches()
         for item, later in zip(session.items, [*session.items[1:], None], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=later)
     return True
