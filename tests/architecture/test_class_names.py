@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from parsed_source import tree_of
+
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "understudy"
 
 
@@ -12,7 +14,7 @@ def classes_by_name(folder: Path) -> dict[str, list[str]]:
     """{name: modules} of the public classes at the top of all modules."""
     modules: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 modules.setdefault(node.name, []).append(str(path.relative_to(folder)))
     return modules
@@ -35,7 +37,7 @@ def types_by_name(folder: Path) -> dict[str, set[str]]:
     """{name: definitions} of the classes and type aliases at the top of all modules."""
     definitions: dict[str, set[str]] = {}
     for path in sorted(folder.rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef):
                 name, meaning = node.name, f"class of {path.relative_to(folder)}"
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):

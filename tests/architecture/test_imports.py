@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import understudy
+from parsed_source import tree_of
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "understudy"
 
@@ -55,6 +57,7 @@ def part_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
+@cache
 def imported(tree: ast.AST) -> set[str]:
     names = set()
     for node in ast.walk(tree):
@@ -66,9 +69,10 @@ def imported(tree: ast.AST) -> set[str]:
     return names
 
 
+@cache
 def rooms_of(path: Path) -> set[str]:
     """The parts that a file imports, also by a text that names a module; `` is the package."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path.read_text(encoding="utf-8"))
     names = imported(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -132,7 +136,7 @@ def test_the_server_knows_no_jax_and_no_seeded_chance() -> None:
         path = SOURCE.joinpath(*module.split(".")[1:]).with_suffix(".py")
         if not path.exists():
             continue
-        names = imported(ast.parse(path.read_text(encoding="utf-8")))
+        names = imported(tree_of(path.read_text(encoding="utf-8")))
         reached = {name.split(".")[0] for name in names}
         assert not reached & JAX, f"{module} reaches JAX"
         if module.startswith(("understudy.verify", "understudy.web", "understudy.ledger")):
@@ -152,7 +156,7 @@ def test_a_whole_file_is_released_without_jax(module: str) -> None:
         path = SOURCE.joinpath(*name.split(".")[1:]).with_suffix(".py")
         if not path.exists():
             continue
-        loaded = loaded_at_once(ast.parse(path.read_text(encoding="utf-8")).body)
+        loaded = loaded_at_once(tree_of(path.read_text(encoding="utf-8")).body)
         assert not {part.split(".")[0] for part in loaded} & JAX, f"{name} loads JAX"
         todo |= {n for n in loaded if n.startswith("understudy.")} - seen
     assert len(seen) > 20
@@ -217,5 +221,5 @@ def _of_the_package(node: ast.AST) -> bool:
 def test_the_package_has_no_studies() -> None:
     assert not list((SOURCE / "studies").rglob("*.py"))
     for path in files():
-        names = imported(ast.parse(path.read_text(encoding="utf-8")))
+        names = imported(tree_of(path.read_text(encoding="utf-8")))
         assert not [n for n in names if n.startswith("understudy_studies")], path.name

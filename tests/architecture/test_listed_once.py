@@ -12,6 +12,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from parsed_source import nodes_of, tree_of
+
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "understudy"
 FOLDERS = (
     "models",
@@ -49,7 +51,7 @@ def classes() -> dict[str, str]:
         for path in sorted((SOURCE / folder).rglob("*.py")):
             if path.name in BASES or path.parent.name == SHARED:
                 continue
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            for node in tree_of(path.read_text(encoding="utf-8")).body:
                 if isinstance(node, ast.ClassDef) and node.bases and not _abstract(node):
                     homes[node.name] = str(path.relative_to(SOURCE))
     return homes
@@ -61,7 +63,7 @@ def _abstract(node: ast.ClassDef) -> bool:
 
 def named_in(text: str) -> Iterator[tuple[int, str]]:
     """Names in the code, imports and texts that are nothing but a name."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(text):
         if isinstance(node, ast.Name):
             yield node.lineno, node.id
         elif isinstance(node, ast.ImportFrom):
@@ -100,7 +102,7 @@ def called(folder: str) -> set[str]:
     """The names by which users call the things of a kind: `name`, endings, classes."""
     names = set()
     for path in sorted((SOURCE / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path.read_text(encoding="utf-8")):
             if isinstance(node, ast.ClassDef) and node.bases:
                 names.add(node.name)
                 for line in node.body:
@@ -113,7 +115,7 @@ def called(folder: str) -> set[str]:
 def listed_in(text: str) -> Iterator[tuple[int, set[str]]]:
     """What stands in one table, or is compared with one after the other, by line."""
     compared: dict[str, tuple[int, set[str]]] = {}
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(text):
         if isinstance(node, ast.Dict):
             yield node.lineno, set(_texts(node.keys))
         elif isinstance(node, ast.Tuple | ast.List | ast.Set):

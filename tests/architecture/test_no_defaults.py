@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from parsed_source import nodes_of
+
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "understudy"
 
 
 def neutral_facts(texts: Iterable[str]) -> set[str]:
     """Facts of kinds and families (`abstract=True`) that nobody is asked for: a ClassVar with a
     value, or a property that returns a constant. A family may state what its kind demands."""
-    kinds = [node for text in texts for node in ast.walk(ast.parse(text)) if _is_kind(node)]
+    kinds = [node for text in texts for node in nodes_of(text) if _is_kind(node)]
     demanded = {name for kind in kinds for name, stated in _facts(kind) if not stated}
     return {
         f"{kind.name}.{name}"

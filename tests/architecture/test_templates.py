@@ -9,6 +9,8 @@ import ast
 import re
 from pathlib import Path
 
+from parsed_source import nodes_of
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "understudy"
 FACTS = ("statistics", "formats")
@@ -34,7 +36,7 @@ def test_no_markup_and_no_r_in_strings() -> None:
     marked = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path.read_text(encoding="utf-8"))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         if MARKUP.search(node.value)
     ]
