@@ -21,6 +21,7 @@ from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.noisy_moments import (
     LatentDraws,
     ShownMoments,
+    _covariance,
     _spread,
     mixing_variance,
     placed,
@@ -50,6 +51,24 @@ def shown(scale: float = 1.0) -> ShownMoments:
     return shown_moments(
         seen, NoisyCellSums(FIRST / HALF, SECOND / pairs, scale * 5.0, scale * 8.0)
     )
+
+
+def test_a_covariance_matrix_is_drawn_from_scipys_inverse_wishart() -> None:
+    """Under a prior that is flat where the proposal is, so that every proposal is taken."""
+    W, mean = jnp.array([[30.0, 8.0], [8.0, 20.0]]), jnp.asarray(FIRST / SIZES[:, None])
+
+    def flat(state: dict[str, jax.Array]) -> jax.Array:
+        return -1.5 * jnp.linalg.slogdet(state["Sigma"])[1]
+
+    at = placed({"Sigma": jnp.eye(2), "mean": mean, "B": jnp.zeros((2, 2)), "W": W}, flat)
+    draw = jax.jit(jax.vmap(lambda key: _covariance(key, at, shown(), flat)["Sigma"]))
+    drawn = np.array(draw(jax.random.split(jax.random.key(1), 4000)))
+    R = np.asarray(W) + (np.asarray(mean) * SIZES[:, None]).T @ np.asarray(mean)
+    known = stats.invwishart(SIZES.sum(), R).rvs(4000, random_state=np.random.default_rng(2))
+    for each in (drawn, known):
+        each[:, 0, 1] /= np.sqrt(each[:, 0, 0] * each[:, 1, 1])  # the correlation
+    for j, k in ((0, 0), (1, 1), (0, 1)):
+        assert stats.ks_2samp(drawn[:, j, k], known[:, j, k]).pvalue > 1e-6
 
 
 def log_prior(state):
