@@ -83,7 +83,8 @@ def evenly(share: Floats | float, records: float) -> Floats:
     """
     p = np.asarray(share, dtype=np.float64)
     mean = (p**2 * (1 - p)).sum() / max(float(p.sum()), 1e-300)
-    return np.minimum(np.divide(mean, p, out=np.zeros_like(p), where=p > 0), records * p)
+    parts = np.divide(mean, p, out=np.zeros_like(p), where=p > 0)
+    return np.asarray(np.minimum(parts, records * p), dtype=np.float64)
 
 
 def _three(name: str, figures: Iterable[float]) -> tuple[float, ...]:
