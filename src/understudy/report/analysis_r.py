@@ -43,6 +43,7 @@ def r_program(
             for k, statistic in numbered
             if statistic.r_call(k)
         ],
+        plain=VarianceFactor(),
         slope_factor=1.0 if outcome is None else _slope_factor(facts, outcome, predictors),
         sums=[statistic.text for statistic in facts.statistics if statistic.adds_up],
         kinds={s.text: s.intervals[0] for s in facts.statistics if s.intervals[0] != "t"},

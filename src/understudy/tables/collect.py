@@ -123,8 +123,12 @@ class Sums:
         """Which part of all records each domain has, unweighted."""
         counted = self.frame["inside" if "inside" in self.frame.columns else "n"]
         known, kept = counted.fill_null(0).to_numpy(), domain >= 0
-        records = max(int(self.frame["n"].sum()), 1)
-        return np.asarray(np.bincount(domain[kept], known[kept], count) / records)
+        return np.asarray(np.bincount(domain[kept], known[kept], count) / max(self.count, 1))
+
+    @property
+    def count(self) -> int:
+        """All records."""
+        return int(self.frame["n"].sum())
 
     def alone(self, j: int, domain: Ints, count: int) -> NDArray[np.bool_]:
         """Domains whose ratio j rests on one unit (PSU where the design has them, else record)

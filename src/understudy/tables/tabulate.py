@@ -197,7 +197,7 @@ def _weighted(survey: Survey, wanted: _Wanted) -> pl.DataFrame:
                 df,
                 variance_factor(
                     *facts, shown, statistic.columns, where, statistic.of_counts, statistic.adds_up
-                ).of(share),
+                ).of(share, sums.count),
             )
             for statistic in statistics
         ]

@@ -8,7 +8,7 @@
   part of it (`VarianceFactor`).
 - The fit of a synthetic file: the codebook's `misfit` (survey/misfit.py), by the columns that an
   estimate rests on; a design weight is one of them. In the mean of a group it counts as much as the
-  other records are, 1 - p.
+  other records are, 1 - p, or, by a measured table, as many records in each group (`evenly`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
+from understudy.survey.misfit import evenly
 from understudy.tables.domain import named_columns
 
 Floats = NDArray[np.float64]
@@ -30,29 +31,34 @@ UNKNOWN = "(condition)"  # columns of a condition that is not a text
 
 @dataclass(frozen=True)
 class VarianceFactor:
-    """In a group with the share p of all records: 1 + (`clusters` - 1) (p + (1 - p) `apart`)
-    + p `alone` + (1 - p) `grouped`.
+    """In a group with the share p of all n records: 1 + (`clusters` - 1) (p + (1 - p) `apart`)
+    + `counted` + p `alone` + (1 - p) `grouped` + evenly(p, n) `even`.
 
     `clusters` is the design effect of an estimate of all records. A group that is spread over all
     clusters has p of a cluster's records, and p of what they add; one that fills whole clusters
-    (`apart` = 1) has all of it. `alone` and `grouped` are the misfit of an estimate's own columns,
-    and of these with the columns of the groups.
+    (`apart` = 1) has all of it. `counted` is the misfit of counts and totals; `alone` that of a
+    mean's own columns, and `grouped` of these with the columns of the groups, or `even` where their
+    table was measured.
     """
 
     clusters: float = 1.0
     apart: float = 1.0
+    counted: float = 0.0
     alone: float = 0.0
     grouped: float = 0.0
+    even: float = 0.0
 
-    def of(self, share: float | Floats) -> Any:
+    def of(self, share: float | Floats, records: float) -> Any:
+        """For the groups of a table, all of them together."""
         others = 1 - share
-        added = (self.clusters - 1) * (share + others * self.apart)
-        return 1 + added + share * self.alone + others * self.grouped
+        added = (self.clusters - 1) * (share + others * self.apart) + self.counted
+        fitted = others * self.grouped + evenly(share, records) * self.even
+        return 1 + added + share * self.alone + fitted
 
     @property
     def most(self) -> float:
-        """Where the records outside a group do not matter."""
-        return self.clusters + self.grouped
+        """Of an estimate that is not of one group: the whole figure."""
+        return self.clusters + self.counted + self.grouped + self.even
 
 
 def variance_factor(
@@ -80,9 +86,12 @@ def variance_factor(
     weight = design.variance_weight or design.weight
     also = {weight} if weight is not None else set()
     grouped = codebook.misfit.figure(groups | about | also, counts)
-    # a count's own sampling variance knows its share
-    alone = grouped if counts or adds_up else codebook.misfit.figure(about | also, counts)
-    return replace(factor, alone=alone, grouped=grouped)
+    if counts or adds_up:  # a count's own sampling variance knows its share
+        return replace(factor, counted=grouped)
+    factor = replace(factor, alone=codebook.misfit.figure(about | also, counts))
+    if codebook.misfit.follows(groups | about | also):
+        return replace(factor, even=grouped)
+    return replace(factor, grouped=grouped)
 
 
 def _apart(codebook: Codebook, design: Design, groups: set[str]) -> float:

@@ -20,6 +20,7 @@ from understudy.report.analysis import r_example
 from understudy.report.public_facts import PublicFacts
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design, Replicates, Stage
+from understudy.survey.misfit import Misfit
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
 from understudy.tables.influence.unit_sums import GRID
@@ -166,6 +167,34 @@ def test_whole_rows_where_a_file_lacks_a_cell(rscript: R, tmp_path: Path) -> Non
     run(rscript, public, datasets, tmp_path)
     same(read(tmp_path / "table.csv"), ours, ["net region", "statistic"])
     assert not (tmp_path / "coefficients.csv").exists()
+
+
+def test_what_the_fit_of_a_whole_file_adds_in_groups_of_unequal_size(
+    rscript: R, tmp_path: Path
+) -> None:
+    """By two columns: one level is rarer than its noise, and others have most of the records."""
+    rng = np.random.default_rng(5)
+    levels = {"region": ("east", "north", "south"), "sex": ("f", "m")}
+    known = Misfit((("region", "sex", "pay"),), (0.5, 1.0, 2.0), (3.0, 4.0, 5.0))
+    columns = {n: Column(n, "sensitive", "categorical", levels=v) for n, v in levels.items()}
+    columns["pay"] = Column("pay", "sensitive", "continuous")
+    book = Codebook(columns, misfit=known, design_effect=1.5)
+    datasets = []
+    for _ in range(2):
+        values = {
+            "region": rng.choice(levels["region"], 300, p=[0.75, 0.2, 0.05]),
+            "sex": rng.choice(levels["sex"], 300),
+            "pay": rng.normal(10, 2, 300),
+        }
+        datasets.append(Survey(pl.DataFrame(values), Design(), book))
+    statistics, by = ("count", "total(pay)", "mean(pay)", 'proportion(sex == "f")'), tuple(levels)
+    public = whole_rows(n=60).facts(
+        columns=tuple(columns), synthesized=tuple(columns), asked_statistics=statistics, by=by,
+        design=Design(), codebook=book,
+    )  # fmt: skip
+    run(rscript, public, datasets, tmp_path)
+    ours = tabulate(datasets, statistics, list(by), combine="partial")
+    same(read(tmp_path / "table.csv"), ours, [*by, "statistic"])
 
 
 def test_one_file_with_replicate_weights(rscript: R, tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ the sum of a double exponential one with variance t e, e the expected records of
 normal noise with variance b, that of the average over the files, which their spread shows; its
 expected size has a closed form (`expected_size`). A group with the share p of the records has 1 - p
 of its e: what is missing in one is too much in others (of two groups, the same number of records).
-Where the mean of all records is off, too, with a misfit t_0, a group has p t_0 e of it besides. t
-is the one that gives the distance, with half a standard deviation of its noise on top. A sampling
-variance is e in the same unit, so that t is the misfit per unit of it.
+In means by a measured table it is what the fit made of noise, and as many records in each group
+(`evenly`). Where the mean of all records is off, too, with a misfit t_0, a group has p t_0 e of it
+besides. t is the one that gives the distance, with half a standard deviation of its noise on top. A
+sampling variance is e in the same unit, so that t is the misfit per unit of it.
 
 Means of one number may be much further off than those of another, and some tables than others: the
 distance of each table is measured by itself. A number's tables together are drawn to what all
@@ -49,7 +50,7 @@ from understudy.mechanisms.whole_file.fit import Fit, fine_shares, runs_of
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 from understudy.mechanisms.whole_file.within_cells import fine_codes, scores_within
 from understudy.survey.cells import ColumnCells
-from understudy.survey.misfit import KINDS, Misfit, OwnFigure
+from understudy.survey.misfit import KINDS, Misfit, OwnFigure, evenly
 from understudy.tables.coded_records import CodedRecords
 
 Vector = NDArray[np.float64]
@@ -116,8 +117,9 @@ def measured_misfit(
     for kind in seen:
         key, probes = kind.key, kind.probes
         free = [0.0 if key[1] == "measured" else view.free(probe) for probe in probes]
+        even = key == ("means", "measured")
         tables = [
-            look.groups(of_all.get(-1 if probe.y is None else probe.y, 0.0), part)
+            look.groups(of_all.get(-1 if probe.y is None else probe.y, 0.0), part, even)
             for probe, look, part in zip(probes, kind.looks, free, strict=True)
         ]
         numbers = [-1 if probe.y is None else probe.y for probe in probes]
@@ -161,9 +163,9 @@ class _Seen:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The groups of some tables: expected records, variance of the average over the sets, the part
-    of the sampling variance that the fit does not follow, and the variance of what all groups have
-    in common."""
+    """The groups of some tables: what each has of a misfit, in records, the variance of the average
+    over the sets, the part of the sampling variance that the fit does not follow, and the variance
+    of what all groups have in common."""
 
     expected: Vector
     spread: Vector
@@ -347,13 +349,16 @@ class _Look:
     expected: Vector
     spread: Vector
 
-    def groups(self, of_all: float, free: float) -> Groups:
-        """The groups, where the mean of all records has the misfit `of_all`."""
-        share = self.expected / max(float(self.expected.sum()), 1e-9)
+    def groups(self, of_all: float, free: float, even: bool = False) -> Groups:
+        """The groups, where the mean of all records has the misfit `of_all`; `even`: all are off by
+        as many records."""
+        records = float(self.expected.sum())
+        share = self.expected / max(records, 1e-9)
         if share.size < 2:
             return Groups(self.expected, self.spread, free)
         shared = of_all * share * self.expected
-        return Groups(self.expected * (1 - share), self.spread, free, shared)
+        part = evenly(share, records) if even else 1 - share
+        return Groups(self.expected * part, self.spread, free, shared)
 
     def distance(self, counts: Whole) -> int:
         sums = (counts.reshape(self.scores.shape) * self.scores).sum(axis=1)

@@ -266,7 +266,7 @@ def test_an_estimate_has_the_effect_of_what_it_is_about():
 
     def factor(group, own, adds_up, where=None, design=us.Design()):  # noqa: B008
         made = variance_factor(book, design, group, own, where, counts=True, adds_up=adds_up)
-        assert made.of(1.0) == made.most == made.clusters  # no misfit
+        assert made.of(1.0, 100) == made.most == made.clusters  # no misfit
         return made.clusters
 
     assert factor(["a"], ["y"], adds_up=False) == 3.0  # a mean by groups
@@ -285,7 +285,7 @@ def test_groups_that_are_spread_over_clusters_have_a_part_of_the_effect():
 
     def part(group, share, adds_up=False):
         made = variance_factor(book, us.Design(strata="h"), group, ["y"], None, False, adds_up)
-        return (made.of(share) - 1) / (made.clusters - 1)
+        return (made.of(share, 100) - 1) / (made.clusters - 1)
 
     assert part(["c"], 0.25) == pytest.approx(0.25)  # Kish: of a cross-class its share
     assert part(["a"], 0.25) == pytest.approx((0.25 * 21 + 0.75 * 5 - 1) / 20)

@@ -22,8 +22,9 @@ from understudy.mechanisms.whole_file.noisy_file import from_draws
 from understudy.mechanisms.whole_file.plan import MISFIT
 from understudy.survey.codebook import Codebook, Column, parse_codebook
 from understudy.survey.codebook_text import codebook_to_toml
-from understudy.survey.misfit import Misfit
+from understudy.survey.misfit import Misfit, evenly
 from understudy.tables.coded_records import coded_records
+from understudy.tables.variance_factor import VarianceFactor
 
 COLUMNS = {
     "a": Column("a", "sensitive", "categorical", levels=("x", "y", "z"), blanks=False),
@@ -260,10 +261,10 @@ def test_what_a_small_group_lacks_a_large_one_has_too_much_of():
     """Two groups of 9,500 and 500 that are off by 150 each, as those of an association that was not
     measured are: the misfit explains 150 records of both, and of nothing more where all are off."""
     look = misfit._Look(np.ones((2, 1)), np.zeros(2), np.array([9500.0, 500.0]), np.zeros(2))
-    groups = look.groups(0.0, 0.0)
-    t = groups.plain(300.0)
-    variances = t * groups.expected
-    assert np.sqrt(variances / 2) == pytest.approx([150.0, 150.0])  # mean sizes
+    for even in (False, True):
+        groups = look.groups(0.0, 0.0, even)
+        variances = groups.plain(300.0) * groups.expected
+        assert np.sqrt(variances / 2) == pytest.approx([150.0, 150.0])  # mean sizes
     # both move with the mean of all: by 190 and 10, and by the same 100 against each other
     all_off = 2 * 200**2 / 10_000
     shared = look.groups(all_off, 0.0)
@@ -272,6 +273,38 @@ def test_what_a_small_group_lacks_a_large_one_has_too_much_of():
     assert shared.plain(200.0) == 0.0  # what they have in common explains it
     alone = misfit._Look(np.ones((1, 1)), np.zeros(1), np.array([10_000.0]), np.zeros(1))
     assert alone.groups(all_off, 0.0).plain(200.0) == pytest.approx(all_off, rel=1e-5)
+
+
+def test_means_of_small_groups_are_off_by_as_many_records_as_those_of_large_ones():
+    """Noise of the same variance in all cells, of which a fit keeps nothing: sums of z over a
+    group's cells are off alike, in groups of 100 to 4,000 records, and the variance that the misfit
+    gives to their means is that of the simulated noise."""
+    rng = np.random.default_rng(11)
+    sizes = np.array([100.0, 150.0, 400.0, 1350.0, 4000.0])
+    z = np.repeat([1.0, -1.0], 8)  # sixteen cells a group
+    off = rng.laplace(0, 15 / np.sqrt(2), (4000, 5, 16)) @ z
+    look = misfit._Look(np.ones((5, 1)), np.zeros(5), sizes, np.zeros(5))
+    groups = look.groups(0.0, 0.0, even=True)
+    variances = groups.plain(float(np.abs(off).sum(axis=1).mean())) * groups.expected
+    assert np.ptp(variances) < 1e-9 * variances[0]
+    # sums of many are normal, and the misfit is double exponential: pi/2 to 2 for the same size
+    assert variances / off.var(axis=0) == pytest.approx(4 / np.pi, rel=0.1)
+    of_means = variances / sizes**2  # over the variance in the group
+    figure = groups.plain(float(np.abs(off).sum(axis=1).mean()))
+    stated = VarianceFactor(even=figure).of(sizes / 6000, 6000.0) - 1
+    assert stated / sizes == pytest.approx(of_means)
+
+
+def test_each_of_equal_groups_has_what_the_others_leave_of_the_figure():
+    assert evenly(np.full(5, 0.2), 1000) == pytest.approx(np.full(5, 0.8))
+    assert evenly(np.array([0.3]), 1000) == pytest.approx([0.7])  # a condition alone
+    assert evenly(1.0, 1000) == 0
+    # as many records in all groups, but not more than a group has
+    shares = np.array([0.6, 0.38, 0.015, 0.005, 0.0])
+    parts = evenly(shares, 1000) * 1000 * shares
+    even = np.average(shares * (1 - shares), weights=shares)
+    assert parts[:2] == pytest.approx([1000 * even] * 2)
+    assert parts[2:] == pytest.approx([15**2, 5**2, 0])
 
 
 def test_variances_carry_clusters_and_fit():
@@ -288,7 +321,16 @@ def test_variances_carry_clusters_and_fit():
     assert ratio("count", ["a", "b"]) == pytest.approx(2 + 0.5)
     assert ratio("count", ["a"], where="y > 3") == pytest.approx(2 + 1.0)
     share = (frame["a"] == frame["a"].sort()[0]).mean()  # of the records, in the first group
+    shares = frame["a"].value_counts(normalize=True)["proportion"].to_numpy()
+    even = np.average(shares * (1 - shares), weights=shares)
     assert ratio("mean(y)", ["a"]) == pytest.approx(2 + share * 3.0 + (1 - share) * 4.0)
+    measured = replace(codebook, misfit=replace(known, measured=(("a", "y"),)))
+    books = (measured, Codebook())
+    errors = [
+        us.tabulate(us.Survey(frame, us.Design(), book), "mean(y)", ["a"])["se"][0]
+        for book in books
+    ]
+    assert (errors[0] / errors[1]) ** 2 == pytest.approx(2 + share * 3.0 + 3.0 * even / share)
     assert ratio("mean(y)", []) == pytest.approx(2 + 3.0)
     assert ratio("total(y)", ["a"]) == pytest.approx(2 + 4.0)
     assert ratio('proportion(b == "u")', ["a"]) == pytest.approx(2 + 0.5)
