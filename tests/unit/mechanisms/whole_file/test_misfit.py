@@ -210,10 +210,20 @@ def test_the_noise_of_a_distance_is_for_all_its_tables_and_the_shares_add_up(wei
         return noisy_numbers(budget, numbers, moved, share)
 
     monkeypatch.setattr(TableBudget, "noisy_numbers", listed)
+    evenly_off, groups = [], misfit._Look.groups
+
+    def seen(look, of_all, free, even):
+        evenly_off.append(even)
+        return groups(look, of_all, free, even)
+
+    monkeypatch.setattr(misfit._Look, "groups", seen)
     data = survey(population(60, 3), weighted)
     result = us.synthesize(data, us.WholeFile(), us.Marginals(3.0, 1e-6), datasets=2, seed=1)
     cells = us.WholeFile().for_survey(data).cells(data)
-    kinds = misfit.probes_of(from_draws(result.draws), cells, ()).values()
+    by_kind = misfit.probes_of(from_draws(result.draws), cells, ())
+    kinds = by_kind.values()
+    # means by measured tables alone are off by as many records in every group
+    assert evenly_off == [key == ("means", "measured") for key, k in by_kind.items() for _ in k]
     assert [moved for moved, _ in asked] == [
         [UNITS * probe.cut for probe in probes] for probes in kinds if probes
     ]
