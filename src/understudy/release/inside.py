@@ -29,6 +29,7 @@ from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import FileModel, Model, OutcomeModel, RowsModel
 from understudy.publication import Publication, hides_unit
 from understudy.release.mixed import Given, mixed_for
+from understudy.release.narrowed import computed_in, narrowed_to
 from understudy.release.parts import own_files
 from understudy.release.recipe import Recipe
 from understudy.release.rehearsal import rehearsal
@@ -48,9 +49,7 @@ from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.synthesis import Synthesis, synthesize_for
 from understudy.tables.corrected import resting_on_drawn
-from understudy.tables.derived import computed_columns
 from understudy.tables.domain import as_condition
-from understudy.tables.rules import rules_within
 from understudy.tables.statistic import Statistic, parse_statistic
 from understudy.tables.tabulate import tabulate
 from understudy.tables.units import Unit
@@ -124,7 +123,7 @@ class Inside:
         """The columns that are published as they are: neither drawn nor computed from such, and not
         the unit."""
         survey = self.narrowed
-        made = {*self.synthesized, *_computed(survey, self.model)}
+        made = {*self.synthesized, *computed_in(survey, self.model)}
         hidden = {survey.codebook.unit_column} if hides_unit(survey) else set()
         return [name for name in survey.columns if name not in made | hidden]
 
@@ -287,15 +286,15 @@ def prepare(recipe: Recipe) -> Inside:
     model = recipe.model.build(recipe.synthesis.missing)
     if isinstance(model, FileModel):
         model = model.for_survey(whole)
-    narrowed = _narrowed(recipe, whole, model)
+    narrowed = narrowed_to(recipe, whole, model)
     drawn = [name for step in recipe.given for name in step.model.sensitive]
     drawn += model.for_survey(narrowed).sensitive
-    hidden = [*drawn, *_computed(narrowed, model), whole.codebook.unit_column]
+    hidden = [*drawn, *computed_in(narrowed, model), whole.codebook.unit_column]
     order = _public_order(whole, [name for name in narrowed.columns if name not in hidden])
     if order is not None:
         several = Implicates(_ordered(each, order) for each in several)
         whole = several[0] if several else _ordered(whole, order)
-    narrowed = _narrowed(recipe, whole, model)
+    narrowed = narrowed_to(recipe, whole, model)
     _check_columns(recipe, narrowed)
     references: list[str] = []
 
@@ -423,57 +422,6 @@ def _codebook_of_reference(recipe: Recipe, path: Path, like: Survey) -> Codebook
         return None
     shared = [name for name in read_survey(path).columns if name in like.columns]
     return Codebook(read_codebook(declared).only(shared).columns)
-
-
-def _narrowed(recipe: Recipe, whole: Survey, model: Model) -> Survey:
-    for what, columns in (
-        ("sensitive column", recipe.model.sensitive),
-        ("classifying column", recipe.tables.by),
-        ("column in `publish`", recipe.synthesis.publish),
-        ("known column", tuple(name for names in recipe.known for name in names)),
-    ):
-        for name in columns:
-            if name not in whole.columns:
-                raise UnknownName(what, name, whole.columns)
-    predictors = model.given_columns()
-    design = model.published_design(whole.design)
-    for step in recipe.given:
-        design = design.published(step.model.sensitive)
-    names = [*recipe.model.sensitive, *(n for step in recipe.given for n in step.model.sensitive)]
-    if isinstance(model, FileModel):
-        drawn = model.columns or ()
-        names = [*drawn, *computed_columns(whole.codebook, drawn)]
-    if model.synthesizes == "outcome":
-        names += [*predictors, *recipe.tables.by, *recipe.synthesis.publish]
-        names += design.columns(whole.columns)
-    for name in names:
-        if name not in whole.columns:
-            raise UnknownName("column", name, whole.columns)
-        if recipe.codebook is not None and name not in whole.codebook:
-            raise Refused(
-                f"`{name}` would be published, and the codebook does not know it; declare it there."
-            )
-        kind = whole.raw[name].type()
-        if not (kind.is_numeric() or kind.is_string() or kind.is_boolean() or kind.is_date()):
-            raise Refused(f"`{name}` is not a number, text, date or true/false; convert it first.")
-        if name in whole.codebook and whole.codebook[name].role == "unit":
-            raise Refused(f"`{name}` identifies units and cannot be published; leave it out.")
-    unit = whole.codebook.unit_column  # for the claim; the synthetic files go without it
-    kept = [name for name in whole.columns if name in [*names, unit]]
-    codebook = whole.codebook
-    if isinstance(model, FileModel):
-        codebook = rules_within(codebook, kept)
-    codebook = codebook.only(kept)
-    by = {name: totals for name, totals in codebook.population_by.items() if name in kept}
-    codebook = replace(codebook, population_by=by)
-    return Survey(whole.raw.select(kept), design, codebook)
-
-
-def _computed(narrowed: Survey, model: Model) -> tuple[str, ...]:
-    """The columns that whole files get by a formula."""
-    if not isinstance(model, FileModel):
-        return ()
-    return computed_columns(narrowed.codebook, model.columns or ())
 
 
 def _check_columns(recipe: Recipe, narrowed: Survey) -> None:

@@ -33,7 +33,7 @@ from understudy.tables.domain import named_columns, parse_broken, parse_domain
 from understudy.tables.ruled_file import RuleEffects, TableNames
 
 Flags = NDArray[np.bool_]
-Counts = NDArray[np.intp]
+Counts = NDArray[np.int64]
 Evaluated = Callable[[ir.Table], Any]
 CANDIDATES = 40  # values that are tried for a record at once
 ROW = "row_number_"
