@@ -32,7 +32,7 @@ SPREAD, LOG_WIDTH = 0.2, 1.0  # of the prior of s
 
 
 @dataclass(frozen=True)
-class Clustered(Wrapped, abstract=True):
+class PsuIntercepts(Wrapped, abstract=True):
     """`columns` identify a PSU, and `labels` are those of the survey that is synthesized."""
 
     columns: tuple[str, ...]
@@ -89,7 +89,7 @@ class Clustered(Wrapped, abstract=True):
         return {name: array for name, array in arrays.items() if name != "psu"}
 
 
-def clustered(model: OutcomeModel, survey: Survey) -> Clustered:
+def clustered(model: OutcomeModel, survey: Survey) -> PsuIntercepts:
     """The model with an intercept for each PSU of the survey's design."""
     design = survey.design
     if design.psu is None:
@@ -101,7 +101,7 @@ def clustered(model: OutcomeModel, survey: Survey) -> Clustered:
     labels = tuple(sorted(_labels(survey, columns).unique().to_list()))
     if len(labels) == survey.n:
         raise Refused(f"Every record is a `{design.psu}` of its own; leave `psu_intercepts` out.")
-    return Clustered(model, columns, labels)
+    return PsuIntercepts(model, columns, labels)
 
 
 def _labels(survey: Survey, columns: tuple[str, ...]) -> pl.Series:

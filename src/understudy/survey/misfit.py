@@ -6,7 +6,8 @@ kinds of tables (mechanisms/whole_file/misfit.py) and publishes it, in units of 
 variance: the variance of an estimate from the file is 1 + the figure times as large. Of the mean of
 a group it is 1 + (1 - p) figure, p the group's share of the records: a fit has the mean of all
 records right, so that what it takes from the sums of small groups it gives to large ones. Where the
-table of the groups and the number was measured, small groups have more of it (`evenly`).
+table of the groups and the number was measured, small groups have more of it
+(tables/variance_factor.py, `evenly`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-import numpy as np
-from numpy.typing import NDArray
-
 from understudy.errors import Refused
-
-Floats = NDArray[np.float64]
 
 KINDS = ("measured", "pairs", "more")
 OwnFigure = tuple[str, tuple[str, ...], float]  # counts or means, the columns, the figure
@@ -70,21 +66,6 @@ class Misfit:
     def follows(self, columns: set[str]) -> bool:
         """Whether a table of these columns was measured, so that the fit is to noisy counts."""
         return len(columns) < 2 or any(columns <= set(names) for names in self.measured)
-
-
-def evenly(share: Floats | float, records: float) -> Floats:
-    """What each group of a measured table has of its figure, over its sampling variance:
-    min(q/p, n p), p the group's share of n records.
-
-    The cells of a noisy table have the same noise, be they large or small, and so has what the fit
-    made of it. So all groups are off by as many records: with the variance n q, or the square of
-    their own number where that is less; n p is that of sampling. q is the mean of p (1 - p) over
-    the records: groups of equal size have 1 - p of the figure.
-    """
-    p = np.asarray(share, dtype=np.float64)
-    mean = (p**2 * (1 - p)).sum() / max(float(p.sum()), 1e-300)
-    parts = np.divide(mean, p, out=np.zeros_like(p), where=p > 0)
-    return np.asarray(np.minimum(parts, records * p), dtype=np.float64)
 
 
 def _three(name: str, figures: Iterable[float]) -> tuple[float, ...]:

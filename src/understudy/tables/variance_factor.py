@@ -22,11 +22,25 @@ from numpy.typing import NDArray
 
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
-from understudy.survey.misfit import evenly
 from understudy.tables.domain import named_columns
 
 Floats = NDArray[np.float64]
 UNKNOWN = "(condition)"  # columns of a condition that is not a text
+
+
+def evenly(share: Floats | float, records: float) -> Floats:
+    """What each group of a measured table has of its figure, over its sampling variance:
+    min(q/p, n p), p the group's share of n records.
+
+    The cells of a noisy table have the same noise, be they large or small, and so has what the fit
+    made of it. So all groups are off by as many records: with the variance n q, or the square of
+    their own number where that is less; n p is that of sampling. q is the mean of p (1 - p) over
+    the records: groups of equal size have 1 - p of the figure.
+    """
+    p = np.asarray(share, dtype=np.float64)
+    mean = (p**2 * (1 - p)).sum() / max(float(p.sum()), 1e-300)
+    parts = np.divide(mean, p, out=np.zeros_like(p), where=p > 0)
+    return np.asarray(np.minimum(parts, records * p), dtype=np.float64)
 
 
 @dataclass(frozen=True)

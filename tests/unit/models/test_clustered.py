@@ -14,7 +14,7 @@ from scipy import stats
 
 import understudy as us
 from understudy.errors import Refused
-from understudy.models.clustered import Clustered
+from understudy.models.clustered import PsuIntercepts
 from understudy.models.density import density_of
 from understudy.models.normal_sample import FBS
 from understudy.models.piled import Piled
@@ -118,7 +118,7 @@ def test_draws_have_their_conditional_mean_and_files_keep_the_clusters() -> None
 def test_psus_are_counted_within_strata_where_their_numbers_start_again() -> None:
     nested = us.Design(weight="w", strata="area", psu="school", nest=True)
     model = FBS("score", "sex", psu_intercepts=True).for_survey(scores(nested))
-    assert isinstance(model, Clustered)
+    assert isinstance(model, PsuIntercepts)
     assert model.columns == ("area", "school")
     assert model.given_columns() == ("sex", "area", "school")
     assert len(model.labels) == PSUS
@@ -130,7 +130,7 @@ def test_piles_go_around_intercepts() -> None:
     survey = us.Survey(capped, survey.design, survey.codebook)
     model = FBS("score", "sex", psu_intercepts=True).for_survey(survey)
     assert isinstance(model, Piled)
-    assert isinstance(model.base, Clustered)
+    assert isinstance(model.base, PsuIntercepts)
     arrays = model.prepare(survey)
     density = density_of(model, arrays)
     loglik = np.asarray(density.evaluate_now(density.unconstrain(PARAMETERS, arrays), arrays)[1])

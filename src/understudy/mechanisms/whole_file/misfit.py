@@ -50,8 +50,9 @@ from understudy.mechanisms.whole_file.fit import Fit, fine_shares, runs_of
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 from understudy.mechanisms.whole_file.within_cells import fine_codes, scores_within
 from understudy.survey.cells import ColumnCells
-from understudy.survey.misfit import KINDS, Misfit, OwnFigure, evenly
+from understudy.survey.misfit import KINDS, Misfit, OwnFigure
 from understudy.tables.coded_records import CodedRecords
+from understudy.tables.variance_factor import evenly
 
 Vector = NDArray[np.float64]
 Whole = NDArray[np.int64]

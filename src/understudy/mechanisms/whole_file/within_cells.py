@@ -20,6 +20,7 @@ tables come in: post-processing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,17 +83,32 @@ def _intervals(sums: Vector) -> tuple[Vector, Vector, Vector]:
 
 
 def _left_over(response: Vector, beside: Sequence[Codes], weights: Vector) -> Vector:
-    """What the effects of the other columns' cells do not explain (Gauss and Seidel's steps)."""
+    """What the effects of the other columns' cells do not explain (Gauss and Seidel's steps), by
+    the sums in these cells and the tables of each two columns: one pass over the records each."""
     left = response - np.average(response, weights=weights)
-    sums = [np.maximum(np.bincount(codes, weights), 1e-300) for codes in beside]
+    size = [int(codes.max(initial=0)) + 1 for codes in beside]
+    sums = [np.bincount(codes, weights * left) for codes in beside]
+    own = [np.bincount(codes, weights) for codes in beside]
+    both: dict[tuple[int, int], Vector] = {
+        (j, j): np.diag(records) for j, records in enumerate(own)
+    }
+    for j, k in combinations(range(len(beside)), 2):
+        places = beside[j].astype(np.int64) * size[k] + beside[k]
+        table = np.bincount(places, weights, size[j] * size[k]).reshape(size[j], size[k])
+        both[j, k] = table.astype(np.float64)
+        both[k, j] = both[j, k].T
+    effects = [np.zeros(cells) for cells in size]
     for _ in range(SWEEPS):
         furthest = 0.0
-        for codes, size in zip(beside, sums, strict=True):
-            effect = np.bincount(codes, weights * left) / size
-            left = left - effect[codes]
-            furthest = max(furthest, float(np.abs(effect).max()))
+        for j, records in enumerate(own):
+            explained = sum(both[j, k] @ effect for k, effect in enumerate(effects))
+            step = (sums[j] - explained) / np.maximum(records, 1e-300)
+            effects[j] = effects[j] + step
+            furthest = max(furthest, float(np.abs(step).max()))
         if furthest < CLOSE:
             break
+    for codes, effect in zip(beside, effects, strict=True):
+        left = left - effect[codes]
     return left
 
 

@@ -22,9 +22,9 @@ from understudy.mechanisms.whole_file.noisy_file import from_draws
 from understudy.mechanisms.whole_file.plan import MISFIT
 from understudy.survey.codebook import Codebook, Column, parse_codebook
 from understudy.survey.codebook_text import codebook_to_toml
-from understudy.survey.misfit import Misfit, evenly
+from understudy.survey.misfit import Misfit
 from understudy.tables.coded_records import coded_records
-from understudy.tables.variance_factor import VarianceFactor
+from understudy.tables.variance_factor import VarianceFactor, evenly
 
 COLUMNS = {
     "a": Column("a", "sensitive", "categorical", levels=("x", "y", "z"), blanks=False),
