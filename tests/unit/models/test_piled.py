@@ -1,5 +1,5 @@
 """Topcodes, zeros and amounts below 0: log-likelihoods against SciPy and quadrature, what is
-generated against the model's own probabilities, and a fit against its grid."""
+generated against the model's own probabilities, and the posterior against its closed form."""
 
 from __future__ import annotations
 
@@ -207,6 +207,36 @@ def test_mechanisms_without_room_for_piles_say_so() -> None:
         us.synthesize(wages(low=0.0, special=()), FBS("pay", "group"), us.Unweighted())
 
 
+def log_heights(arrays: Any, odds: Any, phi: Any, lam: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Log posterior heights of the share of zeros, and of the law of amounts with a topcode."""
+    kind = arrays["kind"]
+    of_kinds = stats.norm.logpdf(odds, 0, 2.5) - N * np.log1p(np.exp(odds))
+    of_kinds = of_kinds + (kind == 1).sum() * odds
+    y = arrays["y"][kind == 0]
+    height = stats.pareto.logpdf(lam, 1.5, scale=0.1)
+    height += (kind == -1).sum() * stats.beta(lam * phi, lam * (1 - phi)).logsf(TOP / 200_000)
+    constant = gammaln(lam) - gammaln(lam * phi) - gammaln(lam * (1 - phi))
+    height += len(y) * constant + (lam * phi - 1) * np.log(y).sum()
+    return of_kinds, height + (lam * (1 - phi) - 1) * np.log1p(-y).sum()
+
+
+def test_the_posterior_has_its_closed_form() -> None:
+    survey = wages(low=0.0)
+    model = piled(Beta("pay", bounds=(0, 200_000)), survey)
+    arrays = model.prepare(survey)
+    density = density_of(model, arrays)
+    excess = []
+    for odds, phi, lam in ((-1.8, 0.14, 12.0), (-1.2, 0.14, 12.0), (-1.8, 0.11, 20.0)):
+        parameters = {"pile_odds": np.array([[odds]]), "phi": phi, "lambda": lam}
+        position = density.unconstrain(parameters, arrays)
+        _, loglik = density.evaluate_now(position, arrays)
+        prior = stats.norm.logpdf(odds, 0, 2.5) + stats.pareto.logpdf(lam, 1.5, scale=0.1)
+        ours = prior + float(np.asarray(loglik).sum())
+        excess.append(ours - sum(map(float, log_heights(arrays, odds, phi, lam))))
+    np.testing.assert_allclose(excess, excess[0], atol=1e-7)
+
+
+@pytest.mark.slow
 def test_a_fit_is_that_of_the_grid() -> None:
     """Shares of zeros and the law of amounts with a topcode, by sums over a grid."""
     survey = wages(low=0.0)
@@ -214,28 +244,14 @@ def test_a_fit_is_that_of_the_grid() -> None:
     result = us.synthesize(survey, model, us.Unweighted(), seed=3, draws=1_000, warmup=300)
     posterior = result.posterior
     assert posterior is not None
-    arrays = piled(model, survey).prepare(survey)
-    kind = arrays["kind"]
-    odds = np.linspace(-4, 1, 4_001)
-    zeros = (kind == 1).sum()
-    log_density = stats.norm.logpdf(odds, 0, 2.5) + zeros * odds - N * np.log1p(np.exp(odds))
-    share = np.exp(log_density - log_density.max())
-    expected = (share * odds).sum() / share.sum()
-    spread = np.sqrt((share * (odds - expected) ** 2).sum() / share.sum())
-    drawn = _sites(posterior)
-    assert drawn["pile_odds"].mean() == pytest.approx(expected, abs=0.2 * spread)
-    assert drawn["pile_odds"].std() == pytest.approx(spread, rel=0.15)
-
+    arrays, drawn = piled(model, survey).prepare(survey), _sites(posterior)
+    odds = np.linspace(-4, 1, 6_400)
     phi, lam = map(np.ravel, np.meshgrid(np.linspace(0.1, 0.2, 80), np.linspace(5, 30, 80)))
-    y = arrays["y"][kind == 0]
-    law = stats.beta(lam * phi, lam * (1 - phi))
-    height = stats.pareto.logpdf(lam, 1.5, scale=0.1)
-    height += (kind == -1).sum() * law.logsf(TOP / 200_000)
-    constant = gammaln(lam) - gammaln(lam * phi) - gammaln(lam * (1 - phi))
-    height += len(y) * constant + (lam * phi - 1) * np.log(y).sum()
-    height += (lam * (1 - phi) - 1) * np.log1p(-y).sum()
-    share = np.exp(height - height.max())
-    for name, values in (("phi", phi), ("lambda", lam)):
+    of_kinds, of_amounts = log_heights(arrays, odds, phi, lam)
+    for name, values, height in (
+        ("pile_odds", odds, of_kinds), ("phi", phi, of_amounts), ("lambda", lam, of_amounts)
+    ):  # fmt: skip
+        share = np.exp(height - height.max())
         mean = (share * values).sum() / share.sum()
         spread = np.sqrt((share * (values - mean) ** 2).sum() / share.sum())
         assert drawn[name].mean() == pytest.approx(mean, abs=0.2 * spread)
