@@ -56,6 +56,9 @@ def test_a_guess_has_the_typical_value_and_the_spread() -> None:
     assert frame["y"].median() == pytest.approx(50, rel=0.03)
     assert frame["y"].std() == pytest.approx(50 * np.sqrt(1.16 * 0.16), rel=0.08)
     assert frame["w"].median() == pytest.approx(500, rel=0.04)
+    assert frame["w"].log().std() == pytest.approx(np.sqrt(np.log(1.36)), rel=0.08)
+    wide = guess(survey_of(1, typical=50.0, spread=50.0))["y"].log()
+    assert wide.std() == pytest.approx(np.sqrt(np.log(2.0)), rel=0.08)
     assert frame["y"].min() > 0  # type: ignore[operator]
     by_field = frame.group_by("field").agg(pl.col("y").log().mean())["y"]
     assert float(by_field.max() - by_field.min()) < 0.06  # type: ignore[operator]
