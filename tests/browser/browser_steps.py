@@ -27,6 +27,7 @@ def shoot(page: Any, name: str) -> None:
 def fits(page: Any) -> bool:
     """No page is wider than the screen, and no cell of a table, which loses its head on a narrow
     one, lacks a label."""
+    page.wait_for_load_state()  # on a busy machine its style may come after its words
     wide: int = page.evaluate("document.documentElement.scrollWidth")
     bare = page.locator("td:not([data-label]):not(:empty)").count()
     return wide <= int(page.viewport_size["width"]) and not bare
@@ -34,6 +35,7 @@ def fits(page: Any) -> bool:
 
 def violations(page: Any) -> list[str]:
     """What axe-core finds wrong with the page for those who do not see it."""
+    page.wait_for_load_state()
     page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8"))
     said = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
     return [
