@@ -194,3 +194,5 @@ def test_what_has_no_clusters_is_refused() -> None:
     bound = model.for_survey(survey)
     with pytest.raises(Refused, match="not those of the confidential survey"):
         bound.prepare(other, like=survey)
+    with pytest.raises(Refused, match="stands for one variable"):
+        bound.bounded_target(survey.codebook)
