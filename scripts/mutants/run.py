@@ -52,6 +52,7 @@ BUDGET = 40.0  # seconds of processor time: tests beyond it are not run
 SHARED = "fixture "  # begins the context of what tests share
 ASLEEP = 120.0  # seconds without any processor time after which a mutant is ended
 TURN = 4  # tests of a file before it is another file's turn
+AS_THE_MAKEFILE = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
 RUNNING = int(os.environ.get("MUTANTS_AT_ONCE", "2"))
 
 # The tests of each room. A room without an entry has tests/unit/ROOM.
@@ -534,8 +535,8 @@ def main() -> None:
         os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
         # programs that a mutant leaves as they are need not be compiled again by each fork
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(BUILD / "programs"))
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
-        os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")  # as the Makefile
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+        os.environ.setdefault("XLA_FLAGS", AS_THE_MAKEFILE)
         os.environ["PYTHONPATH"] = str(SOURCE.parent)
         sys.path.insert(0, str(SOURCE.parent))
         os.chdir(ROOT)

@@ -170,6 +170,19 @@ def test_tables_of_one_column_are_met_where_pairs_contradict_each_other() -> Non
         assert sums == pytest.approx(margin, abs=1e-3)
 
 
+def test_tables_of_one_column_are_swept_until_they_are_met_to_a_millionth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two tables, by the distances that their steps report."""
+    raking = Raking(whole_pool().codes, [(0, 1), (2,)], [(2, 3), (2,)])
+    start = np.full(36, 1 / 36)
+    all_of_them, single = [0.5, 0.5, 0.48, 0.48], [3e-6, 1.9e-6, 1.0]
+    distances = iter([*all_of_them, *single])
+    monkeypatch.setattr(Raking, "_step", lambda *_: next(distances))
+    assert raking(start, [], 9, 0.0, easing=0.5)[1] == pytest.approx(0.48)
+    assert list(distances) == [1.0]
+
+
 def test_groups_keep_their_weight() -> None:
     pool = whole_pool()
     groups, shares = pool.codes[:, 0].astype(np.intp), np.array([0.3, 0.7])

@@ -23,6 +23,7 @@ from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import FEW, ModelFitter, _factor, random_key
 from understudy.fitting.nuts import Chains
 from understudy.mechanisms.contract import Terms, plain_terms
+from understudy.models.beta import Beta
 from understudy.models.from_numpyro import NumPyroModel, from_numpyro
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.survey import Survey
@@ -60,6 +61,17 @@ def test_what_cannot_be_learnt_from_is_refused() -> None:
     with pytest.raises(Refused, match="No record has a value of `pay`"):
         fitter_on([2.0, 3.0], missing=(0, 1))
     assert fitter_on([2.0, 2.0, 3.0]).n == 3
+
+
+def test_what_a_record_is_beside_its_amount_has_no_column_of_its_own() -> None:
+    """Zeros are declared: an array says which records have them."""
+    book = Codebook({"pay": replace(PAY, special=(0.0,))})
+    survey = Survey(pl.DataFrame({"pay": VALUES}), codebook=book)
+    model = Beta("pay").for_survey(survey)
+    arrays = model.prepare(survey)
+    fitter = ModelFitter(model, survey, arrays, np.zeros(5, dtype=bool), Settings(), 7)
+    assert (model.sensitive, model.targets) == (("pay",), ("y", "kind"))
+    assert fitter.sensitive_values[:, 1].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
 
 
 def test_each_record_is_a_unit_unless_the_codebook_says_otherwise() -> None:

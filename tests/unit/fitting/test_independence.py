@@ -195,3 +195,30 @@ def test_a_mode_that_gives_up_a_tail_is_seen(limit: float, missed: bool) -> None
     heights = [float(height(independence._mode(each))) for each in (of_all, of_others)]
     assert (heights[1] > heights[0]) is missed
     assert independence._misses_a_mode(fitter.density, of_all, inputs) is missed
+
+
+def test_modes_are_sought_until_a_thousandth_of_the_records_changes_sides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From all records and from half of them; those that are clipped have no weight in a fit."""
+    fitter, asked, weights = fitter_of(1000), [], []
+    half = np.arange(1000) % 2 == 0
+
+    def given_up(*_: Any) -> tuple[Matrix, Matrix]:
+        asked.append(np.arange(1000) < len(asked) % 2)  # record 0, at every second time
+        return asked[-1], half
+
+    def moments_of(X: Any, Y: Any, alpha: Any) -> Any:
+        weights.append(alpha)
+        return weighted_moments(X, Y, alpha)
+
+    monkeypatch.setattr(independence, "_given_up", given_up)
+    monkeypatch.setattr(independence, "weighted_moments", moments_of)
+    monkeypatch.setattr(independence, "_height", lambda *_: (0.0, 0.0))
+    alpha = np.linspace(0.2, 0.8, 1000)
+    of_all = weighted_moments(*fitter.model.gaussian_data(fitter.arrays), alpha)
+    inputs = {"arrays": fitter.arrays, "alpha": alpha}
+    assert independence._misses_a_mode(fitter.density, of_all, inputs) is False
+    assert len(asked) == 2 + 3  # half of the records are others than those that are clipped
+    expected = [alpha, np.where(half, 0.0, alpha), np.where(asked[3], 0.0, alpha)]
+    np.testing.assert_array_equal(weights, expected)

@@ -15,6 +15,7 @@ from flat_prior import fbs_numbers, fbs_reference, flat_draws
 from monte_carlo import FAR, Matrix, compare, known_moments, standard_scores
 
 from understudy.demo.doctorates import doctorates
+from understudy.fitting import moments as moments_module
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.moments import (
@@ -22,6 +23,7 @@ from understudy.fitting.moments import (
     is_linear,
     is_proper,
     metropolis_places,
+    one_draw,
     propose,
     sample_exactly,
     weighted_moments,
@@ -161,6 +163,21 @@ def test_linear_terms_only(survey: Survey) -> None:
     assert not is_linear(
         fitter.density, Terms(ones, zeros, inf, np.zeros(fitter.density.dimension), 0.5)
     )
+
+
+def test_one_draw_has_a_chain_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def chains(density: Any, count: int, per_chain: int, *rest: Any) -> Matrix:
+        asked.append((density, count, per_chain, *rest))
+        return np.arange(3.0 * count * per_chain).reshape(count, per_chain, 3)
+
+    monkeypatch.setattr(moments_module, "_chains", chains)
+    arrays = {"y0": np.zeros(5), "X": np.zeros((5, 2), np.float32)}
+    problem: list[Any] = ["density", arrays, "moments", "key"]
+    assert one_draw(*problem).tolist() == [0.0, 1.0, 2.0]
+    like = (("X", (5, 2), "float32"), ("y0", (5,), "float64"))
+    assert asked == [("density", 1, 1, like, "key", "moments")]
 
 
 def test_too_little_weight_is_left_to_nuts(survey: Survey) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 
@@ -317,6 +318,13 @@ def test_a_cell_needs_five_records_on_average(n, enough):
     else:
         with pytest.raises(Refused, match="8 combinations for 39 records"):
             fitter.cell_values(clip)
+
+
+def test_a_record_without_a_value_has_no_sum():
+    fitter = fitter_of("gender", 40)
+    lacking = replace(fitter, missing=np.arange(40) == 7)
+    with pytest.raises(Refused, match="NoisyMoments needs a value of every record"):
+        lacking.cell_values(((13_000.0, 480_000.0), (20.0, 400.0)))
 
 
 @pytest.mark.slow

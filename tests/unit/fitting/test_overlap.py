@@ -91,6 +91,14 @@ def test_eight_digits_may_meet_by_luck_and_nine_do_not(digits: float, luck: bool
     assert (overlap(theirs + 1e9, theirs).explained > 2.0) is luck
 
 
+def test_one_value_that_two_records_have_shows_that_values_meet() -> None:
+    theirs = np.sqrt(np.arange(2.0, 22.0))[:, None]
+    assert overlap(theirs + 1e3, theirs).explained == 2.0
+    theirs[1] = theirs[0]
+    most = stats.chi2.isf(IMPROBABLE, 4) / 2  # Garwood's limit where one was seen
+    assert overlap(theirs + 1e3, theirs).explained == stats.poisson.isf(IMPROBABLE, 2 * most)
+
+
 def test_a_coin_that_falls_alike_proves_nothing() -> None:
     """Two files of zeros and ones with equal counts: chance explains that."""
     coins = np.repeat([0.0, 1.0], 500)[:, None]

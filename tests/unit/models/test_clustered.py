@@ -82,6 +82,23 @@ def test_a_record_is_normal_around_the_intercept_of_its_psu() -> None:
     assert float(log_prior) == pytest.approx(float(rest) + of_psus, abs=1e-9)
 
 
+def test_chains_start_around_no_intercepts_with_steps_of_standard_errors() -> None:
+    survey = scores()
+    model = FBS("score", "sex", psu_intercepts=True).for_survey(survey)
+    arrays, alpha = model.prepare(survey), np.linspace(0.2, 0.8, N)
+    start = model.start(arrays, alpha, 3)
+    assert start is not None
+    assert start["psu_spread"].tolist() == [0.2, 0.2]
+    away = np.random.default_rng(3).normal(size=(PSUS, 2))
+    np.testing.assert_allclose(start["psu_effect"], 0.1 * away)
+    scale = model.start_scale(start, arrays, alpha)
+    weight = 1 + alpha.reshape(PSUS, EACH).sum(axis=1)
+    np.testing.assert_allclose(
+        scale["psu_effect"], weight[:, None] ** -0.5 * start["scale"][None, :]
+    )
+    assert scale["psu_spread"] == pytest.approx((2 * PSUS) ** -0.5)
+
+
 @pytest.mark.slow
 def test_draws_have_their_conditional_mean() -> None:
     """E[u_c | rest] = (D^-1 + n_c S^-1)^-1 S^-1 sum of residuals, averaged over the draws."""
@@ -177,3 +194,5 @@ def test_what_has_no_clusters_is_refused() -> None:
     bound = model.for_survey(survey)
     with pytest.raises(Refused, match="not those of the confidential survey"):
         bound.prepare(other, like=survey)
+    with pytest.raises(Refused, match="stands for one variable"):
+        bound.bounded_target(survey.codebook)

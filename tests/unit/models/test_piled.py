@@ -21,7 +21,7 @@ from understudy.models.beta_regression import BetaRegression
 from understudy.models.beta_tail import log_beta_tail
 from understudy.models.density import density_of
 from understudy.models.normal_sample import FBS
-from understudy.models.piled import Piled
+from understudy.models.piled import Piled, crossed
 from understudy.models.piles import Piles, declared_piles
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.rounding import on_rounding
@@ -99,6 +99,80 @@ def test_a_record_contributes_what_its_kind_shows() -> None:
             expected = log_p[i, 0] + both.logpdf([np.log(pay[i]), log_w[i]])
         assert loglik[i] == pytest.approx(expected, rel=1e-7, abs=1e-7)
     assert [(pay < 0).sum(), (pay == 0).sum() > 20, (pay == TOP).sum() > 5] == [5, True, True]
+
+
+def test_kinds_shifts_and_losses_have_the_priors_of_scipy() -> None:
+    survey = wages()
+    model = piled(FBS("pay", "group"), survey)
+    arrays = model.prepare(survey)
+    density, inner = density_of(model, arrays), model._own(arrays)
+    ours = density.evaluate_now(density.unconstrain(NORMAL, arrays), arrays)[0]
+    own = {name: NORMAL[name] for name in ("coefficients", "scale", "correlation")}
+    without = density_of(model.base, inner)
+    rest = without.evaluate_now(without.unconstrain(own, inner), inner)[0]
+    expected = stats.norm.logpdf(NORMAL["pile_odds"], 0, [[2.5], [1.0]]).sum()
+    expected += stats.norm.logpdf(NORMAL["pile_shift"]).sum() + stats.norm.logpdf(7.0, 0, 10)
+    expected += np.log(2) + stats.t.logpdf(1.4, 3) + np.log(1.4)  # the last by log's Jacobian
+    assert float(ours) == pytest.approx(float(rest) + expected, abs=1e-9)
+
+
+def test_chains_start_at_shares_of_kinds_and_at_the_mean_loss() -> None:
+    survey = wages()
+    model = piled(FBS("pay", "group"), survey)
+    arrays, pay = model.prepare(survey), survey.frame()["pay"].to_numpy()
+    alpha = np.linspace(0.2, 0.8, N)
+    start = model.start(arrays, alpha, 1)
+    assert start is not None
+    counts = np.array([(pay > 0).sum(), (pay == 0).sum(), (pay < 0).sum()]) + 0.5
+    odds = [np.log(counts[1:] / counts[0]), [0.0, 0.0]]
+    np.testing.assert_allclose(start["pile_odds"], odds)
+    assert start["pile_shift"].tolist() == [[0.0, 0.0]]
+    assert start["loss_centre"] == pytest.approx(np.log(-pay[pay < 0]).mean())
+    assert start["loss_spread"] == 1.0
+    amounts = model.base.rough_start(model._own(arrays), alpha * (pay > 0), 1)
+    assert amounts is not None
+    np.testing.assert_array_equal(start["coefficients"], amounts["coefficients"])
+    scale = model.start_scale(start, arrays, alpha)
+    zeros, losses = ((1 + alpha[some].sum()) ** -0.5 for some in (pay == 0, pay < 0))
+    np.testing.assert_allclose(scale["pile_odds"], [zeros, losses])
+    np.testing.assert_allclose(scale["pile_shift"], [zeros, losses])
+    np.testing.assert_allclose([scale["loss_centre"], scale["loss_spread"]], losses)
+    amount = alpha[pay > 0].sum()
+    np.testing.assert_allclose(scale["scale"], (2 * amount) ** -0.5)
+    np.testing.assert_allclose(scale["correlation"], amount**-0.5)
+    X = arrays["X"][pay > 0]
+    root = np.sqrt(np.diag(np.linalg.inv((X.T * alpha[pay > 0]) @ X)))
+    np.testing.assert_allclose(scale["coefficients"], np.outer(root, start["scale"]))
+
+
+def test_without_a_loss_chains_start_at_the_declared_one_and_without_piles_apart_at_none() -> None:
+    survey = wages(low=-1000.0)
+    positive = us.Survey(
+        survey.frame().with_columns(pl.col("pay").clip(lower_bound=5.0)),
+        survey.design,
+        survey.codebook,
+    )
+    model = piled(FBS("pay", "group"), positive)
+    start = model.start(model.prepare(positive), np.ones(N))
+    assert start is not None
+    assert start["loss_centre"] == pytest.approx(np.log(1000.0))
+    topcode = wages(low=0.0, special=(TOP,))
+    some = us.Survey(
+        topcode.frame().with_columns(pl.col("pay").clip(lower_bound=5.0)),
+        topcode.design,
+        topcode.codebook,
+    )
+    model = piled(FBS("pay", "group"), some)
+    assert model.piles == Piles((), TOP)
+    start = model.start(model.prepare(some), np.ones(N))
+    assert start is not None
+    scale = model.start_scale(start, model.prepare(some), np.ones(N))
+    assert not {"pile_odds", "pile_shift", "loss_centre"} & (set(start) | set(scale))
+
+
+def test_each_cell_of_each_kind_has_a_number() -> None:
+    cell, kind = jnp.array([1, 0, 1, 0, 1, 2]), jnp.array([0, 0, 2, 1, 0, 1])
+    assert crossed(cell, kind).tolist() == [2, 0, 3, 1, 2, 4]
 
 
 def test_a_topcode_below_the_bounds_of_a_beta_model_is_a_tail() -> None:

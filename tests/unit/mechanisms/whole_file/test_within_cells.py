@@ -58,6 +58,33 @@ def test_normal_columns_depend_on_each_other_within_coarse_cells_as_between_them
         assert true > 2 * (error + 0.1 * true)  # drawn at random they would not differ
 
 
+def test_other_columns_explain_at_most_a_part_of_a_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand, where another column has the same cells: its effects are the cells' mean scores."""
+    seen = []
+    monkeypatch.setattr(within_cells, "_between", lambda *law: seen.append(law) or law[0])
+    cell = np.array([0, 0, 1, 1, 1, 2], dtype=np.int32)
+    weights = np.array([1.0, 2.0, 1.0, 1.0, 1.0, 3.0])
+    rng = np.random.default_rng(1)
+    scores_within(np.column_stack([cell, cell]), weights, [(0, 1)], {0: 3}, rng)
+    _, _, mean, deviation, _ = seen[0]
+    middle = within_cells._intervals(np.array([3.0, 3.0, 3.0]))[2]
+    assert np.average(mean**2, weights=weights) == pytest.approx(0.95)
+    assert mean == pytest.approx(middle[cell] * np.sqrt(0.95 / np.mean(middle**2)))
+    assert deviation == pytest.approx(np.sqrt(0.05))
+
+
+def test_columns_order_a_number_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of the file, whatever the order of the tables: a seed says what is drawn."""
+    seen = []
+    monkeypatch.setattr(
+        within_cells, "_drawn", lambda cell, beside, *_: seen.append(beside) or cell * 0.0
+    )
+    coarse = np.tile(np.arange(65, dtype=np.int32), (2, 1))
+    tables = [(64, 3), (3, 33), (1, 3), (4, 5)]
+    scores_within(coarse, np.ones(2), tables, {3: 4}, np.random.default_rng(1))
+    assert [int(codes[0]) for codes in seen[0]] == [1, 33, 64]
+
+
 def test_columns_that_no_table_ties_to_a_number_do_not_order_it() -> None:
     rng = np.random.default_rng(5)
     z = rng.normal(size=20_000)
@@ -100,7 +127,7 @@ def test_scores_far_beyond_what_is_likely_stay_between_their_limits() -> None:
 
 def test_effects_are_those_of_least_squares() -> None:
     rng = np.random.default_rng(9)
-    beside = [rng.integers(0, k, 400).astype(np.int32) for k in (3, 4, 2)]
+    beside = [rng.integers(0, k, 400).astype(np.int32) for k in (3, 4, 2, 1)]
     weights, response = rng.uniform(0.2, 2, 400), rng.normal(size=400) + beside[0] - beside[2]
     dummies = np.column_stack([codes == k for codes in beside for k in range(codes.max() + 1)])
     root = np.sqrt(weights)
