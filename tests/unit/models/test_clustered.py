@@ -118,7 +118,7 @@ def test_files_keep_the_clusters_and_stop_at_the_topcode() -> None:
     survey = topcoded()
     model = FBS("score", "sex", psu_intercepts=True)
     result = us.synthesize(
-        survey, model, us.Unweighted(), seed=5, draws=100, warmup=150, chains=2,
+        survey, model, us.Unweighted(), seed=5, draws=50, warmup=100, chains=1,
         diagnostics="report",
     )  # fmt: skip
     made = result.datasets[0]
