@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -24,6 +25,7 @@ from understudy.fitting.moments import metropolis_places, weighted_moments
 from understudy.fitting.nuts import log_density
 from understudy.mechanisms.contract import Terms
 from understudy.models import density as density_module
+from understudy.models.density import Density
 from understudy.models.normal_sample import FBS
 
 
@@ -78,6 +80,21 @@ def test_the_effective_share() -> None:
     assert effective_share(np.log([1.0, 3.0])) == pytest.approx(16 / 10 / 2)
 
 
+@partial(jax.jit, static_argnums=0)
+def expected_log_weight(
+    density: Density, position: jax.Array, inputs: Any, moments: Any, wide: Any
+) -> jax.Array:
+    parameters = density.constrain(position, inputs["arrays"])
+    F = parameters["scale"][:, None] * parameters["correlation"]
+    B, Sigma = parameters["coefficients"], F @ F.T
+    mixture = jnp.logaddexp(
+        np.log(0.9) + log_proposal(B, Sigma, moments),
+        np.log(0.1) + log_proposal(B, Sigma, wide),
+    )
+    target = log_density(density, position, inputs)
+    return target - mixture - density.model.log_volume(B, Sigma)  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("way", ["whole", "in parts", "with units", "another prior"])
 def test_weights_are_the_target_over_the_proposal(
     way: str, monkeypatch: pytest.MonkeyPatch
@@ -107,24 +124,12 @@ def test_weights_are_the_target_over_the_proposal(
         fitter.density, inputs, replace(fitter.settings, draws=16), jax.random.key(1)
     )
     positions, log_weights, _ = map(np.asarray, blocks[0])
-    model, arrays = fitter.model, fitter.safe_arrays
-    moments = weighted_moments(*model.gaussian_data(arrays), jnp.asarray(terms.alpha))
+    data = fitter.model.gaussian_data(fitter.safe_arrays)
+    moments = weighted_moments(*data, jnp.asarray(terms.alpha))
     wide = independence._tempered(moments, independence.WIDER)
-
-    @jax.jit
-    def expected(position: jax.Array) -> jax.Array:
-        parameters = fitter.density.constrain(position, arrays)
-        F = parameters["scale"][:, None] * parameters["correlation"]
-        B, Sigma = parameters["coefficients"], F @ F.T
-        mixture = jnp.logaddexp(
-            np.log(0.9) + log_proposal(B, Sigma, moments),
-            np.log(0.1) + log_proposal(B, Sigma, wide),
-        )
-        target = log_density(fitter.density, position, inputs)
-        return target - mixture - model.log_volume(B, Sigma)
-
     for position, log_weight in zip(positions[:5], log_weights, strict=False):
-        assert log_weight == pytest.approx(float(expected(position)), abs=1e-8)
+        expected = expected_log_weight(fitter.density, position, inputs, moments, wide)
+        assert log_weight == pytest.approx(float(expected), abs=1e-8)
 
 
 def test_clipped_draws_are_those_of_the_clipped_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
