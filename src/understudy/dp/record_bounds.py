@@ -121,12 +121,12 @@ class _UnitSums:
 def _ends(values: RecordLoglik, block: int, positions: Array, parts: Any) -> tuple[Vector, Vector]:
     records = prod(jax.tree.leaves(parts)[0].shape[:2])
     few = records * positions.shape[0] <= FEW_NUMBERS
-    run = _quickly_compiled if few else _lowest_and_highest
+    run = _quickly_compiled if few else _thoroughly_compiled
     lowest, highest = run(values, block, positions, parts)
     return np.asarray(lowest), np.asarray(highest)
 
 
-def _over_draws(
+def _lowest_and_highest(
     values: RecordLoglik, block: int, positions: Array, parts: Any
 ) -> tuple[Array, Array]:
     """Of the values over all positions, for every part."""
@@ -152,9 +152,9 @@ def _over_draws(
 
 # All draws of all records: worth full optimisation, whatever the environment asks for; unless they
 # are few, and take less time than a compiler that optimises.
-_lowest_and_highest, _quickly_compiled = (
+_thoroughly_compiled, _quickly_compiled = (
     jax.jit(
-        _over_draws, static_argnums=(0, 1), compiler_options={"xla_backend_optimization_level": n}
+        _lowest_and_highest, static_argnums=(0, 1), compiler_options={"xla_backend_optimization_level": n}
     )
     for n in (3, 0)
 )

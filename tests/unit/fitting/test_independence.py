@@ -28,11 +28,13 @@ from understudy.models import density as density_module
 from understudy.models.density import Density
 from understudy.models.normal_sample import FBS
 
+N = 400  # records of every test, so that they share programs
 
-def fitter_of(n: int, draws: int = 2000) -> ModelFitter:
-    survey = doctorates(n, seed=2)
+
+def fitter_of(draws: int = 2000) -> ModelFitter:
+    survey = doctorates(N, seed=2)
     model = FBS("salary", "gender").for_survey(survey)
-    nobody = np.zeros(n, dtype=bool)
+    nobody = np.zeros(N, dtype=bool)
     return ModelFitter(model, survey, model.prepare(survey), nobody, Settings(draws, warmup=200), 7)
 
 
@@ -100,12 +102,12 @@ def test_weights_are_the_target_over_the_proposal(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The target is NUTS's; the proposal's density is SciPy's, above."""
-    fitter = fitter_of(150)
-    terms = clipped_terms(fitter, np.linspace(0.2, 0.8, 150), 0.4)
+    fitter = fitter_of()
+    terms = clipped_terms(fitter, np.linspace(0.2, 0.8, N), 0.4)
     if way == "another prior":
         terms = replace(terms, prior_scale=0.7)
     if way == "with units":
-        object.__setattr__(fitter, "units", np.repeat(np.arange(50, dtype=np.int32), 3))
+        object.__setattr__(fitter, "units", np.repeat(np.arange(N // 4, dtype=np.int32), 4))
     if way == "in parts":
         monkeypatch.setattr(density_module, "FEW_RECORDS", 100)
         monkeypatch.setattr(density_module, "PART", 64)
@@ -138,9 +140,8 @@ def test_clipped_draws_are_those_of_the_clipped_posterior(monkeypatch: pytest.Mo
     .3 sd, and sds within 25 %."""
     monkeypatch.delattr(fitter_module, "sample")  # NUTS is not asked,
     monkeypatch.setattr(independence, "LEAST_SHARE", 0.0)  # however little the pilot promises
-    n = 400
-    fitter = fitter_of(n, draws=8000)
-    alpha = 0.2 + 0.6 * np.random.default_rng(0).random(n)
+    fitter = fitter_of(draws=8000)
+    alpha = 0.2 + 0.6 * np.random.default_rng(0).random(N)
     terms = clipped_terms(fitter, alpha, 0.8)
     posterior = fitter.fit(terms, "release")
     posterior.check()
@@ -166,15 +167,15 @@ def test_clipped_draws_are_those_of_the_clipped_posterior(monkeypatch: pytest.Mo
 
 
 def test_where_proposals_do_not_suit_nuts_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    fitter = fitter_of(150)
-    terms = clipped_terms(fitter, np.full(150, 0.5), 0.3)
+    fitter = fitter_of()
+    terms = clipped_terms(fitter, np.full(N, 0.5), 0.3)
     inputs = fitter._inputs(terms, None, None)
     inputs.pop("scale")
     key = jax.random.key(0)
     monkeypatch.setattr(independence, "LEAST_SHARE", 1.1)
     sampled = independence.sample_by_independence(fitter.density, inputs, fitter.settings, key)
     assert sampled is None
-    too_little = inputs | {"alpha": jnp.full(150, 0.02)}
+    too_little = inputs | {"alpha": jnp.full(N, 0.0075)}
     sampled = independence.sample_by_independence(fitter.density, too_little, fitter.settings, key)
     assert sampled is None
 
@@ -183,11 +184,11 @@ def test_where_proposals_do_not_suit_nuts_is_asked(monkeypatch: pytest.MonkeyPat
 def test_a_mode_that_gives_up_a_tail_is_seen(limit: float, missed: bool) -> None:
     """A fifth of the outcomes far below: the fit to all, and that to the others, which is higher by
     hundreds where what the fifth may say is clipped, and lower where it is not."""
-    usual = fitter_of(300)
+    usual = fitter_of()
     y = np.array(usual.arrays["y0"])
     y[::5] -= 6.0
     fitter = replace(usual, arrays=usual.arrays | {"y0": y})
-    terms = clipped_terms(usual, np.full(300, 0.4), limit)
+    terms = clipped_terms(usual, np.full(N, 0.4), limit)
     centre = terms.prior_centre
     assert centre is not None
     terms = replace(terms, reference_loglik=fitter.record_loglik(centre))
