@@ -154,7 +154,9 @@ def _lowest_and_highest(
 # are few, and take less time than a compiler that optimises.
 _thoroughly_compiled, _quickly_compiled = (
     jax.jit(
-        _lowest_and_highest, static_argnums=(0, 1), compiler_options={"xla_backend_optimization_level": n}
+        _lowest_and_highest,
+        static_argnums=(0, 1),
+        compiler_options={"xla_backend_optimization_level": n},
     )
     for n in (3, 0)
 )
