@@ -360,11 +360,14 @@ def test_proper_priors_pass_however_wide_their_tails_are(survey: Survey, prior: 
 
 @pytest.mark.parametrize("n", [2, 3, 17, 64, 100])
 def test_every_pair_of_records_is_told_apart(n: int) -> None:
-    """A model in which one record moves one other is refused, whichever two they are."""
+    """A model in which one record moves one other is refused, whichever two they are: six pairs
+    by chance, and those whose numbers differ in one bit alone."""
     rng = np.random.default_rng(n)
     mixing = from_numpyro(one_moves_another, ["y"])
-    for _ in range(6):
-        a, b = np.eye(n)[rng.choice(n, 2, replace=False)]
+    pairs = [rng.choice(n, 2, replace=False) for _ in range(6)]
+    pairs += [np.array([0, 1 << bit]) for bit in range((n - 1).bit_length())]
+    for pair in pairs:
+        a, b = np.eye(n)[pair]
         with pytest.raises(Refused, match="another record's"):
             density_of(mixing, {"moves": a, "moved": b, "y": rng.normal(size=n)})
 
