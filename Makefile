@@ -37,7 +37,7 @@ check test test-slow: export PYTHONDONTWRITEBYTECODE :=
 check test test-slow: export OPENBLAS_NUM_THREADS := 1
 # Sampler programs say themselves how they are compiled (models/compilation); the many small ones
 # that a test asks for once are not worth optimising.
-check test test-slow test-portable: export XLA_FLAGS := --xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0
+check test test-slow test-portable: export XLA_FLAGS := --xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1
 
 check: $(STAMP) style  # then types beside the architecture, then the tests of what changed
 	$(MAKE) --no-print-directory -j 2 types architecture

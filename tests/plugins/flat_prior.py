@@ -3,6 +3,8 @@ them: FBS's prior written with SciPy. Weighted, they are an exact reference for 
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import scipy.stats
 from monte_carlo import Matrix
@@ -28,13 +30,19 @@ def flat_draws(X: Matrix, Y: Matrix, alpha: Matrix, m: int = FLAT_DRAWS) -> tupl
     return centre + rows @ factor.transpose(0, 2, 1), Sigma.reshape(m, 2, 2)
 
 
-def log_scale_mixture(beta: Matrix) -> Matrix:
-    """N(0, s^2) with s half-t(3, 0, 10) kept from 0 by exp(-(0.1 / s)^2 / 2), summed over s."""
+@cache
+def scale_mixture_grid() -> tuple[Matrix, Matrix]:
+    """N(0, s^2) with s half-t(3, 0, 10) kept from 0 by exp(-(0.1 / s)^2 / 2), summed over s: the
+    logarithms of beta and of its density."""
     s = np.geomspace(1e-4, 1e5, 4001)
     mass = scipy.stats.t.pdf(s, 3, scale=10) * np.exp(-0.5 * (0.1 / s) ** 2) * s
     grid = np.geomspace(1e-5, 1e4, 2001)
-    density = scipy.stats.norm.pdf(grid[:, None], 0, s) @ mass
-    return np.asarray(np.interp(np.log(np.abs(beta)), np.log(grid), np.log(density)))
+    density = np.exp(-0.5 * (grid[:, None] / s) ** 2) @ (mass / s / np.sqrt(2 * np.pi))
+    return np.log(grid), np.log(density)
+
+
+def log_scale_mixture(beta: Matrix) -> Matrix:
+    return np.asarray(np.interp(np.log(np.abs(beta)), *scale_mixture_grid()))
 
 
 def fbs_reference(B: Matrix, Sigma: Matrix) -> tuple[Matrix, Matrix]:

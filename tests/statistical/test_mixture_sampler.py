@@ -262,6 +262,6 @@ def test_a_fit_is_the_weighted_prior() -> None:
     )
     np.testing.assert_array_equal(short.positions, long.positions[:, :50])
     later = sample_by_gibbs(
-        *problem, Settings(50, 2, 75, most_thinning=1), jax.random.key(1), start
+        *problem, Settings(100, 2, 75, most_thinning=1), jax.random.key(1), start
     )
-    np.testing.assert_array_equal(later.positions, long.positions[:, 25:50])  # warm-up is left out
+    np.testing.assert_array_equal(later.positions, long.positions[:, 25:75])  # warm-up is left out

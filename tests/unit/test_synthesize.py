@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import jax
@@ -33,6 +34,7 @@ from understudy.survey.survey import Survey
 from understudy.synthesis import Synthesis, synthesize
 
 N = 240
+SHARES = 150  # records of one share, as in the tests of samplers: the same programs
 REGIONS = ("north", "south", "east", "west")
 CODEBOOK = Codebook(
     {
@@ -98,6 +100,9 @@ def run(survey: Survey, mechanism: Mechanism, datasets: int = 2, **changed: Any)
     return synthesize(survey, MODEL, mechanism, datasets, 5, **{**SMALL, **changed})
 
 
+made = cache(run)  # for tests that look at the same result
+
+
 MECHANISMS: list[tuple[str, Any, str, float | None]] = [
     ("Unweighted", lambda _: Unweighted(), "risk", None),
     ("Weighted", lambda _: Weighted(), "asymptotic", None),
@@ -122,7 +127,7 @@ def test_a_strangers_model_goes_through_every_mechanism(
     survey: Survey, history: Survey, make: Any, kind: str, epsilon: float | None
 ) -> None:
     mechanism = make(history)
-    result = run(survey, mechanism)
+    result = made(survey, mechanism)
     assert result.claim.kind == kind
     if epsilon is not None:
         assert result.claim.epsilon == pytest.approx(epsilon, rel=1e-12)
@@ -148,7 +153,7 @@ def test_a_strangers_model_goes_through_every_mechanism(
 
 
 def test_calibration_compiles_nothing(survey: Survey) -> None:
-    run(survey, Weighted(epsilon=5.0))
+    made(survey, Weighted(epsilon=4.0))
     built: list[str] = []
 
     def listen(event: str, _seconds: float, **_: object) -> None:
@@ -166,7 +171,7 @@ def test_calibration_compiles_nothing(survey: Survey) -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes(survey: Survey) -> None:
-    first, again = (run(survey, Censored(6.0)) for _ in range(2))
+    first, again = (make(survey, Censored(6.0)) for make in (made, run))
     for dataset, other in zip(first.datasets, again.datasets, strict=True):
         assert (
             dataset.frame()["wage"].to_numpy().tobytes()
@@ -179,7 +184,7 @@ def test_the_same_seed_gives_the_same_bytes(survey: Survey) -> None:
 
 
 def test_the_claim_says_what_it_rests_on(survey: Survey, history: Survey) -> None:
-    same_data = run(survey, Censored(6.0)).claim
+    same_data = made(survey, Censored(6.0)).claim
     text = str(same_data)
     for part in ("wages", "weight, region, x", "exact draw", "seed", "same database"):
         assert part in text
@@ -187,12 +192,14 @@ def test_the_claim_says_what_it_rests_on(survey: Survey, history: Survey) -> Non
     assert "not a guarantee" in text
     assert "every possible database" not in text
     assert "that decision is not covered" in text
-    assert "claim for one record with epsilon = 6" in str(run(survey, Censored(6.0, False)).claim)
-    fixed = run(survey, Censored(6.0, weights=history)).claim
+    assert "claim for one record with epsilon = 6" in str(
+        made(survey, Censored(6.0, weighted=False)).claim
+    )
+    fixed = made(survey, Censored(6.0, weights=history)).claim
     assert "fixed on another file" in str(fixed)
     assert "computed from the same database" not in str(fixed)
     assert (fixed.kind, fixed.epsilon_replace) == ("formal", 12.0)
-    assert "1,000 posterior draws" in str(run(survey, Weighted()).claim)
+    assert "1,000 posterior draws" in str(made(survey, Weighted()).claim)
 
 
 def test_a_weight_function_is_fixed_once_and_used_again(survey: Survey, history: Survey) -> None:
@@ -216,7 +223,7 @@ def test_a_weight_function_is_fixed_once_and_used_again(survey: Survey, history:
 def test_two_stages_need_no_history() -> None:
     rng = np.random.default_rng(4)
     codebook = Codebook({"y": Column("y", role="sensitive", bounds=(0.0, 1.0))})
-    shares = Survey(pl.DataFrame({"y": rng.beta(2, 5, N)}), codebook=codebook)
+    shares = Survey(pl.DataFrame({"y": rng.beta(2, 5, SHARES)}), codebook=codebook)
     result = synthesize(shares, Beta("y"), ReferenceCensored(1.5, "two-stage"), 1, 5, **SMALL)
     assert result.claim.epsilon == 1.5
     assert "spends 0.5 of epsilon" in str(result.claim)
@@ -228,7 +235,7 @@ def test_two_stages_need_no_history() -> None:
 
 def test_a_value_on_the_bound_weighs_nothing_and_is_synthesized() -> None:
     rng = np.random.default_rng(4)
-    y = rng.beta(0.5, 3, N)
+    y = rng.beta(0.5, 3, SHARES)
     y[[3, 8]] = 0.0, 1.0
     codebook = Codebook({"y": Column("y", role="sensitive", bounds=(0.0, 1.0))})
     result = synthesize(
@@ -240,8 +247,8 @@ def test_a_value_on_the_bound_weighs_nothing_and_is_synthesized() -> None:
     assert 0 < result.datasets[0].frame()["y"][3] < 1
 
 
-@pytest.fixture(scope="module")
-def holes(survey: Survey) -> Survey:
+def with_holes(n: int) -> Survey:
+    survey = survey_of(1, n)
     wage = survey.frame()["wage"].to_numpy().copy()
     wage[:4] = -99.0  # the codebook's missing code
     wage[4] = np.nan
@@ -249,14 +256,16 @@ def holes(survey: Survey) -> Survey:
     return Survey(frame, survey.design, CODEBOOK)
 
 
-def test_missing_values_are_refused_dropped_or_modelled(holes: Survey) -> None:
+def test_missing_values_are_refused_dropped_or_modelled() -> None:
+    """Fits to N records each, like those of the other tests."""
+    holes = with_holes(N)
     with pytest.raises(
         Refused, match=r"missing values; choose.*internal: computed from confidential"
     ):
         run(holes, Censored(6.0))
-    dropped = run(holes, Unweighted(), missing="drop")
+    dropped = run(with_holes(N + 5), Unweighted(), missing="drop")
     assert dropped.dropped == 5
-    assert dropped.datasets[0].n == N - 5
+    assert dropped.datasets[0].n == N
     assert "left out first" in str(dropped.claim)
     modelled = run(holes, Censored(6.0), missing="model")
     assert modelled.datasets[0].n == N

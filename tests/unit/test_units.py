@@ -45,7 +45,7 @@ SHARES = Codebook(
 )
 
 
-def homes(count: int = 60, size: int = 3) -> pl.DataFrame:
+def homes(count: int = 50, size: int = 3) -> pl.DataFrame:
     rng = np.random.default_rng(5)
     home = np.repeat(np.arange(count), size)
     return pl.DataFrame({"home": home, "share": rng.beta(2, 3, home.size)})
@@ -111,13 +111,13 @@ def test_a_fit_sums_each_home_and_the_claim_names_it(survey: Survey):
     assert "home" not in result.datasets[0].columns  # it identifies, and nothing needs it
     assert result.datasets[0].codebook.unit_column is None
     # of each home's records, the bound is the home's
-    bounds = result.record_bounds.reshape(60, 3)
+    bounds = result.record_bounds.reshape(50, 3)
     assert (bounds == bounds[:, :1]).all()
     assert bounds.max() <= 1.0
     # against sums written out: f of each record at every draw, added up by home, then clipped
     assert result.posterior is not None
     loglik = np.concatenate(list(result.posterior.record_loglik()))
-    sums = np.clip(loglik.reshape(len(loglik), 60, 3).sum(axis=2), -1.0, 1.0)
+    sums = np.clip(loglik.reshape(len(loglik), 50, 3).sum(axis=2), -1.0, 1.0)
     np.testing.assert_allclose(bounds[:, 0], np.abs(sums).max(axis=0))
 
 
@@ -127,10 +127,10 @@ def test_an_asymptotic_claim_states_the_bound_of_a_home(survey: Survey):
     plain = Survey(homes().drop("home"), codebook=SHARES.without_unit())
     by_record = synthesize(plain, Beta("share"), Weighted(), **few)
     assert by_home.posterior is not None
-    alpha = by_home.record_weights.reshape(60, 3)
+    alpha = by_home.record_weights.reshape(50, 3)
     assert (alpha == alpha[:, :1]).all()  # weights follow from the home's bound
     loglik = np.concatenate(list(by_home.posterior.record_loglik()))
-    sums = alpha[:, 0] * loglik.reshape(len(loglik), 60, 3).sum(axis=2)
+    sums = alpha[:, 0] * loglik.reshape(len(loglik), 50, 3).sum(axis=2)
     assert by_home.claim.epsilon == pytest.approx(2 * np.abs(sums).max())
     assert by_record.claim.unit == "record"
     assert "for one record" in str(by_record.claim).split(". ")[0]
@@ -304,8 +304,8 @@ def test_claims_for_different_units_add_up_to_the_smaller_one():
 def test_the_fitter_sees_the_unit_of_its_survey(survey: Survey):
     model = Beta("share").for_survey(survey)
     arrays = model.prepare(survey)
-    fitter = ModelFitter(model, survey, arrays, np.zeros(180, bool), Settings(), 1)
+    fitter = ModelFitter(model, survey, arrays, np.zeros(150, bool), Settings(), 1)
     assert fitter.unit == "home"
     assert fitter.units is not None
-    assert fitter.units.tolist() == np.repeat(np.arange(60), 3).tolist()
+    assert fitter.units.tolist() == np.repeat(np.arange(50), 3).tolist()
     assert Unit("home", 3).limit == 3

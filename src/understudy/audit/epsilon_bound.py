@@ -44,11 +44,23 @@ def shown_loss(
 ) -> float:
     """The bound from the cells that came out on each database, trial by trial: the event is chosen
     on the first tenth of the trials and judged on the rest."""
-    cut = first.size // 10
-    early = [np.bincount(drawn[:cut], minlength=cells) for drawn in (first, second)]
-    late = [np.bincount(drawn[cut:], minlength=cells) for drawn in (first, second)]
-    event = choose_event(early[0], early[1], alpha)
-    return epsilon_lower_bound(late[0], late[1], event, alpha, delta)
+    cut, _ = parts_of(first.size)
+    counts = [
+        np.stack([np.bincount(part, minlength=cells) for part in (drawn[:cut], drawn[cut:])])
+        for drawn in (first, second)
+    ]
+    return shown_by_counts(counts[0], counts[1], alpha, delta)
+
+
+def parts_of(trials: int) -> tuple[int, int]:
+    """How many of the trials choose the event, and how many judge it."""
+    return trials // 10, trials - trials // 10
+
+
+def shown_by_counts(first: Counts, second: Counts, alpha: float, delta: float = 0.0) -> float:
+    """The same from counts by cell (2, cells) of the trials that choose and those that judge."""
+    event = choose_event(first[0], second[0], alpha)
+    return epsilon_lower_bound(first[1], second[1], event, alpha, delta)
 
 
 def epsilon_lower_bound(

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.audit.attack import ALPHA, AuditRelation, Losses, MechanismAttack, Simulation
-from understudy.audit.epsilon_bound import exact_epsilon, shown_loss
+from understudy.audit.epsilon_bound import exact_epsilon, parts_of, shown_by_counts
 from understudy.claim import Claim
 from understudy.dp.contributions import clip_bound, reference_censored
 from understudy.dp.record_bounds import RecordBounds
@@ -206,17 +206,17 @@ class GridAttack(MechanismAttack, abstract=True):
         shown, exact = 0.0, 0.0
         for pair in pairs:
             first, second = pair.log_posteriors()
-            drawn = [_draw(log_p, simulation.trials, rng) for log_p in (first, second)]
-            shown = max(shown, shown_loss(drawn[0], drawn[1], first.size, ALPHA / len(pairs)))
+            drawn = [_drawn(log_p, simulation.trials, rng) for log_p in (first, second)]
+            shown = max(shown, shown_by_counts(drawn[0], drawn[1], ALPHA / len(pairs)))
             exact = max(exact, exact_epsilon(first, second))
         return Losses(float(claimed or 0.0), shown, exact)
 
 
-def _draw(log_probability: Vector, trials: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """`trials` independent draws of a cell, by inversion of the distribution function."""
-    distribution = np.cumsum(np.exp(log_probability))
-    cells = np.searchsorted(distribution / distribution[-1], rng.random(trials), side="right")
-    return cells.astype(np.int64)
+def _drawn(log_probability: Vector, trials: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """How often each cell comes out in `trials` independent draws, (2, cells): those that choose
+    an event and those that judge it. Counts of independent draws are multinomial."""
+    probability = np.exp(log_probability)
+    return np.asarray(rng.multinomial(parts_of(trials), probability / probability.sum()))
 
 
 def grid_neighbours(

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from math import inf
+from math import inf, prod
 from typing import Any, NamedTuple
 
 import jax
@@ -30,6 +29,7 @@ RecordLoglik = Callable[[Array, Any], Array]  # (position, arrays) -> f_i, shape
 
 BLOCK_NUMBERS = 2**20  # numbers per block: 8 MB for each temporary of the model
 MOST_DRAWS = 64
+FEW_NUMBERS = 2**22  # of f, of all draws: they take a few hundredths of a second at any level
 
 
 @dataclass(frozen=True)
@@ -119,12 +119,13 @@ class _UnitSums:
 
 
 def _ends(values: RecordLoglik, block: int, positions: Array, parts: Any) -> tuple[Vector, Vector]:
-    lowest, highest = _lowest_and_highest(values, block, positions, parts)
+    records = prod(jax.tree.leaves(parts)[0].shape[:2])
+    few = records * positions.shape[0] <= FEW_NUMBERS
+    run = _quickly_compiled if few else _thoroughly_compiled
+    lowest, highest = run(values, block, positions, parts)
     return np.asarray(lowest), np.asarray(highest)
 
 
-# All draws of all records: worth full optimisation, whatever the environment asks for.
-@partial(jax.jit, static_argnums=(0, 1), compiler_options={"xla_backend_optimization_level": 3})
 def _lowest_and_highest(
     values: RecordLoglik, block: int, positions: Array, parts: Any
 ) -> tuple[Array, Array]:
@@ -141,11 +142,24 @@ def _lowest_and_highest(
             low, high = seen.min(axis=0), seen.max(axis=0)
             return (jnp.minimum(ends[0], low), jnp.maximum(ends[1], high)), None
 
-        first = values(by_block[0, 0], part)
-        return jax.lax.scan(pass_block, (first, first), by_block)[0]
+        of_one = jax.eval_shape(values, positions[0], part)  # for its shape: nothing to compile
+        nothing_yet = jnp.full(of_one.shape, inf, of_one.dtype)
+        return jax.lax.scan(pass_block, (nothing_yet, -nothing_yet), by_block)[0]
 
     ends: tuple[Array, Array] = jax.lax.map(of_part, parts)
     return ends
+
+
+# All draws of all records: worth full optimisation, whatever the environment asks for; unless they
+# are few, and take less time than a compiler that optimises.
+_thoroughly_compiled, _quickly_compiled = (
+    jax.jit(
+        _lowest_and_highest,
+        static_argnums=(0, 1),
+        compiler_options={"xla_backend_optimization_level": n},
+    )
+    for n in (3, 0)
+)
 
 
 def _magnitude(values: Vector) -> Vector:

@@ -207,7 +207,7 @@ class ModelFitter:
             for chain in range(1, self.settings.chains)
         ]
         points = [
-            self.density.unconstrain(parameters, self.safe_arrays)
+            self.density.unconstrain_now(parameters, self.safe_arrays)
             for parameters in (first, *others)
         ]
         return np.stack([np.asarray(point) for point in points])

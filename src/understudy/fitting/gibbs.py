@@ -51,7 +51,7 @@ def sample_by_gibbs(
     data = {name: jnp.asarray(a) for name, a in model.gibbs_data(arrays, alpha).items()}
     columns = {name: jnp.asarray(a) for name, a in arrays.items()}
     states = [
-        model.gibbs_state(density.constrain(jnp.asarray(point), columns))
+        model.gibbs_state(density.constrain_now(point, columns))
         for point in spread_over(start, settings.chains)
     ]
     program = _program(density, is_weighted(alpha), states[0], data, columns)

@@ -274,7 +274,7 @@ class _Program:
 
         self.dimension = density.dimension
         point, key = jnp.zeros(density.dimension), jax.random.key(0)
-        self.start = compiled(start, point, inputs)
+        self.start = compiled(start, point, inputs, optimisation=0)  # runs once for each chain
         state = jax.eval_shape(start, point, inputs)
         chunk_keys = jax.eval_shape(_keys, key, 0)
         stages, ends = np.zeros(CHUNK, np.int64), np.zeros(CHUNK, bool)

@@ -44,7 +44,10 @@ class Density:
         if not self.dimension:
             raise Refused("The model has no parameter with a prior; there is nothing to learn.")
         self._refuse_generation(arrays)
+        # compiled whole: one by one, the operations of a model are dozens of programs
         self.evaluate_now = jax.jit(self.evaluate)
+        self.constrain_now = jax.jit(self.constrain)
+        self.unconstrain_now = jax.jit(self.unconstrain)
 
     @property
     def coordinates(self) -> list[str]:

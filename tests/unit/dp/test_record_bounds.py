@@ -60,7 +60,7 @@ def test_a_million_records_and_a_thousand_draws_fit_into_two_gigabytes() -> None
     like = np.zeros(n)
     block = max(1, module.BLOCK_NUMBERS // n)
     arrays = {"y": like[None]}
-    compiled = module._lowest_and_highest.lower(
+    compiled = module._thoroughly_compiled.lower(
         normal_loglik, block, np.zeros((draws, 3)), arrays
     ).compile()
     memory = compiled.memory_analysis()

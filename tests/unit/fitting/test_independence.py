@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -24,13 +25,16 @@ from understudy.fitting.moments import metropolis_places, weighted_moments
 from understudy.fitting.nuts import log_density
 from understudy.mechanisms.contract import Terms
 from understudy.models import density as density_module
+from understudy.models.density import Density
 from understudy.models.normal_sample import FBS
 
+N = 400  # records of every test, so that they share programs
 
-def fitter_of(n: int, draws: int = 2000) -> ModelFitter:
-    survey = doctorates(n, seed=2)
+
+def fitter_of(draws: int = 2000) -> ModelFitter:
+    survey = doctorates(N, seed=2)
     model = FBS("salary", "gender").for_survey(survey)
-    nobody = np.zeros(n, dtype=bool)
+    nobody = np.zeros(N, dtype=bool)
     return ModelFitter(model, survey, model.prepare(survey), nobody, Settings(draws, warmup=200), 7)
 
 
@@ -78,17 +82,32 @@ def test_the_effective_share() -> None:
     assert effective_share(np.log([1.0, 3.0])) == pytest.approx(16 / 10 / 2)
 
 
+@partial(jax.jit, static_argnums=0)
+def expected_log_weight(
+    density: Density, position: jax.Array, inputs: Any, moments: Any, wide: Any
+) -> jax.Array:
+    parameters = density.constrain(position, inputs["arrays"])
+    F = parameters["scale"][:, None] * parameters["correlation"]
+    B, Sigma = parameters["coefficients"], F @ F.T
+    mixture = jnp.logaddexp(
+        np.log(0.9) + log_proposal(B, Sigma, moments),
+        np.log(0.1) + log_proposal(B, Sigma, wide),
+    )
+    target = log_density(density, position, inputs)
+    return target - mixture - density.model.log_volume(B, Sigma)  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("way", ["whole", "in parts", "with units", "another prior"])
 def test_weights_are_the_target_over_the_proposal(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The target is NUTS's; the proposal's density is SciPy's, above."""
-    fitter = fitter_of(150)
-    terms = clipped_terms(fitter, np.linspace(0.2, 0.8, 150), 0.4)
+    fitter = fitter_of()
+    terms = clipped_terms(fitter, np.linspace(0.2, 0.8, N), 0.4)
     if way == "another prior":
         terms = replace(terms, prior_scale=0.7)
     if way == "with units":
-        object.__setattr__(fitter, "units", np.repeat(np.arange(50, dtype=np.int32), 3))
+        object.__setattr__(fitter, "units", np.repeat(np.arange(N // 4, dtype=np.int32), 4))
     if way == "in parts":
         monkeypatch.setattr(density_module, "FEW_RECORDS", 100)
         monkeypatch.setattr(density_module, "PART", 64)
@@ -107,24 +126,12 @@ def test_weights_are_the_target_over_the_proposal(
         fitter.density, inputs, replace(fitter.settings, draws=16), jax.random.key(1)
     )
     positions, log_weights, _ = map(np.asarray, blocks[0])
-    model, arrays = fitter.model, fitter.safe_arrays
-    moments = weighted_moments(*model.gaussian_data(arrays), jnp.asarray(terms.alpha))
+    data = fitter.model.gaussian_data(fitter.safe_arrays)
+    moments = weighted_moments(*data, jnp.asarray(terms.alpha))
     wide = independence._tempered(moments, independence.WIDER)
-
-    @jax.jit
-    def expected(position: jax.Array) -> jax.Array:
-        parameters = fitter.density.constrain(position, arrays)
-        F = parameters["scale"][:, None] * parameters["correlation"]
-        B, Sigma = parameters["coefficients"], F @ F.T
-        mixture = jnp.logaddexp(
-            np.log(0.9) + log_proposal(B, Sigma, moments),
-            np.log(0.1) + log_proposal(B, Sigma, wide),
-        )
-        target = log_density(fitter.density, position, inputs)
-        return target - mixture - model.log_volume(B, Sigma)
-
     for position, log_weight in zip(positions[:5], log_weights, strict=False):
-        assert log_weight == pytest.approx(float(expected(position)), abs=1e-8)
+        expected = expected_log_weight(fitter.density, position, inputs, moments, wide)
+        assert log_weight == pytest.approx(float(expected), abs=1e-8)
 
 
 def test_clipped_draws_are_those_of_the_clipped_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,9 +140,8 @@ def test_clipped_draws_are_those_of_the_clipped_posterior(monkeypatch: pytest.Mo
     .3 sd, and sds within 25 %."""
     monkeypatch.delattr(fitter_module, "sample")  # NUTS is not asked,
     monkeypatch.setattr(independence, "LEAST_SHARE", 0.0)  # however little the pilot promises
-    n = 400
-    fitter = fitter_of(n, draws=8000)
-    alpha = 0.2 + 0.6 * np.random.default_rng(0).random(n)
+    fitter = fitter_of(draws=8000)
+    alpha = 0.2 + 0.6 * np.random.default_rng(0).random(N)
     terms = clipped_terms(fitter, alpha, 0.8)
     posterior = fitter.fit(terms, "release")
     posterior.check()
@@ -161,15 +167,15 @@ def test_clipped_draws_are_those_of_the_clipped_posterior(monkeypatch: pytest.Mo
 
 
 def test_where_proposals_do_not_suit_nuts_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    fitter = fitter_of(150)
-    terms = clipped_terms(fitter, np.full(150, 0.5), 0.3)
+    fitter = fitter_of()
+    terms = clipped_terms(fitter, np.full(N, 0.5), 0.3)
     inputs = fitter._inputs(terms, None, None)
     inputs.pop("scale")
     key = jax.random.key(0)
     monkeypatch.setattr(independence, "LEAST_SHARE", 1.1)
     sampled = independence.sample_by_independence(fitter.density, inputs, fitter.settings, key)
     assert sampled is None
-    too_little = inputs | {"alpha": jnp.full(150, 0.02)}
+    too_little = inputs | {"alpha": jnp.full(N, 0.0075)}
     sampled = independence.sample_by_independence(fitter.density, too_little, fitter.settings, key)
     assert sampled is None
 
@@ -178,11 +184,11 @@ def test_where_proposals_do_not_suit_nuts_is_asked(monkeypatch: pytest.MonkeyPat
 def test_a_mode_that_gives_up_a_tail_is_seen(limit: float, missed: bool) -> None:
     """A fifth of the outcomes far below: the fit to all, and that to the others, which is higher by
     hundreds where what the fifth may say is clipped, and lower where it is not."""
-    usual = fitter_of(300)
+    usual = fitter_of()
     y = np.array(usual.arrays["y0"])
     y[::5] -= 6.0
     fitter = replace(usual, arrays=usual.arrays | {"y0": y})
-    terms = clipped_terms(usual, np.full(300, 0.4), limit)
+    terms = clipped_terms(usual, np.full(N, 0.4), limit)
     centre = terms.prior_centre
     assert centre is not None
     terms = replace(terms, reference_loglik=fitter.record_loglik(centre))

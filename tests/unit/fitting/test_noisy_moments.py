@@ -100,16 +100,36 @@ def by_chains(scale: float = 1.0) -> np.ndarray:
     return drawn[:, 200:]
 
 
+def wisharts(rng: np.random.Generator, freedom: int) -> np.ndarray:
+    """With the identity as their scale, by Bartlett: SciPy makes them one by one."""
+    factor = np.zeros((SIMULATED, 2, 2))
+    for j in range(2):
+        factor[:, j, j] = np.sqrt(rng.chisquare(freedom - j, SIMULATED))
+    factor[:, 1, 0] = rng.standard_normal(SIMULATED)
+    return np.asarray(factor @ factor.mT)
+
+
+def test_wishart_matrices_are_scipys() -> None:
+    """Diagonal elements are chi squared; what the first leaves of the second is, with one degree
+    less; and the element beside them over the root of the first is normal."""
+    W = wisharts(np.random.default_rng(5), FREEDOM)
+    left = np.linalg.det(W) / W[:, 0, 0]
+    for values, freedom in ((W[:, 0, 0], 9), (W[:, 1, 1], 9), (left, 8)):
+        assert stats.kstest(values, stats.chi2(freedom).cdf).pvalue > 1e-6
+    assert stats.kstest(W[:, 1, 0] / np.sqrt(W[:, 0, 0]), "norm").pvalue > 1e-6
+
+
 @cache
 def by_simulation() -> tuple[np.ndarray, np.ndarray]:
     """Parameters and moments from the prior, and weights by the Laplace density of the noise."""
     rng = np.random.default_rng(3)
     B = WIDE * rng.standard_normal((SIMULATED, 2, 2))
-    Sigma = stats.invwishart(FREEDOM, SCALE).rvs(SIMULATED, random_state=rng)
+    half = np.linalg.cholesky(SCALE)
+    Sigma = half @ np.linalg.inv(wisharts(rng, FREEDOM)) @ half.T
     root = np.linalg.cholesky(Sigma)
     deviates = rng.standard_normal((SIMULATED, 2, 2))
     mean = X @ B + np.einsum("sij,scj->sci", root, deviates) / np.sqrt(SIZES)[:, None]
-    W = root @ stats.wishart(38, np.eye(2)).rvs(SIMULATED, random_state=rng) @ root.mT
+    W = root @ wisharts(rng, 38) @ root.mT
     sums = mean * SIZES[:, None]
     second = W + np.einsum("sci,scj->sij", sums, mean)
     j, k = np.triu_indices(2)

@@ -83,9 +83,9 @@ def test_prior_and_record_log_likelihoods_add_up_to_numpyros_joint(survey: Surve
     arrays = model.prepare(survey)
     density = density_of(model, arrays)
     position = jax.random.normal(jax.random.key(4), (density.dimension,))
-    parameters = density.constrain(position, arrays)
-    joint, _ = log_density(three_outcomes, (), arrays, parameters)
-    log_prior, loglik = density.evaluate(position, arrays)
+    parameters = density.constrain_now(position, arrays)
+    joint = jax.jit(lambda values: log_density(three_outcomes, (), arrays, values)[0])(parameters)
+    log_prior, loglik = density.evaluate_now(position, arrays)
     # numpyro's joint has no Jacobian; add it: d sigma/d log sigma and the simplex's
     simplex = dist.biject_to(dist.constraints.simplex)
     free = simplex.inv(parameters["share"])
@@ -106,8 +106,9 @@ def test_the_same_function_generates_columns_of_the_survey(survey: Survey) -> No
     arrays = model.prepare(survey)
     density = density_of(model, arrays)
     position = jnp.zeros(density.dimension)
-    generated = density.generate(jax.random.key(7), position, arrays)
-    again = density.generate(jax.random.key(7), position, arrays)
+    generate = jax.jit(density.generate)
+    generated = generate(jax.random.key(7), position, arrays)
+    again = generate(jax.random.key(7), position, arrays)
     columns = model.restore({k: np.asarray(v) for k, v in generated.items()}, survey)
     assert set(columns["kind"].unique()) <= {"no", "yes"}
     assert columns["count"].dtype == pl.Int16
@@ -359,23 +360,24 @@ def test_proper_priors_pass_however_wide_their_tails_are(survey: Survey, prior: 
 
 @pytest.mark.parametrize("n", [2, 3, 17, 64, 100])
 def test_every_pair_of_records_is_told_apart(n: int) -> None:
-    """A model in which one record moves one other is refused, whichever two they are."""
+    """A model in which one record moves one other is refused, whichever two they are: six pairs
+    by chance, and those whose numbers differ in one bit alone."""
     rng = np.random.default_rng(n)
-    for _ in range(6):
-        a, b = rng.choice(n, 2, replace=False)
-        mixing = from_numpyro(one_moves_another(int(a), int(b)), ["y"])
+    mixing = from_numpyro(one_moves_another, ["y"])
+    pairs = [rng.choice(n, 2, replace=False) for _ in range(6)]
+    pairs += [np.array([0, 1 << bit]) for bit in range((n - 1).bit_length())]
+    for pair in pairs:
+        a, b = np.eye(n)[pair]
         with pytest.raises(Refused, match="another record's"):
-            density_of(mixing, {"y": rng.normal(size=n)})
+            density_of(mixing, {"moves": a, "moved": b, "y": rng.normal(size=n)})
 
 
-def one_moves_another(a: int, b: int) -> Callable[..., None]:
-    def model(n: int, y: Any = None) -> None:
-        mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
-        shift = jnp.zeros(n) if y is None else jnp.zeros(n).at[b].set(y[a])
-        with numpyro.plate("record", n):
-            numpyro.sample("y", dist.Normal(mean + shift, 1.0), obs=y)
-
-    return model
+def one_moves_another(moves: Any, moved: Any, y: Any = None) -> None:
+    """Each of the first two columns is 1 for one record, so that all pairs share a program."""
+    mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    shift = jnp.zeros(len(moved)) if y is None else moved * (moves @ y)
+    with numpyro.plate("record", len(moved)):
+        numpyro.sample("y", dist.Normal(mean + shift, 1.0), obs=y)
 
 
 def test_the_signature_is_checked(survey: Survey) -> None:

@@ -106,6 +106,9 @@ def data_and_state(alpha: Any, n: int = 300) -> tuple[dict[str, Any], gibbs.Stat
     return data, gibbs.mixture_state(CORRELATED.start(arrays, alpha))
 
 
+evaluated = jax.jit(gibbs.evaluate)
+
+
 def test_told_parameters_fit_the_records_as_the_state_does() -> None:
     """Whatever the order of the components, and though a share be next to nothing."""
     survey = incomes(300)
@@ -125,18 +128,18 @@ def test_told_parameters_fit_the_records_as_the_state_does() -> None:
 
 def test_with_weights_of_one_every_move_is_accepted() -> None:
     data, state = data_and_state(np.ones(300))
-    key = jax.random.key(5)
-    for expected, moved in zip(
-        gibbs.sweep(key, state, data, weighted=False),
-        gibbs.sweep(key, state, data, weighted=True),
-        strict=True,
-    ):
+
+    @jax.jit
+    def both(*problem: Any) -> Any:
+        return (gibbs.sweep(*problem, weighted=False), gibbs.sweep(*problem, weighted=True))
+
+    for expected, moved in zip(*both(jax.random.key(5), state, data), strict=True):
         np.testing.assert_allclose(moved, expected, rtol=1e-12)
 
 
 def test_components_fit_records_as_scipy_says() -> None:
     data, state = data_and_state(np.ones(300))
-    fit = gibbs.evaluate(state, data)
+    fit = evaluated(state, data)
     table = np.asarray(data["table"])[:-1]
     Q, size = table[:, :-1], table[:, -1]
     law = scipy.stats.norm(Q @ np.asarray(state.theta).T, np.asarray(state.sigma))
@@ -214,7 +217,7 @@ def test_a_record_without_weight_counts_for_nothing() -> None:
 def test_records_take_part_as_often_as_their_weight_and_in_their_component() -> None:
     alpha = np.linspace(0.05, 1.0, 300)
     data, state = data_and_state(alpha)
-    fit = gibbs.evaluate(state, data)
+    fit = evaluated(state, data)
     keys = jax.random.split(jax.random.key(2), 8000)
     drawn = jax.jit(jax.vmap(lambda key: gibbs.draw_members(key, fit, data, True)))(keys)
     weight = np.asarray(data["alpha"])
@@ -231,10 +234,10 @@ def test_a_move_is_weighed_by_the_records_that_it_changes() -> None:
     """The change of sum_i (alpha_i - t_i) log S_i, recomputed from nothing."""
     alpha = np.linspace(0.05, 1.0, 300)
     data, state = data_and_state(alpha)
-    fit = gibbs.evaluate(state, data)
-    members = gibbs.draw_members(jax.random.key(1), fit, data, True)
+    fit = evaluated(state, data)
+    members = members_of(state, data, True)
     theta = state.theta + 0.02
-    moved, after = gibbs._moves(
+    moved, after = jax.jit(gibbs._moves)(
         jax.random.key(3), state, fit, members, data, theta, 1.01 * state.sigma
     )
     assert 0 < int(moved.sum()) <= 3
@@ -242,7 +245,7 @@ def test_a_move_is_weighed_by_the_records_that_it_changes() -> None:
         theta=jnp.where(moved[:, None], theta, state.theta),
         sigma=jnp.where(moved, 1.01 * state.sigma, state.sigma),
     )
-    fresh = gibbs.evaluate(new, data)
+    fresh = evaluated(new, data)
     np.testing.assert_allclose(after.log_sum + after.top, fresh.log_sum + fresh.top, atol=3e-5)
     # accepted as often as the ratio says, also where a record is hundreds of logs away
     change = np.zeros(len(members.left))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +17,7 @@ import scipy.stats
 import understudy as us
 from understudy.demo.doctorates import codebook, doctorates
 from understudy.errors import Refused
+from understudy.models.compilation import compiled
 from understudy.models.density import density_of
 from understudy.models.gaussian import GaussianModel, cell_numbers
 from understudy.models.normal_population import FBP, exact_loglik
@@ -46,6 +49,11 @@ def some_parameters(K: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarr
     return rng.standard_normal((K, d)), root @ root.T
 
 
+@cache
+def value_and_slope(s: float) -> Any:
+    return jax.jit(jax.value_and_grad(HalfTScaleNormal(s, 0.1).log_prob))
+
+
 @pytest.mark.parametrize("s", [10.0, 2.5])
 @pytest.mark.parametrize("beta", [1e-3, 0.2, 3.0, 11.5, 40.0, 400.0])
 def test_integrated_prior_is_the_integral(beta: float, s: float) -> None:
@@ -57,7 +65,7 @@ def test_integrated_prior_is_the_integral(beta: float, s: float) -> None:
 
     # the integrand is smooth in log sigma; each part is easy for the quadrature
     parts = [scipy.integrate.quad(joint, a, a + 2, epsabs=0)[0] for a in range(-20, 20, 2)]
-    log_prob = jax.jit(jax.value_and_grad(HalfTScaleNormal(s, 0.1).log_prob))
+    log_prob = value_and_slope(s)
     value, slope = log_prob(jnp.asarray(beta))
     expected = np.log(sum(parts)) - np.log(kept_mass(0.1 / s))
     assert float(value) == pytest.approx(expected, rel=1e-8)
@@ -68,9 +76,11 @@ def test_integrated_prior_is_the_integral(beta: float, s: float) -> None:
 
 def test_integrated_prior_draws_have_its_distribution() -> None:
     prior = HalfTScaleNormal(2.0, 0.1)
-    draws = np.asarray(prior.sample(jax.random.key(0), (40_000,)))
+    key = jax.random.key(0)
+    draw = compiled(lambda key: prior.sample(key, (40_000,)), key, optimisation=1)
+    draws = np.asarray(draw(key))
     grid = np.concatenate([-np.geomspace(1e4, 1e-9, 60_000), np.geomspace(1e-9, 1e4, 60_000)])
-    density = np.exp(np.asarray(prior.log_prob(jnp.asarray(grid))))
+    density = np.exp(np.asarray(jax.jit(prior.log_prob)(grid)))
     cdf = scipy.integrate.cumulative_trapezoid(density, grid, initial=0.0)
     assert cdf[-1] == pytest.approx(1.0, abs=1e-3)
     test = scipy.stats.kstest(draws, lambda x: np.interp(x, grid, cdf))
@@ -182,9 +192,9 @@ def test_log_volume_is_the_jacobian(model: GaussianModel) -> None:
         S = S + jnp.tril(S, -1).T
         return model.position(B_and_Sigma[: 3 * d].reshape(3, d), S)
 
-    jacobian = jax.jit(jax.jacfwd(flat))(jnp.concatenate([B.ravel(), Sigma[lower]]))
+    jacobian = jax.jit(jax.jacfwd(flat))(np.r_[np.ravel(B), np.asarray(Sigma)[lower]])
     expected = -np.linalg.slogdet(np.asarray(jacobian))[1]
-    assert float(model.log_volume(B, Sigma)) == pytest.approx(expected, rel=1e-9)
+    assert float(jax.jit(model.log_volume)(B, Sigma)) == pytest.approx(expected, rel=1e-9)
 
 
 def generated(model: FBS | FBP, survey: Survey, tables: str) -> tuple[dict[str, np.ndarray], ...]:
