@@ -1,4 +1,5 @@
-"""A generated confidential survey, and the two databases that a ledger can live in."""
+"""A generated confidential survey, the two databases that a ledger can live in, and where the
+public files of a release are made."""
 
 from __future__ import annotations
 
@@ -35,6 +36,25 @@ def frame() -> pl.DataFrame:
 def data(frame: pl.DataFrame) -> Iterator[ConfidentialData]:
     with ConfidentialData("survey", make_survey(frame)) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def outside_here() -> Iterator[None]:
+    """Public files of releases are made in this process, which is three seconds quicker to start;
+    that they are the same bytes is tested in noninterference/test_public_files.py."""
+    from understudy.release import outside, publish
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(publish, "run_outside", outside.make_public)
+        yield
+
+
+@pytest.fixture
+def outside_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of their own again, for tests of a module with `outside_here` that are about it."""
+    from understudy.release import outside, publish
+
+    monkeypatch.setattr(publish, "run_outside", outside.run_outside)
 
 
 def _program(name: str) -> str | None:
