@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cases import CASES
 from neighbours import changed, extreme
-from releases import CORRECT, SUMS, Case, base, handed
+from releases import CORRECT, SUMS, Case, base, base_of, handed
 
 from understudy.corrected_table import CorrectionPlan, plan_corrections
 from understudy.envelope import Envelope, NoisySums, open_envelope
@@ -150,7 +150,7 @@ def test_a_field_that_no_proof_covers_is_refused_outside(tmp_path: Path) -> None
     """A figure of the records that was put into the envelope does not get out."""
     case = case_of("BetaRegression-Censored")
     (tmp_path / "envelope").mkdir()
-    for name, content in handed(case, base()).items():
+    for name, content in base_of(case, ".parquet").items():
         if name.startswith("envelope/"):
             (tmp_path / name).write_bytes(content)
     assert isinstance(open_envelope(tmp_path / "envelope"), Envelope)

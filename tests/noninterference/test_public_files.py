@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from cases import CASES
-from releases import OWN, base, handed, result_of
+from releases import OWN, base, base_of, result_of
 
 from understudy.errors import Refused
 from understudy.release.outside import PUBLIC, RELEASED, files_in, make_public, run_outside
@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("handed")
     listed = ", ".join(f'"{kind}"' for kind in WRITTEN if kind != "parquet")
     asked = f'"asked_formats": [{listed}]'.encode()
-    files = handed(CASE, base())
+    files = base_of(CASE, ".parquet")
     write({name: c.replace(b'"asked_formats": []', asked) for name, c in files.items()}, made)
     return made
 
@@ -42,19 +42,51 @@ def write(files: Mapping[str, bytes], folder: Path) -> None:
         (folder / name).write_bytes(content.replace(b"FOLDER", str(folder).encode()))
 
 
+OUTSIDE_ALONE = """
+import sys
+from pathlib import Path
+from understudy.release.outside import make_public
+seldom = {"pandas", "formulaic", "scipy.stats", "scipy.optimize", "matplotlib"}
+print(*seldom & set(sys.modules))
+make_public(Path(sys.argv[1]), Path(sys.argv[2]))
+closed = ("fitting", "ledger", "synthesis", "audit", "influence", "verify")
+inside = ("inside", "publish", "spending", "recipe", "check", "envelope", "mixed", "parts")
+shut = {f"understudy.{room}" for room in closed} | {f"understudy.release.{n}" for n in inside}
+shut |= {"understudy.survey.read", "understudy.mechanisms.contract", "blackjax"}
+print(*[n for n in sys.modules if n in shut or n.startswith("understudy.fitting.")])
+print("jax" if "jax" in sys.modules else "")
+"""
+
+
+def made_alone(handed_out: Path, out: Path) -> tuple[str, str, str]:
+    """Public files in a process that does nothing else; of its modules those that it seldom needs
+    and had loaded before it began, those of the inside at its end, and JAX if it was there."""
+    asked = [sys.executable, "-c", OUTSIDE_ALONE, str(handed_out), str(out)]
+    done = subprocess.run(asked, check=True, capture_output=True, text=True, env={**os.environ})
+    seldom, inside, jax = done.stdout.splitlines()
+    return seldom, inside, jax
+
+
+def same_bytes(out: Path, other: Path) -> list[str]:
+    """The public files of one release, which must be those of the other."""
+    public = files_in(out / PUBLIC)
+    assert public == files_in(other / PUBLIC)
+    for name in public:
+        assert (out / PUBLIC / name).read_bytes() == (other / PUBLIC / name).read_bytes(), name
+    return public
+
+
 @pytest.mark.fixed_seed("another process, whose seeds are as written, makes the same bytes")
 def test_the_same_envelope_gives_the_same_public_bytes(folder: Path, tmp_path: Path) -> None:
-    """In another process or in this one, today or tomorrow; in every format."""
+    """In another process or in this one, today or tomorrow; in every format. The other process has
+    no sampler, no ledger and no reader, not even after all public files are made."""
     for name in ("another", "this"):
         (tmp_path / name).mkdir()
-    run_outside(folder, tmp_path / "another")
+    loaded = made_alone(folder, tmp_path / "another")
     make_public(folder, tmp_path / "this")
-    public = files_in(tmp_path / "another" / PUBLIC)
-    assert public == files_in(tmp_path / "this" / PUBLIC)
+    public = same_bytes(tmp_path / "another", tmp_path / "this")
     assert {f"synthetic/1.{kind}" for kind in WRITTEN} < set(public)
-    for name in public:
-        ours, theirs = (tmp_path / position / PUBLIC / name for position in ("this", "another"))
-        assert ours.read_bytes() == theirs.read_bytes(), name
+    assert loaded == ("", "", "jax")  # its model generates with JAX
 
 
 def test_the_outside_ends_with_the_inside(folder: Path, tmp_path: Path) -> None:
@@ -78,7 +110,7 @@ NAMES = (
 def test_the_outside_makes_what_synthesize_makes(name: str, tmp_path: Path) -> None:
     """From the handed-out folder alone: the confidential file is gone by then."""
     case = next(case for case in CASES if str(case) == name)
-    write(handed(case, base()), tmp_path)
+    write(base_of(case, ".parquet"), tmp_path)
     (tmp_path / "out").mkdir()
     make_public(tmp_path, tmp_path / "out")
     public = tmp_path / "out" / PUBLIC
@@ -92,40 +124,13 @@ def test_the_outside_makes_what_synthesize_makes(name: str, tmp_path: Path) -> N
     assert (public / "draws.json").is_file() != rows
 
 
-OUTSIDE_ALONE = """
-import sys
-from pathlib import Path
-from understudy.release.outside import make_public
-make_public(Path(sys.argv[1]), Path(sys.argv[2]))
-closed = ("fitting", "ledger", "synthesis", "audit", "influence", "verify")
-inside = ("inside", "publish", "spending", "recipe", "check", "envelope", "mixed", "parts")
-shut = {f"understudy.{room}" for room in closed} | {f"understudy.release.{n}" for n in inside}
-shut |= {"understudy.survey.read", "understudy.mechanisms.contract", "blackjax"}
-print(*[n for n in sys.modules if n in shut or n.startswith("understudy.fitting.")])
-print("jax" if "jax" in sys.modules else "")
-"""
-
-
-@pytest.mark.parametrize(
-    ("name", "jax"), [("BetaRegression-Censored", True), ("WholeFile-Marginals", False)]
-)
-def test_the_outside_has_no_sampler_no_ledger_and_no_reader(
-    name: str, jax: bool, tmp_path: Path
-) -> None:
-    """After all public files are made; JAX is there where a model generates with it."""
-    write(handed(next(case for case in CASES if str(case) == name), base()), tmp_path)
+def test_the_outside_has_no_sampler_no_ledger_and_no_reader(tmp_path: Path) -> None:
+    """After all public files are made, and no JAX either where no model generates with it. Every
+    release waits for this process to start: formulas and laws are loaded where used."""
+    case = next(case for case in CASES if str(case) == "WholeFile-Marginals")
+    write(base_of(case, ".parquet"), tmp_path)
     (tmp_path / "out").mkdir()
-    asked = [sys.executable, "-c", OUTSIDE_ALONE, str(tmp_path), str(tmp_path / "out")]
-    done = subprocess.run(asked, check=True, capture_output=True, text=True, env={**os.environ})
-    assert done.stdout.splitlines() == ["", "jax" if jax else ""]
-
-
-def test_the_outside_starts_without_what_it_seldom_needs() -> None:
-    """Every release waits for this process to start: formulas and laws are loaded where used."""
-    code = "import sys, understudy.release.outside; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    seldom = {"pandas", "formulaic", "scipy.stats", "scipy.optimize", "matplotlib"}
-    assert seldom & set(done.stdout.split()) == set()
+    assert made_alone(tmp_path, tmp_path / "out") == ("", "", "")
 
 
 def test_what_the_outside_refuses_is_one_sentence(folder: Path, tmp_path: Path) -> None:
@@ -152,17 +157,19 @@ Path(__file__).with_name("seen.json").write_text(json.dumps(seen))
 )
 
 
+@pytest.mark.fixed_seed("another process, whose seeds are as written, makes the same bytes")
 def test_the_outside_starts_with_what_was_handed_out_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model file of the steward's own looks about: what is kept inside is not there, nor are
     passwords in the environment and files that the inside has open."""
     case = next(case for case in CASES if str(case) == "mine.py:shares-Censored")
-    write(handed(case, base()), tmp_path)
+    write(base_of(case, ".parquet"), tmp_path)
     (tmp_path / "mine.py").write_text(LOOKING, encoding="utf-8")
     (tmp_path / "kept").mkdir()
     monkeypatch.setenv("CONFIDENTIAL_DATABASE", "postgresql://steward:secret@inside")
-    (tmp_path / "out").mkdir()
+    for name in ("out", "here"):
+        (tmp_path / name).mkdir()
     with (tmp_path / "confidential.csv").open("w") as confidential:
         os.set_inheritable(confidential.fileno(), True)
         run_outside(tmp_path, tmp_path / "out")
@@ -171,3 +178,5 @@ def test_the_outside_starts_with_what_was_handed_out_and_nothing_else(
     assert seen["folder"] == ["declared", "envelope", "seed"]
     assert not [name for name in seen["open"] if "confidential" in name]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"public", "rows", RELEASED}
+    make_public(tmp_path, tmp_path / "here")
+    same_bytes(tmp_path / "out", tmp_path / "here")

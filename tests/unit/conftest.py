@@ -1,4 +1,5 @@
-"""A generated confidential survey, and the two databases that a ledger can live in."""
+"""A generated confidential survey, the two databases that a ledger can live in, and where the
+public files of a release are made."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from pkgutil import resolve_name
 
 import polars as pl
 import pytest
@@ -35,6 +37,24 @@ def frame() -> pl.DataFrame:
 def data(frame: pl.DataFrame) -> Iterator[ConfidentialData]:
     with ConfidentialData("survey", make_survey(frame)) as opened:
         yield opened
+
+
+RUN_OUTSIDE = "understudy.release.publish.run_outside"  # by name: it loads JAX, as few tests do
+
+
+@pytest.fixture(scope="module")
+def outside_here() -> Iterator[None]:
+    """Public files of releases are made in this process, which is three seconds quicker to start;
+    that they are the same bytes is tested in noninterference/test_public_files.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RUN_OUTSIDE, resolve_name("understudy.release.outside:make_public"))
+        yield
+
+
+@pytest.fixture
+def outside_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of their own again, for tests of a module with `outside_here` that are about it."""
+    monkeypatch.setattr(RUN_OUTSIDE, resolve_name("understudy.release.outside:run_outside"))
 
 
 def _program(name: str) -> str | None:

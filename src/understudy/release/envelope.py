@@ -66,19 +66,8 @@ def seal(result: Synthesis, inside: Inside, folder: Path) -> None:
 def open_kept(folder: Path, outside: Path) -> Synthesis:
     """The synthesis as it was, but for its draws and its posterior, which are not kept; its data
     sets as the outside made them, in the order of the records."""
-    kept, facts = folder / KEPT, open_declared(folder / DECLARED)
-    envelope = open_envelope(folder / ENVELOPE)
-    arrays = np.load(kept / FIT)
-    numbers = {name: value.item() if not value.ndim else value for name, value in arrays.items()}
-
-    def part(name: str) -> dict[str, Any]:
-        return {
-            key.removeprefix(name): value for key, value in numbers.items() if key.startswith(name)
-        }
-
-    bounds, diagnostics = part("bounds "), part("diagnostics ")
-    if diagnostics:
-        diagnostics["coordinates"] = tuple(map(str, diagnostics["coordinates"]))
+    facts, envelope = open_declared(folder / DECLARED), open_envelope(folder / ENVELOPE)
+    numbers, bounds = _numbers_kept(folder), _numbers_kept(folder, "bounds ")
     rows = made_in(folder, outside, envelope)
     names = sorted(rows.glob("*.parquet"), key=lambda path: int(path.stem))
     made = MadeRows(tuple(read_survey(path, facts.design) for path in names))
@@ -90,10 +79,28 @@ def open_kept(folder: Path, outside: Path) -> Synthesis:
         "rows",
         numbers["record_weights"],
         _record_bounds(bounds) if bounds else None,
-        diagnostics=Diagnostics(**diagnostics) if diagnostics else None,
+        diagnostics=kept_diagnostics(folder),
         dropped=numbers["dropped"],
         rows_correspond=numbers["rows_correspond"],
     )
+
+
+def kept_diagnostics(folder: Path) -> Diagnostics | None:
+    """Of the released fit, if there was one; no data set is read for it."""
+    numbers = _numbers_kept(folder, "diagnostics ")
+    if not numbers:
+        return None
+    return Diagnostics(**numbers | {"coordinates": tuple(map(str, numbers["coordinates"]))})
+
+
+def _numbers_kept(folder: Path, part: str = "") -> dict[str, Any]:
+    """What `_keep` wrote, or a part of it by the names in that part."""
+    with np.load(folder / KEPT / FIT) as arrays:
+        kept = {name: arrays[name] for name in arrays if name.startswith(part)}
+    return {
+        name.removeprefix(part): value if value.ndim else value.item()
+        for name, value in kept.items()
+    }
 
 
 def made_in(folder: Path, outside: Path, envelope: Envelope | None = None) -> Path:

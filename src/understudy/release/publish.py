@@ -23,7 +23,7 @@ from understudy.models.contract import FileModel
 from understudy.release.bundle import finished, write_manifest
 from understudy.release.check import check_records
 from understudy.release.correct import correct, with_corrections
-from understudy.release.envelope import made_in, open_kept, seal
+from understudy.release.envelope import kept_diagnostics, made_in, open_kept, seal
 from understudy.release.inside import Inside, prepare
 from understudy.release.kept import check_kept
 from understudy.release.outside import PUBLIC, RELEASED, RULES, files_in, one_thread, run_outside
@@ -137,4 +137,4 @@ def _write_bundle(
     (folder / "evidence.json").write_text(text, encoding="utf-8")
     shutil.copy(third / "report.html", folder / "report.html")
     public = files_in(second / PUBLIC)
-    write_manifest(folder, inside, chance, open_kept(first, second).diagnostics, public, verdict)
+    write_manifest(folder, inside, chance, kept_diagnostics(first), public, verdict)

@@ -15,7 +15,7 @@ import ibis.expr.types as ir
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from ibis.expr.operations import InMemoryTable
+from ibis.expr.operations import Field, InMemoryTable, Project
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook, Column, Value
@@ -274,7 +274,7 @@ def _with_nan(data: Any, floats: list[str]) -> list[str]:
 
 def _as_table(data: Any, keep: Iterable[str]) -> ir.Table:
     if isinstance(data, ir.Table):
-        return data
+        return _chosen(data)
     if isinstance(data, pl.LazyFrame):
         data = data.collect()
     library = type(data).__module__.split(".")[0]
@@ -302,6 +302,19 @@ def _as_table(data: Any, keep: Iterable[str]) -> ir.Table:
         "A survey is made from a polars or pandas frame, an Arrow table or an Ibis table; "
         "for a file use `read_survey`."
     )
+
+
+def _chosen(table: ir.Table) -> ir.Table:
+    """Columns chosen from records in memory, as records in memory, which need no queries."""
+    chosen = table.op()
+    if not isinstance(chosen, Project) or not isinstance(chosen.parent, InMemoryTable):
+        return table
+    as_they_are = all(isinstance(v, Field) and v.name == n for n, v in chosen.values.items())
+    data = chosen.parent.data.obj
+    if not as_they_are or not isinstance(data, pl.DataFrame | pa.Table):
+        return table
+    held = ibis.memtable(data.select(list(chosen.values)))
+    return held if held.schema() == table.schema() else table
 
 
 def _storable(frame: pl.DataFrame) -> pl.DataFrame:

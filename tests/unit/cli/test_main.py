@@ -120,6 +120,7 @@ def test_a_missing_file_is_a_sentence() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.usefixtures("outside_here")
 def test_demo_makes_its_files(tmp_path: Path) -> None:
     done = understudy("demo", "--out", str(tmp_path / "demo"))
     assert done.returncode == 0, done.stderr

@@ -248,7 +248,10 @@ def test_a_question_without_a_field_is_told_which(
     assert sentence == f"`{field}` is missing."
 
 
-@pytest.mark.parametrize("text", ["", "salary", "[1, 2]", '"mean"', '{"dataset": ', "[" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    ["", "salary", "[1, 2]", '"mean"', '{"dataset": ', pytest.param("[" * 100_000, id="deep")],
+)
 def test_a_question_that_is_not_a_json_object_is_not_sent(folder: Path, text: str) -> None:
     """Port 9 answers nobody."""
     path = folder / "text.json"

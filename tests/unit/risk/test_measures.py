@@ -96,6 +96,7 @@ bounds = [0.0, 100.0]
 
 
 @pytest.mark.any_noise
+@pytest.mark.usefixtures("outside_here")
 def test_a_measure_of_ones_own_in_a_recipe(tmp_path: Path) -> None:
     people().frame().write_csv(tmp_path / "people.csv")
     for name, text in (

@@ -87,13 +87,13 @@ def test_a_sheet_of_other_software(tmp_path: Path) -> None:
 
 
 def test_out_edited_and_in_by_command(tmp_path: Path) -> None:
-    pl.DataFrame({f"x{k}": [1, 2, 3] for k in range(300)}).write_csv(tmp_path / "wide.csv")
+    pl.DataFrame({f"x{k}": [1, 2, 3] for k in range(80)}).write_csv(tmp_path / "wide.csv")
     run = CliRunner()
     sheet = tmp_path / "wide.xlsx"
     done = run.invoke(app, ["codebook", str(tmp_path / "wide.csv"), "--out", str(sheet)])
     assert done.exit_code == 0, done.output
     drafted = read_sheet(sheet)
-    assert len(drafted.columns) == 300
+    assert len(drafted.columns) == 80
     columns = {
         n: Column(n, "public", "integer", "A number", bounds=(0, 9)) for n in drafted.columns
     }
@@ -139,6 +139,7 @@ def test_a_document_of_an_archive(tmp_path: Path) -> None:
         read_ddi(tmp_path / "people.xml")
 
 
+@pytest.mark.usefixtures("converted_here")
 @pytest.mark.parametrize("ending", [".dta", ".sav"])
 def test_labels_of_another_file(tmp_path: Path, ending: str) -> None:
     book = Codebook(

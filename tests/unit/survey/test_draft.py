@@ -13,7 +13,7 @@ import pytest
 from understudy.survey.codebook import Codebook, Column, parse_codebook
 from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.design import Design, Replicates
-from understudy.survey.draft import draft_codebook
+from understudy.survey.draft import BLOCK, draft_codebook
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 
@@ -213,18 +213,22 @@ def test_large_whole_numbers_stay_inside_their_bounds() -> None:
     assert bounds[1] >= 2**53 + 1
 
 
-def test_hundreds_of_columns() -> None:
+def test_columns_of_several_queries() -> None:
+    """Two whole blocks of columns and a part of a third; the real file below has five blocks."""
     chance = np.random.default_rng(3)
     wide = pl.DataFrame(
         {
             f"v{i}": chance.integers(0, 4, 50) if i % 2 else chance.normal(size=50)
-            for i in range(370)
+            for i in range(2 * BLOCK + 10)
         }
     )
     codebook = draft_codebook(ibis.memtable(wide), Design())
     assert list(codebook.columns) == wide.columns
-    assert codebook["v369"].type == "categorical"
-    assert codebook["v368"].bounds == (wide["v368"].min(), wide["v368"].max())
+    for number in range(0, wide.width, 2):
+        numbers, codes = f"v{number}", f"v{number + 1}"
+        assert codebook[codes].type == "categorical"
+        assert codebook[codes].levels == tuple(sorted(set(wide[codes])))
+        assert codebook[numbers].bounds == (wide[numbers].min(), wide[numbers].max())
 
 
 def test_unusual_columns() -> None:

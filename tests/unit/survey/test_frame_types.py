@@ -7,9 +7,11 @@ from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
+import ibis
 import pandas as pd
 import polars as pl
 import pytest
+from ibis.expr.operations import InMemoryTable
 
 import understudy as us
 
@@ -139,3 +141,22 @@ def test_levels_and_weights_are_checked_wherever_the_records_are(
             us.Survey(HOLDERS[holder](wrong, tmp_path), us.Design("w"))
     with pytest.raises(us.Refused, match="0 for every record"):
         us.Survey(HOLDERS[holder](SMALL.with_columns(w=pl.lit(0.0)), tmp_path), us.Design("w"))
+
+
+def test_columns_chosen_from_records_in_memory_stay_there() -> None:
+    """And only these: other values under the name of a column, or another type, are asked for."""
+    frame = pl.DataFrame({"a": [1, 2], "b": ["x", None], "c": [1.5, None]})
+    for data in (frame, frame.to_arrow()):
+        chosen = us.Survey(us.Survey(data).raw.select("c", "a"))
+        assert isinstance(chosen.raw.op(), InMemoryTable)
+        assert chosen.frame().equals(frame.select("c", "a"))
+    whole = us.Survey(frame).raw
+    decimals = ibis.memtable(frame, schema={"a": "float64", "b": "string", "c": "float64"})
+    for table, values in (
+        (whole.select(a=whole["c"]), [1.5, None]),
+        (whole.select(a=whole["a"] + 1), [2, 3]),
+        (whole.filter(whole["a"] > 1).select("a"), [2]),
+        (decimals.select("a"), [1.0, 2.0]),
+    ):
+        taken = us.Survey(table).frame()["a"]
+        assert (taken.to_list(), taken.dtype) == (values, table.schema()["a"].to_polars())

@@ -633,14 +633,13 @@ def test_the_scratch_folder_is_private_and_goes_with_the_process(tmp_path: Path)
         )
         return done.stdout.split()
 
-    mode, files, _ = run("ends")
-    assert stat.S_IMODE(int(mode, 8)) == 0o700
-    assert files == "1"
-    assert list(temporary.iterdir()) == []
     left_behind = Path(run("killed")[2])
     assert list(temporary.iterdir()) == [left_behind]
-    run("ends")
-    assert list(temporary.iterdir()) == []
+    mode, files, folder = run("ends")
+    assert stat.S_IMODE(int(mode, 8)) == 0o700
+    assert files == "1"
+    assert folder != str(left_behind)
+    assert list(temporary.iterdir()) == []  # neither its own nor the other
 
 
 # ------------------------------------------------------------------------------------ real files

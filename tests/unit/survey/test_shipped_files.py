@@ -14,6 +14,8 @@ import understudy as us
 from understudy.errors import Refused
 from understudy.survey.read import read_survey
 
+pytestmark = pytest.mark.usefixtures("converted_here")
+
 TEXT = "id,sex,pay\n007,1,10.5\n012,2,\n"
 FRAME = pl.DataFrame({"id": ["007", "012"], "sex": [1, 2], "pay": [10.5, None]})
 

@@ -26,6 +26,8 @@ from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
 
+pytestmark = pytest.mark.usefixtures("converted_here")
+
 FORMATS = ("parquet", "csv", "dta", "sav")
 DESIGN = Design(weight="w")
 

@@ -230,18 +230,19 @@ class _WithoutPandas(MetaPathFinder):
             raise ModuleNotFoundError(name)
 
 
-def main() -> None:
-    format, path, target = labelled_format(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+def answered(reference: str, path: Path, target: Path) -> str:
+    """What the converter says of a file: facts about its variables, or a refusal; as JSON."""
+    format = labelled_format(reference)
     try:
         answer = convert(format, path, target)
     except Refused as refusal:
         answer = {"refused": str(refusal)}
     except Exception:  # a damaged file can break any step; its values must not be repeated
         answer = {"refused": str(damaged(format, path))}
-    json.dump(answer, sys.stdout)
+    return json.dumps(answer)
 
 
 if __name__ == "__main__":
     if OWN not in sys.argv[1]:  # nobody's own format, which may need pandas
         sys.meta_path.insert(0, _WithoutPandas())
-    main()
+    sys.stdout.write(answered(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])))

@@ -111,6 +111,14 @@ def _table(
 
 
 def _convert(format: Labelled, path: Path, target: Path) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(_answered(format, path, target))
+    if "refused" in answer:
+        raise Refused(answer["refused"])
+    return answer
+
+
+def _answered(format: Labelled, path: Path, target: Path) -> str:
+    """What the converter says, in a process of its own."""
     process = subprocess.run(
         [
             sys.executable,
@@ -135,10 +143,7 @@ def _convert(format: Labelled, path: Path, target: Path) -> dict[str, Any]:
             "The converter of SAS, Stata and SPSS files does not start; check that pyreadstat "
             "and pyarrow are installed."
         )
-    answer: dict[str, Any] = json.loads(process.stdout)
-    if "refused" in answer:
-        raise Refused(answer["refused"])
-    return answer
+    return process.stdout.decode()
 
 
 def _declared(table: ir.Table, name: str, variable: Mapping[str, Any]) -> Column | None:
