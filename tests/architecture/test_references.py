@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,21 @@ NUMBER = r"(\d+(?:\.\d+)*)"
 def cited(pattern: str) -> dict[str, set[str]]:
     """{what is cited: where} over all files."""
     places: dict[str, set[str]] = {}
-    for path in READ:
-        # a comment or docstring may break anywhere, also with a # or a quote between
-        text = re.sub(r"\s*\n\s*(?:#\s*|\"\s*f?\")?", " ", path.read_text(encoding="utf-8"))
+    for name, text in texts().items():
         for reference in re.findall(pattern, text):
-            places.setdefault(reference, set()).add(str(path.relative_to(ROOT)))
+            places.setdefault(reference, set()).add(name)
     return places
+
+
+@cache
+def texts() -> dict[str, str]:
+    """All files in one line each: a comment or docstring may break anywhere, also with a # or a
+    quote between."""
+    broken = re.compile(r"\s*\n\s*(?:#\s*|\"\s*f?\")?")
+    return {
+        str(path.relative_to(ROOT)): broken.sub(" ", path.read_text(encoding="utf-8"))
+        for path in READ
+    }
 
 
 def numbered(page: Path) -> set[str]:

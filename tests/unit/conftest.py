@@ -11,10 +11,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import ClassVar
 
 import polars as pl
 import pytest
@@ -25,7 +27,34 @@ from verification_samples import FINGERPRINT, NewPlace, OpenLedger, make_frame, 
 
 from understudy.ledger.accounts import add_user
 from understudy.ledger.ledger import Ledger
+from understudy.verify import confidential
 from understudy.verify.confidential import ConfidentialData
+from understudy.verify.workers import Worker, WorkerPool
+
+
+class SharedWorkers(WorkerPool):
+    """A pool whose idle processes serve the next data set too; they end with the tests."""
+
+    idle: ClassVar[dict[float, list[Worker]]] = {}  # by deadline, which a process is started with
+    lock = threading.Lock()
+
+    def __init__(self, count: int = 2, deadline: float = 2.0) -> None:
+        super().__init__(count, deadline)
+        self._idle, self._lock = self.idle.setdefault(deadline, []), self.lock
+
+    def close(self) -> None:
+        """Its processes wait for other data sets."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_workers() -> Iterator[None]:
+    """Data sets share processes that fit: a start takes longer than all their fits. How a pool of
+    its own starts and ends them is tested in verify/test_workers.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(confidential, "WorkerPool", SharedWorkers)
+        yield
+    for deadline in SharedWorkers.idle:
+        WorkerPool.close(SharedWorkers(deadline=deadline))
 
 
 @pytest.fixture(scope="session")

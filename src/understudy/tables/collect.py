@@ -42,12 +42,14 @@ class Linear:
     """A statistic as sum w a (x None) or sum w a / sum w x, over records where all are known.
 
     `x` may be the number 1 (a mean). `pivoted` ratios are first taken about a value near
-    them; proportions need not be.
+    them; proportions need not be. `known` tells the records where a and x are known, if that is
+    not seen from whether they are missing.
     """
 
     a: ir.NumericValue
     x: ir.NumericValue | float | None = None
     pivoted: bool = True
+    known: ir.BooleanValue | None = None
 
 
 @dataclass(frozen=True)
@@ -235,6 +237,8 @@ def collect(
 def _known(statistic: Linear, inside: ir.BooleanValue | None) -> ir.BooleanValue | None:
     """Records that the statistic uses; None is all of them."""
     masks = [] if inside is None else [inside]
+    if statistic.known is not None:
+        return ibis.and_(*masks, statistic.known)
     if not _complete(statistic.a):
         masks.append(statistic.a.notnull())
     if isinstance(statistic.x, ir.Value) and not _complete(statistic.x):
@@ -282,8 +286,7 @@ def _pivots(
     for j, statistic in enumerate(statistics):
         if statistic.x is None or not statistic.pivoted:
             continue
-        is_mean = inside is None and isinstance(statistic.x, float)
-        held = _held_mean(statistic.a) if is_mean else None
+        held = _held_ratio(statistic.a, statistic.x) if inside is None else None
         if held is not None:
             pivots[j] = held
         else:
@@ -311,10 +314,18 @@ def _held(value: ir.NumericValue) -> pl.Series | None:
     return pl.Series(records[column.name])
 
 
-def _held_mean(value: ir.NumericValue) -> float | None:
-    held = _held(value)
-    mean = None if held is None else held.head(FIRST_RECORDS).cast(pl.Float64).mean()
-    return mean if isinstance(mean, float) and isfinite(mean) else None
+def _held_ratio(a: ir.NumericValue, x: ir.NumericValue | float) -> float | None:
+    """Of the records that have both, unless sums of x cancel; for a number x, the mean over it."""
+    top, bottom = _held(a), _held(x) if isinstance(x, ir.Value) else None
+    if top is None or (bottom is None and isinstance(x, ir.Value)):
+        return None
+    first = top.head(FIRST_RECORDS).cast(pl.Float64)
+    over = first * 0 + x if bottom is None else bottom.head(FIRST_RECORDS).cast(pl.Float64)
+    known = first.is_not_null() & over.is_not_null()
+    above, below = (float(part.filter(known).to_numpy().sum()) for part in (first, over))
+    size = float(np.abs(over.filter(known).to_numpy()).sum())
+    ratio = above / below if 2 * abs(below) > size else nan
+    return ratio if isfinite(ratio) else None
 
 
 def _complete(value: ir.NumericValue) -> bool:

@@ -8,7 +8,7 @@ each cell, so that their sums by stratum and PSU are sums of segments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import ibis
@@ -24,6 +24,7 @@ from understudy.tables.numbers import as_float
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 BATCH = 100_000  # records whose replicate weights are held at once
+AT_ONCE = 1_000_000  # replicate weights that are read with the values, not in a second pass
 CLOSE = 1e-12  # a share that equals p but for rounding counts as reaching it
 
 
@@ -41,7 +42,9 @@ class SortedRecords:
         self.sums = sums
         self.keys, self.query = _query(survey, y, by, inside, sums)
         self.replicates = [f"r{r}" for r in range(len(sums.replicates))]
-        records = self.query.drop(*self.replicates).to_polars()
+        few = 0 < sums.count * len(self.replicates) <= AT_ONCE
+        records = (self.query if few else self.query.drop(*self.replicates)).to_polars()
+        self.held = records if few else None
         row, values = self._rows(records), records["y"].to_numpy()
         w = records["w"].to_numpy() if survey.design.weight else np.ones(records.height)
         self.cell_of_row, levels = sums.cells(range(len(by)))
@@ -142,8 +145,7 @@ class SortedRecords:
         names, count, rows = self.replicates, edges.shape[1], self.sums.frame.height
         edges = np.where(np.isnan(edges), -np.inf, edges)
         sums = np.zeros((len(names), rows * (count + 1)))
-        for batch in self.query.to_pyarrow_batches(chunk_size=BATCH):
-            records = pl.DataFrame(pl.from_arrow(batch))
+        for records in self._batches():
             row, y = self._rows(records), records["y"].to_numpy()
             segment = (y[:, None] > edges[self.cell_of_row[row]]).sum(axis=1)
             code = row * (count + 1) + segment
@@ -152,6 +154,14 @@ class SortedRecords:
         upto = np.cumsum(sums.reshape(len(names), rows, count + 1), axis=2)
         asked = np.column_stack([ranks, np.full(self.cells, count)])
         return np.take_along_axis(upto, asked[None, np.maximum(self.cell_of_row, 0)], axis=2)
+
+    def _batches(self) -> Iterator[pl.DataFrame]:
+        """The records with their replicate weights."""
+        if self.held is not None:
+            yield self.held
+            return
+        for batch in self.query.to_pyarrow_batches(chunk_size=BATCH):
+            yield pl.DataFrame(pl.from_arrow(batch))
 
     def _rows(self, records: pl.DataFrame) -> Ints:
         """The row of the sums that each record is counted in."""

@@ -105,8 +105,7 @@ class InDatabase:
         cells, below = self.cells, []
         for value in values.T:
             reached = ibis.ifelse(self.y <= _by_domain(self.domain, value), 1.0, 0.0)
-            share = ibis.ifelse(self.y.notnull(), reached, ibis.null("float64"))
-            below.append(Linear(share, 1.0, pivoted=False))
+            below.append(Linear(reached, 1.0, pivoted=False, known=self.y.notnull()))
         by = [cells.survey.table[cells.names[k]] for k in cells.kept]
         sums = collect(cells.survey, below, by, cells.inside)
         return sums, sums.cells(range(len(by)))[0]
@@ -156,7 +155,7 @@ def _domain_number(
 
 def _by_domain(domain: ir.IntegerValue, values: Floats) -> ir.NumericValue:
     """The entry of `values` for a record's domain; missing outside and where it is NaN."""
-    branches = [(domain == d, float(v)) for d, v in enumerate(values) if not np.isnan(v)]
+    branches = [(d, float(v)) for d, v in enumerate(values) if not np.isnan(v)]
     if not branches:
         return ibis.null("float64")
-    return ibis.cases(*branches, else_=ibis.null("float64"))
+    return domain.cases(*branches, else_=ibis.null("float64"))  # the domain is written once

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import understudy as us
-from understudy.tables import woodruff
+from understudy.tables import sorted_records, woodruff
 from understudy.tables.sorted_records import _ordered, _value
 
 RNG = np.random.default_rng(8)
@@ -20,7 +21,7 @@ FRAME = pl.DataFrame(
     {
         "h": RNG.integers(1, 5, N),
         "p": RNG.integers(1, 4, N),
-        "g": RNG.choice(["a", "b", None], N),
+        "g": RNG.choice(["a", None], N),
         "k": RNG.integers(0, 3, N),
         "w": RNG.choice([0.0, 1.0, 2.5, 7.0], N),
         "y": np.round(RNG.normal(0, 3, N), 1),
@@ -43,19 +44,20 @@ DESIGNS = {
 }
 
 
+def cases() -> Iterator[tuple[str, bool, str | None]]:
+    """Each design with and without sizes of its strata, and with and without a condition; sizes of
+    strata that a design does not have change nothing. An fpc is one more factor of the strata's
+    variance, and that by records is of queries in both tables: they have each once."""
+    for name, sizes, where in product(DESIGNS, (False, True), (None, "y > -1")):
+        once = name in ("fpc", "calibrated")
+        if (DESIGNS[name].strata or not sizes) and not (once and sizes == (where is None)):
+            yield name, sizes, where
+
+
 @pytest.mark.filterwarnings("ignore:The weights of")
-@pytest.mark.parametrize(
-    ("design", "declared"),  # sizes of strata that a design does not have change nothing
-    [
-        (name, sizes)
-        for name in DESIGNS
-        for sizes in (False, True)
-        if DESIGNS[name].strata or not sizes
-    ],
-)
-@pytest.mark.parametrize("where", [None, "y > -1"])
+@pytest.mark.parametrize(("design", "declared", "where"), list(cases()))
 def test_the_same_as_by_queries(
-    monkeypatch: pytest.MonkeyPatch, design: str, where: Any, declared: bool
+    monkeypatch: pytest.MonkeyPatch, design: str, declared: bool, where: str | None
 ) -> None:
     survey = us.Survey(FRAME, DESIGNS[design], BOOK if declared else None)
     asked = ["quantile(y, 0.05, 0.5, 0.75)", "mean(y)"]
@@ -65,6 +67,8 @@ def test_the_same_as_by_queries(
     def table() -> pl.DataFrame:
         return us.tabulate(survey, asked, ["g", "k"], margins=True, where=where, n=True)
 
+    if where is not None:  # replicate weights in batches, as where they are many
+        monkeypatch.setattr(sorted_records, "AT_ONCE", 0)
     ours = table()
     monkeypatch.setattr(
         woodruff, "_distribution", lambda cells, x, _: woodruff.InDatabase(cells, x)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import understudy as us
+from understudy.tables.collect import _held_ratio
 
 
 def direct(z: np.ndarray, h: np.ndarray, c: np.ndarray, f: dict[int, float]) -> float:
@@ -191,3 +192,12 @@ def test_what_is_the_same_for_all_of_a_domain_has_a_standard_error_of_nothing() 
     table = us.tabulate(us.Survey(frame, us.Design("w")), "mean(y)", by="g")
     assert table["se"].null_count() == 0
     assert table["se"].to_numpy() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_pivot_is_read_from_memory_unless_the_sums_below_it_cancel() -> None:
+    columns = {"y": [1.0, None, 6.0], "x": [1.0, 5.0, 2.0], "both_ways": [1.0, 1.0, -0.99]}
+    table = us.Survey(pl.DataFrame(columns)).table
+    assert _held_ratio(table.y, table.x) == 7 / 3
+    assert _held_ratio(table.y, 1.0) == 7 / 2
+    assert _held_ratio(table.y, table.both_ways) is None
+    assert _held_ratio(table.y + 1, 1.0) is None  # not a column in memory

@@ -21,6 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
+import psycopg  # noqa: F401 - else every child would load it anew
 from verification_samples import BOOK, FINGERPRINT, make_query
 
 from understudy.dp.accounting import Cost

@@ -11,12 +11,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+import chance
 import understudy as us
 from understudy.chance import chance_of
 from understudy.dp import choice, noise
 from understudy.dp.accounting import epsilon_of, rho_of
 from understudy.errors import Refused
 from understudy.mechanisms.whole_file import budget as budgets
+from understudy.mechanisms.whole_file import files
 from understudy.mechanisms.whole_file.budget import TableBudget, budget_of
 from understudy.mechanisms.whole_file.files import further_file
 from understudy.mechanisms.whole_file.fit import smoothed
@@ -70,16 +72,41 @@ def variation(a: pl.Series, b: pl.Series) -> float:
     return 0.5 * sum(abs(counts[0].get(c, 0) - counts[1].get(c, 0)) for c in cells)
 
 
-@pytest.fixture(autouse=True)
-def small_pool(monkeypatch):
-    monkeypatch.setattr("understudy.mechanisms.whole_file.fit.POOL", 20_000)
-    monkeypatch.setattr("understudy.mechanisms.whole_file.measure.SMALL_POOL", 10_000)
+@pytest.fixture(scope="module", autouse=True)
+def small_pool():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("understudy.mechanisms.whole_file.fit.POOL", 20_000)
+        patch.setattr("understudy.mechanisms.whole_file.measure.SMALL_POOL", 10_000)
+        yield
+
+
+@pytest.fixture
+def tiny_pool(monkeypatch):
+    """For tests of what is spent: how near the records come to the tables does not matter."""
+    monkeypatch.setattr("understudy.mechanisms.whole_file.fit.POOL", 2000)
+    monkeypatch.setattr("understudy.mechanisms.whole_file.measure.SMALL_POOL", 1000)
+
+
+@pytest.fixture(scope="module")
+def released(small_pool):  # noqa: ARG001
+    """Two files with little noise."""
+    with chance.seeded_noise():
+        mechanism = us.Marginals(20.0, 1e-6)
+        return us.synthesize(survey(), us.WholeFile(), mechanism, datasets=2, seed=1)
+
+
+@pytest.fixture(scope="module")
+def kept_region(small_pool):  # noqa: ARG001
+    """Two files with the regions of the sample's rows."""
+    with chance.seeded_noise():
+        blank = us.Marginals(5.0, 1e-6, relation="blank")
+        return us.synthesize(survey(), us.WholeFile(keep=["region"]), blank, datasets=2, seed=1)
 
 
 # -- what is spent -------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("stand_in_noise")
+@pytest.mark.usefixtures("stand_in_noise", "tiny_pool")
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("datasets", [1, 3])
 @pytest.mark.parametrize(
@@ -173,12 +200,9 @@ def test_few_columns_measure_all_pairs_and_many_choose():
 # -- records -------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("stand_in_noise")
-def test_records_fit_the_tables_keep_the_rules_and_lie_on_the_declared_cells():
-    data = survey()
-    result = us.synthesize(data, us.WholeFile(), us.Marginals(20.0, 1e-6), datasets=2, seed=1)
-    real = data.frame()
-    for made in (dataset.frame() for dataset in result.datasets):
+def test_records_fit_the_tables_keep_the_rules_and_lie_on_the_declared_cells(released):
+    real = survey().frame()
+    for made in (dataset.frame() for dataset in released.datasets):
         assert made.columns == [*real.columns, "w_smoothed"]
         assert made.height == N
         assert made.filter((pl.col("works") == "no") & (pl.col("pay") > 0)).is_empty()
@@ -196,21 +220,19 @@ def test_records_fit_the_tables_keep_the_rules_and_lie_on_the_declared_cells():
             for frame in (made, real)
         ]
         assert by[0] == pytest.approx(by[1], rel=0.15)
-    assert result.datasets[0].design == us.Design(weight="w_smoothed", variance_weight="w")
-    assert result.claim.kind == "formal"
-    again = from_draws(result.draws)
+    assert released.datasets[0].design == us.Design(weight="w_smoothed", variance_weight="w")
+    assert released.claim.kind == "formal"
+    again = from_draws(released.draws)
     assert again.columns == tuple(real.columns)
     assert len(again.sets) == 2
 
 
-@pytest.mark.usefixtures("stand_in_noise")
-def test_kept_columns_stay_row_by_row_and_the_relation_must_fit():
-    data = survey()
+def test_kept_columns_stay_row_by_row_and_the_relation_must_fit(kept_region):
+    data, result = survey(), kept_region
     model = us.WholeFile(keep=["region"])
     with pytest.raises(Refused, match="relation"):
         us.synthesize(data, model, us.Marginals(5.0, 1e-6), seed=1)
     blank = us.Marginals(5.0, 1e-6, relation="blank")
-    result = us.synthesize(data, model, blank, datasets=2, seed=1)
     real = data.frame()
     for made in (dataset.frame() for dataset in result.datasets):
         assert made["region"].equals(real["region"])
@@ -252,7 +274,7 @@ def test_a_noisy_size_needs_no_public_number():
     assert fixed.datasets[0].n == 77
 
 
-@pytest.mark.usefixtures("stand_in_noise")
+@pytest.mark.usefixtures("stand_in_noise", "tiny_pool")
 def test_a_claim_for_households_counts_so_many_of_their_records():
     frame = mixed_file(300).with_columns(home=pl.Series(np.arange(300) // 3))
     homes = Column("home", "unit", "integer")
@@ -264,6 +286,7 @@ def test_a_claim_for_households_counts_so_many_of_their_records():
     assert abs(result.datasets[0].n - 200) <= 2
 
 
+@pytest.mark.usefixtures("tiny_pool")
 @pytest.mark.parametrize(("relation", "moved"), [("blank", 3), ("replace", 6)])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_kept_rows_of_households_have_noise_for_all_their_records(
@@ -359,15 +382,12 @@ def test_identifiers_and_what_belongs_to_clusters_are_left_out():
         us.WholeFile(["age", "id"]).for_survey(data)
 
 
-@pytest.mark.usefixtures("stand_in_noise")
-def test_the_envelope_holds_the_noisy_tables_and_no_row():
-    blank = us.Marginals(5.0, 1e-6, relation="blank")
-    result = us.synthesize(survey(), us.WholeFile(keep=["region"]), blank, datasets=2, seed=1)
-    envelope = result.envelope
+def test_the_envelope_holds_the_noisy_tables_and_no_row(kept_region):
+    envelope = kept_region.envelope
     assert (envelope.output, envelope.rows) == (("FileTables",), ())
     assert [draw["records"] for draw in envelope.draws] == [survey().n] * 2
-    assert [d.columns[0] for d in result.datasets] == ["region"] * 2
-    assert result.synthesized == (*list(COLUMNS)[1:], "w_smoothed")
+    assert [d.columns[0] for d in kept_region.datasets] == ["region"] * 2
+    assert kept_region.synthesized == (*list(COLUMNS)[1:], "w_smoothed")
 
 
 def test_a_recipe_need_not_name_the_columns(tmp_path):
@@ -392,12 +412,10 @@ relation = "blank"
         )
 
 
-@pytest.mark.usefixtures("stand_in_noise")
-def test_further_records_come_from_the_released_tables_alone():
-    result = us.synthesize(survey(), us.WholeFile(), us.Marginals(20.0, 1e-6), datasets=2, seed=1)
-    released = result.datasets[1]
-    noisy, secret = from_draws(result.draws), chance_of(3)
-    more = further_file(noisy, released, secret, 1, 3000, "age > 64")
+def test_further_records_come_from_the_released_tables_alone(released, monkeypatch):
+    dataset = released.datasets[1]
+    noisy, secret = from_draws(released.draws), chance_of(3)
+    more = further_file(noisy, dataset, secret, 1, 3000, "age > 64")
     assert (more.n, more.dataset, more.where) == (3000, 2, "age > 64")
     made, real = more.frame(), survey().frame()
     assert (made["age"] > 64).all()
@@ -409,27 +427,25 @@ def test_further_records_come_from_the_released_tables_alone():
     assert made["w"].sum() == pytest.approx(older["w"].sum(), rel=0.1)
     ages = [frame["age"].mean() for frame in (made, older)]
     assert ages[0] == pytest.approx(ages[1], abs=1.0)
+    monkeypatch.setattr(files, "GIVEN_UP", 40_000)
     with pytest.raises(Refused, match="Too few"):
-        further_file(noisy, released, secret, 0, 10, "age > 900")
+        further_file(noisy, dataset, secret, 0, 10, "age > 900")
 
 
 # its weights do add up to the public totals, and the comparison is of two files alike
 @pytest.mark.filterwarnings("ignore::understudy.tables.calibration_hint.CalibrationWarning")
 @pytest.mark.usefixtures("stand_in_noise")
-def test_a_larger_file_has_the_weights_of_the_sample():
+def test_a_larger_file_has_the_weights_of_the_sample(released):
     totals = {"region": dict(zip("nesw", (4e4, 3e4, 2e4, 1e4), strict=True))}
-    codebook = replace(CODEBOOK, population_by=totals)
-    for book in (CODEBOOK, codebook):
-        data = survey(codebook=book)
-        result = us.synthesize(data, us.WholeFile(), us.Marginals(20.0, 1e-6), seed=1)
-        released, noisy = result.datasets[0], from_draws(result.draws)
-        more = further_file(noisy, released, chance_of(4), 0, 3 * N)
+    data = survey(codebook=replace(CODEBOOK, population_by=totals))
+    raked = us.synthesize(data, us.WholeFile(), us.Marginals(20.0, 1e-6), seed=1)
+    for result in (released, raked):
+        file, noisy = result.datasets[0], from_draws(result.draws)
+        more = further_file(noisy, file, chance_of(4), 0, 3 * N)
         assert more.stands_for == pytest.approx(1 / 3)
-        sums = [file.frame(["w"])["w"].sum() for file in (more, released)]
+        sums = [each.frame(["w"])["w"].sum() for each in (more, file)]
         assert sums[0] == pytest.approx(sums[1], rel=0.03)
-        tables = [
-            us.tabulate(file, ["mean(age)", "count"], by="region") for file in (more, released)
-        ]
+        tables = [us.tabulate(each, ["mean(age)", "count"], by="region") for each in (more, file)]
         means = [t.filter(pl.col("statistic") == "mean(age)").sort("region") for t in tables]
         assert means[0]["se"].to_numpy() == pytest.approx(means[1]["se"].to_numpy(), rel=0.15)
 
