@@ -23,6 +23,7 @@ from understudy_studies.private_tables.tables import (
     by_cell,
     monte_carlo_errors,
     printed_table,
+    study_rows,
     summary,
 )
 
@@ -318,3 +319,24 @@ def test_rmse_with_and_without_the_standard_error() -> None:
     assert table["model"].to_list() == ["Sample", "FBS"]
     assert table["median_ratio_with_se_16"].to_list() == pytest.approx([1.0, 3.0])
     assert table["rmse_ratio_16"].to_list() == pytest.approx([1.0, 2.0])
+
+
+def test_a_sample_without_records_in_a_cell_is_left_out_of_that_cell() -> None:
+    rng = np.random.default_rng(1)
+    truth = {"mean(salary)": rng.uniform(50_000, 90_000, len(CELLS))}
+    errors = rng.normal(0, 1000, (3, len(CELLS)))
+    errors[1, 4] = np.nan
+    fixed = {"model": "FBS", "mechanism": "Weighted", "epsilon": 10.8, "m": 3,
+             "formulas": "recommended", "statistic": "mean(salary)"}  # fmt: skip
+    results = [
+        {"rows": [
+            {**fixed, "replicate": r, "field": field, "gender": gender, "estimate": value,
+             "se": value * 0 + 900.0, "lower": value - 1800, "upper": value + 1800}
+            for (field, gender), value in zip(CELLS, truth["mean(salary)"] + own, strict=True)
+        ]}
+        for r, own in enumerate(errors)
+    ]  # fmt: skip
+    cells = by_cell(study_rows(results, truth))
+    np.testing.assert_allclose(cells["rmse"], np.sqrt(np.nanmean(errors**2, axis=0)), rtol=1e-9)
+    covered = np.where(np.isnan(errors), np.nan, np.abs(errors) <= 1800)
+    np.testing.assert_allclose(cells["coverage"], np.nanmean(covered, axis=0), rtol=1e-9)

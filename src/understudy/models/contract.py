@@ -288,12 +288,14 @@ class OutcomeModel(Model, abstract=True):
 
     def predictive(
         self,
+        key: jax.Array,  # noqa: ARG002
         parameters: Mapping[str, jax.Array],  # noqa: ARG002
         arrays: Mapping[str, Any],  # noqa: ARG002
     ) -> dict[str, jax.Array] | None:
         """Numbers on which chains are judged; None judges the parameters themselves.
 
-        For models whose parameters are not identified (a mixture's labels).
+        `key` is fixed for each kept draw, for numbers of data that are drawn from it. For
+        models whose parameters are not identified (a mixture's labels).
         """
         return None
 

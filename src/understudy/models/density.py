@@ -345,10 +345,12 @@ def _innermost(fn: Any) -> Any:
 def _predicted(density: Density, positions: Array, arrays: Any) -> dict[str, Array] | None:
     """The model's own quantities to judge chains by, at each position; None if it has none."""
 
-    def at(position: Array) -> dict[str, Array] | None:
-        return density.model.predictive(density.constrain(position, arrays), arrays)
+    def at(draw: tuple[Array, Array]) -> dict[str, Array] | None:
+        key, position = draw
+        return density.model.predictive(key, density.constrain(position, arrays), arrays)
 
-    quantities: dict[str, Array] | None = jax.lax.map(at, positions)
+    keys = jax.random.split(jax.random.key(0), len(positions))
+    quantities: dict[str, Array] | None = jax.lax.map(at, (keys, positions))
     return quantities
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 import scipy.stats
+from monte_carlo import FAR
 from scipy.special import logsumexp
 
 from understudy.errors import Refused
@@ -24,6 +25,7 @@ from understudy.models.mixture.hurdle import (
     mixture_log_density,
     normal_below,
 )
+from understudy.models.mixture.judged import PLACES
 from understudy.models.mixture.mixture import SIGMA_FLOOR, SPREAD_FLOOR, Mixture
 from understudy.models.mixture.start import em_start
 from understudy.models.negative_binomial import NegativeBinomial
@@ -249,7 +251,8 @@ def test_em_finds_two_regressions() -> None:
 
 
 def test_chains_are_judged_on_what_generates_the_data() -> None:
-    density, arrays, values = prepared(MODEL, incomes())
+    """Where components are drawn from pi, on its expectations, exactly."""
+    density, arrays, values = prepared(replace(MODEL, assignments="prior"), incomes())
     swapped = dict(values)
     for name in ("share", "sigma", "theta"):
         swapped[name] = values[name][[2, 0, 3, 1]]
@@ -257,18 +260,64 @@ def test_chains_are_judged_on_what_generates_the_data() -> None:
     names, numbers = density.judged(positions, arrays)
     assert numbers.shape == (1, 2, len(names))
     np.testing.assert_allclose(numbers[0, 0], numbers[0, 1], atol=1e-10)  # labels do not matter
-    # each record's own component decides (eq. 7), except for zeros and losses
-    y, means = arrays["y"], arrays["Q"] @ values["theta"].T
+    means = arrays["Q"] @ values["theta"].T
     law = scipy.stats.norm(means, values["sigma"])
-    size = np.log(np.where(y > 0, y, 1.0) / 40_000)[:, None]
-    joint = values["share"] * law.pdf(size)
-    weight = np.where((y > 0)[:, None], joint / joint.sum(axis=1, keepdims=True), values["share"])
-    for size_at in (-2.0, -1.0, -0.4, 0.0, 0.4, 1.0, 1.6):  # of log(y / typical)
-        expected = (weight * law.cdf(size_at)).sum(axis=1).mean()
+    for size_at in PLACES:  # of log(y / typical)
+        expected = (values["share"] * law.cdf(size_at)).sum(axis=1).mean()
         assert numbers[0, 0, names.index(f"F({size_at:g})")] == pytest.approx(expected, abs=1e-9)
-    slopes = np.linalg.lstsq(arrays["Q"], (weight * means).sum(axis=1), rcond=None)[0]
+    slopes = np.linalg.lstsq(arrays["Q"], means @ values["share"], rcond=None)[0]
     coefficients = [numbers[0, 0, names.index(f"coefficient[{r}]")] for r in range(3)]
     np.testing.assert_allclose(coefficients, slopes, atol=1e-9)
+
+
+def test_chains_of_records_own_components_are_judged_on_drawn_files() -> None:
+    """Files of one draw differ as SciPy says of records that are drawn one by one (eq. 7)."""
+    density, arrays, values = prepared(MODEL, incomes())
+    swapped = dict(values)
+    for name in ("share", "sigma", "theta"):
+        swapped[name] = values[name][[2, 0, 3, 1]]
+    files = 4000
+    for each in (values, swapped):  # labels do not matter
+        position = np.asarray(density.unconstrain(each, arrays))
+        names, numbers = density.judged(np.tile(position, (1, files, 1)), arrays)
+        drawn = {name: numbers[0, :, number] for number, name in enumerate(names)}
+        # each record's own component decides, except for zeros and losses
+        y, Q = arrays["y"], arrays["Q"]
+        means = Q @ values["theta"].T
+        law = scipy.stats.norm(means, values["sigma"])
+        size = np.log(np.where(y > 0, y, 1.0) / 40_000)[:, None]
+        joint = values["share"] * law.pdf(size)
+        own = np.where((y > 0)[:, None], joint / joint.sum(axis=1, keepdims=True), values["share"])
+        for size_at in PLACES:
+            inside = (own * law.cdf(size_at)).sum(axis=1)
+            spread = np.sqrt((inside * (1 - inside)).sum()) / len(y)
+            agree(drawn[f"F({size_at:g})"], inside.mean(), spread)
+        mean = (own * means).sum(axis=1)
+        variance = (own * (values["sigma"] ** 2 + means**2)).sum(axis=1) - mean**2
+        for r in range(3):
+            spread = np.sqrt((Q[:, r] ** 2 * variance).sum()) / len(y)
+            agree(drawn[f"coefficient[{r}]"], (Q[:, r] * mean).mean(), spread)
+
+
+def agree(drawn: Any, mean: float, spread: float) -> None:
+    """Mean and standard deviation, within six Monte Carlo errors (kurtosis up to 5)."""
+    assert abs(drawn.mean() - mean) < FAR * spread / np.sqrt(len(drawn))
+    assert abs(drawn.std() / spread - 1) < FAR / np.sqrt(len(drawn))
+
+
+def test_a_level_that_few_records_have_is_judged_too() -> None:
+    """Every 400th record and the like may lack it; a constant has no R-hat, and no fit passed."""
+    survey = incomes(2000)
+    frame = survey.frame().with_columns(
+        rare=pl.int_range(pl.len()).is_in([7, 1013]).cast(pl.String)
+    )
+    for assignments in ("posterior", "prior"):
+        model = Mixture("income", "rare", 2, assignments=assignments, typical=40_000)
+        arrays = model.prepare(Survey(frame))
+        density = density_of(model, arrays)
+        rng = np.random.default_rng(1)
+        names, numbers = density.judged(rng.normal(size=(2, 4, density.dimension)), arrays)
+        assert (numbers.std(axis=(0, 1)) > 0).all(), names
 
 
 def test_the_written_derivative_is_that_of_the_density() -> None:

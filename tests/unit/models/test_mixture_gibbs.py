@@ -65,7 +65,7 @@ def label_free(fitter: ModelFitter, chains: Chains) -> Any:
 
     def at(position: Any) -> Any:
         values = fitter.density.constrain(position, arrays)
-        judged = MODEL.predictive(values, arrays)
+        judged = MODEL.predictive(jax.random.key(0), values, arrays)
         largest = jnp.sort(values["share"])[::-1]
         # gamma is judged below: NumPyro's stick-breaking cannot hold the smallest shares, which
         # tell about it

@@ -1,13 +1,18 @@
-"""What chains of a mixture are judged on: the distribution that generates the synthetic data.
+"""What chains of a mixture are judged on: what generates the synthetic data, or these themselves.
 
-w_ki is the probability with which record i's component is drawn: pi_k, or R supplement eq. 7
-where the record's own value decides. Over evenly chosen records,
+Nothing of it changes when components change their places.
 
-    F(c) = mean_i sum_k w_ki Phi((c - theta_k q_i) / sigma_k)
-    m_i  = sum_k w_ki theta_k q_i,   coefficient = mean_i q_i m_i
+Where components are drawn from pi (`assignments="prior"`, for any claim), over evenly chosen
+records and over all,
 
-With mean_i q_i q_i' = I the latter is the regression of synthetic log incomes on the whitened
-columns. None of it changes when components change their places.
+    F(c) = mean_i sum_k pi_k Phi((c - theta_k q_i) / sigma_k),   coefficient = sum_k pi_k theta_k
+
+With mean_i q_i q_i' = I the latter is the regression of expected log incomes on the whitened
+columns.
+
+Where the record's own value decides (R supplement eq. 7, kind `risk` alone), a synthetic file is
+drawn for each kept draw, with a fixed key, and judged by the same numbers of that file, of all
+records: its distribution function and its regression (docs/proofs/diagnostics.md).
 """
 
 from __future__ import annotations
@@ -25,22 +30,39 @@ PLACES = (-2.0, -1.0, -0.4, 0.0, 0.4, 1.0, 1.6)  # of log(y / typical)
 
 
 def generating_quantities(
-    parameters: Mapping[str, Array], arrays: Mapping[str, Any]
+    key: Array, parameters: Mapping[str, Array], arrays: Mapping[str, Any]
 ) -> dict[str, Array]:
     """F at fixed points and the coefficients, by name; `arrays` are those of `Mixture.prepare`."""
+    if "confidential" in arrays:
+        below, regression = _of_drawn_sizes(key, parameters, arrays)
+    else:
+        below, regression = _expected(parameters, arrays)
+    quantities = {f"F({point:g})": value for point, value in zip(PLACES, below, strict=True)}
+    return quantities | {f"coefficient[{r}]": c for r, c in enumerate(regression)}
+
+
+def _expected(
+    parameters: Mapping[str, Array], arrays: Mapping[str, Any]
+) -> tuple[list[Array], Array]:
     share, sigma, theta = (parameters[name] for name in ("share", "sigma", "theta"))
     step = max(1, arrays["Q"].shape[0] // RECORDS)
-    Q, spread = arrays["Q"][::step], sigma[:, None]
+    mean, spread = theta @ arrays["Q"][::step].T, sigma[:, None]
+    below = [share @ ndtr((point - mean) / spread).mean(axis=1) for point in PLACES]
+    return below, share @ theta
+
+
+def _of_drawn_sizes(
+    key: Array, parameters: Mapping[str, Array], arrays: Mapping[str, Any]
+) -> tuple[list[Array], Array]:
+    """Of log incomes that are drawn as those of a release are, before signs and bounds."""
+    of_component, of_size = jax.random.split(key)
+    share, sigma, theta = (parameters[name] for name in ("share", "sigma", "theta"))
+    Q, y = jnp.asarray(arrays["Q"]), arrays["confidential"]
     mean = theta @ Q.T
-    drawn = jnp.broadcast_to(share[:, None], mean.shape)
-    if "confidential" in arrays:
-        y = arrays["confidential"][::step]
-        z = (jnp.log(jnp.where(y > 0, y, 1.0)) - arrays["centre"] - mean) / spread
-        own = jax.nn.softmax(jnp.log(share / sigma)[:, None] - 0.5 * z * z, axis=0)
-        drawn = jnp.where(y > 0, own, drawn)
-    quantities = {
-        f"F({point:g})": (drawn * ndtr((point - mean) / spread)).sum(axis=0).mean()
-        for point in PLACES
-    }
-    regression = (drawn * mean).sum(axis=0) @ Q / Q.shape[0]
-    return quantities | {f"coefficient[{r}]": regression[r] for r in range(theta.shape[1])}
+    z = (jnp.log(jnp.where(y > 0, y, 1.0)) - arrays["centre"] - mean) / sigma[:, None]
+    prior = jnp.broadcast_to(jnp.log(share)[:, None], mean.shape)
+    own = prior - jnp.log(sigma)[:, None] - 0.5 * z * z
+    component = jax.random.categorical(of_component, jnp.where(y > 0, own, prior), axis=0)
+    size = jnp.take_along_axis(mean, component[None], axis=0)[0]
+    size += sigma[component] * jax.random.normal(of_size, size.shape)
+    return [(size <= point).mean() for point in PLACES], size @ Q / Q.shape[0]

@@ -263,8 +263,10 @@ class Mixture(SingleOutcome, GibbsModel):
     def gibbs_parameters(self, key: Array, state: State, data: Any) -> dict[str, Array]:
         return mixture_parameters(key, state, data)
 
-    def predictive(self, parameters: Mapping[str, Array], arrays: Mapping[str, Any]) -> Any:
-        quantities = generating_quantities(parameters, arrays)
+    def predictive(
+        self, key: Array, parameters: Mapping[str, Array], arrays: Mapping[str, Any]
+    ) -> Any:
+        quantities = generating_quantities(key, parameters, arrays)
         if self.zero == "hurdle":
             zero = parameters["zero"]
             quantities |= {f"zero[{g}]": zero[g] for g in range(zero.shape[0])}

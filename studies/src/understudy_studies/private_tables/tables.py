@@ -44,7 +44,10 @@ def study_rows(results: Sequence[Row], truth: dict[str, Vector]) -> pl.DataFrame
         for statistic, values in truth.items()
     )
     rows = pl.concat([pl.DataFrame(result["rows"]) for result in results])
-    rows = rows.with_columns(pl.col("epsilon").round(6))
+    # a sample without records in a cell says nothing of its mean there, and is left out of it
+    rows = rows.with_columns(
+        pl.col("epsilon").round(6), pl.col("estimate", "se", "lower", "upper").fill_nan(None)
+    )
     return rows.join(true, on=["field", "gender", "statistic"], how="left", maintain_order="left")
 
 
