@@ -28,13 +28,13 @@ from understudy.models import density as density_module
 from understudy.models.density import Density
 from understudy.models.normal_sample import FBS
 
-N = 400  # records of every test, so that they share programs
+N = 400  # records of the tests, so that they share programs
 
 
-def fitter_of(draws: int = 2000) -> ModelFitter:
-    survey = doctorates(N, seed=2)
+def fitter_of(draws: int = 2000, records: int = N) -> ModelFitter:
+    survey = doctorates(records, seed=2)
     model = FBS("salary", "gender").for_survey(survey)
-    nobody = np.zeros(N, dtype=bool)
+    nobody = np.zeros(records, dtype=bool)
     return ModelFitter(model, survey, model.prepare(survey), nobody, Settings(draws, warmup=200), 7)
 
 
@@ -207,7 +207,7 @@ def test_modes_are_sought_until_a_thousandth_of_the_records_changes_sides(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """From all records and from half of them; those that are clipped have no weight in a fit."""
-    fitter, asked, weights = fitter_of(1000), [], []
+    fitter, asked, weights = fitter_of(records=1000), [], []
     half = np.arange(1000) % 2 == 0
 
     def given_up(*_: Any) -> tuple[Matrix, Matrix]:

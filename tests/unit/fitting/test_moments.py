@@ -172,7 +172,7 @@ def test_one_draw_has_a_chain_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
         asked.append((density, count, per_chain, *rest))
         return np.arange(3.0 * count * per_chain).reshape(count, per_chain, 3)
 
-    monkeypatch.setattr(moments_module, "_chains", chains)
+    monkeypatch.setattr(moments_module, "_drawn", chains)
     arrays = {"y0": np.zeros(5), "X": np.zeros((5, 2), np.float32)}
     problem: list[Any] = ["density", arrays, "moments", "key"]
     assert one_draw(*problem).tolist() == [0.0, 1.0, 2.0]
