@@ -67,6 +67,8 @@ def by_mechanism() -> list[Case]:
             clip = "epsilon = 4\nclip = [[100.0, 1e6], [10.0, 1000.0]]"
             cases.append(Case("FBS", name, *MODELS["FBS"], clip, weight=True))
             cases.append(Case("FBP", name, *MODELS["FBP"], clip, weight=True, unit=True))
+            cases.append(Case("BetaRegression", name, *MODELS["BetaRegression"], "epsilon = 4"))
+            cases.append(Case("NegativeBinomial", name, *MODELS["NegativeBinomial"], "epsilon = 4"))
             continue
         model = "Beta" if name in ONE_VARIABLE else "BetaRegression"
         drawn, synthesis = MODELS[model]

@@ -7,7 +7,7 @@ import pytest
 from understudy.audit.attack import ALPHA, attacks
 from understudy.audit.audit import audit
 
-AUDITED = ["noisy-moments", "noisy-moments-units"]
+AUDITED = ["noisy-moments", "noisy-moments-units", "noisy-moments-bins"]
 PLANTED = [(name, mutant) for name in AUDITED for mutant in attacks()[name].mutants]
 
 

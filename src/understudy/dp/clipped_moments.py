@@ -39,9 +39,28 @@ class CellValues:
     per_unit: int  # the most records of what is protected
 
     @property
+    def cells(self) -> int:
+        return len(self.X)
+
+    @property
     def sizes(self) -> NDArray[np.int64]:
         """The number of records of each cell, (cells,)."""
         return np.bincount(self.cell, minlength=len(self.X))
+
+    def noisy(self, epsilon: float, share: float) -> NoisyCellSums:
+        """Both kinds of sums with noise: `share` of epsilon for the first, the rest for the
+        second."""
+        n, d = self.values.shape
+        parts = divided(epsilon, share)
+        limits = sensitivities(d, self.per_unit)
+        sums = first_sums(self.values, self.cell, self.cells), second_sums(self.values)
+        first, second = (
+            integer_laplace(exact.ravel(), limit, part) / GRID
+            for exact, limit, part in zip(sums, limits, parts, strict=True)
+        )
+        scales = [exact_scale(a, part) / GRID for a, part in zip(limits, parts, strict=True)]
+        j, k = pairs(d)
+        return NoisyCellSums(first.reshape(-1, d), second + np.where(j == k, 0.5 * n, 0.0), *scales)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,18 +104,3 @@ def divided(epsilon: float, share: float) -> tuple[Fraction, Fraction]:
     total = Fraction(repr(float(epsilon)))
     first = total * Fraction(repr(float(share)))
     return first, total - first
-
-
-def noisy_sums(seen: CellValues, epsilon: float, share: float) -> NoisyCellSums:
-    """Both kinds of sums with noise: `share` of epsilon for the first, the rest for the second."""
-    n, d = seen.values.shape
-    parts = divided(epsilon, share)
-    limits = sensitivities(d, seen.per_unit)
-    sums = first_sums(seen.values, seen.cell, len(seen.X)), second_sums(seen.values)
-    first, second = (
-        integer_laplace(exact.ravel(), limit, part) / GRID
-        for exact, limit, part in zip(sums, limits, parts, strict=True)
-    )
-    scales = [exact_scale(limit, part) / GRID for limit, part in zip(limits, parts, strict=True)]
-    j, k = pairs(d)
-    return NoisyCellSums(first.reshape(-1, d), second + np.where(j == k, 0.5 * n, 0.0), *scales)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isinf
-from typing import Any
+from typing import Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +19,13 @@ from numpy.typing import NDArray
 
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import RECORD
+from understudy.dp.binned_counts import (
+    BinnedValues,
+    NoisyBins,
+    bin_edges,
+    bin_number,
+    counted,
+)
 from understudy.dp.clipped_moments import CellValues, NoisyCellSums
 from understudy.dp.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
 from understudy.dp.record_bounds import record_bounds
@@ -28,6 +35,13 @@ from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
 from understudy.fitting.independence import is_clipped_gaussian, sample_by_independence
 from understudy.fitting.missing import without_missing
 from understudy.fitting.moments import is_linear, sample_exactly
+from understudy.fitting.noisy_counts import (
+    counted_density,
+    counted_inputs,
+    known_information,
+    spread_over_files,
+    starts,
+)
 from understudy.fitting.noisy_moments import sample_given_noisy, shown_moments, spread_positions
 from understudy.fitting.nuts import Chains, sample
 from understudy.fitting.overlap import refuse_overlap
@@ -36,7 +50,7 @@ from understudy.fitting.progress import fit_progress
 from understudy.fitting.public_guess import guessed_survey
 from understudy.mechanisms.contract import Clips, Matrix, NoisyDraws, Terms, Vector
 from understudy.mechanisms.outputs.outcome_draws import Generated, OutcomeOutput
-from understudy.models.contract import Arrays, OutcomeModel, SummedModel
+from understudy.models.contract import Arrays, GibbsModel, OutcomeModel, SummedModel
 from understudy.models.density import Density, density_of
 from understudy.models.gaussian import GaussianModel
 from understudy.models.generation import random_key
@@ -330,41 +344,97 @@ class ModelFitter:
         values = self.histogram(epsilon, bins).sample(self.n, rng)
         return replace(self, arrays={name: values}, missing=np.zeros(self.n, dtype=bool))
 
+    @property
+    def has_moments(self) -> bool:
+        return isinstance(self.model, SurveyNormal)
+
     def cell_values(self, clip: Clips | None) -> CellValues:
-        """Clipped values and their public cells, for sums with noise; refused where the model has
-        no such sums, or a bound is not declared."""
+        """Clipped values and their public cells, for sums with noise; refused where a bound is not
+        declared."""
         model = self.model
-        if not isinstance(model, SurveyNormal):
-            raise Refused(
-                "NoisyMoments is for models whose sums suffice: FBS and FBP, without special "
-                "values of the outcome."
-            )
-        if self.missing.any():
-            raise Refused(
-                "NoisyMoments needs a value of every record; drop those without one "
-                "(missing = 'drop'), or fill them in."
-            )
+        assert isinstance(model, SurveyNormal)  # settled by the caller
+        self._check_sums()
         X, Y = (np.asarray(part) for part in model.gaussian_data(self.arrays))
         cell = self.arrays["cell"]
         first = np.unique(cell, return_index=True)[1]
-        if self.n < LEAST_PER_CELL * len(first):
-            raise Refused(
-                f"The predictors have {len(first):,} combinations for {self.n:,} records, too few "
-                "in each for sums with noise; leave predictors out, merge levels, or cut numbers "
-                "into classes."
-            )
+        self._check_cells(len(first))
         low, high = model.clipped_range(clip, self.survey)
         centre, half = (low + high) / 2, (high - low) / 2
         values = np.clip((Y - centre) / half, -1.0, 1.0)
         return CellValues(values, cell, X[first], centre, half, held_limit(self.survey))
 
-    def given_noisy(self, seen: CellValues, noisy: NoisyCellSums, datasets: int) -> NoisyDraws:
-        """Draws given noisy sums (fitting/noisy_moments): nothing else of the records."""
-        shown, key = shown_moments(seen, noisy), self._key("given noisy sums")
+    def binned_values(self, bins: int | Literal["auto"], epsilon: float) -> BinnedValues:
+        """Counts of the one bounded variable in public bins and cells."""
+        if self.model.plain is not self.model or isinstance(self.model, GibbsModel):
+            raise Refused(
+                "NoisyMoments is for FBS, FBP and other models of one outcome, without special "
+                "values of it, and not for mixtures."
+            )
+        name, bounds = self.model.bounded_target(self.survey.codebook)
+        self._check_sums()
+        public = [
+            np.asarray(array, dtype=np.float64).reshape(self.n, -1)
+            for other, array in self.arrays.items()
+            if other != name and array.shape[:1] == (self.n,)
+        ]
+        predictors = np.concatenate([np.zeros((self.n, 1)), *public], axis=1)
+        _, rows, cell = np.unique(predictors, axis=0, return_index=True, return_inverse=True)
+        cell = cell.reshape(-1)
+        self._check_cells(len(rows))
+        per_unit, whole = held_limit(self.survey), self.density.whole
+        number = bin_number(self.n / len(rows), epsilon, per_unit) if bins == "auto" else bins
+        edges = bin_edges(bounds, number, whole)
+        counts = counted(self.arrays[name], cell, len(rows), edges)
+        sizes = np.bincount(cell, minlength=len(rows))
+        return BinnedValues(counts, sizes, edges, rows, whole, per_unit)
+
+    def _check_sums(self) -> None:
+        if self.missing.any():
+            raise Refused(
+                "NoisyMoments needs a value of every record; drop those without one "
+                "(missing = 'drop'), or fill them in."
+            )
+
+    def _check_cells(self, cells: int) -> None:
+        if self.n < LEAST_PER_CELL * cells:
+            raise Refused(
+                f"The predictors have {cells:,} combinations for {self.n:,} records, too few "
+                "in each for sums with noise; leave predictors out, merge levels, or cut numbers "
+                "into classes."
+            )
+
+    def given_noisy(
+        self, seen: CellValues | BinnedValues, noisy: NoisyCellSums | NoisyBins, datasets: int
+    ) -> NoisyDraws:
+        """Draws given noisy sums (fitting/noisy_moments, noisy_counts): nothing else of the
+        records."""
+        key = self._key("given noisy sums")
+        if isinstance(seen, BinnedValues) and isinstance(noisy, NoisyBins):
+            return self._given_counts(seen, noisy, datasets, key)
+        assert isinstance(seen, CellValues)
+        assert isinstance(noisy, NoisyCellSums)
+        shown = shown_moments(seen, noisy)
         latent = sample_given_noisy(self.density, self.safe_arrays, shown, self.settings, key)
         positions = spread_positions(self.density, self.safe_arrays, shown, latent, datasets, key)
         parameters = parameters_at(self.density, positions, self.safe_arrays)
         return NoisyDraws(parameters, not latent.diagnostics.failures)
+
+    def _given_counts(
+        self, seen: BinnedValues, noisy: NoisyBins, datasets: int, key: Array
+    ) -> NoisyDraws:
+        density, arrays = counted_density(self.model, self.arrays, seen, noisy)
+        if density.shapes != self.density.shapes:
+            raise Refused("NoisyMoments is for models without a parameter of each record.")
+        start = starts(density, arrays, noisy, self.settings.chains, PUBLIC)
+        iterations = self.settings.chains * (self.settings.warmup + self.settings.per_chain)
+        with fit_progress("given noisy sums", iterations, self.show_progress) as tick:
+            inputs = counted_inputs(density, arrays)
+            chains = sample(density, inputs, self.settings, key, start, tick)
+        draws = chains.positions.reshape(-1, density.dimension)
+        known = known_information(density, draws.mean(axis=0), arrays)
+        positions = spread_over_files(draws, known, datasets)
+        parameters = parameters_at(density, positions, arrays)
+        return NoisyDraws(parameters, not chains.diagnostics.failures)
 
     def generated(self, output: OutcomeOutput) -> list[Generated]:
         """The sensitive arrays of each data set that is made of an output."""

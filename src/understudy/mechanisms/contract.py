@@ -43,6 +43,7 @@ from understudy.mechanisms.outputs.outcome_draws import OutcomeOutput, Parameter
 from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
+    from understudy.dp.binned_counts import BinnedValues, NoisyBins
     from understudy.dp.clipped_moments import CellValues, NoisyCellSums
     from understudy.dp.record_bounds import RecordBounds
     from understudy.mechanisms.outputs.cell_draws import RowsOutput
@@ -156,9 +157,18 @@ class Fitter(Protocol):
 
     def histogram(self, epsilon: float, bins: Bins) -> HistogramDraw: ...
 
-    def cell_values(self, clip: Clips | None) -> CellValues: ...  # refused where there are none
+    @property
+    def has_moments(self) -> bool: ...  # whether sums, squares and products suffice for the model
 
-    def given_noisy(self, seen: CellValues, noisy: NoisyCellSums, datasets: int) -> NoisyDraws: ...
+    def cell_values(self, clip: Clips | None) -> CellValues: ...
+
+    def binned_values(  # refused where there is no one bounded variable
+        self, bins: int | Literal["auto"], epsilon: float
+    ) -> BinnedValues: ...
+
+    def given_noisy(
+        self, seen: CellValues | BinnedValues, noisy: NoisyCellSums | NoisyBins, datasets: int
+    ) -> NoisyDraws: ...
 
 
 @dataclass(frozen=True, eq=False)  # equal only to itself: it holds arrays

@@ -39,6 +39,7 @@ class Density:
     def __init__(self, model: OutcomeModel, arrays: Arrays) -> None:
         self.model = model
         self.n = len(arrays[model.targets[0]])
+        self.whole = False  # whether the last observed site has whole numbers
         self.shapes = self._latent_shapes(arrays)  # of each latent site, unconstrained
         self.dimension = sum(prod(shape) for shape in self.shapes.values())
         if not self.dimension:
@@ -161,7 +162,11 @@ class Density:
             trace = handlers.trace(proper).get_trace(**self._arguments(columns))
             _refuse_trace(trace, self.n)
             for name, site in trace.items():
-                if site["type"] == "sample" and not site["is_observed"]:
+                if site["type"] != "sample":
+                    continue
+                if site["is_observed"]:
+                    self.whole = bool(getattr(site["fn"].support, "is_discrete", False))
+                else:
                     transform = biject_to(site["fn"].support)
                     shapes[name] = tuple(transform.inverse_shape(jnp.shape(site["value"])))
 
@@ -252,14 +257,14 @@ def density_of(model: OutcomeModel, arrays: Arrays) -> Density:
     return density
 
 
-def density_at(model: OutcomeModel, arrays: Arrays) -> Density:
+def density_at(model: OutcomeModel, arrays: Arrays, kind: type[Density] = Density) -> Density:
     """The same without a check of the data, which generation does not look at."""
     shapes = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(arrays.items()))
-    if (model, shapes) not in _DENSITIES:
+    if (kind, model, shapes) not in _DENSITIES:
         while len(_DENSITIES) >= MOST_DENSITIES:
             _DENSITIES.pop(next(iter(_DENSITIES)))
-        _DENSITIES[model, shapes] = Density(model, arrays)
-    return _DENSITIES[model, shapes]
+        _DENSITIES[kind, model, shapes] = kind(model, arrays)
+    return _DENSITIES[kind, model, shapes]
 
 
 def _log_prob(site: Site) -> Array:

@@ -22,6 +22,8 @@ TIMES = {
     ("noisy-moments", "noise-halved"): 2.0,
     ("noisy-moments", "noise-for-each-of-two-files"): 2.0,
     ("noisy-moments-units", "units-clipped-per-record"): 3.0,
+    ("noisy-moments-bins", "units-counted-as-one"): 3.0,
+    ("noisy-moments-bins", "noise-for-each-of-two-files"): 2.0,
     ("modips-public-units", "limit-missing"): 4 / 3,
     ("modips-public-units", "noise-for-one"): 3.0,
     ("modips-threshold-units", "limit-missing"): 4 / 3,

@@ -11,7 +11,6 @@ from understudy.dp.clipped_moments import (
     GRID,
     CellValues,
     first_sums,
-    noisy_sums,
     pairs,
     second_sums,
     sensitivities,
@@ -61,7 +60,7 @@ def test_sums_are_those_of_numpy():
 def test_noise_has_the_scale_of_its_share(unit):
     """Mean sizes of Laplace noise over 4,000 cells, within five standard errors."""
     cell = np.arange(4000)
-    noisy = noisy_sums(seen(np.zeros((4000, 2)), cell, unit), 2.0, 0.75)
+    noisy = seen(np.zeros((4000, 2)), cell, unit).noisy(2.0, 0.75)
     scales = unit * 2 / 1.5, unit * 2 / 0.5
     np.testing.assert_allclose((noisy.first_scale, noisy.second_scale), scales, rtol=1e-12)
     size = np.abs(noisy.first).mean() / noisy.first_scale
@@ -72,7 +71,7 @@ def test_noise_has_the_scale_of_its_share(unit):
 def test_next_to_no_noise_gives_the_moments_back():
     rng = np.random.default_rng(5)
     values, cell = rng.uniform(-1, 1, (300, 2)), rng.integers(0, 3, 300)
-    noisy = noisy_sums(seen(values, cell), 1e7, 0.5)
+    noisy = seen(values, cell).noisy(1e7, 0.5)
     by_cell = np.array([values[cell == c].sum(axis=0) for c in range(3)])
     np.testing.assert_allclose(noisy.first, by_cell, atol=1e-3)
     np.testing.assert_allclose(noisy.second, (values.T @ values)[pairs(2)], atol=1e-3)

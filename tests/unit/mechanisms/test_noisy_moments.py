@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import understudy as us
-from understudy.dp import clipped_moments
+from understudy.dp import binned_counts, clipped_moments
 from understudy.errors import Refused
 from understudy.fitting.fitter import ModelFitter
 from understudy.mechanisms.contract import NoisyDraws
@@ -17,6 +17,7 @@ from understudy.mechanisms.noisy_moments import UNSURE
 
 CLIP = ((13_000.0, 480_000.0), (20.0, 400.0))
 MODEL = us.FBS("salary", "field + gender")
+MIXTURE = us.Mixture("salary", "gender", 3, "prior", typical=70_000.0)
 UNIT = "household"
 
 
@@ -95,7 +96,8 @@ def test_a_household_of_more_records_than_declared_is_refused(survey, asked):
 @pytest.mark.parametrize(
     ("model", "mechanism", "words"),
     [
-        (us.Beta("salary", bounds=(1.0, 5e6)), us.NoisyMoments(1.0), "FBS and FBP"),
+        (us.Beta("salary", bounds=(1.0, 5e6)), us.NoisyMoments(1.0, CLIP), "`clip` is for FBS"),
+        (MIXTURE, us.NoisyMoments(1.0), "not for mixtures"),
         (MODEL, us.NoisyMoments(1.0, CLIP[:1]), "a pair of numbers for each of salary, weight"),
     ],
 )
@@ -138,6 +140,50 @@ def test_clipped_values_are_those_between_the_bounds(survey, model):
     weights = np.log(CLIP[1]) - unit
     wanted = [np.log(CLIP[0]), weights if isinstance(model, us.FBS) else -weights[::-1]]
     np.testing.assert_allclose(np.column_stack([low, high]), wanted)
+
+
+@pytest.fixture
+def binned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float]]:
+    """Nothing is sampled; the number of counts, the sensitivity and the budget of each noise."""
+    calls: list[tuple[int, int, float]] = []
+
+    def noise(counts, sensitivity, epsilon):
+        calls.append((len(counts), sensitivity, epsilon))
+        return counts
+
+    def fixed(_fitter, _seen, _noisy, datasets):
+        return NoisyDraws([{"phi": np.array(0.3), "lambda": np.array(6.0)}] * datasets, True)
+
+    monkeypatch.setattr(binned_counts, "integer_laplace", noise)
+    monkeypatch.setattr(ModelFitter, "given_noisy", fixed)
+    return calls
+
+
+BOUNDED = us.Beta("salary", bounds=(1.0, 5e6))
+
+
+@pytest.mark.parametrize(("unit", "limit"), [(False, 1), (True, 3)])
+def test_other_models_have_counts_in_bins_at_one_price(survey, binned, unit, limit):
+    file = homes(survey, 3) if unit else survey
+    mechanism = us.NoisyMoments(2.0, bins=12)
+    result = us.synthesize(file, BOUNDED, mechanism, 4, 1, progress=False)
+    assert binned == [(12, limit, 2.0)]  # all of epsilon, once
+    claim = result.claim
+    assert (claim.kind, claim.epsilon, claim.relation) == ("formal", 2.0, "blank")
+    assert claim.unit == (UNIT if unit else "record")
+    assert any("public bins, within the 1 combination of" in c for c in claim.conditions)
+    assert len(result.datasets) == 4
+
+
+def test_bins_go_by_the_public_number_of_records_and_epsilon(survey, binned):
+    us.synthesize(survey, BOUNDED, us.NoisyMoments(1.5), 2, 1, progress=False)
+    assert binned == [(16, 1, 1.5)]  # .05 * 300 * 1.5^2 / 2, rounded down
+
+
+@pytest.mark.parametrize("bins", [1, 2.5, "many", True])
+def test_bins_are_two_at_least(bins):
+    with pytest.raises(Refused, match="at least 2"):
+        us.NoisyMoments(1.0, bins=bins)
 
 
 def test_few_files_are_forecast_as_such(survey):

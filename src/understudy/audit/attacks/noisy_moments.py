@@ -1,4 +1,4 @@
-"""`NoisyMoments`: events on noisy sums, of which every file is made."""
+"""`NoisyMoments`: events on noisy sums or counts, of which every file is made."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from understudy.audit.attack import ALPHA, Losses, MechanismAttack, Simulation
 from understudy.audit.epsilon_bound import shown_loss
+from understudy.dp.binned_counts import BinnedValues, bin_edges, counted
 from understudy.dp.clipped_moments import divided, first_sums, second_sums, sensitivities
 from understudy.dp.noise import exact_scale, integer_laplace
 from understudy.mechanisms.noisy_moments import NoisyMoments
@@ -67,6 +68,40 @@ class NoisyMomentsUnitAttack(NoisyMomentsAttack):
     trials = 200_000
     leaks = False
     per_unit = 3
+
+
+class NoisyBinsAttack(MechanismAttack):
+    """Counts in bins: a household of three, all in one bin, is blanked."""
+
+    name = "noisy-moments-bins"
+    relations = ("blank",)
+    mutants: ClassVar[tuple[str, ...]] = ("units-counted-as-one", "noise-for-each-of-two-files")
+    trials = 200_000
+    leaks = False
+
+    def losses(self, simulation: Simulation) -> Losses:
+        trials, mutant, three = simulation.trials, simulation.mutant, 3
+        repeats = 2 if mutant == "noise-for-each-of-two-files" else 1
+        protected = 1 if mutant == "units-counted-as-one" else three
+        values = np.array([0.1] * three + [0.1, 0.7])  # those of the household first
+        edges, drawn, counts = bin_edges((0.0, 1.0), 2, False), [], []
+        for kept in (values, values[three:]):
+            exact = counted(kept, np.zeros(len(kept), dtype=np.int64), 1, edges)
+            file = BinnedValues(
+                np.tile(exact, (trials * repeats, 1)), np.full(trials * repeats, len(values)),
+                edges, np.zeros(1, dtype=np.int64), False, protected,
+            )  # fmt: skip
+            counts.append(exact[0])
+            drawn.append(file.noisy(simulation.epsilon, 0.0))
+        low, high = np.minimum(*counts)[0], np.maximum(*counts)[0]
+        classes = [
+            ((noisy.counts[:, 0] > low).astype(np.int64) + (noisy.counts[:, 0] >= high))
+            .reshape(trials, -1) @ CLASSES ** np.arange(repeats)
+            for noisy in drawn
+        ]  # fmt: skip
+        shown = shown_loss(classes[0], classes[1], CLASSES**repeats, ALPHA)
+        exact_loss = repeats * float(np.abs(counts[0] - counts[1]).sum()) / drawn[0].scale
+        return Losses(simulation.epsilon, shown, exact_loss)
 
 
 def _sums(values: np.ndarray) -> np.ndarray:
