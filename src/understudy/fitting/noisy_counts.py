@@ -12,7 +12,8 @@ add up to 1; with it, Poisson counts are a little less sure.
 A count's P(h | lambda) depends on theta through lambda alone, so that it is computed once for each
 count at a grid of sqrt(lambda) and interpolated: the sum by a recursion of the noise's geometric
 tails, and for large lambda, where Poisson counts are normal, by the law of a normal and a Laplace
-variable. It is post-processing: no claim rests on any of this.
+variable. Noise beyond a few scales is not believed in (`_within_reach`). It is post-processing: no
+claim rests on any of this.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from understudy.models.density import Density, density_at
 NODES = 8  # at which a bin's density is looked at
 GRADED = 4  # the power by which nodes crowd at the bounds, where a density may be infinite
 STEP = 0.05  # of sqrt(lambda)
+REACH = 4.0  # scales of noise, beyond which no count is explained by it
 SUMMED = 2_000.0  # lambda up to which counts are Poisson, beyond it normal
 START_WIDTH = 2.0  # standard deviations, by which chains start apart,
 WIDEST_START = 5.0  # each of at most so much
@@ -188,7 +190,27 @@ def log_noisy_counts(shown: NDArray[np.int64], scale: float, grid: Vector) -> Ma
     exact = _poisson_geometric(shown, scale, rate[summed])
     with np.errstate(divide="ignore"):
         table[:, summed] = np.where(exact > TINY, np.log(exact), table[:, summed])
-    return table
+    return np.minimum(table, _within_reach(shown[:, None], scale, np.maximum(rate, STEP**2)))
+
+
+def _within_reach(shown: NDArray[np.int64], scale: float, rate: Vector) -> Matrix:
+    """What log P(h | lambda) is at most if the noise is at most T = REACH scale: the true count is
+    within [h - T, h + T]. Where lambda lies outside, and probabilities fall from the near end on by
+    a factor r < 1 at least, their sum is that of a geometric series.
+
+    A model that does not fit would explain whole bins by noise, since each of their records costs
+    but 1/scale then; beyond T it costs as much as without noise. Where noise is in truth larger,
+    a count is taken to be off by a few records, which says little (decision 053)."""
+    reach = int(np.ceil(REACH * scale))
+    end = np.where(rate < shown, np.maximum(shown - reach, 0), np.maximum(shown + reach, 0))
+    below = end > rate  # the true count is larger than lambda
+    outside = np.where(rate < shown, below, (end < rate) & (shown + reach >= 0))
+    a = np.exp(-1.0 / scale)
+    factor = np.where(below, rate / (end + 1), end / rate) / a
+    log_first = end * np.log(rate) - rate - gammaln(end + 1) - np.abs(shown - end) / scale
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_sum = log_first - np.log1p(-factor) + np.log((1 - a) / (1 + a))
+    return np.where(outside & (factor < 1), log_sum, np.inf)
 
 
 def slopes_of(table: Matrix) -> Matrix:
