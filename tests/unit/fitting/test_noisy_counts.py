@@ -121,7 +121,7 @@ def test_between_the_points_of_the_grid_probabilities_are_interpolated():
     for root in (0.01, 0.03, *rng.uniform(0.0, 6.5, 20)):
         direct = log_noisy_counts(shown, 0.8, np.array([root]))[:, 0]
         ours = _interpolated(jnp.full(4, root), table, slopes_of(table))
-        np.testing.assert_allclose(ours[:3], direct[:3], atol=0.01)
+        np.testing.assert_allclose(ours[:3], direct[:3], atol=0.03)
         np.testing.assert_allclose(ours[3], direct[3], rtol=0.05)  # 30 are far from a small mean
 
 
