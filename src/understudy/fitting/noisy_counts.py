@@ -61,8 +61,8 @@ class CountedDensity(Density):
         return log_prior, values.reshape(arrays["log_weight"].shape)
 
     def log_bins(self, position: Array, arrays: Mapping[str, Any]) -> tuple[Array, Array]:
-        """The log prior, and log p (cells, bins) of the law between the bounds: all bins of a cell
-        make up 1."""
+        """The log prior, and log p (cells, bins): of the law between the bounds, so that bins of
+        a cell make up 1; whole numbers beyond the upper one are in the last bin."""
         log_prior, values = self.at_nodes(position, arrays)
         log_p = logsumexp(values + arrays["log_weight"], axis=-1)
         return log_prior, log_p - logsumexp(log_p, axis=-1, keepdims=True)
@@ -164,7 +164,7 @@ def _information(density: CountedDensity, position: Array, arrays: Any) -> Array
 def nodes_of(edges: Vector, whole: bool) -> tuple[Matrix, Matrix]:
     """Points in each bin at which the density is looked at, and the logarithms of their weights,
     (bins, nodes): Gauss and Legendre's. Of few whole numbers these themselves; the probabilities of
-    many, from a to b, are an integral from a - 1/2 to b + 1/2."""
+    many, from a to b, are an integral from a - 1/2 to b + 1/2, and the last bin goes on."""
     lower, upper = edges[:-1], edges[1:]
     point, weight = np.polynomial.legendre.leggauss(NODES)
     point, weight = (point + 1) / 2, weight / 2  # between 0 and 1
@@ -173,8 +173,12 @@ def nodes_of(edges: Vector, whole: bool) -> tuple[Matrix, Matrix]:
         few, number = width <= NODES, np.arange(NODES)
         each = np.minimum(number, width - 1)
         values = lower[:, None] + np.where(few, each, width * point - 0.5)
+        weights = np.where(few, number < width, width * weight)
+        reach = max(float(width[-1, 0]), lower[-1] / 4)  # of the last bin, which has no end
+        values[-1] = lower[-1] - 0.5 + reach * point / (1 - point)
+        weights[-1] = reach * weight / (1 - point) ** 2
         with np.errstate(divide="ignore"):
-            return values, np.log(np.where(few, number < width, width * weight))
+            return values, np.log(weights)
     values, weights = lower[:, None] + width * point, width * weight
     crowded, thinner = point**GRADED, GRADED * point ** (GRADED - 1) * weight
     values[0], weights[0] = lower[0] + width[0] * crowded, width[0] * thinner
