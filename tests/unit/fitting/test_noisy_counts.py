@@ -293,3 +293,9 @@ def test_counts_are_within_the_predictors_cells():
         mine = (fitter.arrays["X"] == fitter.arrays["X"][row]).all(axis=1)
         wanted = np.histogram(fitter.arrays["y"][mine], seen.edges)[0]
         np.testing.assert_array_equal(counts, wanted)
+
+
+def test_bins_are_for_the_records_of_one_cell():
+    fitter = visits(400)
+    seen = fitter.binned_values("auto", 2.0)  # 200 records of each: .05 * 200 * 2^2 / 2
+    np.testing.assert_array_equal(seen.edges, bin_edges((0, 200), 20, whole=True))
