@@ -273,7 +273,7 @@ def test_what_noise_leaves_open_is_spread_and_what_records_do_is_not(m):
         files = np.linalg.solve(turn, spread_over_files(draws, information, m).T)
         between.append(files.var(axis=1, ddof=1))
         means.append(files.mean(axis=1))
-    np.testing.assert_allclose(np.mean(between, axis=0), [0.75 * m + 0.25, 1.0], rtol=0.12)
+    np.testing.assert_allclose(np.mean(between, axis=0), [0.75 * m + 0.25, 1.0], rtol=0.2)
     # the common part is centred: what is left of it in the mean is the files' own part
     np.testing.assert_allclose(np.var(means, axis=0), [0.25 / m, 1 / m], rtol=0.2, atol=0.01)
 
