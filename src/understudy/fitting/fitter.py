@@ -51,7 +51,7 @@ from understudy.fitting.public_guess import guessed_survey
 from understudy.mechanisms.contract import Clips, Matrix, NoisyDraws, Terms, Vector
 from understudy.mechanisms.outputs.outcome_draws import Generated, OutcomeOutput
 from understudy.models.contract import Arrays, GibbsModel, OutcomeModel, SummedModel
-from understudy.models.density import Density, density_of
+from understudy.models.density import Density, density_at, density_of
 from understudy.models.gaussian import GaussianModel
 from understudy.models.generation import random_key
 from understudy.models.survey_normal import SurveyNormal
@@ -381,6 +381,7 @@ class ModelFitter:
         _, rows, cell = np.unique(predictors, axis=0, return_index=True, return_inverse=True)
         cell = cell.reshape(-1)
         self._check_cells(len(rows))
+        self._check_shared(rows)
         per_unit, whole = held_limit(self.survey), self.density.whole
         number = bin_number(self.n / len(rows), epsilon, per_unit) if bins == "auto" else bins
         edges = bin_edges(bounds, number, whole)
@@ -394,6 +395,15 @@ class ModelFitter:
                 "NoisyMoments needs a value of every record; drop those without one "
                 "(missing = 'drop'), or fill them in."
             )
+
+    def _check_shared(self, rows: NDArray[np.int64]) -> None:
+        """Refused where fewer records would have fewer parameters: before the noise is paid for."""
+        arrays = {
+            name: array[rows] if array.shape[:1] == (self.n,) else array
+            for name, array in self.arrays.items()
+        }
+        if density_at(self.model, arrays).shapes != self.density.shapes:
+            raise Refused("NoisyMoments is for models without a parameter of each record.")
 
     def _check_cells(self, cells: int) -> None:
         if self.n < LEAST_PER_CELL * cells:
@@ -423,8 +433,6 @@ class ModelFitter:
         self, seen: BinnedValues, noisy: NoisyBins, datasets: int, key: Array
     ) -> NoisyDraws:
         density, arrays = counted_density(self.model, self.arrays, seen, noisy)
-        if density.shapes != self.density.shapes:
-            raise Refused("NoisyMoments is for models without a parameter of each record.")
         start = starts(density, arrays, noisy, self.settings.chains, PUBLIC)
         iterations = self.settings.chains * (self.settings.warmup + self.settings.per_chain)
         with fit_progress("given noisy sums", iterations, self.show_progress) as tick:

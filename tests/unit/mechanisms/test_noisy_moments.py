@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import polars as pl
 import pytest
 
@@ -173,6 +175,20 @@ def test_other_models_have_counts_in_bins_at_one_price(survey, binned, unit, lim
     assert claim.unit == (UNIT if unit else "record")
     assert any("public bins, within the 1 combination of" in c for c in claim.conditions)
     assert len(result.datasets) == 4
+
+
+def each_its_own(n, salary=None):
+    centre = numpyro.sample("centre", dist.Normal(11.0, 1.0))
+    with numpyro.plate("record", n):
+        own = numpyro.sample("own", dist.Normal(centre, 1.0))
+        numpyro.sample("salary", dist.LogNormal(own, 0.3), obs=salary)
+
+
+def test_a_parameter_of_each_record_is_refused_before_noise_is_drawn(survey, binned):
+    model = us.from_numpyro(each_its_own, sensitive=["salary"])
+    with pytest.raises(Refused, match="without a parameter of each record"):
+        us.synthesize(survey, model, us.NoisyMoments(1.0), 2, 1)
+    assert binned == []
 
 
 def test_bins_go_by_the_public_number_of_records_and_epsilon(survey, binned):
