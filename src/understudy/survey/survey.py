@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from ibis.expr.operations import Field, InMemoryTable, Project
 
 from understudy.errors import Refused, UnknownName
+from understudy.record_blocks import on_cluster
 from understudy.survey.codebook import Codebook, Column, Value
 from understudy.survey.design import Design
 from understudy.survey.engine import is_own_file, view_without_nan
@@ -60,6 +61,19 @@ class Survey:
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(self.raw.columns)
+
+    @property
+    def on_cluster(self) -> bool:
+        """Whether the records are on a cluster (Spark): only tables and moments come here."""
+        return on_cluster(self.raw)
+
+    def refuse_on_cluster(self, what: str) -> None:
+        """Refuse `what`, which needs every record in memory, where the records are on a cluster."""
+        if self.on_cluster:
+            raise Refused(
+                f"{what} needs every record in memory, and these are on Spark; take what fits from "
+                "there first: Survey(survey.frame([...]), design, codebook)."
+            )
 
     @property
     def declared(self) -> Codebook:

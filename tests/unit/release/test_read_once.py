@@ -19,7 +19,7 @@ import pytest
 import understudy as us
 from understudy.chance import chance_of
 from understudy.ledger import fingerprint
-from understudy.release import inside, publish
+from understudy.release import confidential_file, inside, publish
 from understudy.release.recipe import read_recipe
 from understudy.survey import read
 
@@ -116,8 +116,8 @@ def test_one_release_reads_digests_and_tabulates_once(
 
         monkeypatch.setattr(module, name, counted)
 
-    count(inside, "read_survey", lambda path, *_: f"read {Path(path).name}")
-    count(inside, "identify", lambda *_: "digest")
+    count(confidential_file, "read_survey", lambda path, *_: f"read {Path(path).name}")
+    count(confidential_file, "identify", lambda *_: "digest")
     count(inside, "tabulate", lambda survey, *_: f"table by {survey.design.weight}")
     count(publish, "run_outside", lambda *_: "public files")
     us.publish(recipe, tmp_path / "out", say=lambda _: None, accept="reading is tested")

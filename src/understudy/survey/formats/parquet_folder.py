@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from understudy.errors import Refused
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
     from understudy.survey.codebook import Codebook
+    from understudy.survey.engine_setting import Engine
     from understudy.survey.survey import Survey
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # the folder of records without a value
@@ -52,10 +53,18 @@ class ParquetFolder(Format):
                 hive_partitioning=bool(partitions),
                 hive_types_autocast=False,
                 union_by_name=True,
+                **_typed_folders(partitions),
             )
         except Exception:  # a damaged file can break any step of two libraries
             raise damaged(path) from None
-        return Opened(named_columns(with_types(table, partitions), naming))
+        return Opened(named_columns(table, naming))
+
+    def open_on_cluster(
+        self, path: Path, naming: Callable[[list[str]], list[str]], engine: Engine
+    ) -> Opened:
+        from understudy.survey.spark import parquet_on_spark
+
+        return Opened(parquet_on_spark(path, engine, naming))
 
     def write(self, survey: Survey, codebook: Codebook, path: Path) -> None:  # noqa: ARG002
         raise Refused("Folders of Parquet files are read, not written; write one Parquet file.")
@@ -77,8 +86,8 @@ def parquet_files(folder: Path) -> list[Path]:
 def partition_types(folder: Path, files: Sequence[Path]) -> dict[str, str]:
     """The columns that the names of the folders make, and the type of each."""
     values: dict[str, set[str]] = {}
-    for place in {file.relative_to(folder).parent for file in files}:
-        for name, equals, value in (part.partition("=") for part in place.parts):
+    for inner in {file.relative_to(folder).parent for file in files}:
+        for name, equals, value in (part.partition("=") for part in inner.parts):
             if equals:
                 values.setdefault(unquote(name), set()).add(unquote(value))
     return {name: _type(different - {NO_VALUE}) for name, different in values.items()}
@@ -102,10 +111,19 @@ def _day(text: str) -> bool:
         return False
 
 
-def with_types(table: ir.Table, partitions: dict[str, str]) -> ir.Table:
-    """The table with the columns of its folders, which came as texts, in their types."""
-    typed = {name: kind for name, kind in partitions.items() if kind != "string"}
-    return table.mutate(**{name: table[name].cast(kind) for name, kind in typed.items()})
+def _typed_folders(partitions: dict[str, str]) -> dict[str, Any]:
+    """The types in DuckDB's words; what it is not told stays a text."""
+    import sqlglot.expressions as sge
+
+    words = {"int64": "BIGINT", "date": "DATE"}
+    typed = [
+        sge.PropertyEQ(
+            this=sge.to_identifier(name, quoted=True), expression=sge.convert(words[kind])
+        )
+        for name, kind in partitions.items()
+        if kind in words
+    ]
+    return {"hive_types": sge.Struct(expressions=typed)} if typed else {}
 
 
 def named_columns(table: ir.Table, naming: Callable[[list[str]], list[str]]) -> ir.Table:
