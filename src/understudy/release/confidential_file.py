@@ -10,6 +10,7 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
+import ibis.expr.types as ir
 import polars as pl
 import pyarrow as pa
 from duckdb import Error as DuckDBError
@@ -22,7 +23,7 @@ from understudy.release.recipe import Recipe
 from understudy.survey.codebook import Codebook
 from understudy.survey.file_format import format_of
 from understudy.survey.read import read_survey, read_table
-from understudy.survey.survey import Survey
+from understudy.survey.survey import Survey, without_codes
 from understudy.tables.domain import as_condition
 
 PLACE = "__place"  # of a record in its file, while records are put in order
@@ -84,21 +85,21 @@ def _left_here(recipe: Recipe, read: Survey) -> pl.DataFrame:
     return frame
 
 
-def _left_there(recipe: Recipe, read: Survey) -> Any:
-    """A query: whether a record is inside is seen with missing codes as null, as elsewhere."""
-    table = read.raw
-    try:
-        condition = as_condition(recipe.data.where, read.table)
-        if condition is not None:
-            kept = read.table.select(
-                inside=condition, **{f"raw_{k}": table[name] for k, name in enumerate(read.columns)}
-            )
-            kept = kept.filter(kept.inside)
-            table = kept.select(**{name: kept[f"raw_{k}"] for k, name in enumerate(read.columns)})
-            if not table.limit(1).to_pyarrow().num_rows:
-                raise Refused(f"No record meets `where = {recipe.data.where}`.")
-    except (IbisError, TypeError):
-        raise _unfitting(recipe.data.where) from None
+def _left_there(recipe: Recipe, read: Survey) -> ir.Table:
+    """A query. Missing codes meet no condition, and are there again among the records left."""
+    table, where = read.raw, recipe.data.where
+    if where is not None:
+        coded = [column for column in read.declared if column.missing]
+        held = table.mutate(**{f"__held{k}": table[c.name] for k, c in enumerate(coded)})
+        blank = held.mutate(**{column.name: without_codes(held, column) for column in coded})
+        try:
+            left = blank.filter(as_condition(where, blank))
+        except (IbisError, TypeError):
+            raise _unfitting(where) from None
+        left = left.mutate(**{c.name: left[f"__held{k}"] for k, c in enumerate(coded)})
+        table = left.select(list(read.columns))
+        if not table.limit(1).to_pyarrow().num_rows:
+            raise Refused(f"No record meets `where = {where}`.")
     floats = {name: table[name].cast("float64") for name in recipe.data.floats}
     return table.mutate(**floats) if floats else table
 

@@ -81,6 +81,7 @@ def checked_recipe(written: Mapping[str, Any], lines: dict[Location, int], folde
         checked.mechanism = _mechanism(checked, "privacy", "mechanism", written["privacy"])
     _check_given(checked, written.get("given", []))
     _check_formats(checked)
+    _check_source(checked, written.get("data"))
     _check_together(checked)
     return checked
 
@@ -270,20 +271,19 @@ def _check_together(checked: Checked) -> None:
     if checked.given and model is not None and model.cls.synthesizes != "rows":
         rows = [own for own, cls in all_models().items() if cls.synthesizes == "rows"]
         checked.add("given 1", None, f"[[given]] follows a {' or '.join(rows)} model.")
-    _check_source(checked)
     _check_corrections(checked)
     if "ledger" in checked.sections and mechanism is not None:
         for part in (mechanism, *(step.mechanism for step in checked.given)):
             _check_price(checked, part)
 
 
-def _check_source(checked: Checked) -> None:
-    """Where the records are, and that the model can work there."""
-    data, keys = checked.sections.get("data"), checked.sections.get("engine", {})
+def _check_source(checked: Checked, data: Any) -> None:
+    """Where the records are, and that the model can work there; `data` is [data] as written."""
+    keys = checked.sections.get("engine", {})
     for key, message in engine_mistakes(keys).items():
         checked.add("engine", key, message)
     spark = keys.get("kind") == "spark"
-    if data is not None:
+    if isinstance(data, dict):
         if "path" not in data and "table" not in data:
             checked.add("data", None, f"[data] lacks `path`: {settings_of(Data)['path'].meaning}")
         if "path" in data and "table" in data:

@@ -100,7 +100,7 @@ class Survey:
         coded = [c for c in self._codebook or () if c.missing]
         if not coded:  # a projection of all columns would make every query slower to write
             return self.raw
-        return self.raw.mutate(**{c.name: _without_codes(self.raw, c) for c in coded})
+        return self.raw.mutate(**{c.name: without_codes(self.raw, c) for c in coded})
 
     @cached_property
     def n(self) -> int:
@@ -379,7 +379,7 @@ def distinct_names(names: list[str], keep: Iterable[str]) -> list[str]:
     return out
 
 
-def _without_codes(table: ir.Table, column: Column) -> ir.Value:
+def without_codes(table: ir.Table, column: Column) -> ir.Value:
     values = table[column.name]
     return ibis.ifelse(values.isin(list(column.missing)), ibis.null(values.type()), values)
 
