@@ -25,6 +25,7 @@ from understudy.release.model_part import all_models, model_settings
 from understudy.release.parts import all_mechanisms
 from understudy.release.recipe_sections import REQUIRED, SECTIONS
 from understudy.release.recipe_values import kind_of
+from understudy.survey.engine_setting import Engine
 from understudy.tables.family import Family, LinkFamily, families
 from understudy.verify.config import DatasetConfig, ServerConfig
 
@@ -93,6 +94,10 @@ def server_page() -> str:
         "has an example.",
         "",
         *_keys(settings_of(ServerConfig)),
+        "",
+        "## [engine]",
+        "",
+        *_keys(settings_of(Engine)),
         "",
         "## [datasets.NAME], for each data set",
         "",

@@ -103,9 +103,11 @@ from understudy.survey.codebook_text import write_codebook as write_codebook
 from understudy.survey.design import Design as Design
 from understudy.survey.design import Replicates as Replicates
 from understudy.survey.design import Stage as Stage
+from understudy.survey.engine_setting import Engine as Engine
 from understudy.survey.from_svy import from_svy as from_svy
 from understudy.survey.implicates import implicates as implicates
 from understudy.survey.read import read_survey as read_survey
+from understudy.survey.read import read_table as read_table
 from understudy.survey.replicate_weights import add_replicates as add_replicates
 from understudy.survey.selection import inclusion_probabilities as inclusion_probabilities
 from understudy.survey.selection import proportional_allocation as proportional_allocation
@@ -169,6 +171,7 @@ __all__ = [
     "DISCREPANCY_GRID",
     "Density",
     "Design",
+    "Engine",
     "FBP",
     "FBS",
     "FileModel",
@@ -277,6 +280,7 @@ __all__ = [
     "q_way_weights",
     "read_codebook",
     "read_survey",
+    "read_table",
     "record_bounds",
     "regress",
     "rehearse",

@@ -26,6 +26,7 @@ from understudy.mechanisms.contract import FixedWeights, HandsOut, Mechanism, Re
 from understudy.mechanisms.outputs.cell_draws import OwnTables, RowsOutput, surveys_of
 from understudy.mechanisms.outputs.outcome_draws import made_ready
 from understudy.mechanisms.outputs.output import Ground, MechanismOutput
+from understudy.mechanisms.record_needs import need_of_memory
 from understudy.mechanisms.row_counts import RowCounts
 from understudy.mechanisms.whole_file.file_counts import FileCounts
 from understudy.models.contract import FileModel, Model, OutcomeModel, RowsModel
@@ -202,6 +203,8 @@ def synthesize_for(
     """
     _refuse_arguments(survey, model, mechanism, datasets)
     _refuse_pair(model, mechanism)
+    if survey.on_cluster and (needed := need_of_memory(model, mechanism)):
+        raise Refused(needed)
     with marked():  # from here on the records are looked at
         if isinstance(model, RowsModel):
             result = _synthesize_rows(publication, survey, model, mechanism, datasets, chance)
@@ -344,7 +347,7 @@ def _synthesize_rows(
         rows_ground(survey, model),
         chance.of(OUTSIDE),
         mechanism.hands_out,
-        np.ones(counts.occupied.n),
+        np.broadcast_to(1.0, counts.occupied.n),
         rows_correspond=False,
     )
 
@@ -384,7 +387,9 @@ def _synthesize_file(
         file_ground(survey, counts.model, look_inside=mechanism.claims == "risk"),
         chance.of(OUTSIDE),
         mechanism.hands_out,
-        np.ones(survey.n) if released.record_weights is None else released.record_weights,
+        released.record_weights
+        if released.record_weights is not None
+        else np.broadcast_to(1.0, survey.n),
         rows_correspond=False,
     )
 

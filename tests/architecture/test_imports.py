@@ -21,6 +21,7 @@ EVERYONE = {
     "version": "",
     "drawing": "",
     "one_blas_thread": "",
+    "record_blocks": "",
     "chance": "errors",
     "declarations": "errors",
     "toml_mistakes": "errors",

@@ -26,6 +26,10 @@ from understudy.cli.utility import utility
 from understudy.cli.verify import verify
 from understudy.errors import Refused
 
+WHOLE = "check that the file is whole"
+WORKERS = "check that Spark's workers run and that the files are whole"
+ENGINES = {"duckdb": WHOLE, "_duckdb": WHOLE, "pyspark": WORKERS, "py4j": WORKERS}
+
 app = typer.Typer(
     name="understudy",
     no_args_is_help=True,
@@ -87,11 +91,11 @@ def run() -> None:
         sys.exit(0)
     except Exception as error:
         # A database's message may quote records; only its kind may be shown.
-        if type(error).__module__.split(".")[0] not in ("duckdb", "_duckdb"):
+        advice = ENGINES.get(type(error).__module__.split(".")[0])
+        if advice is None:
             raise
         typer.echo(
-            f"understudy: The database could not read the data ({type(error).__name__}); "
-            "check that the file is whole.",
+            f"understudy: The database could not read the data ({type(error).__name__}); {advice}.",
             err=True,
         )
         sys.exit(2)

@@ -16,13 +16,18 @@ that share half of either are akin (threat 19).
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from understudy.record_blocks import on_cluster, summaries
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -69,8 +74,34 @@ def _sketched(table: ir.Table, typed: str, batch: int) -> FileIdentity:
     records = 0
     columns = dict.fromkeys(names, 0)
     ends = dict.fromkeys(names, (2**64, -1))
+    least: set[int] = set()
+    for summary in summaries(table.select(names), partial(_text_sums, names), batch):
+        part = json.loads(summary)
+        records += part["records"]
+        sums = [(a + b) % 2**64 for a, b in zip(sums, part["sums"], strict=True)]
+        for name, total, low, high in zip(names, part["columns"], *part["ends"], strict=True):
+            columns[name] = (columns[name] + total) % 2**64
+            ends[name] = min(ends[name][0], low), max(ends[name][1], high)
+        least = set(sorted(least | set(part["least"]))[:SKETCHED])
+    text = "\n".join(["text", str(records), *map(str, sums), *names])
+    varying = (columns[name] for name in names if ends[name][0] < ends[name][1])
+    return FileIdentity(
+        hashlib.sha256(text.encode()).hexdigest(),
+        typed,
+        frozenset(f"{records}:{total:016x}" for total in varying),
+        frozenset(f"{word:016x}" for word in least),
+    )
+
+
+def _text_sums(names: list[str], blocks: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+    """What blocks of records add to the identity, as JSON: sums, the ends of each column's words,
+    and the smallest words of records."""
+    sums = [0] * _LANES
+    records = 0
+    columns = dict.fromkeys(names, 0)
+    ends = dict.fromkeys(names, (2**64, -1))
     least = np.zeros(0, dtype=np.uint64)
-    for chunk in table.select(names).to_pyarrow_batches(chunk_size=batch):
+    for chunk in blocks:
         if not chunk.num_rows:
             continue
         records += chunk.num_rows
@@ -85,14 +116,14 @@ def _sketched(table: ir.Table, typed: str, batch: int) -> FileIdentity:
             if lane == 0:
                 small = state if len(least) < SKETCHED else state[state < least[-1]]
                 least = np.unique(np.concatenate([least, small]))[:SKETCHED]
-    text = "\n".join(["text", str(records), *map(str, sums), *names])
-    varying = (columns[name] for name in names if ends[name][0] < ends[name][1])
-    return FileIdentity(
-        hashlib.sha256(text.encode()).hexdigest(),
-        typed,
-        frozenset(f"{records}:{total:016x}" for total in varying),
-        frozenset(f"{word:016x}" for word in least.tolist()),
-    )
+    summary = {
+        "records": records,
+        "sums": sums,
+        "columns": [columns[name] for name in names],
+        "ends": [[ends[name][side] for name in names] for side in (0, 1)],
+        "least": least.tolist(),
+    }
+    yield json.dumps(summary).encode()
 
 
 def fingerprint(table: ir.Table, batch: int = 100_000) -> str:
@@ -102,21 +133,37 @@ def fingerprint(table: ir.Table, batch: int = 100_000) -> str:
 
 def fingerprints(table: ir.Table, batch: int = 100_000) -> tuple[str, str]:
     """Two digests of typed records in one pass: as a multiset, as 0.1.0 knew them, and with their
-    order and types."""
+    types and their order; a table on a cluster has no order, and the second is of the types."""
     names = sorted(table.columns)
     sums = [0] * _LANES
     records = 0
-    types = [f"{name} {kind}" for name, kind in table.schema().items()]
-    ordered = hashlib.sha256("\n".join(types).encode())
-    for chunk in table.select(names).to_pyarrow_batches(chunk_size=batch):
+    types = "\n".join(f"{name} {kind}" for name, kind in table.schema().items())
+    ordered = ""
+    for summary in summaries(table.select(names), partial(_typed_sums, names, types), batch):
+        part = json.loads(summary)
+        records += part["records"]
+        sums = [(a + b) % 2**64 for a, b in zip(sums, part["sums"], strict=True)]
+        ordered = part["ordered"]  # of all records, where they are in one part
+    text = "\n".join([str(records), *map(str, sums), *names])
+    multiset = hashlib.sha256(text.encode()).hexdigest()
+    if on_cluster(table):
+        ordered = hashlib.sha256(f"{types}\n{multiset}".encode()).hexdigest()
+    return multiset, ordered
+
+
+def _typed_sums(names: list[str], types: str, blocks: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+    sums = [0] * _LANES
+    records = 0
+    ordered = hashlib.sha256(types.encode())
+    for chunk in blocks:
         records += chunk.num_rows
         by_name = {name: _column_words(_column(chunk, name)) for name in names}
         for lane in range(_LANES):
             words = _chained(by_name, chunk.num_rows, lane)
             ordered.update(words.tobytes())
             sums[lane] = (sums[lane] + _total(words)) % 2**64
-    text = "\n".join([str(records), *map(str, sums), *names])
-    return hashlib.sha256(text.encode()).hexdigest(), ordered.hexdigest()
+    summary = {"records": records, "sums": sums, "ordered": ordered.hexdigest()}
+    yield json.dumps(summary).encode()
 
 
 def _column(chunk: pa.RecordBatch, name: str) -> Any:

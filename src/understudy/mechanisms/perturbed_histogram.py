@@ -40,6 +40,7 @@ class PerturbedHistogram(Mechanism):
     seeded = False
     fits = 0
     synthesizes = "outcome"
+    needs_records = True
     hands_out = "draws"
     delta = 0.0
 

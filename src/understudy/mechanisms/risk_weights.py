@@ -63,6 +63,7 @@ class RiskWeights(Mechanism, abstract=True):
     seeded = True
     fits = 1
     synthesizes = "outcome or file"
+    needs_records = True
     hands_out = "rows"
     epsilon = None
     delta = 0.0

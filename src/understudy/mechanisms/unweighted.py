@@ -48,6 +48,7 @@ class Unweighted(Mechanism):
     seeded = True
     fits = 1
     synthesizes = "outcome, rows or file"
+    needs_records = False
     hands_out = "rows"
     epsilon = None
     delta = 0.0

@@ -61,6 +61,12 @@ class Model(Declared, ABC, abstract=True):
     def sensitive(self) -> tuple[str, ...]:
         """The columns that are synthesized."""
 
+    @property
+    @abstractmethod
+    def needs_records(self) -> bool:
+        """Whether it must have every record in memory; else it works from tables alone, which are
+        made where the records are (Spark)."""
+
     def for_survey(self, survey: Survey) -> Model:  # noqa: ARG002
         """The model with what it must know of this survey, such as its weight column."""
         return self
@@ -78,6 +84,7 @@ class RowsModel(Model, abstract=True):
     """A model of whole rows: every column is synthesized, from a table of counts."""
 
     synthesizes = "rows"
+    needs_records = False
 
     @property
     @abstractmethod
@@ -131,6 +138,11 @@ class FileModel(Model, abstract=True):
     def size(self) -> int | Literal["noisy"] | None:
         """The number of synthetic records: that of the file when None."""
 
+    @property
+    def needs_records(self) -> bool:
+        """Columns that are kept come row by row."""
+        return bool(self.keep)
+
     @abstractmethod
     def cells(self, survey: Survey) -> tuple[ColumnCells, ...]:
         """The cells of every column."""
@@ -164,6 +176,7 @@ class OutcomeModel(Model, abstract=True):
     """
 
     synthesizes = "outcome"
+    needs_records = True
 
     def for_survey(self, survey: Survey) -> OutcomeModel:  # noqa: ARG002
         return self

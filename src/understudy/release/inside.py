@@ -14,9 +14,6 @@ from typing import Any
 
 import ibis
 import polars as pl
-import pyarrow as pa
-from duckdb import Error as DuckDBError
-from ibis.common.exceptions import IbisError
 
 from understudy.chance import Chance
 from understudy.corrected_table import Corrections, check_corrected
@@ -24,10 +21,17 @@ from understudy.dp.account import UNHEARD
 from understudy.errors import Refused, UnknownName
 from understudy.fitting.missing import without_missing
 from understudy.internal_mark import marked
-from understudy.ledger.fingerprint import FileIdentity, identify
+from understudy.ledger.fingerprint import FileIdentity
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import FileModel, Model, OutcomeModel, RowsModel
 from understudy.publication import Publication, hides_unit
+from understudy.release.confidential_file import (
+    identified,
+    in_order,
+    public_order,
+    read_file,
+    restricted,
+)
 from understudy.release.mixed import Given, mixed_for
 from understudy.release.narrowed import computed_in, narrowed_to
 from understudy.release.parts import own_files
@@ -41,7 +45,6 @@ from understudy.risk.measure import measure_of
 from understudy.survey.codebook import Codebook, read_codebook
 from understudy.survey.codebook_text import codebook_beside, codebook_to_toml
 from understudy.survey.design import Design
-from understudy.survey.file_format import format_of
 from understudy.survey.formula import formula_columns
 from understudy.survey.implicates import Implicates, check_same_records, implicates
 from understudy.survey.published_type import published_dtype
@@ -49,13 +52,10 @@ from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.synthesis import Synthesis, synthesize_for
 from understudy.tables.corrected import resting_on_drawn
-from understudy.tables.domain import as_condition
 from understudy.tables.statistic import Statistic, parse_statistic
 from understudy.tables.tabulate import tabulate
 from understudy.tables.units import Unit
 from understudy.version import __version__
-
-PLACE = "__place"  # of a record in its file, while records are put in order
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,17 +271,17 @@ class Inside:
 
 def prepare(recipe: Recipe) -> Inside:
     """Read the file, once, and check everything; nothing is spent and nothing is written."""
-    if not recipe.path.is_file():
-        _read(recipe)  # refused: nothing is there to be looked at
+    if recipe.data.path is not None and not recipe.path.exists():
+        read_file(recipe)  # refused: nothing is there to be looked at
     with marked():
-        read = _read(recipe)
-        file, ordered = _identified(read)
+        read = read_file(recipe)
+        file, ordered = identified(read)
         column = recipe.data.implicates
         several = [] if column is None else implicates(read, column)
-        several = Implicates(_restricted(recipe, each) for each in several)
+        several = Implicates(restricted(recipe, each) for each in several)
         if several:
             check_same_records(several)
-        whole = several[0] if several else _restricted(recipe, read)
+        whole = several[0] if several else restricted(recipe, read)
         check_totals(whole)
     model = recipe.model.build(recipe.synthesis.missing)
     if isinstance(model, FileModel):
@@ -290,10 +290,10 @@ def prepare(recipe: Recipe) -> Inside:
     drawn = [name for step in recipe.given for name in step.model.sensitive]
     drawn += model.for_survey(narrowed).sensitive
     hidden = [*drawn, *computed_in(narrowed, model), whole.codebook.unit_column]
-    order = _public_order(whole, [name for name in narrowed.columns if name not in hidden])
+    order = public_order(whole, [name for name in narrowed.columns if name not in hidden])
     if order is not None:
-        several = Implicates(_ordered(each, order) for each in several)
-        whole = several[0] if several else _ordered(whole, order)
+        several = Implicates(in_order(each, order) for each in several)
+        whole = several[0] if several else in_order(whole, order)
     narrowed = narrowed_to(recipe, whole, model)
     _check_columns(recipe, narrowed)
     references: list[str] = []
@@ -331,76 +331,19 @@ def prepare(recipe: Recipe) -> Inside:
     return inside
 
 
-def _read(recipe: Recipe) -> Survey:
-    format = None
-    if recipe.data.format is not None:
-        format = format_of(recipe.path, recipe.data.format, folder=recipe.folder)
-    return read_survey(recipe.path, recipe.design, recipe.codebook, format, in_memory=True)
-
-
 def _outcome(model: Model) -> OutcomeModel:
     if not isinstance(model, OutcomeModel):
         raise Refused("A model of [[given]] synthesizes numbers given categories, not whole rows.")
     return model
 
 
-def _restricted(recipe: Recipe, read: Survey) -> Survey:
-    """The records that the recipe asks for, with whole numbers as decimals where it says so."""
-    for name in recipe.data.floats:
-        if name not in read.columns:
-            raise UnknownName("column in `floats`", name, read.columns)
-        if not read.raw[name].type().is_numeric():
-            raise Refused(f"`{name}` does not hold numbers; leave it out of `floats`.")
-    domain = read.codebook.for_domain(recipe.data.where)
-    if recipe.data.where is None and not recipe.data.floats and domain is read.codebook:
-        return read
-    # in memory, in the file's order: rows of synthetic files correspond to these
-    frame = read.raw.to_polars().with_columns(pl.col(list(recipe.data.floats)).cast(pl.Float64))
-    if recipe.data.where is not None:
-        frame = frame.filter(_inside(recipe.data.where, read))
-        if frame.is_empty():
-            raise Refused(f"No record meets `where = {recipe.data.where}`.")
-    codebook = domain
-    for column in list(codebook):  # drafted levels are those of the records that are left
-        if "levels" in column.drafted:
-            seen = set(frame[column.name].unique())
-            left = tuple(level for level in column.levels or () if level in seen)
-            codebook = codebook.with_column(replace(column, levels=left or None))
-    return Survey(frame, read.design, codebook)
-
-
-def _public_order(whole: Survey, public: list[str]) -> pl.Series | None:
-    """The order of the records by their public values: what is drawn for a row must not depend on
-    where its record stood in the file."""
-    if not public:
-        return None
-    frame = pl.DataFrame(whole.raw.select(public).to_polars()).with_row_index(PLACE)
-    return frame.sort(public, maintain_order=True)[PLACE]
-
-
-def _ordered(survey: Survey, order: pl.Series) -> Survey:
-    return Survey(survey.raw.to_polars()[order], survey.design, survey.codebook)
-
-
-def _inside(where: str, read: Survey) -> pl.Series:
-    """Which records a condition holds for; a missing code meets none."""
-    try:
-        condition = as_condition(where, read.table)
-        return pl.Series(read.table.select(inside=condition).to_polars()["inside"])
-    except (IbisError, DuckDBError, TypeError):
-        raise Refused(
-            f"The condition `{where}` does not fit its columns; compare numbers with numbers and "
-            "text with text."
-        ) from None
-
-
 def _reference(recipe: Recipe, path: Path, like: Survey) -> tuple[Survey, str]:
     """A historical survey with the columns, design and codebook of the confidential one, and the
     digest of its records."""
     past = read_survey(path, codebook=_codebook_of_reference(recipe, path, like))
-    digest = _identified(past)[1]
+    digest = identified(past)[1]
     column = recipe.data.implicates
-    past = _restricted(recipe, implicates(past, column)[0] if column in past.columns else past)
+    past = restricted(recipe, implicates(past, column)[0] if column in past.columns else past)
     unit, codebook, names = like.codebook.unit_column, like.codebook, like.columns
     if hides_unit(like) and unit not in past.columns:
         codebook, names = codebook.without_unit(), tuple(name for name in names if name != unit)
@@ -440,16 +383,6 @@ def _check_columns(recipe: Recipe, narrowed: Survey) -> None:
     for name in formula_columns(recipe.utility.regression or "1"):
         if name not in narrowed.columns:
             raise UnknownName("column of the regression", name, narrowed.columns)
-
-
-def _identified(read: Survey) -> tuple[FileIdentity, str]:
-    try:
-        return identify(read.untyped, read.raw)
-    except (pa.ArrowException, DuckDBError, IbisError):
-        raise Refused(
-            "The file has columns that are not numbers, text or dates (lists, bytes); leave them "
-            "out of it."
-        ) from None
 
 
 def _own_files(recipe: Recipe) -> list[str]:

@@ -28,6 +28,7 @@ from understudy.release.inside import Inside, prepare
 from understudy.release.kept import check_kept
 from understudy.release.outside import PUBLIC, RELEASED, RULES, files_in, one_thread, run_outside
 from understudy.release.recipe import Recipe, read_recipe
+from understudy.release.sampled_evidence import evidence_of
 from understudy.release.spending import check_price, paid_synthesis
 from understudy.release.stages import Say, workspace
 from understudy.release.verdict import check_verdict
@@ -117,7 +118,8 @@ def draw_chance(folder: Path) -> None:
 def _write_evidence(inside: Inside, first: Path, second: Path, folder: Path) -> None:
     released, result = pl.read_parquet(second / RELEASED), open_kept(first, second)
     rules = (made_in(first, second) / RULES).read_text(encoding="utf-8")
-    text = json.dumps(gather(inside, result, released, rules), sort_keys=True, allow_nan=False)
+    document = evidence_of(inside, lambda seen: gather(seen, result, released, rules))
+    text = json.dumps(document, sort_keys=True, allow_nan=False)
     (folder / "evidence.json").write_text(text + "\n", encoding="utf-8")
     (folder / "report.html").write_text(internal_page(json.loads(text)), encoding="utf-8")
 

@@ -1,6 +1,7 @@
 """The recipe: release.toml as typed parts, or every mistake in it at once.
 
     [data]       path, codebook, where          [tables]   statistics, by, margins, correct
+    [engine]     kind, master, memory
     [design]     weight, strata, psu, ...       [risk]     known, radius
     [synthesis]  model, sensitive, ...          [utility]  regression
     [privacy]    mechanism, epsilon, ...        [output]   folder, title, formats
@@ -37,6 +38,7 @@ from understudy.release.recipe_sections import (
 from understudy.report.verdict import Fitness
 from understudy.survey.design import Design
 from understudy.survey.design_values import design_from
+from understudy.survey.engine_setting import Engine
 from understudy.toml_mistakes import TomlRefused, lines_of, parse_toml, read_toml_text
 
 SEEDED = (
@@ -54,6 +56,7 @@ class Recipe:
     folder: Path
     written: Mapping[str, Any] = field(repr=False)
     data: Data
+    engine: Engine
     design: Design
     synthesis: SynthesisKeys
     model: ModelPart
@@ -74,8 +77,8 @@ class Recipe:
 
     @property
     def path(self) -> Path:
-        """The confidential file."""
-        return self.folder / self.data.path
+        """The confidential file, or the name of a table."""
+        return self.folder / (self.data.path or self.data.table or "")
 
     @property
     def codebook(self) -> Path | None:
@@ -111,9 +114,11 @@ class Recipe:
         )  # fmt: skip
 
     def canonical(self) -> str:
-        """What decides the release's contents, as one text: where files lie does not."""
+        """What decides the release's contents, as one text: where files lie, and the engine that
+        counts the records, do not."""
         sections = {part: dict(keys) for part, keys in self.written.items() if part != "given"}
         sections.pop("ledger", None)
+        sections.pop("engine", None)
         sections.get("synthesis", {}).pop("seed", None)
         sections.get("output", {}).pop("folder", None)
         return json.dumps({**sections, "given": self.written.get("given", [])}, sort_keys=True)
@@ -159,6 +164,7 @@ def _recipe(
         folder,
         written,
         Data(**sections["data"]),
+        Engine(**sections.get("engine", {})),
         design or Design(),
         SynthesisKeys(**sections["synthesis"]),
         checked.model,

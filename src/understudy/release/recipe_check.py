@@ -11,6 +11,7 @@ from understudy.declarations import OWN, Setting, alternatives, choices_of, sett
 from understudy.dp.additive import noise_for
 from understudy.errors import Refused, UnknownName
 from understudy.mechanisms.contract import Mechanism
+from understudy.mechanisms.record_needs import need_of_memory
 from understudy.release.model_part import (
     ModelPart,
     all_models,
@@ -21,7 +22,14 @@ from understudy.release.model_part import (
     takes_several,
 )
 from understudy.release.parts import GivenPart, MechanismPart, all_mechanisms, find_mechanism
-from understudy.release.recipe_sections import RELEASED, REQUIRED, SECTIONS, GivenKeys, PrivacyKeys
+from understudy.release.recipe_sections import (
+    RELEASED,
+    REQUIRED,
+    SECTIONS,
+    Data,
+    GivenKeys,
+    PrivacyKeys,
+)
 from understudy.release.recipe_values import (
     MISSING,
     UNKNOWN,
@@ -30,6 +38,7 @@ from understudy.release.recipe_values import (
     plain,
     problems_in,
 )
+from understudy.survey.engine_setting import engine_mistakes
 from understudy.toml_mistakes import Location, Mistake, line_at
 
 
@@ -72,6 +81,7 @@ def checked_recipe(written: Mapping[str, Any], lines: dict[Location, int], folde
         checked.mechanism = _mechanism(checked, "privacy", "mechanism", written["privacy"])
     _check_given(checked, written.get("given", []))
     _check_formats(checked)
+    _check_source(checked, written.get("data"))
     _check_together(checked)
     return checked
 
@@ -265,6 +275,36 @@ def _check_together(checked: Checked) -> None:
     if "ledger" in checked.sections and mechanism is not None:
         for part in (mechanism, *(step.mechanism for step in checked.given)):
             _check_price(checked, part)
+
+
+def _check_source(checked: Checked, data: Any) -> None:
+    """Where the records are, and that the model can work there; `data` is [data] as written."""
+    keys = checked.sections.get("engine", {})
+    for key, message in engine_mistakes(keys).items():
+        checked.add("engine", key, message)
+    spark = keys.get("kind") == "spark"
+    if isinstance(data, dict):
+        if "path" not in data and "table" not in data:
+            checked.add("data", None, f"[data] lacks `path`: {settings_of(Data)['path'].meaning}")
+        if "path" in data and "table" in data:
+            checked.add("data", "table", "[data] has a `path` and a `table`; leave one out.")
+        if "table" in data and not spark:
+            checked.add(
+                "data", "table", 'A `table` is read by Spark: say kind = "spark" in [engine].'
+            )
+        if spark and "implicates" in data:
+            checked.add(
+                "data", "implicates", "Implicates are compared record by record, not on Spark."
+            )
+    if not spark:
+        return
+    steps = [(checked.model, checked.mechanism)]
+    steps += [(step.model, step.mechanism) for step in checked.given]
+    for model, mechanism in steps:
+        if model is not None and mechanism is not None:
+            needed = need_of_memory(model.build(), mechanism.facts())
+            if needed:
+                checked.add("engine", "kind", needed)
 
 
 def _check_corrections(checked: Checked) -> None:

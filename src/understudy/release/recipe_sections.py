@@ -15,6 +15,7 @@ from annotated_types import Interval
 
 from understudy.report.verdict import Fitness
 from understudy.survey.design import Design
+from understudy.survey.engine_setting import Engine
 from understudy.survey.file_format import always_released, endings_read, formats, listed
 
 # Formats that a release may be written in, beside parquet.
@@ -25,7 +26,13 @@ RELEASED = [f.written[0] for f in formats() if f.written and f is not always_rel
 class Data:
     """[data]"""
 
-    path: Annotated[Path, f"The confidential file: {listed(endings_read())}."]
+    path: Annotated[
+        Path | None,
+        f"The confidential file: {listed(endings_read())}; or a folder of Parquet files.",
+    ] = None
+    table: Annotated[
+        str | None, "In the place of a path: a table of Spark's catalogue, such as `surveys.sdr`."
+    ] = None
     format: Annotated[str | None, "Its format, if the ending does not show it: `mine.py:Mine`."] = (
         None
     )
@@ -193,6 +200,7 @@ class LedgerKeys:
 
 SECTIONS: dict[str, type] = {
     "data": Data,
+    "engine": Engine,
     "design": Design,
     "synthesis": SynthesisKeys,
     "privacy": PrivacyKeys,

@@ -18,6 +18,7 @@ from understudy.chance import Chance
 from understudy.errors import Refused
 from understudy.mechanisms.contract import Mechanism
 from understudy.models.contract import FileModel, Model
+from understudy.release.confidential_file import sampled
 from understudy.risk.attacks import Rehearsal, attack
 from understudy.survey.survey import Survey
 from understudy.synthesis import synthesize
@@ -35,7 +36,7 @@ def rehearsal(inside: Inside) -> Rehearsal | None:
     if not isinstance(inside.model, FileModel):
         return None
     chance = Chance(hashlib.sha256(inside.identity.encode()).digest(), "system")
-    survey, datasets = inside.counted, inside.recipe.synthesis.datasets
+    survey, datasets = sampled(inside.counted, inside.identity), inside.recipe.synthesis.datasets
     return rehearsed(survey, inside.model, inside.mechanism, datasets, chance)
 
 

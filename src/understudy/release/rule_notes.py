@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from understudy.mechanisms.outputs.output import without_drafts
 from understudy.models.contract import FileModel, Model
+from understudy.release.confidential_file import sampled
 from understudy.survey.survey import Survey
 from understudy.tables.rules import Rules
 
@@ -17,7 +18,8 @@ def rule_notes(survey: Survey, model: Model) -> list[str]:
     rules = Rules(codebook, survey.columns)
     if not isinstance(model, FileModel) or not rules.any:
         return []
-    frame = survey.raw.select(list(rules.columns)).to_polars()
+    seen = sampled(survey, "rules")
+    frame = seen.raw.select(list(rules.columns)).to_polars()
     broken = {rule: int(flags.sum()) for rule, flags in rules.broken(frame).items()}
     parts = [
         f"`{rule}` {count:,}"
@@ -26,8 +28,9 @@ def rule_notes(survey: Survey, model: Model) -> list[str]:
     ]
     if not parts:
         return []
+    of = "the file" if seen.n == survey.n else f"a sample of {seen.n:,}"
     return [
-        f"Records of the file that break a rule of the codebook: {', '.join(parts)}. In the "
+        f"Records of {of} that break a rule of the codebook: {', '.join(parts)}. In the "
         "released files none will; where they are many, correct the rule (or say `blanks = true` "
         "of a question that may be left empty)."
     ]

@@ -18,17 +18,15 @@ def check_totals(survey: Survey) -> None:
     if weight is None:
         return
     if codebook.population_size is not None:
-        total = float(survey.frame([weight])[weight].sum())
+        total = float(survey.table[weight].cast("float64").sum().to_pyarrow().as_py())
         _compare("the records", total, codebook.population_size, "population.size")
     for name, totals in codebook.population_by.items():
         if name not in survey.columns:
             continue
-        sums = (
-            survey.frame([name, weight])
-            .group_by(pl.col(name).cast(pl.String))
-            .agg(pl.col(weight).sum())
-        )
-        by_level = dict(sums.iter_rows())
+        records = survey.table.select(level=survey.table[name], weight=survey.table[weight])
+        grouped = records.group_by("level").aggregate(weight=records.weight.cast("float64").sum())
+        sums = grouped.to_polars().with_columns(pl.col("level").cast(pl.String))
+        by_level = dict(sums.select("level", "weight").iter_rows())
         for level, declared in totals.items():
             if str(level) in by_level:
                 what = f"the records with `{name}` = {level}"

@@ -24,6 +24,8 @@ from ibis.backends.duckdb import Backend
 from ibis.expr.operations import DatabaseTable
 from ibis.util import gen_name
 
+from understudy.survey.engine_setting import Engine
+
 PREFIX = "understudy-scratch-"
 _numbers = itertools.count(1)
 _lock_held: list[int] = []  # open for the life of the process: the lock goes with it
@@ -35,6 +37,16 @@ def connection() -> Backend:
     return ibis.duckdb.connect(
         temp_directory=str(scratch() / "spill"), autoinstall_known_extensions=False
     )
+
+
+def limit_duckdb(engine: Engine, backend: Backend | None = None) -> None:
+    """Keep DuckDB within the memory and the processors that are set; the process's own, or
+    another."""
+    own = connection() if backend is None and (engine.memory or engine.threads) else backend
+    if engine.memory is not None and own is not None:
+        own.raw_sql(f"SET memory_limit = {quoted(engine.memory.strip())}")
+    if engine.threads is not None and own is not None:
+        own.raw_sql(f"SET threads = {engine.threads}")
 
 
 @cache

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
     from understudy.survey.codebook import Codebook
+    from understudy.survey.engine_setting import Engine
     from understudy.survey.survey import Survey
 
 Carries = Literal["codebook", "labels", "nothing"]
@@ -65,6 +66,18 @@ class Format(Declared, abstract=True):
         `naming` turns the file's column names into the table's; `declared` is the codebook that
         the user gave.
         """
+
+    def open_on_cluster(
+        self,
+        path: Path,
+        naming: Callable[[list[str]], list[str]],  # noqa: ARG002
+        engine: Engine,  # noqa: ARG002
+    ) -> Opened:
+        """The same on Spark's workers; refused where Spark does not read such files as we do."""
+        raise Refused(
+            f"Spark reads Parquet files, folders of these and tables of its catalogue, not "
+            f"`{path.name}`; write it as Parquet first (`understudy.write_survey`)."
+        )
 
     @abstractmethod
     def write(self, survey: Survey, codebook: Codebook, path: Path) -> None:

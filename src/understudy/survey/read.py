@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,13 +19,14 @@ from understudy.survey.codebook import Codebook, Column, read_codebook
 from understudy.survey.codebook_text import codebook_beside
 from understudy.survey.design import Design
 from understudy.survey.draft import draft_codebook
-from understudy.survey.engine import private_copy
-from understudy.survey.file_format import Format, format_of
+from understudy.survey.engine import limit_duckdb, private_copy
+from understudy.survey.engine_setting import Engine
+from understudy.survey.file_format import Format, Opened, format_of
 from understudy.survey.labelled.missing_tags import is_tag_code
 from understudy.survey.survey import Survey, distinct_names
 from understudy.survey.text_records import fitting_codes
 
-__public__ = ("read_survey",)
+__public__ = ("read_survey", "read_table")
 
 
 def read_survey(
@@ -33,9 +35,14 @@ def read_survey(
     codebook: Codebook | str | Path | None = None,
     format: str | Format | None = None,
     in_memory: bool = False,
+    engine: Engine | None = None,
 ) -> Survey:
     """Read a survey file by its extension; the records stay on disk (those of a moderate CSV
     file in memory), unless `in_memory`: then the file is opened once, and never again.
+
+    A folder is one survey in Parquet files; the names of folders in it (`year=2023`) are columns.
+    `engine` says where records are read and counted: `Engine("spark", master="local[2]")` reads
+    Parquet files and folders on Spark's workers, where they stay.
 
     `format` names a format other than the extension's: an extension, or a class in a file of
     your own (`mine.py:Mine`).
@@ -50,28 +57,66 @@ def read_survey(
     that the design or the codebook names keeps its name, and the other gets a number.
     """
     path, chosen = _existing(path, format)
-    design = design or Design()
+    design, engine = design or Design(), engine or Engine()
     declared = _declared(codebook, path, chosen)
-    keep = {*design.named, *(declared.columns if declared is not None else ())}
+    naming = _naming(design, declared)
+    if engine.on_cluster:
+        in_memory = False
+    else:
+        limit_duckdb(engine)
     records = _opened_once(path, chosen) if in_memory else path
     try:
-        opened = chosen.open(records, lambda names: distinct_names(names, keep), declared)
-        table = opened.table
+        if engine.on_cluster:
+            opened = chosen.open_on_cluster(records, naming, engine)
+        else:
+            opened = chosen.open(records, naming, declared)
         if in_memory:
-            table = _loaded(table, path)
+            opened = replace(opened, table=_loaded(opened.table, path))
         elif opened.read_through is not None:
             opened.read_through()
-        design.columns(table.columns)
-        if declared is not None:
-            declared = fitting_codes(table, declared)
-            _check_named(declared, table)
-        complete = chosen.carries != "labels"
-        survey = Survey(table, design, _merged(table, design, opened.codebook, complete, declared))
-        survey.untyped_by = opened.untyped
-        if survey.n == 0:
-            raise Refused(f"`{path.name}` has no records.")
+        return _survey(opened, design, declared, chosen.carries != "labels", path.name)
     except (duckdb.Error, ibis_errors.IbisError, pa.ArrowException):
         raise damaged(path) from None
+
+
+def read_table(
+    name: str,
+    design: Design | None = None,
+    codebook: Codebook | str | Path | None = None,
+    engine: Engine | None = None,
+) -> Survey:
+    """A table of Spark's catalogue, such as `surveys.people`, whose records stay where they are.
+
+    `engine` is that of `read_survey`; by default the session of Spark that is active.
+    """
+    from understudy.survey.spark import catalogue_table
+
+    design, engine = design or Design(), engine or Engine("spark")
+    if not engine.on_cluster:
+        raise Refused('A table of Spark\'s catalogue is read by Spark; say `kind = "spark"`.')
+    declared = read_codebook(codebook) if isinstance(codebook, (str, Path)) else codebook
+    opened = Opened(catalogue_table(name, engine, _naming(design, declared)))
+    return _survey(opened, design, declared, True, name)
+
+
+def _naming(design: Design, declared: Codebook | None) -> Callable[[list[str]], list[str]]:
+    keep = {*design.named, *(declared.columns if declared is not None else ())}
+    return lambda names: distinct_names(names, keep)
+
+
+def _survey(
+    opened: Opened, design: Design, declared: Codebook | None, complete: bool, name: str
+) -> Survey:
+    """The survey of opened records; `complete`: what they say of their columns is all."""
+    table = opened.table
+    design.columns(table.columns)
+    if declared is not None:
+        declared = fitting_codes(table, declared)
+        _check_named(declared, table)
+    survey = Survey(table, design, _merged(table, design, opened.codebook, complete, declared))
+    survey.untyped_by = opened.untyped
+    if survey.n == 0:
+        raise Refused(f"`{name}` has no records.")
     return survey
 
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from ibis.expr.operations import Field, InMemoryTable, Project
 
 from understudy.errors import Refused, UnknownName
+from understudy.record_blocks import on_cluster
 from understudy.survey.codebook import Codebook, Column, Value
 from understudy.survey.design import Design
 from understudy.survey.engine import is_own_file, view_without_nan
@@ -62,6 +63,19 @@ class Survey:
         return tuple(self.raw.columns)
 
     @property
+    def on_cluster(self) -> bool:
+        """Whether the records are on a cluster (Spark): only tables and moments come here."""
+        return on_cluster(self.raw)
+
+    def refuse_on_cluster(self, what: str) -> None:
+        """Refuse `what`, which needs every record in memory, where the records are on a cluster."""
+        if self.on_cluster:
+            raise Refused(
+                f"{what} needs every record in memory, and these are on Spark; take what fits from "
+                "there first: Survey(survey.frame([...]), design, codebook)."
+            )
+
+    @property
     def declared(self) -> Codebook:
         """What was said about the columns; where nothing was, an empty codebook and no draft."""
         return self._codebook or Codebook()
@@ -86,7 +100,7 @@ class Survey:
         coded = [c for c in self._codebook or () if c.missing]
         if not coded:  # a projection of all columns would make every query slower to write
             return self.raw
-        return self.raw.mutate(**{c.name: _without_codes(self.raw, c) for c in coded})
+        return self.raw.mutate(**{c.name: without_codes(self.raw, c) for c in coded})
 
     @cached_property
     def n(self) -> int:
@@ -365,7 +379,7 @@ def distinct_names(names: list[str], keep: Iterable[str]) -> list[str]:
     return out
 
 
-def _without_codes(table: ir.Table, column: Column) -> ir.Value:
+def without_codes(table: ir.Table, column: Column) -> ir.Value:
     values = table[column.name]
     return ibis.ifelse(values.isin(list(column.missing)), ibis.null(values.type()), values)
 

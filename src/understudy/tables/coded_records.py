@@ -2,7 +2,8 @@
 
 The database computes each record's cells once (`ColumnCells`, from the codebook alone) and streams
 them out as one or two bytes a value; large files lie on disk, in the scratch folder. Tables are
-then counted block by block, all that are asked for in one pass.
+then counted block by block, all that are asked for in one pass. Records on a cluster stay there
+(coded_on_spark.py).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import ibis
 import numpy as np
@@ -21,6 +23,7 @@ from understudy.errors import Refused
 from understudy.survey.cells import ColumnCells
 from understudy.survey.engine import new_scratch_file
 from understudy.survey.survey import ROWS_AT_A_TIME, Survey
+from understudy.tables.coded_on_spark import CodedOnSpark, Merged, coded_on_spark
 from understudy.tables.units import Unit, limited
 
 SmallCodes = NDArray[np.uint8] | NDArray[np.uint16]
@@ -30,6 +33,17 @@ ColumnNumbers = tuple[int, ...]
 
 IN_MEMORY = 400_000_000  # bytes of codes; more lie in a file that is mapped into memory
 BLOCK = 1 << 16  # records whose cell numbers are computed at once: they stay in the cache
+
+
+class Psus(Protocol):
+    """The PSUs of records, here or on a cluster."""
+
+    @property
+    def stratum_of_psu(self) -> Counts: ...
+
+    def grouped(self, records: Any, of_psu: Counts, count: int) -> Any: ...
+
+    def cells(self, records: Any, column: int) -> Counts: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +60,17 @@ class Clusters:
         most = int(psu.max()) + 1
         pairs, own = np.unique(most * sum(strata, np.zeros_like(psu)) + psu, return_inverse=True)
         return Clusters(own, np.unique(pairs // most, return_inverse=True)[1])
+
+    def grouped(self, records: CodedRecords, of_psu: Counts, count: int) -> CodedRecords:
+        """The records with the group of their PSU, one of `count`, as the first column."""
+        of_record = of_psu[self.psu].astype(np.uint16)
+        return CodedRecords((of_record, *records.codes), (count, *records.sizes))
+
+    def cells(self, records: CodedRecords, column: int) -> Counts:
+        """The cell of each PSU in a column in which all of its records have one, (PSUs,)."""
+        cells = np.zeros(self.stratum_of_psu.size, dtype=np.int64)
+        cells[self.psu] = records.codes[column]
+        return cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +108,15 @@ class CodedRecords:
                 np.add(counts, block_counts, out=counts, casting="unsafe")
         return [counts.reshape(shape) for counts, shape in zip(flat, shapes, strict=True)]
 
+    def count_merged(self, asked: Sequence[Merged]) -> list[NDArray[np.int64 | np.float64]]:
+        """Tables of some columns each, in coarser cells of their own."""
+        parts = (self.only(columns, maps) for columns, maps in asked)
+        return [part.count([tuple(range(len(part.sizes)))])[0] for part in parts]
+
+    def rows(self, columns: Sequence[int]) -> NDArray[np.int32]:
+        """The cells of some columns, record by record."""
+        return np.column_stack([self.codes[j] for j in columns]).astype(np.int32)
+
     def coarse(self, maps: Sequence[NDArray[np.int32]]) -> CodedRecords:
         """The same records in coarser cells; `maps[j]` has the coarse cell of each fine one."""
         return self.only(range(len(maps)), maps)
@@ -97,16 +131,21 @@ class CodedRecords:
         return CodedRecords(codes, sizes, self.weights, self.clusters)
 
 
+AnyCoded = CodedRecords | CodedOnSpark
+
+
 def coded_records(
     survey: Survey,
     cells: Sequence[ColumnCells],
     unit: Unit | None = None,
     weights: Vector | None = None,
     clusters: tuple[str | None, str] | None = None,
-) -> CodedRecords:
+) -> AnyCoded:
     """The cells of every record, at most the limit of records of each unit; `clusters` are the
-    columns of its stratum, if there are strata, and of its PSU."""
+    columns of its stratum, if there are strata, and of its PSU. On a cluster they stay there."""
     design = [name for name in clusters or () if name is not None]
+    if survey.on_cluster:
+        return coded_on_spark(survey, cells, unit, design)
     names = dict.fromkeys([*(column.name for column in cells), *design])
     records = limited(survey.raw, unit, list(names))
     n = int(records.count().execute())

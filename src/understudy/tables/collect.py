@@ -230,6 +230,7 @@ def collect(
     calibrated = bool(sizes) and not replicates and _adds_up(frame, sizes)
     terms = None
     if statistics and (by_records or design.by_records):
+        survey.refuse_on_cluster("A design effect, a comparison or a design with stages")
         terms = RecordTerms(records.to_polars(), DesignRecords(survey, calibrated))
     return Sums(frame, tuple(statistics), pivots, design, replicates, calibrated, terms)
 

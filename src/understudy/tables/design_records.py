@@ -75,6 +75,7 @@ class DesignRecords:
         self.survey, self.design = survey, survey.design
         self.sizes_met = sizes_met  # the weights of every stratum add up to its public size
         names = list(self.design.columns(survey.columns))
+        survey.refuse_on_cluster("This variance")
         self.frame = survey.frame(names) if names else pl.DataFrame({"": np.zeros(survey.n)})
 
     @property

@@ -101,6 +101,7 @@ class _Records:
     """x, the cell of each record (-1 for none), and who is used: inside the domain, with an x."""
 
     def __init__(self, statistic: RecordStatistic, cells: Cells) -> None:
+        cells.survey.refuse_on_cluster(statistic.text)
         table, names = cells.survey.table, [cells.names[k] for k in cells.kept]
         columns: dict[str, Any] = {"x": statistic.x.numbers(statistic.text, table)}
         columns |= {f"by{k}": table[name] for k, name in zip(cells.kept, names, strict=True)}

@@ -101,6 +101,7 @@ def regress(
 @computation()
 def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) -> RegressionFit:
     """The regression of one survey."""
+    survey.refuse_on_cluster("A regression")
     design = survey.design
     names = _variables(formula, survey.columns)
     table = survey.table

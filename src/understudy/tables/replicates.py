@@ -11,9 +11,11 @@ from weakref import WeakKeyDictionary
 
 import ibis.expr.types as ir
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
+from understudy.record_blocks import summaries
 from understudy.survey.design import Replicates
 from understudy.survey.survey import Survey
 
@@ -65,16 +67,18 @@ def replicate_covariance(estimate: Floats, replicated: Floats, spec: Replicates)
 
 
 def replicate_df(batches: Iterable[Floats]) -> float:
-    """Rank of the (n, R) replicate weights minus 1, as R survey counts it, in at most one pass.
+    """Rank of the (n, R) replicate weights minus 1, as R survey counts it, in at most one pass."""
+    return _degrees(block.T @ block for block in batches)
 
-    The R x R matrix of products is enough: a relative singular value below 1e-5 shows in it as
-    an eigenvalue below 1e-10, far above rounding. More records cannot lower a rank, so the pass
-    ends where it is R.
+
+def _degrees(each: Iterable[Floats]) -> float:
+    """The same from the R x R products of parts of the records, which are enough: a relative
+    singular value below 1e-5 shows in their sum as an eigenvalue below 1e-10, far above rounding.
+    More records cannot lower a rank, so the pass ends where it is R.
     """
     products: Floats | None = None
     rank = 1
-    for block in batches:
-        product = block.T @ block
+    for product in each:
         products = product if products is None else products + product
         rank = _rank(products)
         if rank == len(products):
@@ -97,7 +101,7 @@ def replicate_degrees(survey: Survey, replicates: Sequence[str], known: bool = F
     if columns not in degrees:
         if not known:
             refuse_unknown(survey, columns)
-        degrees[columns] = replicate_df(_replicate_blocks(survey, columns))
+        degrees[columns] = _degrees(_products(survey, columns))
     return degrees[columns]
 
 
@@ -126,7 +130,22 @@ def _selected(survey: Survey, columns: Sequence[str]) -> ir.Table:
     return table.select([table[name].cast("float64").name(name) for name in columns])
 
 
-def _replicate_blocks(survey: Survey, columns: tuple[str, ...]) -> Iterator[Floats]:
-    for batch in _selected(survey, columns).to_pyarrow_batches(chunk_size=20_000):
-        block = [column.to_numpy(zero_copy_only=False) for column in batch]
-        yield np.column_stack(block).astype(np.float64)
+def _products(survey: Survey, columns: tuple[str, ...]) -> Iterator[Floats]:
+    """The products of blocks of records, or, where these are on a cluster, of its partitions."""
+    summarize = _of_partition if survey.on_cluster else _of_blocks
+    size = len(columns)
+    for product in summaries(_selected(survey, columns), summarize, 20_000):
+        yield np.frombuffer(product).reshape(size, size)
+
+
+def _of_blocks(blocks: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+    for block in blocks:
+        columns = [column.to_numpy(zero_copy_only=False) for column in block]
+        matrix = np.column_stack(columns).astype(np.float64)
+        yield (matrix.T @ matrix).tobytes()
+
+
+def _of_partition(blocks: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+    total = sum(np.frombuffer(product) for product in _of_blocks(blocks))
+    if not isinstance(total, int):  # a partition may be empty
+        yield total.tobytes()

@@ -69,6 +69,7 @@ def check_question(
     if query.dataset != data.name:
         raise UnknownName("data set", query.dataset, [data.name])
     check_query(query, data.codebook)
+    data.refuse_on_cluster(query)
     if data.nonresponse is not None and not query.measured_by.divides:
         message = (
             "Weights of this data set are adjusted in each part of the file; ask by `discrepancy`."

@@ -26,7 +26,8 @@ from understudy.ledger.amounts import ATTO, parse_delta
 from understudy.ledger.epsilon import exact_epsilon
 from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.survey.codebook import Codebook, Column
-from understudy.survey.engine import new_scratch_file
+from understudy.survey.engine import limit_duckdb, new_scratch_file
+from understudy.survey.engine_setting import Engine
 from understudy.survey.survey import Survey
 from understudy.tables.domain import as_condition
 from understudy.tables.units import refuse_missing_ids
@@ -66,6 +67,7 @@ class ConfidentialData:
         where: str | None = None,
         kept: RecordStore = "memory",
         nonresponse: Nonresponse | None = None,
+        engine: Engine | None = None,
     ) -> None:
         self.name = name
         self.where = where
@@ -83,11 +85,14 @@ class ConfidentialData:
             nonresponse.check(self.codebook)
         prepared = _prepared(survey, self.unit, where, nonresponse)
         if kept == "memory":
-            prepared = ibis.duckdb.connect().create_table("records", prepared.to_pyarrow())
+            own = ibis.duckdb.connect()
+            limit_duckdb(engine or Engine(), own)
+            prepared = own.create_table("records", prepared.to_pyarrow())
         if file is not None:
             prepared.to_parquet(file)
-            spill = str(file.with_suffix(".spill"))
-            prepared = ibis.duckdb.connect(temp_directory=spill).read_parquet(file)
+            own = ibis.duckdb.connect(temp_directory=str(file.with_suffix(".spill")))
+            limit_duckdb(engine or Engine(), own)
+            prepared = own.read_parquet(file)
         self.records: ir.Table = prepared
         if where is not None and not self.run(prepared.limit(1)).num_rows:
             raise Refused(f"No record of `{name}` meets `where = {where}`.")
@@ -113,6 +118,21 @@ class ConfidentialData:
         relations: tuple[Relation, ...] = ("replace", "add-remove") if both else ("replace",)
         delta = Fraction(parse_delta(query.delta), ATTO) if query.delta else Fraction(0)
         return Cost(relations, exact_epsilon(query.micro), delta, unit=self.unit or RECORD)
+
+    def refuse_on_cluster(self, query: Query) -> None:
+        """Refuse a question that would bring records of a cluster here."""
+        if not self._survey.on_cluster or not query.measured_by.divides:
+            return
+        if query.partitioning != "hash":
+            raise Refused(
+                f"`{self.name}` is on Spark, where an equal shuffle would have to number every "
+                'unit here; ask with partitioning = "hash".'
+            )
+        if query.estimand.fitted:
+            raise Refused(
+                f"`{self.name}` is on Spark, and {query.estimand.name} is fitted to the records of "
+                "every partition, which stay there; ask by influence, or for what is made of sums."
+            )
 
     @cached_property
     def units(self) -> int:

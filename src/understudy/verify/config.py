@@ -37,11 +37,13 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from understudy.claim import RECORD
+from understudy.declarations import settings_of
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.epsilon import parse_epsilon
 from understudy.ledger.populations import Declaration
 from understudy.survey.design import Design
 from understudy.survey.design_values import design_from
+from understudy.survey.engine_setting import Engine, engine_mistakes
 from understudy.toml_mistakes import (
     Location,
     Mistake,
@@ -102,6 +104,21 @@ def _nonresponse(table: Any) -> Nonresponse | None:
     return Nonresponse(table["responded"], tuple(map(str, table.get("classes", ()))))
 
 
+def _engine(table: Any) -> Engine:
+    if isinstance(table, Engine):
+        return table
+    if not isinstance(table, dict):
+        raise Refused(f'`{_SETTING}` must be a table, such as {{ kind = "spark" }}.')
+    known = settings_of(Engine)
+    for name in table:
+        if name not in known:
+            raise UnknownName("key in [engine]", name, known)
+    mistakes = engine_mistakes(table)
+    if mistakes:
+        raise Refused(" ".join(mistakes.values()))
+    return Engine(**table)
+
+
 OwnClass = Annotated[StrictStr, AfterValidator(_own)]
 File = Annotated[Path, BeforeValidator(_in_folder), BeforeValidator(_text_first)]
 
@@ -113,7 +130,7 @@ CapText = Annotated[StrictStr, AfterValidator(_cap)]
 class DatasetConfig:
     """One data set: where its records and its released files are, and its cap."""
 
-    path: Annotated[File, "The confidential file."]
+    path: Annotated[File, "The confidential file, or a folder of Parquet files."]
     cap: Annotated[CapText, "Epsilon that may ever be spent on the population, as text."]
     population: Annotated[
         StrictStr, "Whose records these are; the data set's name if left out."
@@ -140,7 +157,9 @@ class DatasetConfig:
     released: Annotated[tuple[File, ...], "The synthetic files that are public."] = ()
     combine: Annotated[Combine, "The combining rule of the synthetic files."] = "partial"
     kept: Annotated[
-        ServedStore, "Where records are while it is served: `memory`, or `disk` for larger files."
+        ServedStore,
+        "Where records are while it is served: `memory`, or `disk` for larger files; on Spark they "
+        "stay there.",
     ] = "memory"
     workers: Annotated[StrictInt, Field(ge=1, le=64), "Processes that fit partitions."] = 2
     deadline: Annotated[
@@ -176,6 +195,11 @@ class ServerConfig:
         Annotated[StrictStr, AfterValidator(_cap)] | None,
         "Epsilon that one steward can grant an analyst on a data set; more, and caps, take two.",
     ] = None
+    engine: Annotated[
+        Engine,
+        BeforeValidator(_engine),
+        "Where the records of all data sets are read and counted; its keys are below.",
+    ] = Field(default_factory=Engine)
     host: Annotated[StrictStr, "Address to listen on."] = "127.0.0.1"
     port: Annotated[StrictInt, Field(ge=0, le=65535), "Port to listen on."] = 8080
     slot_seconds: Annotated[

@@ -22,6 +22,7 @@ from understudy.ledger.abandoned import fail_abandoned, unanswered
 from understudy.ledger.epsilon import show_epsilon
 from understudy.ledger.grants import OwnAccount
 from understudy.ledger.ledger import Ledger, StillAnswering
+from understudy.survey.engine_setting import Engine
 from understudy.survey.read import read_survey
 from understudy.survey.survey import Survey
 from understudy.tables.units import Unit
@@ -59,13 +60,17 @@ class DatasetSource:
     """A data set's configuration, and its files as they were."""
 
     config: DatasetConfig
+    engine: Engine
     stamps: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, config: DatasetConfig) -> DatasetSource:
+    def of(cls, config: DatasetConfig, engine: Engine) -> DatasetSource:
         files = [config.path, *filter(None, [config.codebook]), *config.released]
+        if config.path.is_dir():
+            files += sorted(config.path.rglob("*.parquet"))
         known = [os.stat(file) for file in files if file.exists()]
-        return cls(config, tuple((file.st_mtime_ns, file.st_size) for file in known))
+        stamps = tuple((file.st_mtime_ns, file.st_size) for file in known)
+        return cls(config, engine, stamps)
 
 
 @dataclass(frozen=True)
@@ -152,8 +157,8 @@ class Service:
             try:
                 for name, dataset in config.datasets.items():
                     known = kept.get(name)
-                    if known is None or known.source != DatasetSource.of(dataset):
-                        opened[name] = _admitted(self.ledger, name, dataset, say)
+                    if known is None or known.source != DatasetSource.of(dataset, config.engine):
+                        opened[name] = _admitted(self.ledger, name, dataset, config.engine, say)
             except BaseException:
                 _close(opened.values())
                 raise
@@ -332,7 +337,7 @@ def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: No
     opened: dict[str, Served] = {}
     try:
         for name, dataset in config.datasets.items():
-            opened[name] = _admitted(ledger, name, dataset, say)
+            opened[name] = _admitted(ledger, name, dataset, config.engine, say)
     except BaseException:
         _close(opened.values())
         ledger.close()
@@ -345,11 +350,11 @@ def open_service(config: ServerConfig, say: Callable[[str], None] = lambda _: No
 
 
 def _admitted(
-    ledger: Ledger, name: str, dataset: DatasetConfig, say: Callable[[str], None]
+    ledger: Ledger, name: str, dataset: DatasetConfig, engine: Engine, say: Callable[[str], None]
 ) -> Served:
     """A data set whose population the ledger knows."""
     say(f"Opening {name}")
-    served = _open(name, dataset)
+    served = _open(name, dataset, engine)
     unit, book = served.data.unit, served.data.codebook
     if dataset.released and unit and book.records_per_unit is None:
         say(
@@ -370,12 +375,14 @@ def _close(datasets: Iterable[Served]) -> None:
         served.data.close()
 
 
-def _open(name: str, config: DatasetConfig) -> Served:
-    source = DatasetSource.of(config)  # before it is read: what changes meanwhile is read again
-    survey = read_survey(config.path, config.design, codebook=config.codebook)
+def _open(name: str, config: DatasetConfig, engine: Engine) -> Served:
+    # before it is read: what changes meanwhile is read again
+    source = DatasetSource.of(config, engine)
+    survey = read_survey(config.path, config.design, codebook=config.codebook, engine=engine)
     data = ConfidentialData(
         name, survey, workers=config.workers, deadline=config.deadline,
-        where=config.where, kept=config.kept, nonresponse=config.nonresponse,
+        where=config.where, kept="source" if engine.on_cluster else config.kept,
+        nonresponse=config.nonresponse, engine=engine,
     )  # fmt: skip
     released = None
     if config.released:

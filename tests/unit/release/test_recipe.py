@@ -129,6 +129,43 @@ def test_where_the_bundle_goes_does_not_decide_what_is_in_it() -> None:
     assert original.canonical() != parse_recipe(GOOD.replace("10.8", "3"), Path("x")).canonical()
 
 
+def test_the_engine_does_not_decide_what_is_in_a_release() -> None:
+    limited = parse_recipe(GOOD + '\n[engine]\nmemory = "2 GB"\nthreads = 1\n', HERE)
+    assert (limited.engine.memory, limited.engine.threads) == ("2 GB", 1)
+    assert limited.canonical() == parse_recipe(GOOD, HERE).canonical()
+    assert parse_recipe(GOOD, HERE).engine == us.Engine("duckdb")
+
+
+def test_mistakes_about_the_engine_are_told_at_once_with_their_lines() -> None:
+    whole = GOOD.replace("FBS", "WholeFile").replace("Weighted", "Marginals")
+    whole = whole.replace('predictors = "field + gender"\n', "")
+    there = whole.replace('path = "sdr.parquet"', 'table = "surveys.sdr"')
+    assert parse_recipe(there + '\n[engine]\nkind = "spark"\n', HERE).data.table == "surveys.sdr"
+    text = GOOD.replace('path = "sdr', 'table = "a"\npath = "sdr')
+    lines = mistakes(text + '[engine]\nkind = "duckdb"\nmaster = "m"\nmemory = "4"\nthreads = 0\n')
+    assert [line.partition(": ")[0] for line in lines] == [
+        *("release.toml:2", "release.toml:2"),
+        *("release.toml:28", "release.toml:29", "release.toml:30"),
+    ]
+    told = " ".join(lines)
+    for words in (
+        "has a `path` and a `table`",
+        "A `table` is read by Spark",
+        '`master` belongs to kind = "spark"',
+        '`memory` is a number with its unit, such as "4GB"',
+        "`threads` must be a whole number from 1 to 4,096",
+    ):
+        assert words in told
+    assert (
+        "[data] lacks `path`: The confidential file"
+        in mistakes(GOOD.replace('path = "sdr.parquet"\n', ""))[0]
+    )
+    assert "Unknown choice of `kind`" in mistakes(GOOD + '[engine]\nkind = "sprak"\n')[0]
+    (line,) = mistakes(GOOD + '[engine]\nkind = "spark"\n')
+    assert "release.toml:26: FBS needs every record in memory" in line
+    assert "Multinomial or WholeFile under Marginals, Modips or Unweighted" in line
+
+
 @pytest.mark.parametrize("name", ["weighted", "WEIGHTED", "Weighted"])
 def test_upper_and_lower_case_do_not_matter(name: str) -> None:
     recipe = parse_recipe(GOOD.replace('"Weighted"', f'"{name}"').replace('"FBS"', '"fbs"'), HERE)

@@ -10,6 +10,7 @@ import tomlkit
 
 from understudy.errors import Refused
 from understudy.survey.design import Design
+from understudy.survey.engine_setting import Engine
 from understudy.verify.config import ServerConfig, read_config
 
 SURVEY = {"path": "survey.parquet", "cap": "10"}
@@ -31,6 +32,7 @@ def test_what_is_not_said(tmp_path: Path) -> None:
     assert (config.slot_seconds, config.places) == (1.0, 8)
     assert (config.requests_per_minute, config.session_minutes) == (240, 60.0)
     assert (config.estimators, config.measures, config.head) == ((), (), None)
+    assert config.engine == Engine("duckdb")
     dataset = config.datasets["sdr"]
     assert (dataset.combine, dataset.workers, dataset.deadline) == ("partial", 2, 0.2)
     assert (dataset.codebook, dataset.released, dataset.design) == (None, (), Design())
@@ -73,6 +75,9 @@ def test_files_lie_beside_the_configuration_and_servers_do_not(tmp_path: Path) -
         ({"ledger": "x", "datasets": {"sdr": {"path": "a"}}}, "[datasets.sdr] lacks `cap`."),
         ({"ledger": "x", "datasets": {"sdr": 3}}, "[datasets.sdr] in the configuration must be a"),
         ({"ledger": "x", "datasets": {"": SURVEY}}, "has 1 to 200 characters"),
+        (document(engine="spark"), "`engine` must be a table, such as"),
+        (document(engine={"kind": "spark", "memory": "1GB"}), 'belongs to kind = "duckdb"'),
+        (document(engine={"memory": 4, "threads": 0}), "from 1 to 4,096"),
     ],
 )
 def test_mistakes_name_their_place(wrong: dict[str, Any], sentence: str, tmp_path: Path) -> None:
@@ -92,6 +97,8 @@ def test_mistakes_name_their_place(wrong: dict[str, Any], sentence: str, tmp_pat
             "key of `design.replicates`",
         ),
         (document({"combine": "both"}), "`datasets.sdr.combine`"),
+        (document(engine={"mastre": "local"}), "key in [engine]"),
+        (document(engine={"kind": "sprak"}), "choice of `kind`"),
         # a misspelt name is named beside the setting that it leaves out
         ({"ledgr": "x", "datasets": {"sdr": SURVEY}}, "setting in the configuration"),
         ({"ledger": "x", "datasets": {"sdr": {"path": "a", "cpa": "1"}}}, "setting of ["),

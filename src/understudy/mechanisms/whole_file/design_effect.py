@@ -37,7 +37,7 @@ from understudy.mechanisms.whole_file.fit import Fit, fine_shares
 from understudy.mechanisms.whole_file.misfit import Groups, common_and_own
 from understudy.mechanisms.whole_file.noisy_file import MeasuredClusters, NoisyFile
 from understudy.survey.cells import ColumnCells
-from understudy.tables.coded_records import Clusters, CodedRecords
+from understudy.tables.coded_records import AnyCoded, Psus
 
 Vector = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -106,8 +106,8 @@ def psu_groups(stratum_of_psu: Whole, records: float) -> PsuGroups:
 
 
 def measured_clusters(
-    coarse: CodedRecords,
-    clusters: Clusters,
+    coarse: AnyCoded,
+    clusters: Psus,
     noisy: NoisyFile,
     fit: Fit,
     cells: Sequence[ColumnCells],
@@ -119,13 +119,12 @@ def measured_clusters(
     """The design effects of all columns together and of each, from the records in coarse cells."""
     groups = psu_groups(clusters.stratum_of_psu, fit.total)
     count, weight = groups.stratum.size, clustered.weight
-    of_record = groups.of_psu[clusters.psu].astype(np.uint16)
-    grouped = CodedRecords((of_record, *coarse.codes), (count, *coarse.sizes))
+    grouped = clusters.grouped(coarse, groups.of_psu, count)
     look = _Look(noisy, fit, cells, clustered)
     size = float(fit.total / clusters.stratum_of_psu.size)
     cell_of_psu = np.zeros(groups.of_psu.size, dtype=np.int64)
     if clustered.strata is not None:
-        cell_of_psu[clusters.psu] = coarse.codes[clustered.strata]
+        cell_of_psu = clusters.cells(coarse, clustered.strata)
     distances, tables, columns = [], [], []
     for j in sensitive:
         names = (0, *(() if weight is None else (1 + weight,)), 1 + j)

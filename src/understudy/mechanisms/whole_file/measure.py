@@ -42,7 +42,7 @@ from understudy.mechanisms.whole_file.plan import (
 )
 from understudy.mechanisms.whole_file.quality import measured_quality
 from understudy.survey.cells import ColumnCells
-from understudy.tables.coded_records import CodedRecords
+from understudy.tables.coded_records import AnyCoded
 from understudy.tables.rule_cells import RuledOut
 
 Counts = NDArray[np.int64]
@@ -74,7 +74,7 @@ class FileQuestion:
         return tuple(j for j in range(len(self.cells)) if j not in self.kept)
 
 
-def measured(records: CodedRecords, asked: FileQuestion, rng: np.random.Generator) -> NoisyFile:
+def measured(records: AnyCoded, asked: FileQuestion, rng: np.random.Generator) -> NoisyFile:
     """The noisy tables of a file; `rng` is for the fits between choices, which see no record."""
     whole = asked.budget
     if whole is not None:
@@ -114,7 +114,7 @@ def measured(records: CodedRecords, asked: FileQuestion, rng: np.random.Generato
     return replace(noisy, quality=measured)
 
 
-def _one_way(records: CodedRecords, asked: FileQuestion) -> NoisyFile:
+def _one_way(records: AnyCoded, asked: FileQuestion) -> NoisyFile:
     """Stage 1: the tables of sensitive columns with noise, those of kept columns as they are."""
     tables = records.count([(j,) for j in range(len(asked.cells))])
     sets = []
@@ -181,11 +181,10 @@ def _coarse(noisy: NoisyFile, asked: FileQuestion, plan: TablePlan) -> tuple[Cod
     return tuple(maps)
 
 
-def _kept(coarse: CodedRecords, asked: FileQuestion) -> Kept | None:
+def _kept(coarse: AnyCoded, asked: FileQuestion) -> Kept | None:
     if not asked.kept:
         return None
-    codes = np.column_stack([coarse.codes[j] for j in asked.kept]).astype(np.int32)
-    return Kept(asked.kept, codes)
+    return Kept(asked.kept, coarse.rows(asked.kept))
 
 
 def _all_tables(asked: FileQuestion, noisy: NoisyFile, order: int) -> list[ColumnNumbers]:
@@ -222,7 +221,7 @@ def _cells(noisy: NoisyFile, names: ColumnNumbers) -> int:
 
 
 def _chosen(
-    coarse: CodedRecords,
+    coarse: AnyCoded,
     names: list[ColumnNumbers],
     fit: Fit,
     asked: FileQuestion,
@@ -249,7 +248,7 @@ def _chosen(
 
 def _with_tables(
     noisy: NoisyFile,
-    coarse: CodedRecords,
+    coarse: AnyCoded,
     names: list[ColumnNumbers],
     asked: FileQuestion,
     plan: TablePlan,

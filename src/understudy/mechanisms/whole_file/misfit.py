@@ -51,7 +51,7 @@ from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 from understudy.mechanisms.whole_file.within_cells import fine_codes, scores_within
 from understudy.survey.cells import ColumnCells
 from understudy.survey.misfit import KINDS, Misfit, OwnFigure
-from understudy.tables.coded_records import CodedRecords
+from understudy.tables.coded_records import AnyCoded
 from understudy.tables.variance_factor import evenly
 
 Vector = NDArray[np.float64]
@@ -86,7 +86,7 @@ class Probe:
 
 
 def measured_misfit(
-    records: CodedRecords,
+    records: AnyCoded,
     noisy: NoisyFile,
     fit: Fit,
     cells: Sequence[ColumnCells],
@@ -104,10 +104,8 @@ def measured_misfit(
     seen: list[_Seen] = []
     for key, probes in kinds.items():
         looks = [view.look(probe) for probe in probes]
-        apart = [
-            look.distance(_counted(records, noisy, cells, probe))
-            for look, probe in zip(looks, probes, strict=True)
-        ]
+        tables = _counted(records, noisy, cells, probes)
+        apart = [look.distance(table) for look, table in zip(looks, tables, strict=True)]
         distances, noise = np.array(apart, dtype=np.int64), 0.0
         if budget is not None:
             part = Fraction(PARTS[key[0]], sum(PARTS[statistic] for statistic, _ in kinds))
@@ -119,12 +117,12 @@ def measured_misfit(
         key, probes = kind.key, kind.probes
         free = [0.0 if key[1] == "measured" else view.free(probe) for probe in probes]
         even = key == ("means", "measured")
-        tables = [
+        groups = [
             look.groups(of_all.get(-1 if probe.y is None else probe.y, 0.0), part, even)
             for probe, look, part in zip(probes, kind.looks, free, strict=True)
         ]
         numbers = [-1 if probe.y is None else probe.y for probe in probes]
-        of_kind = _figures(kind.distances, kind.noise, tables, numbers)
+        of_kind = _figures(kind.distances, kind.noise, groups, numbers)
         figures[key] = of_kind.together
         for y, t in of_kind.of_numbers.items():
             if y >= 0:
@@ -479,9 +477,11 @@ def _cells_in(
 
 
 def _counted(
-    records: CodedRecords, noisy: NoisyFile, cells: Sequence[ColumnCells], probe: Probe
-) -> Whole:
-    """The records' table in the cells of a probe."""
-    maps = [_cells_in(noisy, column, j, probe)[1] for j, column in enumerate(cells)]
-    (table,) = records.only(probe.columns, maps).count([tuple(range(len(probe.columns)))])
-    return np.rint(table).astype(np.int64)
+    records: AnyCoded, noisy: NoisyFile, cells: Sequence[ColumnCells], probes: Sequence[Probe]
+) -> list[Whole]:
+    """The records' tables in the cells of the probes."""
+    asked = [
+        (probe.columns, [_cells_in(noisy, column, j, probe)[1] for j, column in enumerate(cells)])
+        for probe in probes
+    ]
+    return [np.rint(table).astype(np.int64) for table in records.count_merged(asked)]

@@ -20,7 +20,7 @@ from understudy.dp.choice import UNITS, table_score
 from understudy.mechanisms.whole_file.budget import TableBudget
 from understudy.mechanisms.whole_file.fit import Fit
 from understudy.mechanisms.whole_file.noisy_file import MeasuredQuality
-from understudy.tables.coded_records import CodedRecords
+from understudy.tables.coded_records import AnyCoded
 
 ORDERS = (1, 2, 3)
 TABLES = 500  # of each order
@@ -28,7 +28,7 @@ LARGEST = 100_000  # cells
 
 
 def measured_quality(
-    coarse: CodedRecords,
+    coarse: AnyCoded,
     fit: Fit,
     sensitive: tuple[int, ...],
     budget: TableBudget,

@@ -14,6 +14,7 @@ from understudy.survey.file_format import Format, Opened
 
 if TYPE_CHECKING:
     from understudy.survey.codebook import Codebook
+    from understudy.survey.engine_setting import Engine
     from understudy.survey.survey import Survey
 
 CODEBOOK_KEY = b"understudy.codebook"  # of the file's metadata, as TOML
@@ -54,15 +55,21 @@ class Parquet(Format):
             table = table.select(**dict(zip(names, columns, strict=True)))
         # Damage inside a column shows only when it is read: better at once than in a table.
         read_through = partial(_read_through, path) if small else None
-        if stored is None:
-            return Opened(table, None, read_through)
+        return Opened(table, _codebook(stored, path), read_through)
+
+    def open_on_cluster(
+        self, path: Path, naming: Callable[[list[str]], list[str]], engine: Engine
+    ) -> Opened:
+        import pyarrow.parquet as pq
+
+        from understudy.survey.read import damaged
+        from understudy.survey.spark import parquet_on_spark
+
         try:
-            codebook = parse_codebook(stored.decode(), f"codebook inside `{path.name}`")
-            return Opened(table, codebook, read_through)
-        except UnicodeDecodeError:
-            raise Refused(
-                f"The codebook inside `{path.name}` is damaged; write the file again."
-            ) from None
+            stored = (pq.read_metadata(path).metadata or {}).get(CODEBOOK_KEY)
+        except Exception:
+            raise damaged(path) from None
+        return Opened(parquet_on_spark(path, engine, naming), _codebook(stored, path))
 
     def write(self, survey: Survey, codebook: Codebook, path: Path) -> None:
         import pyarrow.parquet as pq
@@ -74,6 +81,17 @@ class Parquet(Format):
             with pq.ParquetWriter(path, schema) as writer:
                 for batch in records:
                     writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+
+
+def _codebook(stored: bytes | None, path: Path) -> Codebook | None:
+    if stored is None:
+        return None
+    try:
+        return parse_codebook(stored.decode(), f"codebook inside `{path.name}`")
+    except UnicodeDecodeError:
+        raise Refused(
+            f"The codebook inside `{path.name}` is damaged; write the file again."
+        ) from None
 
 
 def _read_through(path: Path) -> None:

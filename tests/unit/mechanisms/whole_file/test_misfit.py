@@ -189,10 +189,10 @@ def test_a_record_moves_a_distance_by_at_most_its_cut(weighted):
     furthest = 0.0
     for probe in probes:
         look = view.look(probe)
-        before = look.distance(misfit._counted(whole, noisy, cells, probe))
+        before = look.distance(misfit._counted(whole, noisy, cells, [probe])[0])
         for record in range(0, 60, 7):
             left = replace(whole, codes=tuple(np.delete(codes, record) for codes in whole.codes))
-            after = look.distance(misfit._counted(left, noisy, cells, probe))
+            after = look.distance(misfit._counted(left, noisy, cells, [probe])[0])
             assert abs(after - before) <= UNITS * probe.cut
             furthest = max(furthest, abs(after - before) / (UNITS * probe.cut))
     assert furthest > 0.25  # the limit is not far from what happens
