@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import ibis
@@ -44,6 +45,7 @@ class Survey:
         named = [*self.design.named, *(c.name for c in codebook or ())]
         self.raw: ir.Table = as_ibis(data, named, self.design)
         self.untyped_by: Callable[[], ir.Table] | None = None
+        self.stored: Path | None = None  # a Parquet file of just these records, with the codebook
         self.zero_weights = False  # whether there are any
         if codebook is not None:
             for column in codebook:
