@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import ibis
+import numpy as np
 import polars as pl
 import pyarrow as pa
 from duckdb import Error as DuckDBError
 from ibis.common.exceptions import IbisError
+from numpy.typing import NDArray
 
 from understudy.chance import Chance
 from understudy.corrected_table import Corrections, check_corrected
@@ -55,6 +57,7 @@ from understudy.tables.tabulate import tabulate
 from understudy.tables.units import Unit
 from understudy.version import __version__
 
+LOOKED_AT = 200_000  # records of a file, for evidence other than tables, regressions and risk
 PLACE = "__place"  # of a record in its file, while records are put in order
 
 
@@ -244,6 +247,14 @@ class Inside:
     def statistics(self) -> tuple[Statistic, ...]:
         columns, folder = self.narrowed.columns, self.recipe.folder
         return tuple(parse_statistic(text, columns, folder) for text in self.asked_statistics)
+
+    def sample(self, records: int) -> NDArray[np.int64] | None:
+        """The records of a file that distributions are looked at in: all, or so many at random, by
+        a seed that only those know who have the file."""
+        if records <= LOOKED_AT:
+            return None
+        rng = Chance(hashlib.sha256(self.identity.encode()).digest(), "system").generator("sample")
+        return np.sort(rng.choice(records, LOOKED_AT, replace=False))
 
     def rehearse(self) -> Rehearsal | None:
         """Attacks on the same method, run on half of the records."""

@@ -10,6 +10,7 @@ Every stage is kept until the bundle is whole; a killed run goes on where it sto
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 from dataclasses import replace
@@ -28,6 +29,7 @@ from understudy.release.inside import Inside, prepare
 from understudy.release.kept import check_kept
 from understudy.release.outside import PUBLIC, RELEASED, RULES, files_in, one_thread, run_outside
 from understudy.release.recipe import Recipe, read_recipe
+from understudy.release.records_made import records_made
 from understudy.release.spending import check_price, paid_synthesis
 from understudy.release.stages import Say, workspace
 from understudy.release.verdict import check_verdict
@@ -72,7 +74,11 @@ def publish(
                 f"Fitting {recipe.model} under {recipe.mechanism} ...",
                 lambda at: run_synthesis(inside, chance, at, progress),
             )
-            second = work.stage("2-outside", "Public files ...", lambda at: run_outside(first, at))
+            second = work.stage(
+                "2-outside",
+                "Public files ...",
+                lambda at: run_outside(first, at, records_made(say)),
+            )
             third = work.stage(
                 "3-evidence",
                 "Risk and usefulness ...",
@@ -132,9 +138,17 @@ def _write_bundle(
     verdict: dict[str, str],
 ) -> None:
     """The public files as the outside made them, and the internal ones beside them."""
-    shutil.copytree(second / PUBLIC, folder, dirs_exist_ok=True)
+    shutil.copytree(second / PUBLIC, folder, copy_function=_linked, dirs_exist_ok=True)
     text = (third / "evidence.json").read_text(encoding="utf-8")
     (folder / "evidence.json").write_text(text, encoding="utf-8")
     shutil.copy(third / "report.html", folder / "report.html")
     public = files_in(second / PUBLIC)
     write_manifest(folder, inside, chance, kept_diagnostics(first), public, verdict)
+
+
+def _linked(source: str, target: str) -> None:
+    """The same file under a second name, where the file system has such; the first goes soon."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)

@@ -18,13 +18,15 @@ from understudy.survey.codebook import Codebook, Column, read_codebook
 from understudy.survey.codebook_text import codebook_beside
 from understudy.survey.design import Design
 from understudy.survey.draft import draft_codebook
-from understudy.survey.engine import private_copy
+from understudy.survey.engine import is_own_file, private_copy
 from understudy.survey.file_format import Format, format_of
 from understudy.survey.labelled.missing_tags import is_tag_code
 from understudy.survey.survey import Survey, distinct_names
 from understudy.survey.text_records import fitting_codes
 
 __public__ = ("read_survey",)
+
+IN_MEMORY = 50_000_000  # values; a release looks at a larger file on disk
 
 
 def read_survey(
@@ -35,7 +37,8 @@ def read_survey(
     in_memory: bool = False,
 ) -> Survey:
     """Read a survey file by its extension; the records stay on disk (those of a moderate CSV
-    file in memory), unless `in_memory`: then the file is opened once, and never again.
+    file in memory), unless `in_memory`: then the file is opened once, and never again; of a large
+    one there is a private copy on disk instead.
 
     `format` names a format other than the extension's: an extension, or a class in a file of
     your own (`mine.py:Mine`).
@@ -57,7 +60,7 @@ def read_survey(
     try:
         opened = chosen.open(records, lambda names: distinct_names(names, keep), declared)
         table = opened.table
-        if in_memory:
+        if in_memory and not _large(table):
             table = _loaded(table, path)
         elif opened.read_through is not None:
             opened.read_through()
@@ -81,6 +84,11 @@ def _opened_once(path: Path, chosen: Format) -> Path:
         return private_copy(path, chosen.companions(path))
     except OSError as error:
         raise _closed(path, error) from None
+
+
+def _large(table: ir.Table) -> bool:
+    """Whether the private copy is read piece by piece, as often as it is needed."""
+    return is_own_file(table) and int(table.count().execute()) * len(table.columns) > IN_MEMORY
 
 
 def _loaded(table: ir.Table, path: Path) -> ir.Table:

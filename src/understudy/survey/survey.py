@@ -13,10 +13,12 @@ from typing import Any
 
 import ibis
 import ibis.expr.types as ir
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from ibis.expr.operations import Field, InMemoryTable, Project
+from numpy.typing import NDArray
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook, Column, Value
@@ -105,6 +107,19 @@ class Survey:
             return held
         table = self.table if columns is None else self.table.select(columns)
         return pl.DataFrame(table.to_polars())
+
+    def taken(self, places: NDArray[np.int64]) -> Survey:
+        """The records at these places, in ascending order, in memory."""
+        held = _held(self.raw, self.columns)
+        if held is not None:
+            return Survey(held[places], self.design, self._codebook)
+        parts, start = [], 0
+        with self.batches() as records:
+            for batch in records:
+                first, last = np.searchsorted(places, [start, start + batch.num_rows])
+                parts.append(batch.take(pa.array(places[first:last] - start)))
+                start += batch.num_rows
+        return Survey(pa.Table.from_batches(parts), self.design, self._codebook)
 
     @contextmanager
     def batches(self) -> Iterator[pa.RecordBatchReader]:

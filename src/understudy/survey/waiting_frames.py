@@ -34,7 +34,7 @@ class WaitingFrames:
         if self._alone is not None:
             yield self._alone
         for path in self._paths:
-            frame = pl.read_ipc(path, memory_map=False)
+            frame = pl.read_ipc(path)
             path.unlink()
             yield frame
 

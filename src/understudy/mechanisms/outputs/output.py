@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from understudy.models.contract import Model
 
 DrawValues = dict[str, Any]
-Made = Callable[[int], None]  # is told of so many more records
+Made = Callable[[int, int], None]  # is told how many records there are now, of how many
 
 
-def nobody(records: int) -> None:
+def nobody(made: int, of: int) -> None:
     """Is told of records, and says nothing."""
 
 
@@ -39,7 +39,7 @@ class Ground:
     those in which the columns that are made are published. `codebook` and `design` are those of the
     published files, `records` the public number of records.
 
-    `made` is told of records while a large file is made.
+    `made` is told of records while files are made.
 
     Where nothing is claimed (kind `risk`) the model may look at the records: `known` are then their
     values, and `codings` the surveys by which the steps of mixed data are coded.

@@ -52,16 +52,23 @@ def synthetic_files(
     made: Made = nobody,
 ) -> list[RuledFile]:
     """A file from each set of noisy tables, as a survey with its weight and strata; large ones lie
-    on disk, in the scratch folder. `made` is told how many records there are now."""
+    on disk, in the scratch folder. `made` is told how many records there are now, of how many."""
     maker = file_maker(noisy, codebook, design, chance, kept_values)
     published = published_codebook(codebook, noisy, design)
-    files = []
-    for number in range(len(noisy.sets)):
+    files, count, size = [], len(noisy.sets), noisy.records
+    for number in range(count):
         blocks = maker.blocks(number, chance.generator(f"file {number}"))
-        drawn = _drawn(maker, blocks, published, design, made)
+        drawn = _drawn(maker, _told(blocks, made, number * size, count * size), published, design)
         survey = _survey(drawn, published_design(design), published)
         files.append(RuledFile.of(survey, drawn.effects))
     return files
+
+
+def _told(blocks: Iterable[Block], made: Made, before: int, records: int) -> Iterator[Block]:
+    for block in blocks:
+        before += block.frame.height
+        yield block
+        made(before, records)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +89,7 @@ class _Drawn:
 
 
 def _drawn(
-    maker: Synthesizer, blocks: Iterable[Block], codebook: Codebook, design: Design, made: Made
+    maker: Synthesizer, blocks: Iterable[Block], codebook: Codebook, design: Design
 ) -> _Drawn:
     """Weights depend on all records, so that the first blocks wait for the last."""
     weights = FileWeights(maker.noisy, maker.cells, maker.fit.pool.codes, codebook, design)
@@ -91,7 +98,6 @@ def _drawn(
         weights.add(block)
         waiting.put(block.frame)
         effects.append(block.effects)
-        made(block.frame.height)
     both = dict(zip(weights.names, weights.both(), strict=True))
     return _Drawn(waiting, both, RuleEffects.together(effects))
 
@@ -132,7 +138,7 @@ def further_file(
         if drawn >= max(GIVEN_UP, 100 * size):
             raise Refused(f"Too few records meet `{where}`; ask for fewer, or a wider condition.")
         blocks = maker.blocks(number, chance.generator(f"further {len(parts)}"), batch)
-        frame = pl.concat(_drawn(maker, blocks, codebook, design, nobody).frames())
+        frame = pl.concat(_drawn(maker, blocks, codebook, design).frames())
         if where is not None:
             table = Survey(frame, codebook=codebook).table
             meets = table.select(meets=as_condition(where, table)).to_polars()["meets"]

@@ -106,7 +106,7 @@ class FileWeights:
         drawn = calibrated(drawn * (self._noisy.records / drawn.size), totals)  # of its size
         codes = np.vstack(self._codes)
         records = np.bincount(rows, minlength=len(codes)).astype(np.float64)
-        sums = np.bincount(rows, drawn, minlength=len(codes))
+        sums = np.bincount(rows, drawn, minlength=len(codes)).astype(np.float64)
         position = self._noisy.columns.index(self.names[0])
         places = table_places(codes, self._noisy, position)
         return [drawn, calibrated(smoothed(sums, records, places)[rows], totals)]
@@ -115,7 +115,7 @@ class FileWeights:
 def table_places(codes: Codes, noisy: NoisyFile, weight: int) -> list[Places]:
     """The cell of each row in every measured table that has the weight, without it."""
     tables = [[j for j in names if j != weight] for names in noisy.measured if weight in names]
-    places = []
+    places: list[Places] = []
     for names in tables:
         place = np.zeros(len(codes), dtype=np.int64)
         for j in names:
