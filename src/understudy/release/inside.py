@@ -282,7 +282,7 @@ class Inside:
 
 def prepare(recipe: Recipe) -> Inside:
     """Read the file, once, and check everything; nothing is spent and nothing is written."""
-    if not recipe.path.is_file():
+    if not recipe.path.exists():
         _read(recipe)  # refused: nothing is there to be looked at
     with marked():
         read = _read(recipe)

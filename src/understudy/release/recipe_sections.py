@@ -25,7 +25,9 @@ RELEASED = [f.written[0] for f in formats() if f.written and f is not always_rel
 class Data:
     """[data]"""
 
-    path: Annotated[Path, f"The confidential file: {listed(endings_read())}."]
+    path: Annotated[
+        Path, f"The confidential file: {listed(endings_read())}; or a folder of Parquet files."
+    ]
     format: Annotated[str | None, "Its format, if the ending does not show it: `mine.py:Mine`."] = (
         None
     )

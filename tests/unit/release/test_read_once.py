@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import struct
 import sys
 from collections.abc import Iterator, Sequence
@@ -80,6 +81,25 @@ def test_after_it_was_read_the_file_is_not_needed(recipe: Path, tmp_path: Path) 
     weights = held.whole.frame(["w"])["w"].sum()
     assert table["estimate"].to_list()[-1] == pytest.approx(weights)
     assert held.synthesize(chance_of(None), False).datasets[0].n == 200
+
+
+def test_a_folder_of_parquet_files_is_released_as_the_file_that_it_holds(
+    recipe: Path, tmp_path: Path
+) -> None:
+    """The same records in folders by region: the same identity for the ledger, the same table."""
+    whole = inside.prepare(read_recipe(recipe))
+    frame = pl.read_parquet(tmp_path / "file.parquet")
+    frame.write_parquet(tmp_path / "parts", partition_by=["region"], mkdir=True)
+    recipe.write_text(RECIPE.replace("file.parquet", "parts"))
+    parts = inside.prepare(read_recipe(recipe))
+    assert parts.file == whole.file
+    keys = ("sex", "estimate", "se")
+    table, expected = (held.confidential_table.sort("sex").select(keys) for held in (parts, whole))
+    assert table["sex"].to_list() == expected["sex"].to_list()
+    for name in keys[1:]:
+        assert table[name].to_list() == pytest.approx(expected[name].to_list(), rel=1e-12)
+    shutil.rmtree(tmp_path / "parts")  # it is not read again
+    assert parts.synthesize(chance_of(None), False).datasets[0].n == 200
 
 
 def test_one_release_reads_digests_and_tabulates_once(

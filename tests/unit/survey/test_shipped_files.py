@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zipfile
+from datetime import date
 from pathlib import Path
 
 import polars as pl
@@ -66,6 +67,31 @@ def test_a_partitioned_folder(tmp_path: Path, in_memory: bool) -> None:
     assert survey.n == 4
     table = us.tabulate(survey, "mean(pay)", by="year")
     assert table.select("year", "estimate").rows() == [(2022, 2022.0), (2023, 2023.0)]
+
+
+def test_columns_made_of_folders_have_the_types_that_their_names_are_written_in(
+    tmp_path: Path,
+) -> None:
+    folders = (
+        "code=01/year=2022/day=2022-01-31/text=a b/odd=1",
+        "code=02/year=-3/day=2023-05-01/text=__HIVE_DEFAULT_PARTITION__/odd=x",
+        "code=02/year=__HIVE_DEFAULT_PARTITION__/day=2023-05-01/text=x%3Ay/odd=3",
+    )
+    for number, name in enumerate(folders):
+        (tmp_path / "people" / name).mkdir(parents=True)
+        pl.DataFrame({"id": [number]}).write_parquet(tmp_path / "people" / name / "0.parquet")
+    for hidden in ("_temporary", ".crc"):
+        (tmp_path / "people" / hidden).mkdir()
+        FRAME.write_parquet(tmp_path / "people" / hidden / "0.parquet")
+    frame = read_survey(tmp_path / "people").frame().sort("id")
+    assert frame.to_dict(as_series=False) == {
+        "id": [0, 1, 2],
+        "code": ["01", "02", "02"],
+        "day": [date(2022, 1, 31), date(2023, 5, 1), date(2023, 5, 1)],
+        "odd": ["1", "x", "3"],
+        "text": ["a b", None, "x:y"],
+        "year": [2022, -3, None],
+    }
 
 
 def fixed(folder: Path, layout: str, text: str) -> Path:
