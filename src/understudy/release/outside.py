@@ -134,7 +134,8 @@ def _environment() -> dict[str, str]:
     that the inside was started with stay there."""
     kept = {name: value for name, value in os.environ.items() if name.startswith(NEEDED)}
     packages = [str(Path(folder).resolve()) for folder in sys.path if folder]
-    return {**kept, "PYTHONPATH": os.pathsep.join(packages)}
+    threads = {"OPENBLAS_NUM_THREADS": "1"}  # its matrices are small (one_blas_thread.py)
+    return {**threads, **kept, "PYTHONPATH": os.pathsep.join(packages)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ import polars as pl
 from understudy.chance import Chance, chance_of
 from understudy.internal_mark import marked
 from understudy.models.contract import FileModel
+from understudy.one_blas_thread import one_blas_thread
 from understudy.release.bundle import finished, write_manifest
 from understudy.release.check import check_records
 from understudy.release.correct import correct, with_corrections
@@ -102,7 +103,7 @@ def _binds(inside: Inside) -> bool:
 
 def run_synthesis(inside: Inside, chance: Chance, folder: Path, progress: bool | None) -> None:
     """Everything that looks at the records ends in the envelope."""
-    with marked():
+    with marked(), one_blas_thread():
         result = inside.synthesize(chance, progress)
         if inside.corrections is not None:
             result = replace(result, claim=with_corrections(result.claim, inside.corrections))
@@ -123,7 +124,9 @@ def draw_chance(folder: Path) -> None:
 def _write_evidence(inside: Inside, first: Path, second: Path, folder: Path) -> None:
     released, result = pl.read_parquet(second / RELEASED), open_kept(first, second)
     rules = (made_in(first, second) / RULES).read_text(encoding="utf-8")
-    text = json.dumps(gather(inside, result, released, rules), sort_keys=True, allow_nan=False)
+    with one_blas_thread():
+        evidence = gather(inside, result, released, rules)
+    text = json.dumps(evidence, sort_keys=True, allow_nan=False)
     (folder / "evidence.json").write_text(text + "\n", encoding="utf-8")
     (folder / "report.html").write_text(internal_page(json.loads(text)), encoding="utf-8")
 
