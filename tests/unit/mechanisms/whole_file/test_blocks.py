@@ -16,7 +16,13 @@ from understudy.mechanisms.whole_file import records
 from understudy.mechanisms.whole_file.files import file_maker, published_codebook, synthetic_files
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile, NoisySet
 from understudy.mechanisms.whole_file.records import Block, Synthesizer
-from understudy.mechanisms.whole_file.weights import FileWeights, smoothed
+from understudy.mechanisms.whole_file.weights import (
+    FileWeights,
+    calibrated,
+    public_sums,
+    smoothed,
+    table_places,
+)
 from understudy.mechanisms.whole_file.within_cells import score_laws
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.engine import scratch
@@ -180,6 +186,13 @@ def test_weights_do_not_depend_on_blocks(
     for ours, theirs in zip(by_blocks, at_once, strict=True):
         assert ours == pytest.approx(theirs, rel=1e-12)
     assert together.effects.records == N
+    values = [together.frame[column.name] for column in maker.cells]
+    codes = np.column_stack(
+        [m[c.codes(v)] for m, c, v in zip(maker.noisy.coarse, maker.cells, values, strict=True)]
+    )  # of every record by its values, without a pool
+    smooth = smoothed(by_blocks[0], np.ones(N), table_places(codes, maker.noisy, 3))
+    by_record = calibrated(smooth, public_sums(together.frame, published))
+    assert by_blocks[1] == pytest.approx(by_record, rel=1e-9)
     frame = together.frame.with_columns(pl.Series("s", by_blocks[1]))
     sums = dict(frame.group_by("home").agg(pl.col("s").sum()).iter_rows())
     assert sums == pytest.approx({1: 40_000, 2: 60_000})
