@@ -301,13 +301,14 @@ def _list_and_pack(folder: Path, facts: PublicFacts, count: int) -> None:
 
 
 def _pack(archive: zipfile.ZipFile, name: str, path: Path) -> None:
-    """A file of the archive; one whose beginning hardly shrinks is packed already and stays so."""
+    """A file of the archive; one whose middle hardly shrinks is packed already and stays so."""
     entry = zipfile.ZipInfo(name, _LONG_AGO)
     entry.external_attr = 0o644 << 16
-    entry.file_size = path.stat().st_size
+    size = entry.file_size = path.stat().st_size
     with path.open("rb") as file:
-        beginning = file.read(TRIED)
-        shrinks = len(zlib.compress(beginning)) < WORTH_WHILE * len(beginning)
+        file.seek(max(0, (size - TRIED) // 2))
+        middle = file.read(TRIED)
+        shrinks = len(zlib.compress(middle)) < WORTH_WHILE * len(middle)
         entry.compress_type = zipfile.ZIP_DEFLATED if shrinks else zipfile.ZIP_STORED
         file.seek(0)
         with archive.open(entry, "w") as packed:
