@@ -71,6 +71,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame.write_parquet(folder / "file.parquet")
     (folder / "codebook.toml").write_text(CODEBOOK)
     (folder / "release.toml").write_text(RECIPE)
+    private = 'mechanism = "Marginals"\nepsilon = 3.0\ndelta = 1e-6'
+    private = RECIPE.replace('mechanism = "Unweighted"', private)
+    (folder / "private.toml").write_text(private)
     return folder
 
 
@@ -80,9 +83,9 @@ def small_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     return iter(())
 
 
-def released(folder: Path, name: str) -> Path:
+def released(folder: Path, name: str, recipe: str = "release.toml") -> Path:
     out = us.publish(
-        folder / "release.toml", folder / name, say=lambda _: None, accept="large files are tested"
+        folder / recipe, folder / name, say=lambda _: None, accept="large files are tested"
     )
     return Path(out)
 
@@ -97,13 +100,14 @@ def test_a_file_that_stays_on_disk_gives_the_same_release(
     assert manifests[0] == manifests[1]  # seed, and checksums of all public and internal files
 
 
+@pytest.mark.any_noise
 def test_a_release_in_blocks_is_whole_and_says_what_was_looked_at(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read, "IN_MEMORY", 100)
     monkeypatch.setattr(records, "BLOCK", 250)
     monkeypatch.setattr(inside, "LOOKED_AT", 300)
-    out = released(folder, "blocks")
+    out = released(folder, "blocks", "private.toml")
     release = us.open_release(out / "public.zip")
     assert [survey.n for survey in release] == [N, N]
     assert release.codebook["pay"].bounds == (0, 200)
@@ -116,7 +120,8 @@ def test_a_release_in_blocks_is_whole_and_says_what_was_looked_at(
     # tables are of all records, on both sides
     frame = pl.read_parquet(folder / "file.parquet")
     counts = [cell for cell in evidence["table"]["cells"] if cell["statistic"] == "count"]
-    sums = [sum(cell[side]["estimate"] for cell in counts) for side in ("confidential", "released")]
+    sides = ("confidential", "released")
+    sums = [sum(cell[side]["estimate"] for cell in counts) / 2 for side in sides]  # with a margin
     made = np.mean([survey.frame()["w_smoothed"].sum() for survey in release])
     assert sums == pytest.approx([frame["w"].sum(), made])
 
@@ -158,14 +163,15 @@ def test_only_progress_of_the_outside_is_heard() -> None:
     assert heard == [(500, 1000), (1000, 1000)]
 
 
+@pytest.mark.any_noise
 @pytest.mark.usefixtures("outside_apart")
 def test_the_outside_tells_of_its_records_from_its_own_process(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows of kind risk are made inside, so that nothing is told; and nothing else is said."""
     told: list[tuple[int, int]] = []
     monkeypatch.setattr(
         "understudy.release.publish.records_made", lambda _: lambda *records: told.append(records)
     )
-    assert us.open_release(released(folder, "apart")).claim.kind == "risk"
-    assert told == []
+    out = released(folder, "apart", "private.toml")
+    assert us.open_release(out).claim.kind == "formal"
+    assert told == [(N, 2 * N), (2 * N, 2 * N)]
