@@ -37,7 +37,7 @@ LEVELS = {
 }  # fmt: skip
 TOPCODE = 250_000
 CLASSES = (0.3, 0.2, 0.2, 0.15, 0.1, 0.05)  # latent, on which all columns depend
-POPULATION = 100_000_000.0
+EACH = 10  # persons that a record stands for, about
 
 RECIPES = {
     "WholeFile": """
@@ -57,8 +57,9 @@ by = ["field", "gender"]
     "FBS": """
 [synthesis]
 model = "FBS"
-sensitive = ["rent", "weight"]
+sensitive = "rent"
 predictors = "field + gender + education"
+population = {population}
 datasets = {datasets}
 
 [privacy]
@@ -184,7 +185,9 @@ def measure(folder: Path, rows: int, model: str, datasets: int) -> bool:
         write_file(data, rows)
     us.write_codebook(codebook(), folder / "codebook.toml")
     recipe = '[data]\npath = "persons.parquet"\ncodebook = "codebook.toml"\n\n[design]\n'
-    recipe += 'weight = "weight"\nstrata = "region"\n' + RECIPES[model].format(datasets=datasets)
+    recipe += 'weight = "weight"\nstrata = "region"\n' + RECIPES[model].format(
+        datasets=datasets, population=EACH * rows
+    )
     (folder / "release.toml").write_text(recipe, encoding="utf-8")
     seconds, clock, peak, largest = release(folder)
     verdict = json.loads((folder / "release" / "manifest.json").read_text())["fitness"]
