@@ -147,9 +147,9 @@ class HandedOut:
     made: list[Survey]  # in the order of the public rows
 
     @staticmethod
-    def of(handed: Path, told: Made = nobody) -> HandedOut:
+    def of(handed: Path, progress: Made = nobody) -> HandedOut:
         envelope, facts = open_envelope(handed / ENVELOPE), open_declared(handed / DECLARED)
-        made = _made(handed, envelope, facts, told)
+        made = _made(handed, envelope, facts, progress)
         columns, design = made[0].columns, made[0].design
         drawn = [name for name in columns if name not in facts.public.columns]
         codebook = published_codebook(made[0], drawn)
@@ -216,7 +216,7 @@ def make_public(handed: Path, out: Path, made: Made = nobody) -> None:
             write_survey(dataset, out / ROWS / f"{number}.parquet")
 
 
-def _made(handed: Path, envelope: Envelope, facts: PublicFacts, told: Made) -> list[Survey]:
+def _made(handed: Path, envelope: Envelope, facts: PublicFacts, progress: Made) -> list[Survey]:
     """The data sets, in the order of the public rows: made from the draws, or as handed out."""
     if envelope.rows:
         return [_dataset(frame, facts) for frame in envelope.rows]
@@ -227,7 +227,7 @@ def _made(handed: Path, envelope: Envelope, facts: PublicFacts, told: Made) -> l
 
         models = tuple(model_from(model, Path(facts.folder)) for model in facts.models)
     chance = Chance((handed / SEED).read_bytes(), "system")
-    return output.datasets(replace(ground_of(facts, models), made=told), chance)
+    return output.datasets(replace(ground_of(facts, models), made=progress), chance)
 
 
 def ground_of(facts: PublicFacts, models: tuple[Model, ...]) -> Ground:

@@ -168,10 +168,10 @@ def test_only_progress_of_the_outside_is_heard() -> None:
 def test_the_outside_tells_of_its_records_from_its_own_process(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[tuple[int, int]] = []
+    heard: list[tuple[int, int]] = []
     monkeypatch.setattr(
-        "understudy.release.publish.records_made", lambda _: lambda *records: told.append(records)
+        "understudy.release.publish.records_made", lambda _: lambda *records: heard.append(records)
     )
     out = released(folder, "apart", "private.toml")
     assert us.open_release(out).claim.kind == "formal"
-    assert told == [(N, 2 * N), (2 * N, 2 * N)]
+    assert heard == [(N, 2 * N), (2 * N, 2 * N)]

@@ -88,7 +88,7 @@ class Synthesizer:
         self,
         number: int,
         rows: NDArray[np.int32],
-        place: tuple[int, int],
+        part_of: tuple[int, int],
         laws: dict[int, ScoreLaw],
         rng: np.random.Generator,
     ) -> Block:
@@ -101,7 +101,7 @@ class Synthesizer:
         drawn = [column.values(codes, rng) for column, codes in zip(self.cells, fine, strict=True)]
         frame = pl.DataFrame(drawn)
         if self.kept_values is not None:
-            part, parts = place
+            part, parts = part_of
             frame = frame.with_columns(self.kept_values.gather_every(parts, part))
         names = self.noisy.columns
         ruled, effects = apply_rules(

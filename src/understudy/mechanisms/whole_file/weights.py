@@ -23,9 +23,9 @@ from understudy.survey.design import Design
 
 Vector = NDArray[np.float64]
 Codes = NDArray[np.int32]
-Places = NDArray[np.int32] | NDArray[np.int64]
+CellNumbers = NDArray[np.int32] | NDArray[np.int64]
 CellSums = tuple[
-    Places, Vector
+    CellNumbers, Vector
 ]  # each record's cell, -1 for none, and the weights' sums of the cells
 
 SWEEPS = 50  # over the public totals
@@ -112,22 +112,22 @@ class FileWeights:
         return [drawn, calibrated(smoothed(sums, records, places)[rows], totals)]
 
 
-def table_places(codes: Codes, noisy: NoisyFile, weight: int) -> list[Places]:
+def table_places(codes: Codes, noisy: NoisyFile, weight: int) -> list[CellNumbers]:
     """The cell of each row in every measured table that has the weight, without it."""
     tables = [[j for j in names if j != weight] for names in noisy.measured if weight in names]
-    places: list[Places] = []
+    places: list[CellNumbers] = []
     for names in tables:
-        place = np.zeros(len(codes), dtype=np.int64)
+        cell = np.zeros(len(codes), dtype=np.int64)
         for j in names:
-            place = place * noisy.sizes[j] + codes[:, j]
-        places.append(place)
+            cell = cell * noisy.sizes[j] + codes[:, j]
+        places.append(cell)
     return places
 
 
-def smoothed(sums: Vector, records: Vector, places: Sequence[Places]) -> Vector:
+def smoothed(sums: Vector, records: Vector, places: Sequence[CellNumbers]) -> Vector:
     """The weight of a record in each row of cells, nearest to equal ones (in relative entropy),
     with the same sums in every table's cells. `sums` are those of the rows' drawn weights."""
-    steps = [(place, np.bincount(place, sums).astype(np.float64)) for place in places]
+    steps = [(cell, np.bincount(cell, sums).astype(np.float64)) for cell in places]
     equal = np.full(sums.size, sums.sum() / records.sum())
     return _raked(equal, steps, SMOOTHINGS, NEAR, records)
 

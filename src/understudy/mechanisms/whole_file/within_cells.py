@@ -39,10 +39,10 @@ MOST = 0.95  # of the variance of scores that other columns may explain
 
 @dataclass(frozen=True, eq=False)
 class ScoreLaw:
-    """The law of a column's scores in each row of cells: normal, between two limits. `place` is the
-    row's place in the other arrays, -1 where it is not on the scale."""
+    """The law of a column's scores in each row of cells: normal, between two limits. `position`
+    is the row's in the other arrays, -1 where it is not on the scale."""
 
-    place: NDArray[np.intp]
+    position: NDArray[np.intp]
     low: Vector
     high: Vector
     mean: Vector
@@ -50,10 +50,10 @@ class ScoreLaw:
 
     def drawn(self, rows: NDArray[Any], rng: np.random.Generator) -> Vector:
         """A score for each record, which is in one of the rows of cells; NaN off the scale."""
-        scores, place = np.full(len(rows), np.nan), self.place[rows]
-        inside = np.flatnonzero(place >= 0)
-        place = place[inside]
-        low, high, mean = self.low[place], self.high[place], self.mean[place]
+        scores, position = np.full(len(rows), np.nan), self.position[rows]
+        inside = np.flatnonzero(position >= 0)
+        position = position[inside]
+        low, high, mean = self.low[position], self.high[position], self.mean[position]
         scores[inside] = _between(low, high, mean, self.deviation, rng)
         return scores
 
@@ -68,11 +68,11 @@ def score_laws(
     for column, cells in runs.items():
         others = sorted({name for names in tables if column in names for name in names} - {column})
         inside = np.flatnonzero(coarse[:, column] < cells)
-        place = np.full(len(coarse), -1, dtype=np.intp)
-        place[inside] = np.arange(inside.size)
+        position = np.full(len(coarse), -1, dtype=np.intp)
+        position[inside] = np.arange(inside.size)
         beside = [coarse[inside, name] for name in others]
         law = _law(coarse[inside, column], beside, weights[inside], cells)
-        laws[column] = ScoreLaw(place, *law)
+        laws[column] = ScoreLaw(position, *law)
     return laws
 
 

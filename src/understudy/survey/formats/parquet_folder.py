@@ -77,8 +77,8 @@ def parquet_files(folder: Path) -> list[Path]:
 def partition_types(folder: Path, files: Sequence[Path]) -> dict[str, str]:
     """The columns that the names of the folders make, and the type of each."""
     values: dict[str, set[str]] = {}
-    for place in {file.relative_to(folder).parent for file in files}:
-        for name, equals, value in (part.partition("=") for part in place.parts):
+    for parent in {file.relative_to(folder).parent for file in files}:
+        for name, equals, value in (part.partition("=") for part in parent.parts):
             if equals:
                 values.setdefault(unquote(name), set()).add(unquote(value))
     return {name: _type(different - {NO_VALUE}) for name, different in values.items()}

@@ -146,8 +146,8 @@ def test_a_row_of_cells_has_the_law_of_its_records() -> None:
     of_row = np.repeat(np.arange(60), counts)
     assert law.deviation == pytest.approx(brute.deviation)
     for name in ("low", "high", "mean"):
-        by_row = getattr(law, name)[law.place][of_row]
-        by_record = getattr(brute, name)[brute.place]
+        by_row = getattr(law, name)[law.position][of_row]
+        by_record = getattr(brute, name)[brute.position]
         assert by_row == pytest.approx(by_record)
 
 
@@ -158,7 +158,7 @@ def test_smoothed_weights_of_rows_are_those_of_their_records() -> None:
     drawn = rng.uniform(1, 9, of_record.size)
     by_row = smoothed(np.bincount(of_record, drawn), np.bincount(of_record) * 1.0, places)
     once = np.ones(of_record.size)
-    by_record = smoothed(drawn, once, [place[of_record] for place in places])
+    by_record = smoothed(drawn, once, [cell[of_record] for cell in places])
     assert by_row[of_record] == pytest.approx(by_record)
 
 
@@ -211,11 +211,11 @@ def test_large_files_lie_on_disk_with_their_codebook(
 ) -> None:
     monkeypatch.setattr(records, "BLOCK", 1_500)
     noisy, ground = result.output.noisy, result.ground  # type: ignore[attr-defined]
-    told: list[tuple[int, int]] = []
+    heard: list[tuple[int, int]] = []
     files = synthetic_files(
-        noisy, ground.codebook, DESIGN, result.chance, made=lambda *records: told.append(records)
+        noisy, ground.codebook, DESIGN, result.chance, made=lambda *records: heard.append(records)
     )
-    assert told == [(1_500 * k, 12_000) for k in range(1, 9)]
+    assert heard == [(1_500 * k, 12_000) for k in range(1, 9)]
     assert not [*scratch().glob("*.arrow")]  # nothing waits any more
     for file in files:
         assert file.stored is not None
