@@ -7,14 +7,16 @@ import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 import understudy as us
+from understudy import one_blas_thread
 from understudy.mechanisms.whole_file import records
-from understudy.release import inside, outside
+from understudy.release import inside, outside, publish
 from understudy.release.records_made import LARGE, progress, records_made
 from understudy.survey import read
 
@@ -107,7 +109,17 @@ def test_a_release_in_blocks_is_whole_and_says_what_was_looked_at(
     monkeypatch.setattr(read, "IN_MEMORY", 100)
     monkeypatch.setattr(records, "BLOCK", 250)
     monkeypatch.setattr(inside, "LOOKED_AT", 300)
+    limited: list[bool] = []
+    for stage in ("gather", "check_price"):  # where evidence and noisy tables are made
+        usual = getattr(publish, stage)
+
+        def noted(*arguments: Any, usual: Any = usual) -> Any:
+            limited.append(bool(one_blas_thread._under_way))
+            return usual(*arguments)
+
+        monkeypatch.setattr(publish, stage, noted)
     out = released(folder, "blocks", "private.toml")
+    assert limited == [True, True]  # BLAS has one thread
     release = us.open_release(out / "public.zip")
     assert [survey.n for survey in release] == [N, N]
     assert release.codebook["pay"].bounds == (0, 200)
