@@ -65,7 +65,8 @@ NEEDED = (
     "LD_", "DYLD_", "SYSTEMROOT", "XDG_", "UNDERSTUDY_CACHE", "JAX_", "XLA_", "OMP_", "OPENBLAS_",
     "MKL_", "POLARS_",
 )  # fmt: skip
-TRIED, WORTH_WHILE = 1 << 20, 0.9  # bytes of a file, and the part that deflate must reach
+PIECES, PIECE = 16, 1 << 16  # of a file, and bytes of each: what deflate is tried on
+WORTH_WHILE = 0.8  # of their size, which it must reach
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip file must tell some time
 
 
@@ -301,18 +302,25 @@ def _list_and_pack(folder: Path, facts: PublicFacts, count: int) -> None:
 
 
 def _pack(archive: zipfile.ZipFile, name: str, path: Path) -> None:
-    """A file of the archive; one whose middle hardly shrinks is packed already and stays so."""
+    """A file of the archive; one that hardly shrinks is packed already and stays so."""
     entry = zipfile.ZipInfo(name, _LONG_AGO)
     entry.external_attr = 0o644 << 16
-    size = entry.file_size = path.stat().st_size
+    entry.file_size = path.stat().st_size
+    shrinks = _shrinks(path, entry.file_size)
+    entry.compress_type = zipfile.ZIP_DEFLATED if shrinks else zipfile.ZIP_STORED
+    with path.open("rb") as file, archive.open(entry, "w") as packed:
+        shutil.copyfileobj(file, packed, 1 << 20)
+
+
+def _shrinks(path: Path, size: int) -> bool:
+    """Whether packing is worth its time, by pieces from all over a file."""
     with path.open("rb") as file:
-        file.seek(max(0, (size - TRIED) // 2))
-        middle = file.read(TRIED)
-        shrinks = len(zlib.compress(middle)) < WORTH_WHILE * len(middle)
-        entry.compress_type = zipfile.ZIP_DEFLATED if shrinks else zipfile.ZIP_STORED
-        file.seek(0)
-        with archive.open(entry, "w") as packed:
-            shutil.copyfileobj(file, packed, TRIED)
+        pieces = []
+        for start in range(0, size, max(size // PIECES, PIECE)):
+            file.seek(start)
+            pieces.append(file.read(PIECE))
+    packed = sum(len(zlib.compress(piece)) for piece in pieces)
+    return packed < WORTH_WHILE * sum(map(len, pieces))
 
 
 @contextmanager
