@@ -20,7 +20,8 @@ from understudy.errors import Refused
 from understudy.fitting.missing import without_missing
 from understudy.internal_mark import with_mark
 from understudy.mechanisms.contract import Rehearsed
-from understudy.models.contract import OutcomeModel
+from understudy.mechanisms.whole_file.records import BLOCK
+from understudy.models.contract import FileModel, OutcomeModel
 from understudy.release.correct import expected_corrections
 from understudy.release.inside import Inside
 from understudy.release.kept import check_kept
@@ -28,12 +29,15 @@ from understudy.release.rule_notes import rule_notes
 from understudy.release.shape import shape_notes
 from understudy.release.spending import price
 from understudy.survey.file_format import always_released
+from understudy.survey.read import IN_MEMORY
 from understudy.synthesis import ready_outcome
 
 STEPS = (7, 127)  # gradients of one iteration of NUTS: an easy posterior, and a hard one
 LONGER = 4  # chains that do not agree are run on
 WITHIN = 2.0  # times the forecast, either way, where fits were rehearsed
 BASE_SECONDS, BASE_BYTES = 15.0, 600e6  # compiling and reports; the libraries themselves
+A_COLUMN, A_VALUE = 2.0, 3e-7  # seconds of a whole file for each
+A_RECORD, COPIES = 100, 3  # bytes that stay in memory for each record; copies of what is held
 
 
 def forecast(inside: Inside, out: Path | None = None) -> list[str]:
@@ -119,6 +123,9 @@ def _cost(inside: Inside, rehearsed: float | None) -> tuple[tuple[float, float],
     keys, survey, model = inside.recipe.synthesis, inside.narrowed, inside.model
     values = survey.n * len(survey.columns) * 8.0
     size = BASE_BYTES + values * (keys.datasets + 3)
+    if isinstance(model, FileModel):
+        about, size = whole_file_cost(survey.n, len(survey.columns), keys.datasets)
+        return (about / WITHIN, about * WITHIN), size
     if not isinstance(model, OutcomeModel):
         more = 3e-6 * survey.n * len(model.sensitive) * keys.datasets
         return (BASE_SECONDS + more, 2 * BASE_SECONDS + 10 * more), size
@@ -136,6 +143,14 @@ def _cost(inside: Inside, rehearsed: float | None) -> tuple[tuple[float, float],
     once = _gradient_seconds(model, inside) * iterations / min(keys.chains, 2)
     hard = 2 * BASE_SECONDS + fits * once * STEPS[1] * LONGER
     return (BASE_SECONDS + once * STEPS[0], hard), size
+
+
+def whole_file_cost(records: int, columns: int, datasets: int) -> tuple[float, float]:
+    """Seconds and bytes of a whole file: fits and reports by the columns, records by their values;
+    of a large file only a few numbers a record are in memory, and a block of records."""
+    seconds = BASE_SECONDS + A_COLUMN * columns + A_VALUE * records * columns * datasets
+    held = records if records * columns <= IN_MEMORY else BLOCK
+    return seconds, BASE_BYTES + A_RECORD * records + COPIES * 8.0 * held * columns
 
 
 def _gradient_seconds(model: OutcomeModel, inside: Inside) -> float:

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import ibis
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from understudy.chance import Chance
 from understudy.corrected_table import Corrections, check_corrected
@@ -56,6 +58,8 @@ from understudy.tables.statistic import Statistic, parse_statistic
 from understudy.tables.tabulate import tabulate
 from understudy.tables.units import Unit
 from understudy.version import __version__
+
+LOOKED_AT = 200_000  # records of a file, for evidence other than tables, regressions and risk
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,6 +248,14 @@ class Inside:
     def statistics(self) -> tuple[Statistic, ...]:
         columns, folder = self.narrowed.columns, self.recipe.folder
         return tuple(parse_statistic(text, columns, folder) for text in self.asked_statistics)
+
+    def sample(self, records: int) -> NDArray[np.int64] | None:
+        """The records of a file that distributions are looked at in: all, or so many at random, by
+        a seed that only those know who have the file."""
+        if records <= LOOKED_AT:
+            return None
+        rng = Chance(hashlib.sha256(self.identity.encode()).digest(), "system").generator("sample")
+        return np.sort(rng.choice(records, LOOKED_AT, replace=False))
 
     def rehearse(self) -> Rehearsal | None:
         """Attacks on the same method, run on half of the records."""

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ import polars as pl
 from understudy.chance import Chance
 from understudy.envelope import CLAIM, CORRECTIONS, DRAWS, Envelope, open_envelope
 from understudy.errors import Refused
-from understudy.mechanisms.outputs.output import Ground
+from understudy.mechanisms.outputs.output import Ground, Made, nobody
 from understudy.mechanisms.outputs.outputs import output_from
 from understudy.publication import published_codebook
 from understudy.release.declared import open_declared
@@ -64,10 +65,12 @@ NEEDED = (
     "LD_", "DYLD_", "SYSTEMROOT", "XDG_", "UNDERSTUDY_CACHE", "JAX_", "XLA_", "OMP_", "OPENBLAS_",
     "MKL_", "POLARS_",
 )  # fmt: skip
+PIECES, PIECE = 16, 1 << 16  # of a file, and bytes of each: what deflate is tried on
+WORTH_WHILE = 0.8  # of their size, which it must reach
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip file must tell some time
 
 
-def run_outside(handed: Path, out: Path) -> None:
+def run_outside(handed: Path, out: Path, made: Made = nobody) -> None:
     """`make_public` in a process of its own, which never had the confidential file: it starts in a
     folder with what was handed out and nothing else."""
     with tempfile.TemporaryDirectory(dir=out) as alone:
@@ -75,26 +78,39 @@ def run_outside(handed: Path, out: Path) -> None:
             shutil.copytree(handed / name, Path(alone, name))
         shutil.copy2(handed / SEED, alone)
         module = "understudy.release.outside"
-        with _living() as pulse:
-            done = subprocess.run(
+        with _living() as pulse, tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
+            process = subprocess.Popen(
                 [
                     sys.executable, "-P", "-m", module,
                     str(Path(alone).resolve()), str(out.resolve()),
                 ],
-                check=False,
-                capture_output=True,
-                text=True,
                 stdin=pulse,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
                 cwd=alone,
                 env=_environment(),
             )  # fmt: skip
-    if done.returncode == 2:
-        raise Refused(done.stderr.strip())
-    if done.returncode != 0:
+            with process:
+                assert process.stdout is not None
+                for line in process.stdout:
+                    _pass_on(line, made)
+            errors.seek(0)
+            said = errors.read().strip()
+    if process.returncode == 2:
+        raise Refused(said)
+    if process.returncode != 0:
         raise Refused(
             "The public files could not be made from the envelope: "
-            f"{(done.stderr.strip().splitlines() or ['the process was stopped'])[-1]}."
+            f"{(said.splitlines() or ['the process was stopped'])[-1]}."
         )
+
+
+def _pass_on(line: str, made: Made) -> None:
+    """What the outside writes of its progress; nothing else that it may write is heard."""
+    numbers = line.split()
+    if len(numbers) == 2 and all(number.isdecimal() for number in numbers):
+        made(int(numbers[0]), int(numbers[1]))
 
 
 @contextmanager
@@ -119,7 +135,8 @@ def _environment() -> dict[str, str]:
     that the inside was started with stay there."""
     kept = {name: value for name, value in os.environ.items() if name.startswith(NEEDED)}
     packages = [str(Path(folder).resolve()) for folder in sys.path if folder]
-    return {**kept, "PYTHONPATH": os.pathsep.join(packages)}
+    threads = {"OPENBLAS_NUM_THREADS": "1"}  # its matrices are small (one_blas_thread.py)
+    return {**threads, **kept, "PYTHONPATH": os.pathsep.join(packages)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,9 +148,9 @@ class HandedOut:
     made: list[Survey]  # in the order of the public rows
 
     @staticmethod
-    def of(handed: Path) -> HandedOut:
+    def of(handed: Path, progress: Made = nobody) -> HandedOut:
         envelope, facts = open_envelope(handed / ENVELOPE), open_declared(handed / DECLARED)
-        made = _made(handed, envelope, facts)
+        made = _made(handed, envelope, facts, progress)
         columns, design = made[0].columns, made[0].design
         drawn = [name for name in columns if name not in facts.public.columns]
         codebook = published_codebook(made[0], drawn)
@@ -144,8 +161,15 @@ class HandedOut:
     @cached_property
     def datasets(self) -> list[Survey]:
         """The data sets as they are published."""
+        return [self._published(made) for made in self.made]
+
+    def _published(self, made: Survey) -> Survey:
+        """Sorted by its values; a large file, which lies on disk, is in an order that was made from
+        noisy tables and public rows alone."""
         columns, design, codebook = self.facts.columns, self.facts.design, self.facts.codebook
-        return [Survey(d.raw.to_polars().sort(columns), design, codebook) for d in self.made]
+        if made.stored is None:
+            return Survey(made.raw.to_polars().sort(columns), design, codebook)
+        return made if made.declared == codebook else Survey(made.raw, design, codebook)
 
     def table(self) -> pl.DataFrame:
         """The table of the data sets, corrected by the noisy sums where there are any."""
@@ -178,9 +202,9 @@ def correction_plan(facts: PublicFacts, datasets: Sequence[Survey]) -> Correctio
     return plan_corrections(datasets, facts.statistics, facts.corrected_statistics, facts.by, asked)
 
 
-def make_public(handed: Path, out: Path) -> None:
+def make_public(handed: Path, out: Path, made: Made = nobody) -> None:
     """All public files of the release that was handed out, and their table."""
-    release = HandedOut.of(handed)
+    release = HandedOut.of(handed, made)
     envelope, facts, datasets = release.envelope, release.facts, release.datasets
     table = release.table()
     table.write_parquet(out / RELEASED)
@@ -193,7 +217,7 @@ def make_public(handed: Path, out: Path) -> None:
             write_survey(dataset, out / ROWS / f"{number}.parquet")
 
 
-def _made(handed: Path, envelope: Envelope, facts: PublicFacts) -> list[Survey]:
+def _made(handed: Path, envelope: Envelope, facts: PublicFacts, progress: Made) -> list[Survey]:
     """The data sets, in the order of the public rows: made from the draws, or as handed out."""
     if envelope.rows:
         return [_dataset(frame, facts) for frame in envelope.rows]
@@ -204,7 +228,7 @@ def _made(handed: Path, envelope: Envelope, facts: PublicFacts) -> list[Survey]:
 
         models = tuple(model_from(model, Path(facts.folder)) for model in facts.models)
     chance = Chance((handed / SEED).read_bytes(), "system")
-    return output.datasets(ground_of(facts, models), chance)
+    return output.datasets(replace(ground_of(facts, models), made=progress), chance)
 
 
 def ground_of(facts: PublicFacts, models: tuple[Model, ...]) -> Ground:
@@ -274,10 +298,29 @@ def _list_and_pack(folder: Path, facts: PublicFacts, count: int) -> None:
     )
     with zipfile.ZipFile(folder / "public.zip", "w") as archive:
         for name in sorted([*public, FACTS]):
-            entry = zipfile.ZipInfo(name, _LONG_AGO)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, (folder / name).read_bytes())
+            _pack(archive, name, folder / name)
+
+
+def _pack(archive: zipfile.ZipFile, name: str, path: Path) -> None:
+    """A file of the archive; one that hardly shrinks is packed already and stays so."""
+    entry = zipfile.ZipInfo(name, _LONG_AGO)
+    entry.external_attr = 0o644 << 16
+    entry.file_size = path.stat().st_size
+    shrinks = _shrinks(path, entry.file_size)
+    entry.compress_type = zipfile.ZIP_DEFLATED if shrinks else zipfile.ZIP_STORED
+    with path.open("rb") as file, archive.open(entry, "w") as packed:
+        shutil.copyfileobj(file, packed, 1 << 20)
+
+
+def _shrinks(path: Path, size: int) -> bool:
+    """Whether packing is worth its time, by pieces from all over a file."""
+    with path.open("rb") as file:
+        pieces = []
+        for start in range(0, size, max(size // PIECES, PIECE)):
+            file.seek(start)
+            pieces.append(file.read(PIECE))
+    packed = sum(len(zlib.compress(piece)) for piece in pieces)
+    return packed < WORTH_WHILE * sum(map(len, pieces))
 
 
 @contextmanager
@@ -314,7 +357,7 @@ def _json(value: Any) -> Any:
 def _main(handed: str, out: str) -> int:
     threading.Thread(target=_end_with_the_inside, daemon=True).start()
     try:
-        make_public(Path(handed), Path(out))
+        make_public(Path(handed), Path(out), lambda *records: print(*records, flush=True))
     except Refused as refusal:
         print(refusal, file=sys.stderr)
         return 2

@@ -10,6 +10,7 @@ Every stage is kept until the bundle is whole; a killed run goes on where it sto
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 from dataclasses import replace
@@ -20,6 +21,7 @@ import polars as pl
 from understudy.chance import Chance, chance_of
 from understudy.internal_mark import marked
 from understudy.models.contract import FileModel
+from understudy.one_blas_thread import one_blas_thread
 from understudy.release.bundle import finished, write_manifest
 from understudy.release.check import check_records
 from understudy.release.correct import correct, with_corrections
@@ -28,6 +30,7 @@ from understudy.release.inside import Inside, prepare
 from understudy.release.kept import check_kept
 from understudy.release.outside import PUBLIC, RELEASED, RULES, files_in, one_thread, run_outside
 from understudy.release.recipe import Recipe, read_recipe
+from understudy.release.records_made import records_made
 from understudy.release.sampled_evidence import evidence_of
 from understudy.release.spending import check_price, paid_synthesis
 from understudy.release.stages import Say, workspace
@@ -73,7 +76,11 @@ def publish(
                 f"Fitting {recipe.model} under {recipe.mechanism} ...",
                 lambda at: run_synthesis(inside, chance, at, progress),
             )
-            second = work.stage("2-outside", "Public files ...", lambda at: run_outside(first, at))
+            second = work.stage(
+                "2-outside",
+                "Public files ...",
+                lambda at: run_outside(first, at, records_made(say)),
+            )
             third = work.stage(
                 "3-evidence",
                 "Risk and usefulness ...",
@@ -97,7 +104,7 @@ def _binds(inside: Inside) -> bool:
 
 def run_synthesis(inside: Inside, chance: Chance, folder: Path, progress: bool | None) -> None:
     """Everything that looks at the records ends in the envelope."""
-    with marked():
+    with marked(), one_blas_thread():
         result = inside.synthesize(chance, progress)
         if inside.corrections is not None:
             result = replace(result, claim=with_corrections(result.claim, inside.corrections))
@@ -118,7 +125,8 @@ def draw_chance(folder: Path) -> None:
 def _write_evidence(inside: Inside, first: Path, second: Path, folder: Path) -> None:
     released, result = pl.read_parquet(second / RELEASED), open_kept(first, second)
     rules = (made_in(first, second) / RULES).read_text(encoding="utf-8")
-    document = evidence_of(inside, lambda seen: gather(seen, result, released, rules))
+    with one_blas_thread():
+        document = evidence_of(inside, lambda seen: gather(seen, result, released, rules))
     text = json.dumps(document, sort_keys=True, allow_nan=False)
     (folder / "evidence.json").write_text(text + "\n", encoding="utf-8")
     (folder / "report.html").write_text(internal_page(json.loads(text)), encoding="utf-8")
@@ -134,9 +142,17 @@ def _write_bundle(
     verdict: dict[str, str],
 ) -> None:
     """The public files as the outside made them, and the internal ones beside them."""
-    shutil.copytree(second / PUBLIC, folder, dirs_exist_ok=True)
+    shutil.copytree(second / PUBLIC, folder, copy_function=_linked, dirs_exist_ok=True)
     text = (third / "evidence.json").read_text(encoding="utf-8")
     (folder / "evidence.json").write_text(text, encoding="utf-8")
     shutil.copy(third / "report.html", folder / "report.html")
     public = files_in(second / PUBLIC)
     write_manifest(folder, inside, chance, kept_diagnostics(first), public, verdict)
+
+
+def _linked(source: str, target: str) -> None:
+    """The same file under a second name, where the file system has such; the first goes soon."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)

@@ -67,14 +67,14 @@ def rehearsed(
 
 def _halves(survey: Survey, rng: np.random.Generator) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Two random parts of equal size; units stay whole."""
-    frame = survey.raw.to_polars()
     unit = survey.codebook.unit_column
-    if unit is None or unit not in frame.columns:
-        number = np.arange(frame.height)
+    if unit is None or unit not in survey.columns:
+        number = np.arange(survey.n)
     else:
-        number = frame[unit].rank("dense").fill_null(0).to_numpy().astype(np.int64)
+        of_unit = survey.raw.select(unit).to_polars()[unit]
+        number = of_unit.rank("dense").fill_null(0).to_numpy().astype(np.int64)
     side = rng.permutation(int(number.max(initial=0)) + 1)[number] % 2 == 0
     rows = [np.flatnonzero(side), np.flatnonzero(~side)]
     size = min(len(rows[0]), len(rows[1]), MOST)
     first, second = (np.sort(rng.choice(each, size, replace=False)) for each in rows)
-    return frame[first], frame[second]
+    return survey.taken(first).raw.to_polars(), survey.taken(second).raw.to_polars()

@@ -15,7 +15,7 @@ import polars as pl
 
 from understudy.release.confidential_file import sampled
 from understudy.release.inside import Inside
-from understudy.report.inside_facts import RiskSettings
+from understudy.report.inside_facts import Places, RiskSettings
 from understudy.report.verdict import Fitness
 from understudy.risk.attacks import Rehearsal
 from understudy.survey.survey import Survey
@@ -76,6 +76,9 @@ class SampledInside:
     @property
     def fitness(self) -> Fitness | None:
         return self.inside.fitness
+
+    def sample(self, records: int) -> Places | None:
+        return self.inside.sample(records)
 
     def rehearse(self) -> Rehearsal | None:
         return self.inside.rehearse()

@@ -28,11 +28,12 @@ from understudy.report.curves import (
     weights_by_outcome,
 )
 from understudy.report.fitness import fitness_evidence, sentence
-from understudy.report.inside_facts import InsideFacts
+from understudy.report.inside_facts import InsideFacts, Places
 from understudy.report.intruder import risk_evidence
 from understudy.report.plain import plain
 from understudy.report.sentences import summary
 from understudy.survey.codebook import Codebook, Column
+from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
     from understudy.synthesis import Synthesis
@@ -49,7 +50,9 @@ def gather(
     names = list(inside.synthesized)
     survey, datasets = inside.confidential, result.datasets
     codebook = survey.codebook
-    ours, theirs = survey.frame(names), [dataset.frame(names) for dataset in datasets]
+    looked_at, *files = (_looked_at(inside, each) for each in (survey, *datasets))
+    ours, theirs = looked_at.frame(names), [file.frame(names) for file in files]
+    chosen = inside.sample(survey.n)
     numeric = [
         name
         for name in names
@@ -72,7 +75,8 @@ def gather(
         "records_confidential": survey.n,
         "dropped": result.dropped,
         "claim": {**json.loads(result.claim.to_json()), "text": str(result.claim)},
-        "records": _records(result, ours, numeric, codebook),
+        "looked_at": None if chosen is None else len(chosen),
+        "records": _records(result, chosen, ours, numeric, codebook),
         "distributions": [_numbers(name, codebook, ours, theirs) for name in numeric],
         "levels": [
             {
@@ -92,16 +96,22 @@ def gather(
         },
         "regression": coefficients(inside.regression, inside.analysed, datasets),
         "utility": utility(ours, theirs, numeric)
-        | {"propensity": propensity(survey, datasets, [*inside.by, *names])},
+        | {"propensity": propensity(looked_at, files, [*inside.by, *names])},
         "risk": risk_evidence(
             inside.risk, inside.analysed, datasets if result.rows_correspond else None
         ),
         "attacks": attack_evidence(inside.rehearse(), codebook),
-        "fitness": fitness_evidence(inside, datasets, cells) | {"rules": rules},
+        "fitness": fitness_evidence(inside, looked_at, files, cells) | {"rules": rules},
         "chains": None if checks is None else chain_evidence(checks),
     }
     document["summary"] = [sentence(document["fitness"]), *summary(document)]
     return document
+
+
+def _looked_at(inside: InsideFacts, survey: Survey) -> Survey:
+    """The survey, or a sample of a large one."""
+    chosen = inside.sample(survey.n)
+    return survey if chosen is None else survey.taken(chosen)
 
 
 def _as_collected(
@@ -153,13 +163,18 @@ def chain_evidence(checks: Diagnostics) -> dict[str, Any]:
 
 
 def _records(
-    result: Synthesis, ours: pl.DataFrame, numeric: list[str], codebook: Codebook
+    result: Synthesis,
+    chosen: Places | None,
+    ours: pl.DataFrame,
+    numeric: list[str],
+    codebook: Codebook,
 ) -> dict[str, Any] | None:
     """Record bounds before and after, and record weights against every numeric outcome."""
     bounds = result.bounds
     if bounds is None:
         return None
     epsilon, m = result.claim.epsilon, len(result.datasets)
+    weights = result.record_weights if chosen is None else result.record_weights[chosen]
     return {
         "n": len(bounds.contribution),
         "limit": plain(float(bounds.limit)),
@@ -167,7 +182,7 @@ def _records(
         "per_draw": None if epsilon is None else plain(epsilon / (2 * m)),
         "censored": bounds.censored,
         "bounds": bound_violins(bounds.loglik, bounds.contribution, float(bounds.limit)),
-        "weights": _weights(result.record_weights, ours, numeric, codebook),
+        "weights": _weights(weights, ours, numeric, codebook),
     }
 
 

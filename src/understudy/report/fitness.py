@@ -20,13 +20,14 @@ ROLES = ("public", "sensitive", "stratum")
 
 
 def fitness_evidence(
-    inside: InsideFacts, datasets: Sequence[Survey], cells: list[dict[str, Any]]
+    inside: InsideFacts, survey: Survey, datasets: Sequence[Survey], cells: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Verdict, measures and pairs of a release."""
-    codebook = inside.confidential.codebook
-    both = set(datasets[0].columns) & set(inside.confidential.columns)
+    """Verdict, measures and pairs of a release; `survey` are the confidential records, or a sample
+    of them."""
+    codebook = survey.codebook
+    both = set(datasets[0].columns) & set(survey.columns)
     names = [c.name for c in codebook if c.role in ROLES and c.name in both]
-    ours = inside.confidential.frame(names)
+    ours = survey.frame(names)
     theirs = [dataset.frame(names) for dataset in datasets]
     coded = coded_columns(ours, theirs, codebook)
     pairs = pairs_of(coded, inside.synthesized)

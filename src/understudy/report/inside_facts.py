@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from understudy.report.verdict import Fitness
 from understudy.risk.attacks import Rehearsal
@@ -13,6 +15,8 @@ from understudy.risk.measure import DEFAULT, RiskMeasure, measure_of
 from understudy.survey.implicates import Implicates
 from understudy.survey.survey import Survey
 from understudy.tables.statistic import Statistic
+
+Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -57,4 +61,5 @@ class InsideFacts(Protocol):
     def regression(self) -> str | None: ...  # a formula for `regress`
     @property
     def fitness(self) -> Fitness | None: ...  # thresholds of the verdict; None: the usual ones
+    def sample(self, records: int) -> Places | None: ...  # of so many; None: all are looked at
     def rehearse(self) -> Rehearsal | None: ...  # attacks with a control; None: not for this model

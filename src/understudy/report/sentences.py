@@ -30,7 +30,17 @@ def summary(evidence: dict[str, Any]) -> list[str]:
         attack_sentence(evidence["attacks"]),
         _chains(evidence["chains"]),
     ]
-    return [sentence for sentence in sentences if sentence]
+    return [sentence for sentence in (*sentences, _looked_at(evidence["looked_at"])) if sentence]
+
+
+def _looked_at(records: int | None) -> str:
+    if records is None:
+        return ""
+    return (
+        f"The file is large: distributions, pairs of columns, propensity and bootstrap are of "
+        f"{records:,} records of each file, drawn at random. Tables, regressions and risks are of "
+        "all records."
+    )
 
 
 def protection(claim: dict[str, Any], mechanism: str) -> str:

@@ -19,7 +19,7 @@ from understudy.survey.codebook import Codebook, Column, read_codebook
 from understudy.survey.codebook_text import codebook_beside
 from understudy.survey.design import Design
 from understudy.survey.draft import draft_codebook
-from understudy.survey.engine import limit_duckdb, private_copy
+from understudy.survey.engine import is_own_file, limit_duckdb, private_copy
 from understudy.survey.engine_setting import Engine
 from understudy.survey.file_format import Format, Opened, format_of
 from understudy.survey.labelled.missing_tags import is_tag_code
@@ -27,6 +27,8 @@ from understudy.survey.survey import Survey, distinct_names
 from understudy.survey.text_records import fitting_codes
 
 __public__ = ("read_survey", "read_table")
+
+IN_MEMORY = 50_000_000  # values; a release looks at a larger file on disk
 
 
 def read_survey(
@@ -38,7 +40,8 @@ def read_survey(
     engine: Engine | None = None,
 ) -> Survey:
     """Read a survey file by its extension; the records stay on disk (those of a moderate CSV
-    file in memory), unless `in_memory`: then the file is opened once, and never again.
+    file in memory), unless `in_memory`: then the file is opened once, and never again; of a large
+    one there is a private copy on disk instead.
 
     A folder is one survey in Parquet files; the names of folders in it (`year=2023`) are columns.
     `engine` says where records are read and counted: `Engine("spark", master="local[2]")` reads
@@ -70,7 +73,7 @@ def read_survey(
             opened = chosen.open_on_cluster(records, naming, engine)
         else:
             opened = chosen.open(records, naming, declared)
-        if in_memory:
+        if in_memory and not _large(opened.table):
             opened = replace(opened, table=_loaded(opened.table, path))
         elif opened.read_through is not None:
             opened.read_through()
@@ -126,6 +129,11 @@ def _opened_once(path: Path, chosen: Format) -> Path:
         return private_copy(path, chosen.companions(path))
     except OSError as error:
         raise _closed(path, error) from None
+
+
+def _large(table: ir.Table) -> bool:
+    """Whether the private copy is read piece by piece, as often as it is needed."""
+    return is_own_file(table) and int(table.count().execute()) * len(table.columns) > IN_MEMORY
 
 
 def _loaded(table: ir.Table, path: Path) -> ir.Table:

@@ -8,14 +8,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import ibis
 import ibis.expr.types as ir
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from ibis.expr.operations import Field, InMemoryTable, Project
+from numpy.typing import NDArray
 
 from understudy.errors import Refused, UnknownName
 from understudy.record_blocks import on_cluster
@@ -45,6 +48,7 @@ class Survey:
         named = [*self.design.named, *(c.name for c in codebook or ())]
         self.raw: ir.Table = as_ibis(data, named, self.design)
         self.untyped_by: Callable[[], ir.Table] | None = None
+        self.stored: Path | None = None  # a Parquet file of just these records, with the codebook
         self.zero_weights = False  # whether there are any
         if codebook is not None:
             for column in codebook:
@@ -117,6 +121,19 @@ class Survey:
             return held
         table = self.table if columns is None else self.table.select(columns)
         return pl.DataFrame(table.to_polars())
+
+    def taken(self, places: NDArray[np.int64]) -> Survey:
+        """The records at these places, in ascending order, in memory."""
+        held = _held(self.raw, self.columns)
+        if held is not None:
+            return Survey(held[places], self.design, self._codebook)
+        parts, start = [], 0
+        with self.batches() as records:
+            for batch in records:
+                first, last = np.searchsorted(places, [start, start + batch.num_rows])
+                parts.append(batch.take(pa.array(places[first:last] - start)))
+                start += batch.num_rows
+        return Survey(pa.Table.from_batches(parts), self.design, self._codebook)
 
     @contextmanager
     def batches(self) -> Iterator[pa.RecordBatchReader]:

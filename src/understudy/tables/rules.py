@@ -59,7 +59,7 @@ def apply_rules(
     """
     rules = Rules(codebook, tuple(frame.columns))
     if not rules.any:
-        return frame, RuleEffects({}, 0, {})
+        return frame, RuleEffects({}, 0, {}, frame.height)
     before = rules.completed(frame, derive_only=True)
     broken = rules.broken(before)
     counts = {rule: int(flags.sum()) for rule, flags in broken.items()}
@@ -74,14 +74,14 @@ def apply_rules(
         .to_series()
     )
     named = [name for name in rules.columns if name in cells]
-    moved: dict[TableNames, float] = {}
+    shifts: dict[TableNames, Counts] = {}
     for name in named:
-        moved[(name,)] = _variation([_fine_table(cells[name], f) for f in (before, after)])
+        shifts[(name,)] = _fine_table(cells[name], after) - _fine_table(cells[name], before)
     for names in measured:
         if not set(named).isdisjoint(names):
             tables = [_coarse_table(names, cells, coarse or {}, f) for f in (before, after)]
-            moved[names] = _variation(tables)
-    return after, RuleEffects(counts, int(differs.sum()), moved)
+            shifts[names] = tables[1] - tables[0]
+    return after, RuleEffects(counts, int(differs.sum()), shifts, after.height)
 
 
 def rules_within(codebook: Codebook, columns: Collection[str]) -> Codebook:
@@ -387,9 +387,3 @@ def _coarse_table(
     shape = [int(mapped.max()) + 1 for mapped in maps]
     codes = [m[cells[name].codes(frame[name])] for name, m in zip(names, maps, strict=True)]
     return np.bincount(np.ravel_multi_index(codes, shape), minlength=int(np.prod(shape)))
-
-
-def _variation(tables: Sequence[Counts]) -> float:
-    """Total variation between two tables of the same records."""
-    before, after = tables
-    return float(np.abs(before - after).sum() / (2 * max(int(before.sum()), 1)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -87,12 +88,12 @@ def spent(folder: Path) -> list[int]:
 def no_mechanism_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Public files are made while the file of the mechanism is away: its output is enough."""
 
-    def make_public(handed: Path, out: Path) -> None:
+    def make_public(handed: Path, out: Path, *progress: Any) -> None:
         there = [tmp_path / name for name in ("mine.py", "halved.py") if (tmp_path / name).exists()]
         assert there
         for file in there:
             file.rename(file.with_suffix(".away"))
-        outside.make_public(handed, out)
+        outside.make_public(handed, out, *progress)
         for file in there:
             file.with_suffix(".away").rename(file)
 

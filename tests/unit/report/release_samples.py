@@ -96,10 +96,14 @@ class Sample:
     fitness: Fitness | None = None
     attacks: Rehearsal | None = ATTACKS
     rows_correspond: bool = True
+    looked_at: int | None = None  # each so many-th record, for a sample
 
     @property
     def analysed(self) -> Survey:
         return self.confidential
+
+    def sample(self, records: int) -> NDArray[np.int64] | None:
+        return None if self.looked_at is None else np.arange(0, records, self.looked_at)
 
     def rehearse(self) -> Rehearsal | None:
         return self.attacks

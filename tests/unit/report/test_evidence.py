@@ -143,6 +143,24 @@ def test_cells_are_matched_and_compared() -> None:
     assert rows["c"]["difference"] is None
 
 
+def test_of_a_large_file_a_sample_is_looked_at(evidence: dict[str, Any]) -> None:
+    """Shares and weights are those of every third record; tables and risks of all."""
+    drawn = replace(sample(), looked_at=3)
+    half = drawn.evidence()
+    rows = np.arange(0, drawn.confidential.n, 3)
+    assert (evidence["looked_at"], half["looked_at"]) == (None, len(rows))
+    salary = drawn.confidential.frame()["salary"].to_numpy()[rows]
+    grid = np.array(half["distributions"][0]["grid"])
+    ecdf = stats.ecdf(salary).cdf.evaluate(grid)
+    assert half["distributions"][0]["confidential"]["ecdf"] == pytest.approx(ecdf, abs=1e-3)
+    weights = drawn.record_weights[rows]
+    assert half["records"]["weights"]["mean"] == pytest.approx(weights.mean(), rel=1e-3)
+    for whole in ("table", "risk", "regression", "records_in_file", "records_confidential"):
+        assert half[whole] == evidence[whole]
+    said = [sentence for sentence in half["summary"] if sentence not in evidence["summary"]]
+    assert f"{len(rows):,} records of each file, drawn at random" in said[-1]
+
+
 def test_every_part_is_there(evidence: dict[str, Any]) -> None:
     of = sample()
     cells = evidence["table"]["cells"]

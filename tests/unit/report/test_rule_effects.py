@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from understudy.report.rule_effects import rule_effects
@@ -15,7 +16,9 @@ RULES = ("a <= b", "b > 9")
 
 def made(broken: tuple[int, ...], changed: int, moved: dict[tuple[str, ...], float]) -> RuledFile:
     survey = Survey(pl.DataFrame({"a": [0] * 50, "b": [1] * 50}), codebook=CODEBOOK)
-    return RuledFile.of(survey, RuleEffects(dict(zip(RULES, broken, strict=False)), changed, moved))
+    shifts = {names: np.array([50, -50]) * share for names, share in moved.items()}
+    rules = dict(zip(RULES, broken, strict=False))
+    return RuledFile.of(survey, RuleEffects(rules, changed, shifts, 50))
 
 
 def test_shares_and_distances_are_means_over_the_files() -> None:

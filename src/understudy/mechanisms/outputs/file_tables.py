@@ -30,4 +30,7 @@ class FileTables(MechanismOutput):
 
     def datasets(self, ground: Ground, chance: Chance) -> list[Survey]:
         kept = ground.public if ground.public.width else None
-        return [*synthetic_files(self.noisy, ground.codebook, ground.design, chance, kept)]
+        made = synthetic_files(
+            self.noisy, ground.codebook, ground.design, chance, kept, ground.made
+        )
+        return [*made]

@@ -8,7 +8,7 @@ mechanism's output, read from the envelope, and the `Ground`, which is declared 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from understudy.models.contract import Model
 
 DrawValues = dict[str, Any]
+Made = Callable[[int, int], None]  # is told how many records there are now, of how many
+
+
+def nobody(made: int, of: int) -> None:
+    """Is told of records, and says nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +38,8 @@ class Ground:
     the order of the rows to be made; `known`: what is public of the others, row by row. `types`:
     those in which the columns that are made are published. `codebook` and `design` are those of the
     published files, `records` the public number of records.
+
+    `made` is told of records while files are made.
 
     Where nothing is claimed (kind `risk`) the model may look at the records: `known` are then their
     values, and `codings` the surveys by which the steps of mixed data are coded.
@@ -47,6 +54,7 @@ class Ground:
     known: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
     types: Mapping[str, pl.DataType] = field(default_factory=dict)
     codings: tuple[Survey | None, ...] = field(default=(), repr=False)
+    made: Made = field(default=nobody, repr=False)
 
 
 class MechanismOutput(ABC):

@@ -6,30 +6,38 @@ can make further files, or larger ones, with the same functions (`understudy dra
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from understudy.chance import Chance
 from understudy.errors import Refused
+from understudy.mechanisms.outputs.output import Made, nobody
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
-from understudy.mechanisms.whole_file.records import Synthesizer, synthesizer
+from understudy.mechanisms.whole_file.records import Block, Synthesizer, synthesizer
 from understudy.mechanisms.whole_file.weights import (
+    FileWeights,
     published_design,
     smoothed_column,
-    with_weights,
 )
 from understudy.survey.cells import ColumnCells, cells_of
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.drawn_file import DrawnFile
+from understudy.survey.engine import new_scratch_file, parquet_table
+from understudy.survey.formats.parquet import write_frames
 from understudy.survey.survey import Survey
+from understudy.survey.waiting_frames import WaitingFrames
 from understudy.tables.derived import computed_columns
 from understudy.tables.domain import as_condition
-from understudy.tables.ruled_file import RuledFile
+from understudy.tables.ruled_file import RuledFile, RuleEffects
 from understudy.tables.rules import rules_within
+
+Vector = NDArray[np.float64]
 
 FEWEST, MOST = 20_000, 500_000  # records of a batch that is drawn for a further file
 GIVEN_UP = 500_000  # records, and 100 times those that are wanted: hardly any meets the condition
@@ -41,17 +49,67 @@ def synthetic_files(
     design: Design,
     chance: Chance,
     kept_values: pl.DataFrame | None = None,
+    made: Made = nobody,
 ) -> list[RuledFile]:
-    """A file from each set of noisy tables, as a survey with its weight and strata."""
+    """A file from each set of noisy tables, as a survey with its weight and strata; large ones lie
+    on disk, in the scratch folder. `made` is told how many records there are now, of how many."""
     maker = file_maker(noisy, codebook, design, chance, kept_values)
     published = published_codebook(codebook, noisy, design)
-    files = []
-    for number in range(len(noisy.sets)):
-        frame, effects = maker.file(number, chance.generator(f"file {number}"))
-        frame = with_weights(frame, noisy, maker.cells, published, design)
-        survey = Survey(frame, published_design(design), published)
-        files.append(RuledFile.of(survey, effects))
+    files, count, size = [], len(noisy.sets), noisy.records
+    for number in range(count):
+        blocks = maker.blocks(number, chance.generator(f"file {number}"))
+        drawn = _drawn(maker, _told(blocks, made, number * size, count * size), published, design)
+        survey = _survey(drawn, published_design(design), published)
+        files.append(RuledFile.of(survey, drawn.effects))
     return files
+
+
+def _told(blocks: Iterable[Block], made: Made, before: int, records: int) -> Iterator[Block]:
+    for block in blocks:
+        before += block.frame.height
+        yield block
+        made(before, records)
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """The records of a file, their weights by column, and what rules changed in them."""
+
+    waiting: WaitingFrames
+    weights: Mapping[str, Vector]
+    effects: RuleEffects
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        """Block by block, once."""
+        start = 0
+        for frame in self.waiting.taken():
+            rows = slice(start, start + frame.height)
+            start += frame.height
+            yield frame.with_columns(pl.Series(n, w[rows]) for n, w in self.weights.items())
+
+
+def _drawn(
+    maker: Synthesizer, blocks: Iterable[Block], codebook: Codebook, design: Design
+) -> _Drawn:
+    """Weights depend on all records, so that the first blocks wait for the last."""
+    weights = FileWeights(maker.noisy, maker.cells, maker.fit.pool.codes, codebook, design)
+    waiting, effects = WaitingFrames(), []
+    for block in blocks:
+        weights.add(block)
+        waiting.put(block.frame)
+        effects.append(block.effects)
+    both = dict(zip(weights.names, weights.both(), strict=True))
+    return _Drawn(waiting, both, RuleEffects.together(effects))
+
+
+def _survey(drawn: _Drawn, design: Design, codebook: Codebook) -> Survey:
+    if len(drawn.waiting) == 1:
+        return Survey(next(drawn.frames()), design, codebook)
+    path = new_scratch_file(".parquet")
+    write_frames(drawn.frames(), codebook, path)
+    survey = Survey(parquet_table(path), design, codebook)
+    survey.stored = path
+    return survey
 
 
 def further_file(
@@ -79,8 +137,8 @@ def further_file(
     while met < size:
         if drawn >= max(GIVEN_UP, 100 * size):
             raise Refused(f"Too few records meet `{where}`; ask for fewer, or a wider condition.")
-        frame, _ = maker.file(number, chance.generator(f"further {len(parts)}"), batch)
-        frame = with_weights(frame, noisy, maker.cells, codebook, design)
+        blocks = maker.blocks(number, chance.generator(f"further {len(parts)}"), batch)
+        frame = pl.concat(_drawn(maker, blocks, codebook, design).frames())
         if where is not None:
             table = Survey(frame, codebook=codebook).table
             meets = table.select(meets=as_condition(where, table)).to_polars()["meets"]

@@ -1,12 +1,12 @@
 """Synthetic records from the noisy tables of a whole file and the codebook: post-processing.
 
-noisy tables -> pool with weights (fit.py) -> coarse cells of each record -> fine cells
-(within_cells.py) -> values.
+noisy tables -> pool with weights (fit.py) -> a row of the pool for each record, rounded together
+(dp/balanced.py) -> block by block: fine cells (within_cells.py), values, rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,12 +25,24 @@ from understudy.mechanisms.whole_file.fit import (
     runs_of,
 )
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
-from understudy.mechanisms.whole_file.within_cells import fine_codes, scores_within
+from understudy.mechanisms.whole_file.within_cells import ScoreLaw, fine_codes, score_laws
 from understudy.survey.cells import ColumnCells
 from understudy.survey.codebook import Codebook
 from understudy.tables.rule_cells import ruled_out
 from understudy.tables.ruled_file import RuleEffects
 from understudy.tables.rules import apply_rules
+
+BLOCK = 500_000  # records that are made at once
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some records of a file, the row of the pool that each was made from, and what the codebook's
+    rules changed in them."""
+
+    frame: pl.DataFrame
+    rows: NDArray[np.int32]
+    effects: RuleEffects
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,27 +60,51 @@ class Synthesizer:
     kept: Kept | None = None
     kept_values: pl.DataFrame | None = None
 
-    def file(
+    def blocks(
         self, number: int, rng: np.random.Generator, size: int | None = None
-    ) -> tuple[pl.DataFrame, RuleEffects]:
-        """One file of the set `number`; of `size` records, or as many as the release has; and what
-        the codebook's rules changed in it."""
+    ) -> Iterator[Block]:
+        """The records of one file of the set `number`, block by block; of `size` records, or as
+        many as the release has. Records are rounded together over the whole file; every block has
+        each k-th of them, so that it is a small file of the same tables by itself."""
+        rows = self._rows(number, rng, size or self.noisy.records)
+        parts = max(1, -(-rows.size // BLOCK))
+        runs = runs_of(self.noisy, [column.grid_size for column in self.cells])
+        pool = self.fit.pool.codes
+        records = np.bincount(rows, minlength=len(pool)).astype(np.float64)
+        laws = score_laws(pool, records, self.noisy.measured, runs)
+        for part in range(parts):
+            yield self._block(number, rows[part::parts], (part, parts), laws, rng)
+
+    def _rows(self, number: int, rng: np.random.Generator, size: int) -> NDArray[np.int32]:
+        """The row of the pool for each record of a file."""
         weights = self.fit.weights_of(number)
         if self.kept is not None and self.fit.groups is not None:
-            coarse = _completed(self.kept, self.fit, weights, rng)
-        else:
-            pool, records = self.fit.pool, size or self.noisy.records
-            counts = balanced(pool, weights, records, self.fit.tables, self.fit.sizes, rng)
-            coarse = np.repeat(pool.codes, counts, axis=0)
-        runs = runs_of(self.noisy, [column.grid_size for column in self.cells])
-        scores = scores_within(coarse, np.ones(len(coarse)), self.noisy.measured, runs, rng)
+            return _completed(self.kept, self.fit, weights, rng)
+        pool, sizes = self.fit.pool, self.fit.sizes
+        counts = balanced(pool, weights, size, self.fit.tables, sizes, rng)
+        return np.repeat(np.arange(counts.size, dtype=np.int32), counts)
+
+    def _block(
+        self,
+        number: int,
+        rows: NDArray[np.int32],
+        part_of: tuple[int, int],
+        laws: dict[int, ScoreLaw],
+        rng: np.random.Generator,
+    ) -> Block:
+        pool = self.fit.pool.codes
+        coarse = np.empty((rows.size, pool.shape[1]), dtype=np.int32, order="F")
+        for column in range(pool.shape[1]):
+            np.take(pool[:, column], rows, out=coarse[:, column])
+        scores = {column: law.drawn(rows, rng) for column, law in laws.items()}
         fine = fine_codes(coarse, self.shares[number], self.noisy.coarse, rng, scores)
         drawn = [column.values(codes, rng) for column, codes in zip(self.cells, fine, strict=True)]
         frame = pl.DataFrame(drawn)
         if self.kept_values is not None:
-            frame = frame.with_columns(self.kept_values)
+            part, parts = part_of
+            frame = frame.with_columns(self.kept_values.gather_every(parts, part))
         names = self.noisy.columns
-        return apply_rules(
+        ruled, effects = apply_rules(
             frame,
             self.codebook,
             {column.name: column for column in self.cells},
@@ -78,6 +114,7 @@ class Synthesizer:
             shares=dict(zip(names, self.shares[number], strict=True)),
             measured=[tuple(names[j] for j in table) for table in self.noisy.measured],
         )
+        return Block(ruled, rows, effects)
 
 
 def synthesizer(
@@ -102,9 +139,12 @@ def synthesizer(
     return Synthesizer(noisy, tuple(cells), fit, shares, codebook, kept, kept_values)
 
 
-def _completed(kept: Kept, fit: Fit, weights: Vector, rng: np.random.Generator) -> Codes:
-    """Coarse cells for the kept rows in their order: in every group of equal public rows as many
-    cells of the pool as it has rows, in proportion to their weights, in random order."""
+def _completed(
+    kept: Kept, fit: Fit, weights: Vector, rng: np.random.Generator
+) -> NDArray[np.int32]:
+    """A row of the pool for each of the kept rows in their order: in every group of equal public
+    rows as many cells of the pool as it has rows, in proportion to their weights, in random
+    order."""
     assert fit.groups is not None
     of_pool = fit.pool.codes[:, list(kept.columns)]
     row_group = _numbered(kept.codes, of_pool, fit.groups)
@@ -114,8 +154,8 @@ def _completed(kept: Kept, fit: Fit, weights: Vector, rng: np.random.Generator) 
     cells = np.repeat(order, drawn)  # by group
     rows = rng.permutation(len(row_group))
     rows = rows[np.argsort(row_group[rows], kind="stable")]
-    completed = np.empty((len(row_group), fit.pool.codes.shape[1]), dtype=np.int32)
-    completed[rows] = fit.pool.codes[cells]
+    completed = np.empty(len(row_group), dtype=np.int32)
+    completed[rows] = cells
     return completed
 
 

@@ -16,14 +16,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
+from understudy.mechanisms.whole_file.records import Block
 from understudy.survey.cells import ColumnCells
 from understudy.survey.codebook import Codebook, Column, Value
 from understudy.survey.design import Design
 
 Vector = NDArray[np.float64]
-Places = NDArray[np.int64]
+Codes = NDArray[np.int32]
+CellNumbers = NDArray[np.int32] | NDArray[np.int64]
 CellSums = tuple[
-    Places, Vector
+    CellNumbers, Vector
 ]  # each record's cell, -1 for none, and the weights' sums of the cells
 
 SWEEPS = 50  # over the public totals
@@ -46,54 +48,88 @@ def smoothed_column(design: Design) -> Column | None:
     return Column(design.weight, "weight", "continuous", "Smoothed design weight, for estimates")
 
 
-def with_weights(
-    frame: pl.DataFrame,
-    noisy: NoisyFile,
-    cells: Sequence[ColumnCells],
-    codebook: Codebook,
-    design: Design,
-) -> pl.DataFrame:
-    """The drawn records with both weights, calibrated to the public totals."""
-    published = published_design(design)
-    if published.weight is None or published.variance_weight is None:
-        return frame
-    totals = public_sums(frame, codebook)
-    drawn = frame[published.variance_weight].cast(pl.Float64).to_numpy()
-    drawn = calibrated(drawn * (noisy.records / frame.height), totals)  # of a file of its size
-    smooth = smoothed(drawn, cell_sums(frame, drawn, noisy, cells, published.variance_weight))
-    return frame.with_columns(
-        pl.Series(published.variance_weight, drawn),
-        pl.Series(published.weight, calibrated(smooth, totals)),
-    )
+class FileWeights:
+    """Both weights of the records of one file, which come in blocks made from a pool."""
+
+    def __init__(
+        self,
+        noisy: NoisyFile,
+        cells: Sequence[ColumnCells],
+        pool: Codes,
+        codebook: Codebook,
+        design: Design,
+    ) -> None:
+        self._noisy, self._cells, self._codebook = noisy, cells, codebook
+        self._names = published_design(design)
+        self._rows: list[NDArray[np.int32]] = []  # of the pool, or of records that rules changed
+        self._codes = [pool]
+        self._count = len(pool)
+        self._drawn: list[Vector] = []
+        self._public: list[list[CellSums]] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the drawn and of the smoothed weight; none where the design has none."""
+        drawn, smoothed = self._names.variance_weight, self._names.weight
+        return () if drawn is None or smoothed is None else (drawn, smoothed)
+
+    def add(self, block: Block) -> None:
+        """Look at the next block."""
+        if not self.names:
+            return
+        self._drawn.append(block.frame[self.names[0]].cast(pl.Float64).to_numpy())
+        self._public.append(public_sums(block.frame, self._codebook))
+        self._rows.append(self._rows_of(block) if block.effects.changed else block.rows)
+
+    def _rows_of(self, block: Block) -> NDArray[np.int32]:
+        """The rows, with new ones for records whose coarse cells were changed by rules."""
+        codes = np.empty((block.frame.height, len(self._cells)), dtype=np.int32, order="F")
+        for j, (column, mapped) in enumerate(zip(self._cells, self._noisy.coarse, strict=True)):
+            codes[:, j] = mapped[column.codes(block.frame[column.name])]
+        other = np.flatnonzero((codes != self._codes[0][block.rows]).any(axis=1))
+        rows = block.rows.copy()
+        rows[other] = self._count + np.arange(other.size)
+        self._codes.append(codes[other])
+        self._count += other.size
+        return rows
+
+    def both(self) -> list[Vector]:
+        """Drawn and smoothed weights, calibrated to the public totals, in the order of the blocks;
+        none where the design has none."""
+        if not self.names:
+            return []
+        totals: list[CellSums] = [
+            (np.concatenate([each[k][0] for each in self._public]), sums)
+            for k, (_, sums) in enumerate(self._public[0])
+        ]
+        drawn, rows = np.concatenate(self._drawn), np.concatenate(self._rows)
+        drawn = calibrated(drawn * (self._noisy.records / drawn.size), totals)  # of its size
+        codes = np.vstack(self._codes)
+        records = np.bincount(rows, minlength=len(codes)).astype(np.float64)
+        sums = np.bincount(rows, drawn, minlength=len(codes)).astype(np.float64)
+        position = self._noisy.columns.index(self.names[0])
+        places = table_places(codes, self._noisy, position)
+        return [drawn, calibrated(smoothed(sums, records, places)[rows], totals)]
 
 
-def cell_sums(
-    frame: pl.DataFrame,
-    drawn: Vector,
-    noisy: NoisyFile,
-    cells: Sequence[ColumnCells],
-    weight: str,
-) -> list[CellSums]:
-    """The drawn weights' sums in the cells of every measured table that has the weight."""
-    position = noisy.columns.index(weight)
-    codes: dict[int, Places] = {}
-    sums: list[CellSums] = []
-    for names in noisy.measured:
-        if position not in names:
-            continue
-        places = np.zeros(frame.height, dtype=np.int64)
-        for j in (j for j in names if j != position):
-            if j not in codes:
-                fine = cells[j].codes(frame[noisy.columns[j]])
-                codes[j] = noisy.coarse[j][fine].astype(np.int64)
-            places = places * noisy.sizes[j] + codes[j]
-        sums.append((places, np.bincount(places, drawn).astype(np.float64)))
-    return sums
+def table_places(codes: Codes, noisy: NoisyFile, weight: int) -> list[CellNumbers]:
+    """The cell of each row in every measured table that has the weight, without it."""
+    tables = [[j for j in names if j != weight] for names in noisy.measured if weight in names]
+    places: list[CellNumbers] = []
+    for names in tables:
+        cell = np.zeros(len(codes), dtype=np.int64)
+        for j in names:
+            cell = cell * noisy.sizes[j] + codes[:, j]
+        places.append(cell)
+    return places
 
 
-def smoothed(drawn: Vector, sums: Sequence[CellSums]) -> Vector:
-    """The weights nearest to equal ones (in relative entropy) that have these sums."""
-    return _raked(np.full(drawn.size, drawn.mean()), sums, SMOOTHINGS, NEAR)
+def smoothed(sums: Vector, records: Vector, places: Sequence[CellNumbers]) -> Vector:
+    """The weight of a record in each row of cells, nearest to equal ones (in relative entropy),
+    with the same sums in every table's cells. `sums` are those of the rows' drawn weights."""
+    steps = [(cell, np.bincount(cell, sums).astype(np.float64)) for cell in places]
+    equal = np.full(sums.size, sums.sum() / records.sum())
+    return _raked(equal, steps, SMOOTHINGS, NEAR, records)
 
 
 def calibrated(weights: Vector, totals: Sequence[CellSums]) -> Vector:
@@ -110,17 +146,25 @@ def public_sums(frame: pl.DataFrame, codebook: Codebook) -> list[CellSums]:
     ]
     if codebook.population_size is not None:
         whole = np.array([codebook.population_size])
-        steps.append((np.zeros(frame.height, dtype=np.int64), whole))
+        steps.append((np.zeros(frame.height, dtype=np.int32), whole))
     return steps
 
 
-def _raked(weights: Vector, steps: Sequence[CellSums], sweeps: int, close: float) -> Vector:
+def _raked(
+    weights: Vector,
+    steps: Sequence[CellSums],
+    sweeps: int,
+    close: float,
+    records: Vector | None = None,
+) -> Vector:
+    """The weights raked to the sums; each counts once, or for so many records."""
     weights = weights.copy()
     for _ in range(sweeps):
         worst = 0.0
         for position, totals in steps:
             inside = position >= 0
-            sums = np.bincount(position[inside], weights[inside], minlength=totals.size)
+            counted = weights if records is None else weights * records
+            sums = np.bincount(position[inside], counted[inside], minlength=totals.size)
             factor = np.divide(totals, sums, out=np.ones_like(totals), where=sums > 0)
             weights[inside] *= factor[position[inside]]
             worst = max(worst, float(np.abs(factor - 1).max(initial=0.0)))
@@ -133,6 +177,6 @@ def _places(values: pl.Series, totals: Mapping[Value, float]) -> CellSums:
     """Each record's position among the levels that have a total; -1 where it has none."""
     texts = [str(level) for level in totals]
     places = values.cast(pl.String).replace_strict(
-        texts, range(len(texts)), default=-1, return_dtype=pl.Int64
+        texts, range(len(texts)), default=-1, return_dtype=pl.Int32
     )
     return places.to_numpy(), np.array([*totals.values()], dtype=np.float64)

@@ -20,7 +20,9 @@ tables come in: post-processing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +37,45 @@ CLOSE = 1e-3  # the largest change of an effect in a sweep that ends it, in scor
 MOST = 0.95  # of the variance of scores that other columns may explain
 
 
+@dataclass(frozen=True, eq=False)
+class ScoreLaw:
+    """The law of a column's scores in each row of cells: normal, between two limits. `position`
+    is the row's in the other arrays, -1 where it is not on the scale."""
+
+    position: NDArray[np.intp]
+    low: Vector
+    high: Vector
+    mean: Vector
+    deviation: float
+
+    def drawn(self, rows: NDArray[Any], rng: np.random.Generator) -> Vector:
+        """A score for each record, which is in one of the rows of cells; NaN off the scale."""
+        scores, position = np.full(len(rows), np.nan), self.position[rows]
+        inside = np.flatnonzero(position >= 0)
+        position = position[inside]
+        low, high, mean = self.low[position], self.high[position], self.mean[position]
+        scores[inside] = _between(low, high, mean, self.deviation, rng)
+        return scores
+
+
+def score_laws(
+    coarse: Codes, weights: Vector, tables: Sequence[ColumnNumbers], runs: Mapping[int, int]
+) -> dict[int, ScoreLaw]:
+    """The law of the scores of the columns on a scale, whose first `runs` coarse cells lie on it,
+    in each row of cells, given the columns that are in one of the `tables` with it. A row stands
+    for as many records as its weight says."""
+    laws = {}
+    for column, cells in runs.items():
+        others = sorted({name for names in tables if column in names for name in names} - {column})
+        inside = np.flatnonzero(coarse[:, column] < cells)
+        position = np.full(len(coarse), -1, dtype=np.intp)
+        position[inside] = np.arange(inside.size)
+        beside = [coarse[inside, name] for name in others]
+        law = _law(coarse[inside, column], beside, weights[inside], cells)
+        laws[column] = ScoreLaw(position, *law)
+    return laws
+
+
 def scores_within(
     coarse: Codes,
     weights: Vector,
@@ -42,24 +83,18 @@ def scores_within(
     runs: Mapping[int, int],
     rng: np.random.Generator,
 ) -> dict[int, Vector]:
-    """The score of each record in the columns on a scale, whose first `runs` coarse cells lie on
-    it, given the columns that are in one of the `tables` with it; NaN for records that are not on
-    the scale."""
-    scores = {}
-    for column, cells in runs.items():
-        others = sorted({name for names in tables if column in names for name in names} - {column})
-        inside = np.flatnonzero(coarse[:, column] < cells)
-        drawn = np.full(len(coarse), np.nan)
-        if inside.size:
-            beside = [coarse[inside, name] for name in others]
-            drawn[inside] = _drawn(coarse[inside, column], beside, weights[inside], cells, rng)
-        scores[column] = drawn
-    return scores
+    """One score for each row of cells."""
+    laws, rows = score_laws(coarse, weights, tables, runs), np.arange(len(coarse))
+    return {column: law.drawn(rows, rng) for column, law in laws.items()}
 
 
-def _drawn(
-    cell: Codes, beside: Sequence[Codes], weights: Vector, cells: int, rng: np.random.Generator
-) -> Vector:
+def _law(
+    cell: Codes, beside: Sequence[Codes], weights: Vector, cells: int
+) -> tuple[Vector, Vector, Vector, float]:
+    """Limits and mean of each row's score, and the standard deviation of all."""
+    if not weights.sum() > 0:
+        nothing = np.zeros(cell.size)
+        return nothing, nothing, nothing, 1.0
     sums = np.asarray(np.bincount(cell, weights, minlength=cells), dtype=np.float64)
     low, high, middle = _intervals(sums)
     response = middle[cell]
@@ -69,7 +104,7 @@ def _drawn(
     spread = float(np.average(mean**2, weights=weights))
     if spread > MOST:
         mean, spread = mean * np.sqrt(MOST / spread), MOST
-    return _between(low[cell], high[cell], mean, float(np.sqrt(1 - spread)), rng)
+    return low[cell], high[cell], mean, float(np.sqrt(1 - spread))
 
 
 def _intervals(sums: Vector) -> tuple[Vector, Vector, Vector]:

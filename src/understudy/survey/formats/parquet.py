@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import polars as pl
 
 from understudy.errors import Refused
 from understudy.survey.codebook import parse_codebook
@@ -13,6 +17,8 @@ from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.file_format import Format, Opened
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from understudy.survey.codebook import Codebook
     from understudy.survey.engine_setting import Engine
     from understudy.survey.survey import Survey
@@ -72,15 +78,37 @@ class Parquet(Format):
         return Opened(parquet_on_spark(path, engine, naming), _codebook(stored, path))
 
     def write(self, survey: Survey, codebook: Codebook, path: Path) -> None:
-        import pyarrow.parquet as pq
-
+        if survey.stored is not None and survey.declared == codebook:
+            shutil.copyfile(survey.stored, path)
+            return
         with survey.batches() as records:
-            schema = records.schema
-            if codebook.columns:
-                schema = schema.with_metadata({CODEBOOK_KEY: codebook_to_toml(codebook).encode()})
-            with pq.ParquetWriter(path, schema) as writer:
-                for batch in records:
-                    writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+            _write(records, records.schema, codebook, path)
+
+
+def write_frames(frames: Iterable[pl.DataFrame], codebook: Codebook, path: Path) -> None:
+    """One file from frames of the same columns, with the codebook inside."""
+    import pyarrow as pa
+
+    parts = iter(frames)
+    first = next(parts)
+    large = first.to_arrow().schema  # polars has texts of any length
+    schema = pa.schema(
+        [(f.name, pa.string() if pa.types.is_large_string(f.type) else f.type) for f in large]
+    )
+    tables = (frame.to_arrow().cast(schema).combine_chunks() for frame in chain([first], parts))
+    _write((batch for table in tables for batch in table.to_batches()), schema, codebook, path)
+
+
+def _write(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, codebook: Codebook, path: Path
+) -> None:
+    import pyarrow.parquet as pq
+
+    if codebook.columns:
+        schema = schema.with_metadata({CODEBOOK_KEY: codebook_to_toml(codebook).encode()})
+    with pq.ParquetWriter(path, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch.replace_schema_metadata(schema.metadata))
 
 
 def _codebook(stored: bytes | None, path: Path) -> Codebook | None:

@@ -30,7 +30,7 @@ from understudy.mechanisms.whole_file.fit import (
 from understudy.mechanisms.whole_file.measure import FileQuestion, _all_tables, _coarse
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile, NoisySet
 from understudy.mechanisms.whole_file.plan import AFFORDABLE, TablePlan, averaged, plan_of
-from understudy.mechanisms.whole_file.weights import cell_sums
+from understudy.mechanisms.whole_file.weights import table_places
 from understudy.survey.cells import cells_of
 from understudy.survey.codebook import Codebook, Column
 from understudy.tables.rule_cells import ruled_out
@@ -246,7 +246,7 @@ def test_tables_of_more_columns_than_there_are_hold_all_of_them() -> None:
         assert _all_tables(FileQuestion(cells, kept, 3, 1, None), noisy, 3) == tables
 
 
-def test_sums_of_weights_are_those_of_tables_with_the_weight() -> None:
+def test_cells_of_weights_are_those_of_tables_with_the_weight() -> None:
     columns = {
         "a": Column("a", type="categorical", levels=("x", "y"), blanks=False),
         "b": Column("b", type="categorical", levels=("u", "v", "z"), blanks=False),
@@ -256,9 +256,9 @@ def test_sums_of_weights_are_those_of_tables_with_the_weight() -> None:
     maps = tuple(np.arange(each.size, dtype=np.int32) for each in cells)
     noisy = NoisyFile(("a", "b", "w"), maps, ((0, 1), (1, 2)), (1.0,) * 3, (1.0,) * 2, (), 4)
     frame = pl.DataFrame({"a": ["x", "y", "y", "x"], "b": ["u", "z", "z", "v"], "w": [1, 2, 3, 4]})
-    ((places, sums),) = cell_sums(frame, frame["w"].to_numpy(), noisy, cells, "w")
+    codes = np.column_stack([c.codes(frame[c.column.name]) for c in cells]).astype(np.int32)
+    (places,) = table_places(codes, noisy, 2)
     assert places.tolist() == [0, 2, 2, 1]
-    assert sums.tolist() == [1, 4, 5]
 
 
 def test_large_tables_and_tables_of_kept_columns_are_not_looked_at(monkeypatch) -> None:

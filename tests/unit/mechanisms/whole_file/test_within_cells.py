@@ -77,7 +77,9 @@ def test_columns_order_a_number_one_after_the_other(monkeypatch: pytest.MonkeyPa
     """In the order of the file, whatever the order of the tables: a seed says what is drawn."""
     seen = []
     monkeypatch.setattr(
-        within_cells, "_drawn", lambda cell, beside, *_: seen.append(beside) or cell * 0.0
+        within_cells,
+        "_law",
+        lambda cell, beside, *_: seen.append(beside) or (*[cell * 0.0] * 3, 1.0),
     )
     coarse = np.tile(np.arange(65, dtype=np.int32), (2, 1))
     tables = [(64, 3), (3, 33), (1, 3), (4, 5)]
