@@ -8,8 +8,8 @@ numbers are held fixed while a target is sought.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from math import isinf
+from functools import cached_property, partial
+from math import inf, isinf
 from typing import Any, Literal
 
 import jax.numpy as jnp
@@ -28,11 +28,16 @@ from understudy.dp.binned_counts import (
 )
 from understudy.dp.clipped_moments import CellValues, NoisyCellSums
 from understudy.dp.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
-from understudy.dp.record_bounds import record_bounds
+from understudy.dp.record_bounds import bounds_of_ends, record_bounds
 from understudy.errors import Refused
 from understudy.fitting.fit_settings import Settings
+from understudy.fitting.gaussian_records import GaussianRecords, gaussian_records
 from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
-from understudy.fitting.independence import is_clipped_gaussian, sample_by_independence
+from understudy.fitting.independence import (
+    ContributionSums,
+    is_clipped_gaussian,
+    sample_by_independence,
+)
 from understudy.fitting.missing import without_missing
 from understudy.fitting.moments import is_linear, sample_exactly
 from understudy.fitting.noisy_counts import (
@@ -153,15 +158,19 @@ class ModelFitter:
             chains.positions,
             chains.diagnostics,
             self.units,
+            self._records,
         )
+
+    @cached_property
+    def _records(self) -> GaussianRecords | None:
+        return gaussian_records(self.density, self.safe_arrays, self.units)
 
     def _exact(self, terms: Terms, stage: str) -> Chains | None:
         """Draws from weighted moments where the model and the terms allow it (fitting/moments)."""
         if not is_linear(self.density, terms):
             return None
-        alpha = jnp.asarray(terms.alpha, dtype=jnp.float64)
         key = self._key(stage)
-        return sample_exactly(self.density, self.safe_arrays, alpha, self.settings, key)
+        return sample_exactly(self.density, self.safe_arrays, terms.alpha, self.settings, key)
 
     def _sampled(self, terms: Terms, stage: str, start: Matrix | None) -> Chains:
         first = self.model.start(self.safe_arrays, terms.alpha)
@@ -176,7 +185,7 @@ class ModelFitter:
             if is_clipped_gaussian(self.density, terms):
                 plain = {name: value for name, value in inputs.items() if name != "scale"}
                 chains = sample_by_independence(
-                    self.density, plain, self.settings, self._key(stage), tick
+                    self.density, plain, self.settings, self._key(stage), tick, self._sums(terms)
                 )
                 if chains is not None:
                     return chains
@@ -186,6 +195,15 @@ class ModelFitter:
                         "without a clip."
                     )
             return sample(self.density, inputs, self.settings, self._key(stage), start, tick)
+
+    def _sums(self, terms: Terms) -> ContributionSums | None:
+        """Sums of contributions by block; None where records must be looked at one by one."""
+        records, reference = self._records, terms.reference
+        if records is None or (reference is None and terms.reference_loglik.any()):
+            return None
+        return partial(
+            records.clipped_sums, reference=reference, alpha=terms.alpha, limit=terms.limit
+        )
 
     def _inputs(
         self, terms: Terms, first: dict[str, Any] | None, start: Matrix | None
@@ -235,11 +253,15 @@ class ModelFitter:
                 "The weight function belongs to another model: its number of parameters differs."
             )
         ones, zeros = np.ones(self.n), np.zeros(self.n)
-        density, arrays = self.density.in_parts(self.safe_arrays, self.units)
-        bounds = record_bounds(
-            density.record_loglik, positions, arrays, ones, zeros,
-            units=self.units, present=self.present, in_parts=True,
-        )  # fmt: skip
+        if self._records is not None:
+            ends = self._records.lowest_and_highest(positions)
+            bounds = bounds_of_ends(ends, ones, zeros, inf, len(positions))
+        else:
+            density, arrays = self.density.in_parts(self.safe_arrays, self.units)
+            bounds = record_bounds(
+                density.record_loglik, positions, arrays, ones, zeros,
+                units=self.units, present=self.present, in_parts=True,
+            )  # fmt: skip
         return np.where(self.present, bounds.loglik, np.inf)
 
     def on(self, survey: Any, purpose: str) -> ModelFitter:

@@ -13,6 +13,7 @@ target have little in common (the effective share of a pilot's weights says so) 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, isfinite, log, pi
 from typing import Any
 
@@ -27,11 +28,11 @@ from numpy.typing import NDArray
 from understudy.dp.contributions import by_unit, reference_censored, weighted
 from understudy.fitting.continuation import run_until_good
 from understudy.fitting.fit_settings import Settings
-from understudy.fitting.moments import Moments, is_proper, propose, weighted_moments
+from understudy.fitting.moments import Moments, cell_moments, is_proper, propose
 from understudy.fitting.nuts import Chains, Inputs, Tick, log_density, prior_of_terms
 from understudy.mechanisms.contract import Terms
 from understudy.models.compilation import kept
-from understudy.models.density import Density
+from understudy.models.density import Density, density_at
 from understudy.models.gaussian import GaussianModel
 
 DEFENSIVE = 0.1  # share of the proposals from the wider component
@@ -40,12 +41,16 @@ BLOCK = 64  # proposals that are made and weighed together
 BURN_IN = 30  # proposals of each chain that are left out
 LEAST_SHARE = 0.3  # of a pilot's proposals, by their weights; below it NUTS is asked
 MOST_FITS = 20  # in search of a mode,
+MEDIAN_OF = 10_000  # records, about, that say what most are like: it is a start only
 SETTLED = 1e-3  # or until no more than this share of the records changes sides
 LOW = 30.0  # a mode so far below the highest, on the log scale, has no mass
 FAR = 15.0  # a mode whose log weight is so much above that of the centre is out of reach
 LONGEST = 8  # times the asked length, before NUTS is asked
 
 Floats = NDArray[np.float64]
+ContributionSums = Callable[
+    [Floats], Floats
+]  # of all contributions, at positions (draws, D): (draws,)
 
 
 def is_clipped_gaussian(density: Density, terms: Terms) -> bool:
@@ -53,27 +58,27 @@ def is_clipped_gaussian(density: Density, terms: Terms) -> bool:
 
 
 def sample_by_independence(
-    density: Density, inputs: Inputs, settings: Settings, key: Array, tick: Tick | None = None
+    density: Density,
+    inputs: Inputs,
+    settings: Settings,
+    key: Array,
+    tick: Tick | None = None,
+    sums: ContributionSums | None = None,
 ) -> Chains | None:
-    """Chains of draws from `nuts.log_density`; None where the proposals do not suit it."""
+    """Chains of draws from `nuts.log_density`; None where the proposals do not suit it. `sums`
+    adds up the contributions, by a pass over all records if it is not given."""
     model = density.model
     assert isinstance(model, GaussianModel)  # settled by the caller
-    moments = weighted_moments(*model.gaussian_data(inputs["arrays"]), inputs["alpha"])
+    moments = cell_moments(*model.gaussian_cells(inputs["arrays"]), inputs["alpha"])
     if not is_proper(_tempered(moments, WIDER)):
         return None
     if _misses_a_mode(density, moments, inputs):
         return None
-    part, arrays = density.in_parts(inputs["arrays"], inputs.get("units"))
-    by_part = arrays[model.targets[0]].shape[:2]
-    filled = by_part[0] * by_part[1] - density.n  # with records of weight 0
-    records = {
-        name: jnp.pad(inputs[name], (0, filled)).reshape(by_part)
-        for name in ("alpha", "reference_loglik")
-    }
-    problem = {**inputs, **records, "arrays": arrays}
+    few = {name: array[:1] for name, array in inputs["arrays"].items()}  # the prior looks at none
+    prior = {name: inputs[name] for name in ("prior_centre", "prior_scale")} | {"arrays": few}
+    problem = density_at(model, few), moments, prior, sums or _by_parts(density, inputs)
     chains = [
-        _Chain(part, moments, problem, of_chain, tick)
-        for of_chain in jax.random.split(key, settings.chains)
+        _Chain(*problem, of_chain, tick) for of_chain in jax.random.split(key, settings.chains)
     ]
     if effective_share(np.concatenate([chain.log_weights for chain in chains])) < LEAST_SHARE:
         return None
@@ -99,7 +104,7 @@ def _misses_a_mode(density: Density, moments: Moments, inputs: Inputs) -> bool:
     """
     model = density.model
     assert isinstance(model, GaussianModel)
-    data = model.gaussian_data(inputs["arrays"])
+    data = model.gaussian_cells(inputs["arrays"])
     points, liked = [_mode(moments)], None
     for start in ("all", "half"):
         B, Sigma = points[0]
@@ -110,7 +115,7 @@ def _misses_a_mode(density: Density, moments: Moments, inputs: Inputs) -> bool:
             if liked is not None and (clipped != liked).mean() <= SETTLED:
                 break
             liked = clipped
-            inner = weighted_moments(*data, np.where(clipped, 0.0, inputs["alpha"]))
+            inner = cell_moments(*data, np.where(clipped, 0.0, inputs["alpha"]))
             if not is_proper(inner):
                 break
             B, Sigma = _mode(inner)
@@ -128,7 +133,8 @@ def _given_up(density: Density, B: Array, Sigma: Array, inputs: Inputs) -> tuple
     gain = weighted(loglik - inputs["reference_loglik"], inputs["alpha"])
     sums = by_unit(gain, inputs.get("units"))
     clipped = jnp.abs(sums)[inputs.get("units", slice(None))] >= inputs["limit"]
-    return clipped, loglik < jnp.median(loglik)
+    some = loglik[:: max(1, len(loglik) // MEDIAN_OF)]
+    return clipped, loglik < jnp.median(some)
 
 
 @kept(constants=1, few_runs=True)
@@ -157,9 +163,20 @@ class _Chain:
     """One chain, whose proposals are weighed in blocks; a longer run begins with the shorter."""
 
     def __init__(
-        self, density: Density, moments: Moments, inputs: Inputs, key: Array, tick: Tick | None
+        self,
+        density: Density,
+        moments: Moments,
+        prior: Inputs,
+        sums: ContributionSums,
+        key: Array,
+        tick: Tick | None,
     ) -> None:
-        self._problem, self._inputs, self._key, self._tick = (density, moments), inputs, key, tick
+        self._problem, self._sums, self._key, self._tick = (
+            (density, moments, prior),
+            sums,
+            key,
+            tick,
+        )
         self._blocks: list[tuple[Floats, Floats, Floats]] = []
         self._extend(BURN_IN)
 
@@ -175,11 +192,17 @@ class _Chain:
         return np.asarray(positions[places])
 
     def _extend(self, steps: int) -> None:
-        density, moments = self._problem
-        while len(self._blocks) * BLOCK < steps:
-            key = jax.random.fold_in(self._key, len(self._blocks))
-            block = _block(density, key, moments, self._inputs)
-            positions, log_weights, levels = map(np.asarray, block)
+        density, moments, prior = self._problem
+        numbers = range(len(self._blocks), -(-steps // BLOCK))
+        keys = [jax.random.fold_in(self._key, number) for number in numbers]
+        made = [[np.asarray(a) for a in _block(density, key, moments, prior)] for key in keys]
+        if not made:
+            return
+        contributions = self._sums(np.concatenate([positions for positions, _, _ in made]))
+        for (positions, before, levels), added in zip(
+            made, contributions.reshape(-1, BLOCK), strict=True
+        ):
+            log_weights = np.nan_to_num(before + added, nan=-inf)
             self._blocks.append((positions, log_weights, levels))
             if self._tick is not None:
                 self._tick(BLOCK)
@@ -201,7 +224,8 @@ def accepted(log_weights: Floats, levels: Floats) -> NDArray[np.int64]:
 def _block(
     density: Density, key: Array, moments: Moments, inputs: Inputs
 ) -> tuple[Array, Array, Array]:
-    """Positions (BLOCK, D), log weights and levels of a block of proposals."""
+    """Positions (BLOCK, D) of a block of proposals, their log weights before contributions are
+    added, and levels."""
     model = density.model
     assert isinstance(model, GaussianModel)
     of_proposals, of_component, of_levels = jax.random.split(key, 3)
@@ -210,10 +234,8 @@ def _block(
     B, Sigma = propose(of_proposals, moments, BLOCK, jnp.where(from_wide, WIDER, 1.0))
     positions = jax.vmap(model.position)(B, Sigma)
 
-    first = jax.tree.map(lambda array: array[0], inputs["arrays"])
-
     def log_prior(position: Array) -> Array:
-        own = density.evaluate(position, first)[0]  # which depends on no record
+        own = density.evaluate(position, inputs["arrays"])[0]  # which depends on no record
         return prior_of_terms(own, position, inputs)
 
     def log_proposed(B: Array, Sigma: Array) -> Array:
@@ -223,11 +245,29 @@ def _block(
         )
         return mixture + model.log_volume(B, Sigma)
 
-    target = jax.vmap(log_prior)(positions) + _contributions(density, positions, inputs)
-    log_weights = jnp.nan_to_num(target - jax.vmap(log_proposed)(B, Sigma), nan=-jnp.inf)
-    return positions, log_weights, jnp.log(jax.random.uniform(of_levels, (BLOCK,)))
+    before = jax.vmap(log_prior)(positions) - jax.vmap(log_proposed)(B, Sigma)
+    return positions, before, jnp.log(jax.random.uniform(of_levels, (BLOCK,)))
 
 
+def _by_parts(density: Density, inputs: Inputs) -> ContributionSums:
+    """Sums by passes over all records, a few at a time."""
+    part, arrays = density.in_parts(inputs["arrays"], inputs.get("units"))
+    by_part = arrays[density.model.targets[0]].shape[:2]
+    filled = by_part[0] * by_part[1] - density.n  # with records of weight 0
+    records = {
+        name: jnp.pad(inputs[name], (0, filled)).reshape(by_part)
+        for name in ("alpha", "reference_loglik")
+    }
+    problem = {**inputs, **records, "arrays": arrays}
+
+    def sums(positions: Floats) -> Floats:
+        blocks = positions.reshape(-1, BLOCK, positions.shape[1])
+        return np.concatenate([_contributions(part, block, problem) for block in blocks])
+
+    return sums
+
+
+@kept(constants=1, few_runs=True)
 def _contributions(density: Density, positions: Array, inputs: Inputs) -> Array:
     """The sum of all clipped contributions at each position, part by part of the records."""
 
@@ -271,5 +311,5 @@ def _half_log_det(factor: Array) -> Array:
 
 def _tempered(moments: Moments, part: float) -> Moments:
     """The moments when every weight is `part` of what it is."""
-    parts = moments.XX, moments.XY, moments.YY, moments.total
-    return Moments(*(part * each for each in parts))
+    tempered: Moments = jax.tree.map(lambda each: part * each, moments)
+    return tempered

@@ -67,7 +67,8 @@ class Terms:
     """What the sampled density needs beside the model.
 
     `alpha` and `reference_loglik` have shape (n,). A finite `prior_scale` replaces the model's
-    prior by a normal one around `prior_centre` (d,), on the unconstrained scale.
+    prior by a normal one around `prior_centre` (d,), on the unconstrained scale. `reference` (d,)
+    is the position at which records have `reference_loglik`, where there is one.
     """
 
     alpha: Vector
@@ -75,6 +76,7 @@ class Terms:
     limit: float = inf
     prior_centre: Vector | None = None
     prior_scale: float = inf
+    reference: Vector | None = None
 
 
 EXACT_DRAWS = (

@@ -11,10 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, NoReturn, Self, get_args
 
-import jax.numpy as jnp
 import numpy as np
 import polars as pl
-from jax import Array
 from numpy.typing import NDArray
 
 from understudy.errors import Refused, UnknownName
@@ -180,9 +178,8 @@ class SurveyNormal(GaussianModel, abstract=True):
             "beside its outcome."
         )
 
-    def gaussian_data(self, arrays: Mapping[str, Any]) -> tuple[Array, Array]:
-        columns = [jnp.asarray(arrays[name]) for name in self.targets]
-        return jnp.asarray(arrays["X"]), jnp.stack(columns, axis=1)
+    def gaussian_values(self, arrays: Mapping[str, Any]) -> list[Vector]:
+        return [np.asarray(arrays[name]) for name in self.targets]
 
     def clipped_range(
         self, clip: Sequence[tuple[float, float]] | None, survey: Survey
@@ -206,7 +203,7 @@ class SurveyNormal(GaussianModel, abstract=True):
                 )
             arrays[target] = np.log(np.asarray(bounds, dtype=np.float64))
         arrays["w"] = arrays["w"] - np.log(weight_unit(totals, survey.n))
-        Y = np.asarray(self.gaussian_data(arrays)[1])
+        Y = self.gaussian_data(arrays)[1]
         return Y.min(axis=0), Y.max(axis=0)
 
     def _bound(self) -> tuple[str, PublicTotals]:
