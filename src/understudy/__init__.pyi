@@ -79,6 +79,8 @@ from understudy.report.page import Picture as Picture
 from understudy.report.page import Points as Points
 from understudy.report.page import Words as Words
 from understudy.report.page import write_page as write_page
+from understudy.risk.by_pattern import risk_table as risk_table
+from understudy.risk.by_pattern import risk_weight_table as risk_weight_table
 from understudy.risk.figure import distribution_figure as distribution_figure
 from understudy.risk.figure import whack_a_mole_figure as whack_a_mole_figure
 from understudy.risk.identification import identification_risk as identification_risk
@@ -282,6 +284,8 @@ __all__ = [
     "rehearse",
     "rescaled_counts",
     "risk_profile",
+    "risk_table",
+    "risk_weight_table",
     "save_figure",
     "side_by_side",
     "simulated_influence",

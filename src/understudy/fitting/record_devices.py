@@ -27,7 +27,10 @@ def over_devices(density: Density, inputs: dict[str, Any]) -> tuple[Density, dic
     if len(devices) == 1 or not own or type(density) is not Density:  # counts are not records
         return density, inputs
     mesh = Mesh(np.array(devices), (AXIS,))
-    divided, repeated = (NamedSharding(mesh, PartitionSpec(*axis)) for axis in ((AXIS,), ()))
+    divided, repeated = (
+        NamedSharding(mesh, PartitionSpec(*axis))  # type: ignore[no-untyped-call]
+        for axis in ((AXIS,), ())
+    )
     rows = np.arange(-(-density.n // len(devices)) * len(devices))
     filling = rows >= density.n
     rows[filling] = 0

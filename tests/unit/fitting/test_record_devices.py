@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROGRAM = '''
+PROGRAM = """
 import jax, jax.numpy as jnp, numpy as np, polars as pl
 import understudy as us
 from understudy.fitting import nuts
@@ -59,7 +59,7 @@ error = spread / np.sqrt(posterior.diagnostics.least_ess_bulk)
 assert (np.abs(centre - mean) < 6 * error).all(), (centre, mean, error)
 assert (error < 0.12 * spread).all()
 print("the same posterior")
-'''
+"""
 
 
 def test_four_devices_have_the_posterior_of_one(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 
@@ -24,6 +25,7 @@ def on_spark() -> Iterator[OnSpark]:
         reason = "Spark needs Java: run scripts/test-components"
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     logging.getLogger("py4j").setLevel(logging.ERROR)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of the workers
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from pyspark.sql import SparkSession
