@@ -20,6 +20,8 @@ from understudy.fitting.fit_settings import Settings as SamplerSettings
 from understudy.fitting.fitter import ModelFitter as ModelFitter
 from understudy.fitting.posterior import Posterior as Posterior
 from understudy.full_synthesis import full_synthesis as full_synthesis
+from understudy.in_place import FittedInPlace as FittedInPlace
+from understudy.in_place import fit_in_place as fit_in_place
 from understudy.influence import InfluenceAnswer as InfluenceAnswer
 from understudy.influence import influence as influence
 from understudy.influence import influence_errors as influence_errors
@@ -174,6 +176,7 @@ __all__ = [
     "FBP",
     "FBS",
     "FileModel",
+    "FittedInPlace",
     "Fold",
     "Given",
     "Grid",
@@ -247,6 +250,7 @@ __all__ = [
     "estimate_partition",
     "expected_matches",
     "figure_footer",
+    "fit_in_place",
     "from_numpyro",
     "from_svy",
     "full_synthesis",

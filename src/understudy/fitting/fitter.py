@@ -26,7 +26,7 @@ from understudy.dp.binned_counts import (
     bin_number,
     counted,
 )
-from understudy.dp.clipped_moments import CellValues, NoisyCellSums
+from understudy.dp.clipped_moments import CellSums, NoisyCellSums, cell_sums
 from understudy.dp.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
 from understudy.dp.record_bounds import bounds_of_ends, record_bounds
 from understudy.errors import Refused
@@ -47,7 +47,7 @@ from understudy.fitting.noisy_counts import (
     spread_over_files,
     starts,
 )
-from understudy.fitting.noisy_moments import sample_given_noisy, shown_moments, spread_positions
+from understudy.fitting.noisy_moments import drawn_given_noisy, refuse_small_cells
 from understudy.fitting.nuts import Chains, sample
 from understudy.fitting.overlap import refuse_overlap
 from understudy.fitting.posterior import Posterior, parameters_at
@@ -66,7 +66,6 @@ from understudy.tables.units import held_limit, unit_codes, unit_of, values_with
 __public__ = ("ModelFitter",)
 
 FEW = 10  # draws per coordinate below which their covariance is not trusted
-LEAST_PER_CELL = 5  # records, on average, for sums within cells
 PROBES = 8  # parameter values at which an impossible record must be impossible
 PUBLIC = 18  # the seed of rehearsals: what they settle depends on nothing that is secret
 SOON = 2  # times the asked length, after which chains of a rehearsal must agree
@@ -370,7 +369,7 @@ class ModelFitter:
     def has_moments(self) -> bool:
         return isinstance(self.model, SurveyNormal)
 
-    def cell_values(self, clip: Clips | None) -> CellValues:
+    def cell_sums_within(self, clip: Clips | None) -> CellSums:
         """Clipped values and their public cells, for sums with noise; refused where a bound is not
         declared."""
         model = self.model
@@ -379,11 +378,11 @@ class ModelFitter:
         X, Y = (np.asarray(part) for part in model.gaussian_data(self.arrays))
         cell = self.arrays["cell"]
         first = np.unique(cell, return_index=True)[1]
-        self._check_cells(len(first))
+        refuse_small_cells(self.n, len(first))
         low, high = model.clipped_range(clip, self.survey)
         centre, half = (low + high) / 2, (high - low) / 2
         values = np.clip((Y - centre) / half, -1.0, 1.0)
-        return CellValues(values, cell, X[first], centre, half, held_limit(self.survey))
+        return cell_sums(values, cell, X[first], centre, half, held_limit(self.survey))
 
     def binned_values(self, bins: int | Literal["auto"], epsilon: float) -> BinnedValues:
         """Counts of the one bounded variable in public bins and cells."""
@@ -402,7 +401,7 @@ class ModelFitter:
         predictors = np.concatenate([np.zeros((self.n, 1)), *public], axis=1)
         _, rows, cell = np.unique(predictors, axis=0, return_index=True, return_inverse=True)
         cell = cell.reshape(-1)
-        self._check_cells(len(rows))
+        refuse_small_cells(self.n, len(rows))
         per_unit, whole = held_limit(self.survey), self.density.whole
         number = bin_number(self.n / len(rows), epsilon, per_unit) if bins == "auto" else bins
         edges = bin_edges(bounds, number, whole)
@@ -417,29 +416,18 @@ class ModelFitter:
                 "(missing = 'drop'), or fill them in."
             )
 
-    def _check_cells(self, cells: int) -> None:
-        if self.n < LEAST_PER_CELL * cells:
-            raise Refused(
-                f"The predictors have {cells:,} combinations for {self.n:,} records, too few "
-                "in each for sums with noise; leave predictors out, merge levels, or cut numbers "
-                "into classes."
-            )
-
     def given_noisy(
-        self, seen: CellValues | BinnedValues, noisy: NoisyCellSums | NoisyBins, datasets: int
+        self, seen: CellSums | BinnedValues, noisy: NoisyCellSums | NoisyBins, datasets: int
     ) -> NoisyDraws:
         """Draws given noisy sums (fitting/noisy_moments, noisy_counts): nothing else of the
         records."""
         key = self._key("given noisy sums")
         if isinstance(seen, BinnedValues) and isinstance(noisy, NoisyBins):
             return self._given_counts(seen, noisy, datasets, key)
-        assert isinstance(seen, CellValues)
+        assert isinstance(seen, CellSums)
         assert isinstance(noisy, NoisyCellSums)
-        shown = shown_moments(seen, noisy)
-        latent = sample_given_noisy(self.density, self.safe_arrays, shown, self.settings, key)
-        positions = spread_positions(self.density, self.safe_arrays, shown, latent, datasets, key)
-        parameters = parameters_at(self.density, positions, self.safe_arrays)
-        return NoisyDraws(parameters, not latent.diagnostics.failures)
+        problem = self.density, self.safe_arrays
+        return drawn_given_noisy(*problem, seen, noisy, datasets, self.settings, key)
 
     def _given_counts(
         self, seen: BinnedValues, noisy: NoisyBins, datasets: int, key: Array

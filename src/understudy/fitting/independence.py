@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf, isfinite, log, pi
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -70,13 +70,29 @@ def sample_by_independence(
     model = density.model
     assert isinstance(model, GaussianModel)  # settled by the caller
     moments = cell_moments(*model.gaussian_cells(inputs["arrays"]), inputs["alpha"])
-    if not is_proper(_tempered(moments, WIDER)):
+    if not is_proper(tempered(moments, WIDER)):
         return None
     if _misses_a_mode(density, moments, inputs):
         return None
-    few = {name: array[:1] for name, array in inputs["arrays"].items()}  # the prior looks at none
+    return weighed_chains(
+        density, inputs, moments, sums or _by_parts(density, inputs), settings, key, tick
+    )
+
+
+def weighed_chains(
+    density: Density,
+    inputs: Inputs,
+    moments: Moments,
+    sums: ContributionSums,
+    settings: Settings,
+    key: Array,
+    tick: Tick | None = None,
+) -> Chains | None:
+    """Chains of proposals from these moments, weighed by sums of contributions; None where they
+    have little in common with the target. Of the inputs only the prior is used."""
+    few = {name: array[:1] for name, array in inputs["arrays"].items()}
     prior = {name: inputs[name] for name in ("prior_centre", "prior_scale")} | {"arrays": few}
-    problem = density_at(model, few), moments, prior, sums or _by_parts(density, inputs)
+    problem = density_at(density.model, few), moments, prior, sums
     chains = [
         _Chain(*problem, of_chain, tick) for of_chain in jax.random.split(key, settings.chains)
     ]
@@ -94,7 +110,21 @@ def sample_by_independence(
     return None if diagnostics.failures else Chains(positions, diagnostics)
 
 
-def _misses_a_mode(density: Density, moments: Moments, inputs: Inputs) -> bool:
+class Sides(Protocol):
+    """Which records a fit gives up; a side stands for a set of them."""
+
+    def given_up(self, B: Floats, Sigma: Floats) -> Any: ...  # whose contributions are clipped
+
+    def disliked(self, B: Floats, Sigma: Floats) -> Any: ...  # about half, those it likes least
+
+    def differing(self, side: Any, other: Any) -> float: ...  # share of all records
+
+    def moments_of_others(self, side: Any) -> Moments: ...
+
+    def height(self, B: Floats, Sigma: Floats) -> tuple[Any, Any]: ...  # target, and its weight
+
+
+def misses_a_mode(moments: Moments, sides: Sides) -> bool:
     """Whether the target has a mode that no proposal would find.
 
     A record that is clipped adds a constant, so a mode is the fit to the records that are not: one
@@ -102,27 +132,49 @@ def _misses_a_mode(density: Density, moments: Moments, inputs: Inputs) -> bool:
     clipped are repeated until these hardly change, from all records and from the half that the fit
     to all likes best.
     """
-    model = density.model
-    assert isinstance(model, GaussianModel)
-    data = model.gaussian_cells(inputs["arrays"])
-    points, liked = [_mode(moments)], None
-    for start in ("all", "half"):
-        B, Sigma = points[0]
+    points = [_mode(moments)]
+    for first in (sides.given_up, sides.disliked):
+        (B, Sigma), before = points[0], None
         for _ in range(MOST_FITS):
-            clipped, disliked = map(np.asarray, _given_up(density, B, Sigma, inputs))
-            if start == "half" and liked is None:
-                clipped = disliked
-            if liked is not None and (clipped != liked).mean() <= SETTLED:
+            side = (first if before is None else sides.given_up)(B, Sigma)
+            if before is not None and sides.differing(side, before) <= SETTLED:
                 break
-            liked = clipped
-            inner = cell_moments(*data, np.where(clipped, 0.0, inputs["alpha"]))
+            before, inner = side, sides.moments_of_others(side)
             if not is_proper(inner):
                 break
             B, Sigma = _mode(inner)
         points.append((B, Sigma))
-        liked = None
-    heights, weights = np.array([_height(density, *point, moments, inputs) for point in points]).T
+    heights, weights = np.array([sides.height(*point) for point in points]).T
     return bool(((heights > heights.max() - LOW) & (weights > weights[0] + FAR)).any())
+
+
+def _misses_a_mode(density: Density, moments: Moments, inputs: Inputs) -> bool:
+    return misses_a_mode(moments, _RecordSides(density, moments, inputs))
+
+
+class _RecordSides:
+    """A side is a vector of the records that are given up."""
+
+    def __init__(self, density: Density, moments: Moments, inputs: Inputs) -> None:
+        assert isinstance(density.model, GaussianModel)
+        self._density, self._moments, self._inputs = density, moments, inputs
+        self._data = density.model.gaussian_cells(inputs["arrays"])
+
+    def given_up(self, B: Floats, Sigma: Floats) -> NDArray[np.bool_]:
+        return np.asarray(_given_up(self._density, B, Sigma, self._inputs)[0])
+
+    def disliked(self, B: Floats, Sigma: Floats) -> NDArray[np.bool_]:
+        return np.asarray(_given_up(self._density, B, Sigma, self._inputs)[1])
+
+    def differing(self, side: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
+        return float((side != other).mean())
+
+    def moments_of_others(self, side: NDArray[np.bool_]) -> Moments:
+        return cell_moments(*self._data, np.where(side, 0.0, self._inputs["alpha"]))
+
+    def height(self, B: Floats, Sigma: Floats) -> tuple[Any, Any]:
+        height: tuple[Any, Any] = _height(self._density, B, Sigma, self._moments, self._inputs)
+        return height
 
 
 @kept(constants=1, few_runs=True)
@@ -147,10 +199,11 @@ def _height(
     return height, height - log_proposal(B, Sigma, moments)
 
 
-def _mode(moments: Moments) -> tuple[Array, Array]:
+def _mode(moments: Moments) -> tuple[Floats, Floats]:
     """The fit of these moments: B and Sigma."""
-    B = jnp.linalg.solve(moments.XX, moments.XY)
-    return B, (moments.YY - moments.XY.T @ B) / moments.total
+    XX, XY, YY = (np.asarray(part) for part in (moments.XX, moments.XY, moments.YY))
+    B = np.linalg.solve(XX, XY)
+    return B, (YY - XY.T @ B) / np.asarray(moments.total)
 
 
 def effective_share(log_weights: Floats) -> float:
@@ -229,7 +282,7 @@ def _block(
     model = density.model
     assert isinstance(model, GaussianModel)
     of_proposals, of_component, of_levels = jax.random.split(key, 3)
-    wide = _tempered(moments, WIDER)
+    wide = tempered(moments, WIDER)
     from_wide = jax.random.uniform(of_component, (BLOCK,)) < DEFENSIVE
     B, Sigma = propose(of_proposals, moments, BLOCK, jnp.where(from_wide, WIDER, 1.0))
     positions = jax.vmap(model.position)(B, Sigma)
@@ -309,7 +362,7 @@ def _half_log_det(factor: Array) -> Array:
     return jnp.log(jnp.diagonal(factor)).sum()
 
 
-def _tempered(moments: Moments, part: float) -> Moments:
+def tempered(moments: Moments, part: float) -> Moments:
     """The moments when every weight is `part` of what it is."""
-    tempered: Moments = jax.tree.map(lambda each: part * each, moments)
-    return tempered
+    scaled: Moments = jax.tree.map(lambda each: part * each, moments)
+    return scaled

@@ -24,6 +24,7 @@ from jax import Array
 from jax.scipy.linalg import solve_triangular
 from numpy.typing import ArrayLike, NDArray
 
+from understudy.dp.moment_sums import moment_sums
 from understudy.fitting.continuation import run_until_good
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.nuts import Chains
@@ -36,7 +37,6 @@ from understudy.models.gaussian import GaussianModel
 THINNING = 6  # proposals per kept draw: acceptance is .65 (FBS) to .95, so few repeat
 BURN_IN = 30  # proposals of each chain that are left out
 FEW_PROPOSALS = 20_000  # up to so many take less time than a compiler that optimises
-IN_CACHE = 2**13  # records of which sums are made together
 LARGEST_CONDITION = 1e12  # of X'AX; beyond it the prior decides, and NUTS is asked
 
 
@@ -68,19 +68,12 @@ def cell_moments(
 ) -> Moments:
     """X'AX, X'AY, Y'AY and the sum of alpha, in one pass over the records: X (cells, K) has a row
     for each cell, so that a record adds to the sums of its cell alone. Y are d columns (n,)."""
-    weights = np.broadcast_to(np.asarray(alpha, dtype=np.float64), cell.shape)
-    size, sums = np.zeros(len(X)), np.zeros((len(X), len(Y)))
-    YY = np.zeros((len(Y), len(Y)))
-    for first in range(0, len(cell), IN_CACHE):
-        part = slice(first, first + IN_CACHE)
-        columns, number, weight = [y[part] for y in Y], cell[part], weights[part]
-        size += np.bincount(number, weight, len(X))
-        for j, column in enumerate(columns):
-            weighed = weight * column
-            sums[:, j] += np.bincount(number, weighed, len(X))
-            YY[j, : j + 1] += [weighed @ other for other in columns[: j + 1]]
-    YY = YY + np.tril(YY, -1).T
-    return Moments((X.T * size) @ X, X.T @ sums, YY, size.sum())
+    return moments_of(X, *moment_sums(cell, len(X), Y, alpha))
+
+
+def moments_of(X: Floats, size: Floats, sums: Floats, products: Floats) -> Moments:
+    """From sums of the weights and of the weighted values by cell, and of products."""
+    return Moments((X.T * size) @ X, X.T @ sums, products, size.sum())
 
 
 def sample_exactly(
@@ -92,6 +85,13 @@ def sample_exactly(
     if not isinstance(model, GaussianModel):
         return None
     moments = cell_moments(*model.gaussian_cells(arrays), alpha)
+    return sample_given_moments(density, arrays, moments, settings, key)
+
+
+def sample_given_moments(
+    density: Density, arrays: Arrays, moments: Moments, settings: Settings, key: Array
+) -> Chains | None:
+    """The same where the moments are known; of the arrays nothing but their shapes is used."""
     if not is_proper(moments):
         return None
     like = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(arrays.items()))

@@ -1,20 +1,21 @@
 """Work on records where they are: part by part on disk (DuckDB), or on the workers of Spark.
 
-`in_partitions` gives a table back, which stays where it is; `added_up` gives sums. Neither brings
-a column of records here: on one machine a part is in memory while it is worked on, on Spark never.
+`in_partitions` gives a table back, which stays where it is; `gathered` gives small arrays, such as
+sums. Neither brings a column of records here: on one machine a part is in memory while it is
+worked on, on Spark never.
 Spark's workers need this package, and `PYSPARK_PYTHON` names the interpreter that has it.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import ibis
 import ibis.expr.types as ir
-import numpy as np
 import polars as pl
 import pyarrow as pa
 from ibis.util import gen_name
@@ -24,10 +25,10 @@ from understudy.survey.engine import connection, literal_path, new_scratch_file
 
 PART = "understudy_part"  # the column that says where a record belongs, while it is worked on
 ROWS_IN_MEMORY = 2_000_000  # of a part on disk, on average
-ROWS_AT_A_TIME = 250_000  # of a stream whose sums are taken
+ROWS_AT_A_TIME = 250_000  # of a stream of which arrays are made
 
 Work = Callable[[pl.DataFrame], pl.DataFrame]
-Adding = Callable[[pl.DataFrame], list[NDArray[Any]]]  # arrays that add up over records
+Gathering = Callable[[pl.DataFrame], list[NDArray[Any]]]
 
 
 def in_partitions(
@@ -50,14 +51,17 @@ def in_partitions(
     return connection().read_parquet(files).cast(schema)
 
 
-def added_up(table: ir.Table, work: Adding) -> list[NDArray[Any]]:
-    """Sums over all records of the arrays that `work` makes of some of them."""
+def gathered(table: ir.Table, work: Gathering) -> list[list[NDArray[Any]]]:
+    """The few arrays that `work` makes of some records at a time, for all records: their sums,
+    say. What they are together is for the caller to say."""
     if is_spark(table):
         parts = _session(table).sql(table.get_backend().compile(table))
-        rows = parts.mapInArrow(partial(_pickled_sums, work), "sums binary").collect()
-        return _total([pickle.loads(bytes(row["sums"])) for row in rows])
-    with table.to_pyarrow_batches(chunk_size=ROWS_AT_A_TIME) as batches:
-        return _total([work(_frame([batch])) for batch in batches if batch.num_rows])
+        rows = parts.mapInArrow(partial(_pickled, work), "made binary").collect()
+        return [pickle.loads(bytes(row["made"])) for row in rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of DuckDB, in what Ibis calls
+        batches = table.to_pyarrow_batches(chunk_size=ROWS_AT_A_TIME)
+        return [work(frame) for frame in _frames(batches)]
 
 
 def is_spark(table: ir.Table) -> bool:
@@ -102,16 +106,23 @@ def _worked(
         yield from work(_frame(whole)).to_arrow().cast(schema.to_pyarrow()).to_batches()
 
 
-def _pickled_sums(work: Adding, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On a worker: the sums over its part, batch by batch."""
-    sums = [work(_frame([batch])) for batch in batches if batch.num_rows]
-    if sums:
-        yield pa.RecordBatch.from_pydict({"sums": [pickle.dumps(_total(sums))]})
+def _pickled(work: Gathering, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On a worker: what is made of its part."""
+    for frame in _frames(batches):
+        yield pa.RecordBatch.from_pydict({"made": [pickle.dumps(work(frame))]})
+
+
+def _frames(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+    """Batches joined until there are enough records for an array."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= ROWS_AT_A_TIME:
+            yield _frame(waiting)
+            waiting = []
+    if sum(each.num_rows for each in waiting):
+        yield _frame(waiting)
 
 
 def _frame(batches: list[pa.RecordBatch]) -> pl.DataFrame:
     return pl.DataFrame(pl.from_arrow(pa.Table.from_batches(batches)))
-
-
-def _total(parts: list[list[NDArray[Any]]]) -> list[NDArray[Any]]:
-    return [np.sum(each, axis=0) for each in zip(*parts, strict=True)]

@@ -135,7 +135,7 @@ def test_weights_are_the_target_over_the_proposal(
     positions, log_weights, _ = chains[0]._blocks[0]
     data = fitter.model.gaussian_cells(fitter.safe_arrays)
     moments = cell_moments(*data, terms.alpha)
-    wide = independence._tempered(moments, independence.WIDER)
+    wide = independence.tempered(moments, independence.WIDER)
     for position, log_weight in zip(positions[:5], log_weights, strict=False):
         expected = expected_log_weight(fitter.density, position, inputs, moments, wide)
         assert log_weight == pytest.approx(float(expected), abs=1e-8)

@@ -18,8 +18,8 @@ from understudy.demo.doctorates import doctorates
 from understudy.fitting import moments as moments_module
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
+from understudy.dp.moment_sums import IN_CACHE
 from understudy.fitting.moments import (
-    IN_CACHE,
     Moments,
     cell_moments,
     is_linear,
