@@ -25,7 +25,7 @@ import polars as pl
 
 import understudy as us
 from understudy.demo.doctorates import doctorates
-from understudy.fitting.moments import sample_exactly, weighted_moments
+from understudy.fitting.moments import cell_moments, sample_exactly
 from understudy.fitting.nuts import Settings
 from understudy.mechanisms.weighted import Weighted
 from understudy.models.density import density_of
@@ -116,8 +116,7 @@ def scaling(n: int, repeats: int) -> tuple[float, float]:
     alpha = jnp.ones(n)
 
     def moments() -> object:
-        X, Y = model.gaussian_data(arrays)
-        return weighted_moments(X, Y, alpha).XX.block_until_ready()
+        return cell_moments(*model.gaussian_cells(arrays), alpha)
 
     moments()
     one_pass = timed(moments, repeats)

@@ -20,6 +20,8 @@ from understudy.fitting.fit_settings import Settings as SamplerSettings
 from understudy.fitting.fitter import ModelFitter as ModelFitter
 from understudy.fitting.posterior import Posterior as Posterior
 from understudy.full_synthesis import full_synthesis as full_synthesis
+from understudy.in_place import FittedInPlace as FittedInPlace
+from understudy.in_place import fit_in_place as fit_in_place
 from understudy.influence import InfluenceAnswer as InfluenceAnswer
 from understudy.influence import influence as influence
 from understudy.influence import influence_errors as influence_errors
@@ -79,6 +81,8 @@ from understudy.report.page import Picture as Picture
 from understudy.report.page import Points as Points
 from understudy.report.page import Words as Words
 from understudy.report.page import write_page as write_page
+from understudy.risk.by_pattern import risk_table as risk_table
+from understudy.risk.by_pattern import risk_weight_table as risk_weight_table
 from understudy.risk.figure import distribution_figure as distribution_figure
 from understudy.risk.figure import whack_a_mole_figure as whack_a_mole_figure
 from understudy.risk.identification import identification_risk as identification_risk
@@ -175,6 +179,7 @@ __all__ = [
     "FBP",
     "FBS",
     "FileModel",
+    "FittedInPlace",
     "Fold",
     "Given",
     "Grid",
@@ -248,6 +253,7 @@ __all__ = [
     "estimate_partition",
     "expected_matches",
     "figure_footer",
+    "fit_in_place",
     "from_numpyro",
     "from_svy",
     "full_synthesis",
@@ -286,6 +292,8 @@ __all__ = [
     "rehearse",
     "rescaled_counts",
     "risk_profile",
+    "risk_table",
+    "risk_weight_table",
     "save_figure",
     "side_by_side",
     "simulated_influence",

@@ -218,7 +218,7 @@ def synthesize_for(
             raise Refused(
                 "A model must describe an outcome (OutcomeModel) or whole rows (RowsModel)."
             )
-    _check_claim(mechanism, result.claim, survey)
+    check_claim(mechanism, result.claim, survey)
     _check_output(mechanism, result)
     return _said_of_chance(_said_of_rows(result), chance)
 
@@ -267,7 +267,7 @@ def ready_outcome(
             "mechanisms of kind `risk`."
         )
     model = model.for_survey(survey)
-    _refuse_columns(survey, model, mechanism)
+    refuse_columns(survey, model, mechanism)
     kept, filled, lacking, dropped = settle_missing(survey, model, fit.missing)
     arrays = model.prepare(filled, like=coding)
     model.check_records(arrays)
@@ -432,7 +432,7 @@ def _refuse_pair(model: Model, mechanism: Mechanism) -> None:
     )
 
 
-def _check_claim(mechanism: Mechanism, claim: Claim, survey: Survey) -> None:
+def check_claim(mechanism: Mechanism, claim: Claim, survey: Survey) -> None:
     """What a mechanism declares decides prices and nonces: its claim must say the same. And a
     declared unit is protected as a whole, or nothing is said to be."""
     unit = None if claim.kind == "risk" else unit_of(survey)
@@ -466,7 +466,7 @@ def _refuse_arguments(survey: Any, model: Any, mechanism: Any, datasets: Any) ->
         raise Refused("`datasets` must be a whole number of at least 1.")
 
 
-def _refuse_columns(survey: Survey, model: OutcomeModel, mechanism: Mechanism) -> None:
+def refuse_columns(survey: Survey, model: OutcomeModel, mechanism: Mechanism) -> None:
     for name in model.sensitive:
         if name not in survey.columns:
             raise UnknownName("sensitive column", name, survey.columns)

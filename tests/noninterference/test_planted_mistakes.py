@@ -238,7 +238,7 @@ def forgotten_units(_: Path) -> None:
 
 
 def units_are_not_asked_for(patch: Patch) -> None:
-    patch.setattr("understudy.synthesis._check_claim", lambda *_: None)
+    patch.setattr("understudy.synthesis.check_claim", lambda *_: None)
 
 
 def figures_are_added_as_they_are(patch: Patch) -> None:

@@ -28,11 +28,13 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class CellValues:
-    """Clipped values of the records in [-1, 1], and what is public about them."""
+class CellSums:
+    """Exact sums over records whose values, clipped, lie in [-1, 1]: (Y - centre) / half. And what
+    is public about them."""
 
-    values: Matrix  # (n, d): (Y - centre) / half, clipped
-    cell: NDArray[np.int64]  # (n,) the number of each record's cell
+    first: Counts  # (cells, d), on the grid
+    second: Counts  # in the order of `pairs(d)`
+    sizes: NDArray[np.int64]  # (cells,) the number of records of each
     X: Matrix  # (cells, K), one row of predictors each
     centre: Vector  # (d,)
     half: Vector  # (d,) half of the distance between the bounds
@@ -42,25 +44,32 @@ class CellValues:
     def cells(self) -> int:
         return len(self.X)
 
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """The number of records of each cell, (cells,)."""
-        return np.bincount(self.cell, minlength=len(self.X))
-
     def noisy(self, epsilon: float, share: float) -> NoisyCellSums:
         """Both kinds of sums with noise: `share` of epsilon for the first, the rest for the
         second."""
-        n, d = self.values.shape
+        n, d = self.sizes.sum(), len(self.half)
         parts = divided(epsilon, share)
         limits = sensitivities(d, self.per_unit)
-        sums = first_sums(self.values, self.cell, self.cells), second_sums(self.values)
         first, second = (
             integer_laplace(exact.ravel(), limit, part) / GRID
-            for exact, limit, part in zip(sums, limits, parts, strict=True)
+            for exact, limit, part in zip((self.first, self.second), limits, parts, strict=True)
         )
         scales = [exact_scale(a, part) / GRID for a, part in zip(limits, parts, strict=True)]
         j, k = pairs(d)
         return NoisyCellSums(first.reshape(-1, d), second + np.where(j == k, 0.5 * n, 0.0), *scales)
+
+
+def cell_sums(
+    values: Matrix,
+    cell: NDArray[np.int64],
+    X: Matrix,
+    centre: Vector,
+    half: Vector,
+    per_unit: int,
+) -> CellSums:
+    """Sums of clipped values (n, d) in [-1, 1], of records in numbered cells."""
+    sums = first_sums(values, cell, len(X)), second_sums(values)
+    return CellSums(*sums, np.bincount(cell, minlength=len(X)), X, centre, half, per_unit)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ those of its unit: a claim, and the record weights that it rests on, are then ab
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 from typing import Any, NamedTuple
@@ -83,17 +83,30 @@ def record_bounds(
     n = len(weights)
     block = min(MOST_DRAWS, max(1, BLOCK_NUMBERS // -(-n // parts)), points.shape[0])
     if units is None:
-        ends = [end.reshape(-1)[:n] for end in _ends(record_loglik, block, points, arrays)]
-        gains = [np.asarray(weighted(end - reference, weights)) for end in ends]
-    else:
-        numbers = np.asarray(units)
-        counts = np.ones(n, dtype=bool) if present is None else np.asarray(present)
-        whole = _Unit(arrays, *(a[None] for a in (numbers, counts, weights, reference)))
-        sums = [end[0][:, numbers] for end in _ends(_UnitSums(record_loglik), block, points, whole)]
-        ends, gains = [each[0] for each in sums], [each[1] for each in sums]
+        low, high = (end.reshape(-1)[:n] for end in _ends(record_loglik, block, points, arrays))
+        return bounds_of_ends((low, high), weights, reference, limit, points.shape[0])
+    numbers = np.asarray(units)
+    counts = np.ones(n, dtype=bool) if present is None else np.asarray(present)
+    whole = _Unit(arrays, *(a[None] for a in (numbers, counts, weights, reference)))
+    sums = [end[0][:, numbers] for end in _ends(_UnitSums(record_loglik), block, points, whole)]
+    return _bounds([s[0] for s in sums], [s[1] for s in sums], limit, points.shape[0])
+
+
+def bounds_of_ends(
+    ends: tuple[Vector, Vector], alpha: ArrayLike, reference: ArrayLike, limit: float, draws: int
+) -> RecordBounds:
+    """Bounds from the lowest and the highest f_i over so many draws, (n,) each."""
+    weights = np.asarray(alpha, dtype=np.float64)
+    gains = [np.asarray(weighted(end - np.asarray(reference), weights)) for end in ends]
+    return _bounds(ends, gains, limit, draws)
+
+
+def _bounds(
+    ends: Sequence[Vector], gains: Sequence[Vector], limit: float, draws: int
+) -> RecordBounds:
     loglik, before = (np.maximum(*map(_magnitude, each)) for each in (ends, gains))
     # clipping keeps the order, and what does not exist counts as -M (dp/contributions)
-    return RecordBounds(loglik, before, np.minimum(before, limit), limit, points.shape[0])
+    return RecordBounds(loglik, before, np.minimum(before, limit), limit, draws)
 
 
 class _Unit(NamedTuple):

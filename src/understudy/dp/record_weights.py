@@ -6,6 +6,10 @@ the pseudo posterior. Record bounds are D_i = max over draws of |f_i(theta)|.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import overload
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -14,13 +18,41 @@ from understudy.errors import Refused
 Vector = NDArray[np.float64]
 
 
+@dataclass(frozen=True, eq=False)
+class PlacedBounds:
+    """Record bounds of records that are elsewhere: how a record's own values give its bound (the
+    draws' quadratics by cell, dp/record_blocks), and what is known of all records."""
+
+    quadratics: Vector  # (draws, cells, q)
+    low: float  # the least bound of any record,
+    high: float  # and the largest
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedWeights:
+    """Record weights of records that are elsewhere, as a function of their bounds."""
+
+    bounds: PlacedBounds
+    of_bounds: Callable[[Vector], Vector]
+
+
+@overload
+def linear_weights(bounds: PlacedBounds, c1: float = 1.0, c2: float = 0.0) -> PlacedWeights: ...
+@overload
 def linear_weights(
     bounds: ArrayLike,
     c1: float = 1.0,
     c2: float = 0.0,
     low: float | None = None,
     high: float | None = None,
-) -> Vector:
+) -> Vector: ...
+def linear_weights(
+    bounds: ArrayLike | PlacedBounds,
+    c1: float = 1.0,
+    c2: float = 0.0,
+    low: float | None = None,
+    high: float | None = None,
+) -> Vector | PlacedWeights:
     """alpha_i = clip(c1 (1 - (D_i - low)/(high - low)) + c2, 0, 1): the map that reproduces C.
 
     `low` and `high` are the least and the largest finite bound of this file, or fixed numbers
@@ -31,6 +63,8 @@ def linear_weights(
     `low` get alpha = 1 before c1 and c2, larger ones 0. With the file's own bounds all records
     then weigh 1: none is riskier than another, and the claim states the bound that results.
     """
+    if isinstance(bounds, PlacedBounds):
+        return PlacedWeights(bounds, _Linear(c1, c2, bounds.low, bounds.high))
     bounds = _bounds(bounds)
     if not (np.isfinite(c1) and np.isfinite(c2) and c1 >= 0):
         raise Refused("c1 must be a finite number of at least 0 and c2 a finite number.")
@@ -47,7 +81,13 @@ def linear_weights(
     return np.where(finite, np.clip(c1 * alpha + c2, 0.0, 1.0), 0.0)
 
 
-def inverse_weights(bounds: ArrayLike, target: float, c2: float = 0.0) -> Vector:
+@overload
+def inverse_weights(bounds: PlacedBounds, target: float, c2: float = 0.0) -> PlacedWeights: ...
+@overload
+def inverse_weights(bounds: ArrayLike, target: float, c2: float = 0.0) -> Vector: ...
+def inverse_weights(
+    bounds: ArrayLike | PlacedBounds, target: float, c2: float = 0.0
+) -> Vector | PlacedWeights:
     """alpha_i = clip(target / D_i + c2, 0, 1); without c2 each weighted bound is at most `target`
     on these draws.
 
@@ -55,6 +95,8 @@ def inverse_weights(bounds: ArrayLike, target: float, c2: float = 0.0) -> Vector
     1/D_i and 1 at most: alpha_i = min D / D_i and c1 = target / min D. A bound of 0 gives 1, one
     that is not finite 0, whatever c2 is.
     """
+    if isinstance(bounds, PlacedBounds):
+        return PlacedWeights(bounds, _Inverse(target, c2))
     bounds = _bounds(bounds)
     if not (np.isfinite(target) and target > 0 and np.isfinite(c2)):
         raise Refused(
@@ -63,6 +105,26 @@ def inverse_weights(bounds: ArrayLike, target: float, c2: float = 0.0) -> Vector
     with np.errstate(divide="ignore", over="ignore"):
         alpha = np.clip(target / bounds + c2, 0.0, 1.0)
     return np.where(np.isfinite(bounds), alpha, 0.0)
+
+
+@dataclass(frozen=True)
+class _Linear:
+    c1: float
+    c2: float
+    low: float
+    high: float
+
+    def __call__(self, bounds: Vector) -> Vector:
+        return linear_weights(bounds, self.c1, self.c2, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class _Inverse:
+    target: float
+    c2: float
+
+    def __call__(self, bounds: Vector) -> Vector:
+        return inverse_weights(bounds, self.target, self.c2)
 
 
 def truncate_weights(alpha: ArrayLike, weighted_bounds: ArrayLike, limit: float) -> Vector:

@@ -8,8 +8,8 @@ numbers are held fixed while a target is sought.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from math import isinf
+from functools import cached_property, partial
+from math import inf, isinf
 from typing import Any, Literal
 
 import jax.numpy as jnp
@@ -26,13 +26,18 @@ from understudy.dp.binned_counts import (
     bin_number,
     counted,
 )
-from understudy.dp.clipped_moments import CellValues, NoisyCellSums
+from understudy.dp.clipped_moments import CellSums, NoisyCellSums, cell_sums
 from understudy.dp.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
-from understudy.dp.record_bounds import record_bounds
+from understudy.dp.record_bounds import bounds_of_ends, record_bounds
 from understudy.errors import Refused
 from understudy.fitting.fit_settings import Settings
+from understudy.fitting.gaussian_records import GaussianRecords, gaussian_records
 from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
-from understudy.fitting.independence import is_clipped_gaussian, sample_by_independence
+from understudy.fitting.independence import (
+    ContributionSums,
+    is_clipped_gaussian,
+    sample_by_independence,
+)
 from understudy.fitting.missing import without_missing
 from understudy.fitting.moments import is_linear, sample_exactly
 from understudy.fitting.noisy_counts import (
@@ -42,7 +47,7 @@ from understudy.fitting.noisy_counts import (
     spread_over_files,
     starts,
 )
-from understudy.fitting.noisy_moments import sample_given_noisy, shown_moments, spread_positions
+from understudy.fitting.noisy_moments import drawn_given_noisy, refuse_small_cells
 from understudy.fitting.nuts import Chains, sample
 from understudy.fitting.overlap import refuse_overlap
 from understudy.fitting.posterior import Posterior, parameters_at
@@ -61,7 +66,6 @@ from understudy.tables.units import held_limit, unit_codes, unit_of, values_with
 __public__ = ("ModelFitter",)
 
 FEW = 10  # draws per coordinate below which their covariance is not trusted
-LEAST_PER_CELL = 5  # records, on average, for sums within cells
 PROBES = 8  # parameter values at which an impossible record must be impossible
 PUBLIC = 18  # the seed of rehearsals: what they settle depends on nothing that is secret
 SOON = 2  # times the asked length, after which chains of a rehearsal must agree
@@ -153,15 +157,19 @@ class ModelFitter:
             chains.positions,
             chains.diagnostics,
             self.units,
+            self._records,
         )
+
+    @cached_property
+    def _records(self) -> GaussianRecords | None:
+        return gaussian_records(self.density, self.safe_arrays, self.units)
 
     def _exact(self, terms: Terms, stage: str) -> Chains | None:
         """Draws from weighted moments where the model and the terms allow it (fitting/moments)."""
         if not is_linear(self.density, terms):
             return None
-        alpha = jnp.asarray(terms.alpha, dtype=jnp.float64)
         key = self._key(stage)
-        return sample_exactly(self.density, self.safe_arrays, alpha, self.settings, key)
+        return sample_exactly(self.density, self.safe_arrays, terms.alpha, self.settings, key)
 
     def _sampled(self, terms: Terms, stage: str, start: Matrix | None) -> Chains:
         first = self.model.start(self.safe_arrays, terms.alpha)
@@ -176,7 +184,7 @@ class ModelFitter:
             if is_clipped_gaussian(self.density, terms):
                 plain = {name: value for name, value in inputs.items() if name != "scale"}
                 chains = sample_by_independence(
-                    self.density, plain, self.settings, self._key(stage), tick
+                    self.density, plain, self.settings, self._key(stage), tick, self._sums(terms)
                 )
                 if chains is not None:
                     return chains
@@ -186,6 +194,15 @@ class ModelFitter:
                         "without a clip."
                     )
             return sample(self.density, inputs, self.settings, self._key(stage), start, tick)
+
+    def _sums(self, terms: Terms) -> ContributionSums | None:
+        """Sums of contributions by block; None where records must be looked at one by one."""
+        records, reference = self._records, terms.reference
+        if records is None or (reference is None and terms.reference_loglik.any()):
+            return None
+        return partial(
+            records.clipped_sums, reference=reference, alpha=terms.alpha, limit=terms.limit
+        )
 
     def _inputs(
         self, terms: Terms, first: dict[str, Any] | None, start: Matrix | None
@@ -235,11 +252,15 @@ class ModelFitter:
                 "The weight function belongs to another model: its number of parameters differs."
             )
         ones, zeros = np.ones(self.n), np.zeros(self.n)
-        density, arrays = self.density.in_parts(self.safe_arrays, self.units)
-        bounds = record_bounds(
-            density.record_loglik, positions, arrays, ones, zeros,
-            units=self.units, present=self.present, in_parts=True,
-        )  # fmt: skip
+        if self._records is not None:
+            ends = self._records.lowest_and_highest(positions)
+            bounds = bounds_of_ends(ends, ones, zeros, inf, len(positions))
+        else:
+            density, arrays = self.density.in_parts(self.safe_arrays, self.units)
+            bounds = record_bounds(
+                density.record_loglik, positions, arrays, ones, zeros,
+                units=self.units, present=self.present, in_parts=True,
+            )  # fmt: skip
         return np.where(self.present, bounds.loglik, np.inf)
 
     def on(self, survey: Any, purpose: str) -> ModelFitter:
@@ -348,7 +369,7 @@ class ModelFitter:
     def has_moments(self) -> bool:
         return isinstance(self.model, SurveyNormal)
 
-    def cell_values(self, clip: Clips | None) -> CellValues:
+    def cell_sums_within(self, clip: Clips | None) -> CellSums:
         """Clipped values and their public cells, for sums with noise; refused where a bound is not
         declared."""
         model = self.model
@@ -357,11 +378,11 @@ class ModelFitter:
         X, Y = (np.asarray(part) for part in model.gaussian_data(self.arrays))
         cell = self.arrays["cell"]
         first = np.unique(cell, return_index=True)[1]
-        self._check_cells(len(first))
+        refuse_small_cells(self.n, len(first))
         low, high = model.clipped_range(clip, self.survey)
         centre, half = (low + high) / 2, (high - low) / 2
         values = np.clip((Y - centre) / half, -1.0, 1.0)
-        return CellValues(values, cell, X[first], centre, half, held_limit(self.survey))
+        return cell_sums(values, cell, X[first], centre, half, held_limit(self.survey))
 
     def binned_values(self, bins: int | Literal["auto"], epsilon: float) -> BinnedValues:
         """Counts of the one bounded variable in public bins and cells."""
@@ -380,7 +401,7 @@ class ModelFitter:
         predictors = np.concatenate([np.zeros((self.n, 1)), *public], axis=1)
         _, rows, cell = np.unique(predictors, axis=0, return_index=True, return_inverse=True)
         cell = cell.reshape(-1)
-        self._check_cells(len(rows))
+        refuse_small_cells(self.n, len(rows))
         self._check_shared(rows)
         per_unit, whole = held_limit(self.survey), self.density.whole
         number = bin_number(self.n / len(rows), epsilon, per_unit) if bins == "auto" else bins
@@ -405,29 +426,18 @@ class ModelFitter:
         if density_at(self.model, arrays).shapes != self.density.shapes:
             raise Refused("NoisyMoments is for models without a parameter of each record.")
 
-    def _check_cells(self, cells: int) -> None:
-        if self.n < LEAST_PER_CELL * cells:
-            raise Refused(
-                f"The predictors have {cells:,} combinations for {self.n:,} records, too few "
-                "in each for sums with noise; leave predictors out, merge levels, or cut numbers "
-                "into classes."
-            )
-
     def given_noisy(
-        self, seen: CellValues | BinnedValues, noisy: NoisyCellSums | NoisyBins, datasets: int
+        self, seen: CellSums | BinnedValues, noisy: NoisyCellSums | NoisyBins, datasets: int
     ) -> NoisyDraws:
         """Draws given noisy sums (fitting/noisy_moments, noisy_counts): nothing else of the
         records."""
         key = self._key("given noisy sums")
         if isinstance(seen, BinnedValues) and isinstance(noisy, NoisyBins):
             return self._given_counts(seen, noisy, datasets, key)
-        assert isinstance(seen, CellValues)
+        assert isinstance(seen, CellSums)
         assert isinstance(noisy, NoisyCellSums)
-        shown = shown_moments(seen, noisy)
-        latent = sample_given_noisy(self.density, self.safe_arrays, shown, self.settings, key)
-        positions = spread_positions(self.density, self.safe_arrays, shown, latent, datasets, key)
-        parameters = parameters_at(self.density, positions, self.safe_arrays)
-        return NoisyDraws(parameters, not latent.diagnostics.failures)
+        problem = self.density, self.safe_arrays
+        return drawn_given_noisy(*problem, seen, noisy, datasets, self.settings, key)
 
     def _given_counts(
         self, seen: BinnedValues, noisy: NoisyBins, datasets: int, key: Array

@@ -13,8 +13,9 @@ target have little in common (the effective share of a pilot's weights says so) 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, isfinite, log, pi
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -27,11 +28,11 @@ from numpy.typing import NDArray
 from understudy.dp.contributions import by_unit, reference_censored, weighted
 from understudy.fitting.continuation import run_until_good
 from understudy.fitting.fit_settings import Settings
-from understudy.fitting.moments import Moments, is_proper, propose, weighted_moments
+from understudy.fitting.moments import Moments, cell_moments, is_proper, propose
 from understudy.fitting.nuts import Chains, Inputs, Tick, log_density, prior_of_terms
 from understudy.mechanisms.contract import Terms
 from understudy.models.compilation import kept
-from understudy.models.density import Density
+from understudy.models.density import Density, density_at
 from understudy.models.gaussian import GaussianModel
 
 DEFENSIVE = 0.1  # share of the proposals from the wider component
@@ -40,12 +41,16 @@ BLOCK = 64  # proposals that are made and weighed together
 BURN_IN = 30  # proposals of each chain that are left out
 LEAST_SHARE = 0.3  # of a pilot's proposals, by their weights; below it NUTS is asked
 MOST_FITS = 20  # in search of a mode,
+MEDIAN_OF = 10_000  # records, about, that say what most are like: it is a start only
 SETTLED = 1e-3  # or until no more than this share of the records changes sides
 LOW = 30.0  # a mode so far below the highest, on the log scale, has no mass
 FAR = 15.0  # a mode whose log weight is so much above that of the centre is out of reach
 LONGEST = 8  # times the asked length, before NUTS is asked
 
 Floats = NDArray[np.float64]
+ContributionSums = Callable[
+    [Floats], Floats
+]  # of all contributions, at positions (draws, D): (draws,)
 
 
 def is_clipped_gaussian(density: Density, terms: Terms) -> bool:
@@ -53,27 +58,43 @@ def is_clipped_gaussian(density: Density, terms: Terms) -> bool:
 
 
 def sample_by_independence(
-    density: Density, inputs: Inputs, settings: Settings, key: Array, tick: Tick | None = None
+    density: Density,
+    inputs: Inputs,
+    settings: Settings,
+    key: Array,
+    tick: Tick | None = None,
+    sums: ContributionSums | None = None,
 ) -> Chains | None:
-    """Chains of draws from `nuts.log_density`; None where the proposals do not suit it."""
+    """Chains of draws from `nuts.log_density`; None where the proposals do not suit it. `sums`
+    adds up the contributions, by a pass over all records if it is not given."""
     model = density.model
     assert isinstance(model, GaussianModel)  # settled by the caller
-    moments = weighted_moments(*model.gaussian_data(inputs["arrays"]), inputs["alpha"])
-    if not is_proper(_tempered(moments, WIDER)):
+    moments = cell_moments(*model.gaussian_cells(inputs["arrays"]), inputs["alpha"])
+    if not is_proper(tempered(moments, WIDER)):
         return None
     if _misses_a_mode(density, moments, inputs):
         return None
-    part, arrays = density.in_parts(inputs["arrays"], inputs.get("units"))
-    by_part = arrays[model.targets[0]].shape[:2]
-    filled = by_part[0] * by_part[1] - density.n  # with records of weight 0
-    records = {
-        name: jnp.pad(inputs[name], (0, filled)).reshape(by_part)
-        for name in ("alpha", "reference_loglik")
-    }
-    problem = {**inputs, **records, "arrays": arrays}
+    return weighed_chains(
+        density, inputs, moments, sums or _by_parts(density, inputs), settings, key, tick
+    )
+
+
+def weighed_chains(
+    density: Density,
+    inputs: Inputs,
+    moments: Moments,
+    sums: ContributionSums,
+    settings: Settings,
+    key: Array,
+    tick: Tick | None = None,
+) -> Chains | None:
+    """Chains of proposals from these moments, weighed by sums of contributions; None where they
+    have little in common with the target. Of the inputs only the prior is used."""
+    few = {name: array[:1] for name, array in inputs["arrays"].items()}
+    prior = {name: inputs[name] for name in ("prior_centre", "prior_scale")} | {"arrays": few}
+    problem = density_at(density.model, few), moments, prior, sums
     chains = [
-        _Chain(part, moments, problem, of_chain, tick)
-        for of_chain in jax.random.split(key, settings.chains)
+        _Chain(*problem, of_chain, tick) for of_chain in jax.random.split(key, settings.chains)
     ]
     if effective_share(np.concatenate([chain.log_weights for chain in chains])) < LEAST_SHARE:
         return None
@@ -89,7 +110,21 @@ def sample_by_independence(
     return None if diagnostics.failures else Chains(positions, diagnostics)
 
 
-def _misses_a_mode(density: Density, moments: Moments, inputs: Inputs) -> bool:
+class Sides(Protocol):
+    """Which records a fit gives up; a side stands for a set of them."""
+
+    def given_up(self, B: Floats, Sigma: Floats) -> Any: ...  # whose contributions are clipped
+
+    def disliked(self, B: Floats, Sigma: Floats) -> Any: ...  # about half, those it likes least
+
+    def differing(self, side: Any, other: Any) -> float: ...  # share of all records
+
+    def moments_of_others(self, side: Any) -> Moments: ...
+
+    def height(self, B: Floats, Sigma: Floats) -> tuple[Any, Any]: ...  # target, and its weight
+
+
+def misses_a_mode(moments: Moments, sides: Sides) -> bool:
     """Whether the target has a mode that no proposal would find.
 
     A record that is clipped adds a constant, so a mode is the fit to the records that are not: one
@@ -97,27 +132,49 @@ def _misses_a_mode(density: Density, moments: Moments, inputs: Inputs) -> bool:
     clipped are repeated until these hardly change, from all records and from the half that the fit
     to all likes best.
     """
-    model = density.model
-    assert isinstance(model, GaussianModel)
-    data = model.gaussian_data(inputs["arrays"])
-    points, liked = [_mode(moments)], None
-    for start in ("all", "half"):
-        B, Sigma = points[0]
+    points = [_mode(moments)]
+    for first in (sides.given_up, sides.disliked):
+        (B, Sigma), before = points[0], None
         for _ in range(MOST_FITS):
-            clipped, disliked = map(np.asarray, _given_up(density, B, Sigma, inputs))
-            if start == "half" and liked is None:
-                clipped = disliked
-            if liked is not None and (clipped != liked).mean() <= SETTLED:
+            side = (first if before is None else sides.given_up)(B, Sigma)
+            if before is not None and sides.differing(side, before) <= SETTLED:
                 break
-            liked = clipped
-            inner = weighted_moments(*data, np.where(clipped, 0.0, inputs["alpha"]))
+            before, inner = side, sides.moments_of_others(side)
             if not is_proper(inner):
                 break
             B, Sigma = _mode(inner)
         points.append((B, Sigma))
-        liked = None
-    heights, weights = np.array([_height(density, *point, moments, inputs) for point in points]).T
+    heights, weights = np.array([sides.height(*point) for point in points]).T
     return bool(((heights > heights.max() - LOW) & (weights > weights[0] + FAR)).any())
+
+
+def _misses_a_mode(density: Density, moments: Moments, inputs: Inputs) -> bool:
+    return misses_a_mode(moments, _RecordSides(density, moments, inputs))
+
+
+class _RecordSides:
+    """A side is a vector of the records that are given up."""
+
+    def __init__(self, density: Density, moments: Moments, inputs: Inputs) -> None:
+        assert isinstance(density.model, GaussianModel)
+        self._density, self._moments, self._inputs = density, moments, inputs
+        self._data = density.model.gaussian_cells(inputs["arrays"])
+
+    def given_up(self, B: Floats, Sigma: Floats) -> NDArray[np.bool_]:
+        return np.asarray(_given_up(self._density, B, Sigma, self._inputs)[0])
+
+    def disliked(self, B: Floats, Sigma: Floats) -> NDArray[np.bool_]:
+        return np.asarray(_given_up(self._density, B, Sigma, self._inputs)[1])
+
+    def differing(self, side: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
+        return float((side != other).mean())
+
+    def moments_of_others(self, side: NDArray[np.bool_]) -> Moments:
+        return cell_moments(*self._data, np.where(side, 0.0, self._inputs["alpha"]))
+
+    def height(self, B: Floats, Sigma: Floats) -> tuple[Any, Any]:
+        height: tuple[Any, Any] = _height(self._density, B, Sigma, self._moments, self._inputs)
+        return height
 
 
 @kept(constants=1, few_runs=True)
@@ -128,7 +185,8 @@ def _given_up(density: Density, B: Array, Sigma: Array, inputs: Inputs) -> tuple
     gain = weighted(loglik - inputs["reference_loglik"], inputs["alpha"])
     sums = by_unit(gain, inputs.get("units"))
     clipped = jnp.abs(sums)[inputs.get("units", slice(None))] >= inputs["limit"]
-    return clipped, loglik < jnp.median(loglik)
+    some = loglik[:: max(1, len(loglik) // MEDIAN_OF)]
+    return clipped, loglik < jnp.median(some)
 
 
 @kept(constants=1, few_runs=True)
@@ -141,10 +199,11 @@ def _height(
     return height, height - log_proposal(B, Sigma, moments)
 
 
-def _mode(moments: Moments) -> tuple[Array, Array]:
+def _mode(moments: Moments) -> tuple[Floats, Floats]:
     """The fit of these moments: B and Sigma."""
-    B = jnp.linalg.solve(moments.XX, moments.XY)
-    return B, (moments.YY - moments.XY.T @ B) / moments.total
+    XX, XY, YY = (np.asarray(part) for part in (moments.XX, moments.XY, moments.YY))
+    B = np.linalg.solve(XX, XY)
+    return B, (YY - XY.T @ B) / np.asarray(moments.total)
 
 
 def effective_share(log_weights: Floats) -> float:
@@ -157,9 +216,20 @@ class _Chain:
     """One chain, whose proposals are weighed in blocks; a longer run begins with the shorter."""
 
     def __init__(
-        self, density: Density, moments: Moments, inputs: Inputs, key: Array, tick: Tick | None
+        self,
+        density: Density,
+        moments: Moments,
+        prior: Inputs,
+        sums: ContributionSums,
+        key: Array,
+        tick: Tick | None,
     ) -> None:
-        self._problem, self._inputs, self._key, self._tick = (density, moments), inputs, key, tick
+        self._problem, self._sums, self._key, self._tick = (
+            (density, moments, prior),
+            sums,
+            key,
+            tick,
+        )
         self._blocks: list[tuple[Floats, Floats, Floats]] = []
         self._extend(BURN_IN)
 
@@ -175,11 +245,17 @@ class _Chain:
         return np.asarray(positions[places])
 
     def _extend(self, steps: int) -> None:
-        density, moments = self._problem
-        while len(self._blocks) * BLOCK < steps:
-            key = jax.random.fold_in(self._key, len(self._blocks))
-            block = _block(density, key, moments, self._inputs)
-            positions, log_weights, levels = map(np.asarray, block)
+        density, moments, prior = self._problem
+        numbers = range(len(self._blocks), -(-steps // BLOCK))
+        keys = [jax.random.fold_in(self._key, number) for number in numbers]
+        made = [[np.asarray(a) for a in _block(density, key, moments, prior)] for key in keys]
+        if not made:
+            return
+        contributions = self._sums(np.concatenate([positions for positions, _, _ in made]))
+        for (positions, before, levels), added in zip(
+            made, contributions.reshape(-1, BLOCK), strict=True
+        ):
+            log_weights = np.nan_to_num(before + added, nan=-inf)
             self._blocks.append((positions, log_weights, levels))
             if self._tick is not None:
                 self._tick(BLOCK)
@@ -201,19 +277,18 @@ def accepted(log_weights: Floats, levels: Floats) -> NDArray[np.int64]:
 def _block(
     density: Density, key: Array, moments: Moments, inputs: Inputs
 ) -> tuple[Array, Array, Array]:
-    """Positions (BLOCK, D), log weights and levels of a block of proposals."""
+    """Positions (BLOCK, D) of a block of proposals, their log weights before contributions are
+    added, and levels."""
     model = density.model
     assert isinstance(model, GaussianModel)
     of_proposals, of_component, of_levels = jax.random.split(key, 3)
-    wide = _tempered(moments, WIDER)
+    wide = tempered(moments, WIDER)
     from_wide = jax.random.uniform(of_component, (BLOCK,)) < DEFENSIVE
     B, Sigma = propose(of_proposals, moments, BLOCK, jnp.where(from_wide, WIDER, 1.0))
     positions = jax.vmap(model.position)(B, Sigma)
 
-    first = jax.tree.map(lambda array: array[0], inputs["arrays"])
-
     def log_prior(position: Array) -> Array:
-        own = density.evaluate(position, first)[0]  # which depends on no record
+        own = density.evaluate(position, inputs["arrays"])[0]  # which depends on no record
         return prior_of_terms(own, position, inputs)
 
     def log_proposed(B: Array, Sigma: Array) -> Array:
@@ -223,11 +298,29 @@ def _block(
         )
         return mixture + model.log_volume(B, Sigma)
 
-    target = jax.vmap(log_prior)(positions) + _contributions(density, positions, inputs)
-    log_weights = jnp.nan_to_num(target - jax.vmap(log_proposed)(B, Sigma), nan=-jnp.inf)
-    return positions, log_weights, jnp.log(jax.random.uniform(of_levels, (BLOCK,)))
+    before = jax.vmap(log_prior)(positions) - jax.vmap(log_proposed)(B, Sigma)
+    return positions, before, jnp.log(jax.random.uniform(of_levels, (BLOCK,)))
 
 
+def _by_parts(density: Density, inputs: Inputs) -> ContributionSums:
+    """Sums by passes over all records, a few at a time."""
+    part, arrays = density.in_parts(inputs["arrays"], inputs.get("units"))
+    by_part = arrays[density.model.targets[0]].shape[:2]
+    filled = by_part[0] * by_part[1] - density.n  # with records of weight 0
+    records = {
+        name: jnp.pad(inputs[name], (0, filled)).reshape(by_part)
+        for name in ("alpha", "reference_loglik")
+    }
+    problem = {**inputs, **records, "arrays": arrays}
+
+    def sums(positions: Floats) -> Floats:
+        blocks = positions.reshape(-1, BLOCK, positions.shape[1])
+        return np.concatenate([_contributions(part, block, problem) for block in blocks])
+
+    return sums
+
+
+@kept(constants=1, few_runs=True)
 def _contributions(density: Density, positions: Array, inputs: Inputs) -> Array:
     """The sum of all clipped contributions at each position, part by part of the records."""
 
@@ -269,7 +362,7 @@ def _half_log_det(factor: Array) -> Array:
     return jnp.log(jnp.diagonal(factor)).sum()
 
 
-def _tempered(moments: Moments, part: float) -> Moments:
+def tempered(moments: Moments, part: float) -> Moments:
     """The moments when every weight is `part` of what it is."""
-    parts = moments.XX, moments.XY, moments.YY, moments.total
-    return Moments(*(part * each for each in parts))
+    scaled: Moments = jax.tree.map(lambda each: part * each, moments)
+    return scaled

@@ -13,6 +13,7 @@ Clipped contributions have other tails; for them these draws are proposals (fitt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isinf
 
@@ -21,8 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.scipy.linalg import solve_triangular
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from understudy.dp.moment_sums import moment_sums
 from understudy.fitting.continuation import run_until_good
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.nuts import Chains
@@ -38,6 +40,7 @@ FEW_PROPOSALS = 20_000  # up to so many take less time than a compiler that opti
 LARGEST_CONDITION = 1e12  # of X'AX; beyond it the prior decides, and NUTS is asked
 
 
+Floats = NDArray[np.float64]
 Shapes = tuple[tuple[str, tuple[int, ...], str], ...]
 
 
@@ -45,10 +48,10 @@ Shapes = tuple[tuple[str, tuple[int, ...], str], ...]
 class Moments:
     """Weighted moments of the records, and the sum of their weights."""
 
-    XX: Array  # (K, K)
-    XY: Array  # (K, d)
-    YY: Array  # (d, d)
-    total: Array
+    XX: Array | Floats  # (K, K)
+    XY: Array | Floats  # (K, d)
+    YY: Array | Floats  # (d, d)
+    total: Array | np.float64
 
 
 jax.tree_util.register_dataclass(Moments, ["XX", "XY", "YY", "total"], [])
@@ -60,25 +63,35 @@ def is_linear(density: Density, terms: Terms) -> bool:
     return isinstance(density.model, GaussianModel) and isinf(terms.limit) and own_prior
 
 
-@jax.jit
-def weighted_moments(X: Array, Y: Array, alpha: Array) -> Moments:
-    """X'AX, X'AY, Y'AY and the sum of alpha, in one pass over the data."""
-    Z = jnp.concatenate([X, Y], axis=1)
-    K = X.shape[1]
-    G = (Z * alpha[:, None]).T @ Z
-    return Moments(G[:K, :K], G[:K, K:], G[K:, K:], alpha.sum())
+def cell_moments(
+    X: Floats, cell: NDArray[np.int64], Y: Sequence[Floats] | Floats, alpha: ArrayLike
+) -> Moments:
+    """X'AX, X'AY, Y'AY and the sum of alpha, in one pass over the records: X (cells, K) has a row
+    for each cell, so that a record adds to the sums of its cell alone. Y are d columns (n,)."""
+    return moments_of(X, *moment_sums(cell, len(X), Y, alpha))
+
+
+def moments_of(X: Floats, size: Floats, sums: Floats, products: Floats) -> Moments:
+    """From sums of the weights and of the weighted values by cell, and of products."""
+    return Moments((X.T * size) @ X, X.T @ sums, products, size.sum())
 
 
 def sample_exactly(
-    density: Density, arrays: Arrays, alpha: Array, settings: Settings, key: Array
+    density: Density, arrays: Arrays, alpha: ArrayLike, settings: Settings, key: Array
 ) -> Chains | None:
     """Chains of kept draws; None where the flat-prior posterior does not exist (too little weight
     for the covariance matrix, or a combination of predictors without weight)."""
     model = density.model
     if not isinstance(model, GaussianModel):
         return None
-    X, Y = model.gaussian_data(arrays)
-    moments = weighted_moments(X, Y, alpha)
+    moments = cell_moments(*model.gaussian_cells(arrays), alpha)
+    return sample_given_moments(density, arrays, moments, settings, key)
+
+
+def sample_given_moments(
+    density: Density, arrays: Arrays, moments: Moments, settings: Settings, key: Array
+) -> Chains | None:
+    """The same where the moments are known; of the arrays nothing but their shapes is used."""
     if not is_proper(moments):
         return None
     like = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(arrays.items()))

@@ -33,11 +33,14 @@ from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 from numpy.typing import NDArray
 
-from understudy.dp.clipped_moments import CellValues, NoisyCellSums, pairs
+from understudy.dp.clipped_moments import CellSums, NoisyCellSums, pairs
+from understudy.errors import Refused
 from understudy.fitting.continuation import run_until_good
 from understudy.fitting.diagnostics import Diagnostics
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.moments import Moments, Shapes, one_draw
+from understudy.fitting.posterior import parameters_at
+from understudy.mechanisms.contract import NoisyDraws
 from understudy.models.compilation import kept
 from understudy.models.contract import Arrays
 from understudy.models.density import Density
@@ -49,6 +52,7 @@ STAYS = (0.0, 0.8)  # how much of its place a step of B and vbar keeps
 WALKS = 4  # steps of L in a sweep
 STEPS = (-0.7, 0.3)  # powers of ten between which such a step lies, in what the sums leave open
 LARGEST_STEP = 1.0  # of a logarithm or ratio of W's factor, in one file
+LEAST_PER_CELL = 5  # records, on average, for sums within cells
 SMALLEST = 1e-10  # of a noise's size, in its scale
 
 ChainState = dict[str, Array]
@@ -84,7 +88,7 @@ class LatentDraws:
     diagnostics: Diagnostics
 
 
-def shown_moments(seen: CellValues, noisy: NoisyCellSums) -> ShownMoments:
+def shown_moments(seen: CellSums, noisy: NoisyCellSums) -> ShownMoments:
     """Noisy sums in the units of V, with what is public of the cells, and a rough estimate."""
     d, n, sizes = len(seen.half), seen.sizes.sum(), seen.sizes[:, None]
     j, k = pairs(d)
@@ -433,3 +437,29 @@ def _square(values: Array, d: int) -> Array:
     """The symmetric matrix of its entries j <= k."""
     upper = jnp.zeros((d, d)).at[pairs(d)].set(values)
     return upper + jnp.triu(upper, 1).T
+
+
+def refuse_small_cells(n: int, cells: int) -> None:
+    if n < LEAST_PER_CELL * cells:
+        raise Refused(
+            f"The predictors have {cells:,} combinations for {n:,} records, too few "
+            "in each for sums with noise; leave predictors out, merge levels, or cut numbers "
+            "into classes."
+        )
+
+
+def drawn_given_noisy(
+    density: Density,
+    arrays: Arrays,
+    seen: CellSums,
+    noisy: NoisyCellSums,
+    datasets: int,
+    settings: Settings,
+    key: Array,
+) -> NoisyDraws:
+    """Draws of a Gaussian model given noisy sums; of the arrays nothing but the shapes is used."""
+    shown = shown_moments(seen, noisy)
+    latent = sample_given_noisy(density, arrays, shown, settings, key)
+    positions = spread_positions(density, arrays, shown, latent, datasets, key)
+    parameters = parameters_at(density, positions, arrays)
+    return NoisyDraws(parameters, not latent.diagnostics.failures)

@@ -36,6 +36,7 @@ from understudy.errors import Refused
 from understudy.fitting.continuation import run_until_good
 from understudy.fitting.diagnostics import Diagnostics
 from understudy.fitting.fit_settings import Settings
+from understudy.fitting.record_devices import over_devices, several_devices
 from understudy.models.compilation import compiled
 from understudy.models.contract import SummedModel
 from understudy.models.density import Density
@@ -106,7 +107,8 @@ def sample(
     tick: Tick | None = None,
 ) -> Chains:
     """Draws from the density; `start` (k, d) are points to start from, chain by chain."""
-    program = _program(density, inputs)
+    own_arrays, (at_devices, inputs) = inputs["arrays"], over_devices(density, inputs)
+    program = _program(at_devices, inputs)
     key_start, key_chains = jax.random.split(key)
     if start is None:
         points = _starting_points(program, key_start, settings.chains, inputs)
@@ -121,7 +123,8 @@ def sample(
             )
             for c, key_c in enumerate(jax.random.split(key_chains, settings.chains))
         ]
-        drawn = run_on(chains, density, settings, inputs["arrays"])
+        side_by_side = 1 if several_devices(inputs) else settings.chains
+        drawn = run_on(chains, density, settings, own_arrays, side_by_side)
         if not drawn.diagnostics.diverged:
             break
         points = _unscaled(drawn.positions[:, -1], inputs)
@@ -138,9 +141,15 @@ class Chain(Protocol):
     def divergences(self, length: int) -> int: ...
 
 
-def run_on(chains: Sequence[Chain], density: Density, settings: Settings, arrays: Any) -> Chains:
+def run_on(
+    chains: Sequence[Chain],
+    density: Density,
+    settings: Settings,
+    arrays: Any,
+    side_by_side: int | None = None,
+) -> Chains:
     """Run chains side by side, as far as the rule of `continuation` wants them."""
-    with ThreadPoolExecutor(min(settings.chains, os.cpu_count() or 1)) as threads:
+    with ThreadPoolExecutor(min(side_by_side or settings.chains, os.cpu_count() or 1)) as threads:
 
         def run(times: int) -> tuple[NDArray[np.float64], int]:
             length = times * settings.per_chain

@@ -12,13 +12,14 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from understudy.dp.record_bounds import RecordBounds, record_bounds
+from understudy.dp.record_bounds import RecordBounds, bounds_of_ends, record_bounds
 from understudy.errors import Refused
 from understudy.fitting.diagnostics import Diagnostics
+from understudy.fitting.gaussian_records import GaussianRecords
 from understudy.mechanisms.contract import Terms
 from understudy.models.compilation import kept
 from understudy.models.contract import Arrays
-from understudy.models.density import Density
+from understudy.models.density import Density, loglik_at
 
 __public__ = ("Posterior",)
 
@@ -37,6 +38,7 @@ class Posterior:
     chains: NDArray[np.float64] = field(repr=False)
     diagnostics: Diagnostics
     units: NDArray[np.int32] | None = field(default=None, repr=False)  # of each record
+    records: GaussianRecords | None = field(default=None, repr=False)  # where they are in blocks
 
     @property
     def positions(self) -> NDArray[np.float64]:
@@ -53,18 +55,17 @@ class Posterior:
     @cached_property
     def bounds(self) -> RecordBounds:
         """Record bounds over these draws; infinite |f_i| where a record is not present."""
-        density, arrays = self.density.in_parts(self.arrays, self.units)
-        bounds = record_bounds(
-            density.record_loglik,
-            self.positions,
-            arrays,
-            self.terms.alpha,
-            self.terms.reference_loglik,
-            self.terms.limit,
-            self.units,
-            self.present,
-            in_parts=True,
-        )
+        terms = self.terms
+        if self.records is not None:
+            ends = self.records.lowest_and_highest(self.positions)
+            weighing = terms.alpha, terms.reference_loglik, terms.limit
+            bounds = bounds_of_ends(ends, *weighing, len(self.positions))
+        else:
+            density, arrays = self.density.in_parts(self.arrays, self.units)
+            bounds = record_bounds(
+                density.record_loglik, self.positions, arrays, terms.alpha, terms.reference_loglik,
+                terms.limit, self.units, self.present, in_parts=True,
+            )  # fmt: skip
         loglik = np.where(self.present, bounds.loglik, np.inf)
         return RecordBounds(
             loglik, bounds.weighted, bounds.contribution, bounds.limit, bounds.draws
@@ -75,7 +76,7 @@ class Posterior:
         rows = max(1, LOGLIK_BLOCK // self.density.n)
         for first in range(0, len(self.positions), rows):
             part = self.positions[first : first + rows]
-            yield np.asarray(_loglik(self.density, part, self.arrays))
+            yield np.asarray(loglik_at(self.density, part, self.arrays))
 
     def check(self) -> None:
         """Refuse a release when the chains do not vouch for exact draws (methods §1)."""
@@ -115,9 +116,3 @@ def parameters_at(
 def _constrained(density: Density, positions: Array, arrays: Any) -> dict[str, Array]:
     parameters: dict[str, Array] = jax.lax.map(lambda q: density.constrain(q, arrays), positions)
     return parameters
-
-
-@kept(constants=1)
-def _loglik(density: Density, positions: Array, arrays: Any) -> Array:
-    loglik: Array = jax.lax.map(lambda q: density.record_loglik(q, arrays), positions)
-    return loglik

@@ -37,14 +37,14 @@ from understudy.claim import RECORD, Claim, ClaimKind, Relation
 from understudy.declarations import Declared
 from understudy.dp.accounting import Cost
 from understudy.dp.histogram import Bins, HistogramDraw
-from understudy.dp.record_weights import linear_weights
+from understudy.dp.record_weights import PlacedBounds, PlacedWeights, linear_weights
 from understudy.errors import Refused
 from understudy.mechanisms.outputs.outcome_draws import OutcomeOutput, ParameterDraws
 from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
     from understudy.dp.binned_counts import BinnedValues, NoisyBins
-    from understudy.dp.clipped_moments import CellValues, NoisyCellSums
+    from understudy.dp.clipped_moments import CellSums, NoisyCellSums
     from understudy.dp.record_bounds import RecordBounds
     from understudy.mechanisms.outputs.cell_draws import RowsOutput
     from understudy.mechanisms.outputs.file_tables import FileTables
@@ -66,8 +66,10 @@ Synthesizes = Literal["outcome", "rows", "rows or file", "outcome or file", "out
 class Terms:
     """What the sampled density needs beside the model.
 
-    `alpha` and `reference_loglik` have shape (n,). A finite `prior_scale` replaces the model's
-    prior by a normal one around `prior_centre` (d,), on the unconstrained scale.
+    `alpha` and `reference_loglik` have shape (n,), or () where records are elsewhere: then `placed`
+    are their weights, if they differ. A finite `prior_scale` replaces the model's prior by a normal
+    one around `prior_centre` (d,), on the unconstrained scale. `reference` (d,)
+    is the position at which records have `reference_loglik`, where there is one.
     """
 
     alpha: Vector
@@ -75,6 +77,8 @@ class Terms:
     limit: float = inf
     prior_centre: Vector | None = None
     prior_scale: float = inf
+    reference: Vector | None = None
+    placed: PlacedWeights | None = None
 
 
 EXACT_DRAWS = (
@@ -160,14 +164,14 @@ class Fitter(Protocol):
     @property
     def has_moments(self) -> bool: ...  # whether sums, squares and products suffice for the model
 
-    def cell_values(self, clip: Clips | None) -> CellValues: ...
+    def cell_sums_within(self, clip: Clips | None) -> CellSums: ...
 
     def binned_values(  # refused where there is no one bounded variable
         self, bins: int | Literal["auto"], epsilon: float
     ) -> BinnedValues: ...
 
     def given_noisy(
-        self, seen: CellValues | BinnedValues, noisy: NoisyCellSums | NoisyBins, datasets: int
+        self, seen: CellSums | BinnedValues, noisy: NoisyCellSums | NoisyBins, datasets: int
     ) -> NoisyDraws: ...
 
 
@@ -195,6 +199,8 @@ class FixedWeights:
 def weights_from(fitter: Fitter, fitted: Fitted, c1: float, c2: float) -> FixedWeights:
     """The linear weight function that an unweighted fit suggests."""
     bounds = fitted.bounds.loglik
+    if isinstance(bounds, PlacedBounds):
+        return FixedWeights(fitted.positions, bounds.low, bounds.high, c1, c2)
     finite = bounds[np.isfinite(bounds)]
     if len(finite) == 0:
         raise Refused(
@@ -415,10 +421,14 @@ def about(fitter: Fitter, claim: Claim, conditions: Sequence[str] = ()) -> Claim
     return replace(claim, conditions=united, unit=fitter.unit)
 
 
-def plain_terms(fitter: Fitter, alpha: Vector | None = None, limit: float = inf) -> Terms:
+def plain_terms(
+    fitter: Fitter, alpha: Vector | PlacedWeights | None = None, limit: float = inf
+) -> Terms:
     """Terms without a reference; absent records weigh 0 whatever alpha says."""
+    if isinstance(alpha, PlacedWeights):
+        return Terms(np.ones(()), np.zeros(()), limit, placed=alpha)
     weights = np.where(fitter.present, 1.0 if alpha is None else alpha, 0.0)
-    return Terms(weights, np.zeros(fitter.n), limit)
+    return Terms(weights, np.zeros_like(weights), limit)
 
 
 def checked_share(value: float, name: str) -> float:

@@ -26,7 +26,7 @@ from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
     from understudy.dp.binned_counts import BinnedValues
-    from understudy.dp.clipped_moments import CellValues
+    from understudy.dp.clipped_moments import CellSums
     from understudy.models.contract import Model
 
 FEW_FILES = 5  # below it the spread between them says little
@@ -83,10 +83,10 @@ class NoisyMoments(Mechanism):
     def check_sources(self, fitter: Fitter) -> None:
         self._seen(fitter)
 
-    def _seen(self, fitter: Fitter) -> CellValues | BinnedValues:
+    def _seen(self, fitter: Fitter) -> CellSums | BinnedValues:
         """What is summed: with moments that suffice if the model has them, in bins otherwise."""
         if fitter.has_moments:
-            return fitter.cell_values(self.clip)
+            return fitter.cell_sums_within(self.clip)
         if self.clip is not None:
             raise Refused("`clip` is for FBS and FBP; other models take the declared bounds.")
         return fitter.binned_values(self.bins, self.epsilon)
@@ -116,4 +116,4 @@ class NoisyMoments(Mechanism):
             mechanism=f"NoisyMoments, noise drawn once, {several(datasets, 'draw')}",
         )
         output = ParameterDraws(tuple(drawn.parameters))
-        return Released(output, about(fitter, claim), np.ones(fitter.n))
+        return Released(output, about(fitter, claim), np.broadcast_to(1.0, (fitter.n,)))

@@ -262,7 +262,7 @@ def _around(
 ) -> Terms:
     """The terms of a clipped posterior around theta_ref = `centre`."""
     alpha = np.where(fitter.present, scale, 0.0)
-    return Terms(alpha, fitter.record_loglik(centre), limit, centre, prior_scale)
+    return Terms(alpha, fitter.record_loglik(centre), limit, centre, prior_scale, centre)
 
 
 def reference_scale(reference: Fitter, positions: Matrix, centre: Vector, limit: float) -> float:

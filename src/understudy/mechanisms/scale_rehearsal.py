@@ -86,6 +86,6 @@ class ScaleRehearsal:
         return True
 
     def _fitted(self, file: Fitter, centre: Vector, scale: float, limit: float) -> Fitted:
-        alpha = np.where(file.present, scale, 0.0)
-        terms = Terms(alpha, file.record_loglik(centre), limit, centre, self._prior_scale)
+        alpha, loglik = np.where(file.present, scale, 0.0), file.record_loglik(centre)
+        terms = Terms(alpha, loglik, limit, centre, self._prior_scale, centre)
         return file.fit(terms, "rehearsal", self.positions)

@@ -22,6 +22,7 @@ from numpyro import handlers
 from numpyro.distributions.transforms import biject_to
 
 from understudy.errors import Refused
+from understudy.models.compilation import kept
 from understudy.models.contract import Arrays, OutcomeModel
 
 __public__ = ("Density", "density_of")
@@ -371,6 +372,13 @@ def _drawn(density: Density, keys: Array, arrays: Any) -> tuple[dict[str, Array]
 
     drawn: tuple[dict[str, Array], Array] = jax.lax.map(at, keys)
     return drawn
+
+
+@kept(constants=1)
+def loglik_at(density: Density, positions: Array, arrays: Any) -> Array:
+    """Record log-likelihoods (draws, n) at positions (draws, d)."""
+    loglik: Array = jax.lax.map(lambda q: density.record_loglik(q, arrays), positions)
+    return loglik
 
 
 def kept_inside_bounds(

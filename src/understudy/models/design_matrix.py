@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Value
 from understudy.survey.formula import formula_columns
+from understudy.survey.predictor_cells import PredictorCells
 from understudy.survey.survey import Survey
 
 Matrix = NDArray[np.float64]
@@ -33,7 +34,8 @@ ADDS_UP = 1e-9  # the columns of a spline that is not centred add up to 1 but fo
 def design_matrix(
     survey: Survey, predictors: str, sensitive: Sequence[str], like: Survey | None = None
 ) -> Matrix:
-    """X, shape (records, columns), the intercept first; coded and scaled as in `like`."""
+    """X, shape (records, columns), the intercept first; coded and scaled as in `like`, which may
+    be the cells of a survey that stays where it is."""
     like = like or survey
     formula, names = _formula(predictors)
     for name in names:
@@ -70,7 +72,13 @@ def design_matrix(
             f"The predictor `{infinite[0]}` is not finite for some records, as the logarithm of 0 "
             "is not; shift the column by a public constant first, or leave these records out."
         )
-    centre, spread = _standard(base)
+    counts = like.counts if isinstance(like, PredictorCells) else None
+    if counts is not None and coded.model_spec.transform_state:
+        raise Refused(
+            f"A term of `{predictors}` is computed from all records (a spline, `scale`, `poly`), "
+            "which stay where they are; write classes or powers of the column instead."
+        )
+    centre, spread = _standard(base, counts)
     constant = [c for c, s in zip(columns[1:], spread[1:], strict=True) if s == 0]
     constant += [str(term) for term, places in coded.model_spec.term_indices.items() if not places]
     constant += [name for name in names if _is_one_level(own[name])]
@@ -87,11 +95,13 @@ def _is_one_level(values: pd.Series[Any]) -> bool:
     return isinstance(values.dtype, pd.CategoricalDtype) and values.nunique() == 1
 
 
-def _standard(matrix: Matrix) -> tuple[Matrix, Matrix]:
-    """Centre and spread of each column; 0 and 1 for the intercept and for 0/1 columns."""
+def _standard(matrix: Matrix, counts: NDArray[np.int64] | None) -> tuple[Matrix, Matrix]:
+    """Centre and spread of each column, each row as often as it counts; 0 and 1 for the intercept
+    and for 0/1 columns."""
     binary = np.isin(matrix, (0.0, 1.0)).all(axis=0)
-    centre = np.where(binary, 0.0, matrix.mean(axis=0))
-    return centre, np.where(binary, 1.0, matrix.std(axis=0))
+    mean = np.average(matrix, axis=0, weights=counts)
+    spread = np.sqrt(np.average(np.square(matrix - mean), axis=0, weights=counts))
+    return np.where(binary, 0.0, mean), np.where(binary, 1.0, spread)
 
 
 def _formula(predictors: str) -> tuple[Any, list[str]]:

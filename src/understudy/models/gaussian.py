@@ -22,14 +22,28 @@ from numpy.typing import NDArray
 from understudy.models.contract import OutcomeModel
 
 Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
 
 
 class GaussianModel(OutcomeModel, abstract=True):
     """A model whose likelihood is Gaussian given X, with one covariance matrix for all."""
 
     @abstractmethod
-    def gaussian_data(self, arrays: Mapping[str, Any]) -> tuple[Array, Array]:
+    def gaussian_values(self, arrays: Mapping[str, Any]) -> list[Vector]:
+        """The columns of Y, d of shape (n,), of the prepared arrays."""
+
+    def gaussian_data(self, arrays: Mapping[str, Any]) -> tuple[Matrix, Matrix]:
         """X (n, K) and Y (n, d) of the prepared arrays."""
+        return np.asarray(arrays["X"]), np.stack(self.gaussian_values(arrays), axis=1)
+
+    def gaussian_cells(
+        self, arrays: Mapping[str, Any]
+    ) -> tuple[Matrix, NDArray[np.int64], list[Vector]]:
+        """X (cells, K), the cell of each record (n,), and the columns of Y."""
+        cell = np.asarray(arrays["cell"])
+        rows = np.zeros(int(cell.max()) + 1, dtype=np.int64)
+        rows[cell] = np.arange(len(cell))  # any record of each
+        return np.asarray(arrays["X"])[rows], cell, self.gaussian_values(arrays)
 
     @abstractmethod
     def position(self, B: Array, Sigma: Array) -> Array:

@@ -25,10 +25,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jax import Array
 from jax.scipy.linalg import solve_triangular
+from numpy.typing import NDArray
 
 from understudy.models.balanced import balanced_normals
 from understudy.models.covariance import CONCENTRATION, covariance_position, covariance_volume
@@ -78,9 +80,9 @@ class FBP(SurveyNormal):
             numpyro.deterministic(name, y[:, k])
         numpyro.deterministic("w", log_weight)
 
-    def gaussian_data(self, arrays: Mapping[str, Any]) -> tuple[Array, Array]:
-        X, Y = super().gaussian_data(arrays)
-        return X, Y.at[:, -1].multiply(-1.0)  # log pi = -log w
+    def gaussian_values(self, arrays: Mapping[str, Any]) -> list[NDArray[np.float64]]:
+        *outcomes, log_weight = super().gaussian_values(arrays)
+        return [*outcomes, -log_weight]  # log pi = -log w
 
     def position(self, B: Array, Sigma: Array) -> Array:
         Sigma_y, yl, ll = Sigma[:-1, :-1], Sigma[:-1, -1], Sigma[-1, -1]

@@ -11,10 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, NoReturn, Self, get_args
 
-import jax.numpy as jnp
 import numpy as np
 import polars as pl
-from jax import Array
 from numpy.typing import NDArray
 
 from understudy.errors import Refused, UnknownName
@@ -116,11 +114,8 @@ class SurveyNormal(GaussianModel, abstract=True):
     def prepare(self, survey: Survey, like: Survey | None = None) -> Arrays:
         weight, totals = self._bound()
         X = design_matrix(survey, self.predictors, self.sensitive, like)
-        if _is_collinear(X):
-            raise Refused(
-                f"The predictors `{self.predictors}` are collinear: a column repeats others, or a "
-                "combination of levels has no records; leave a term out or merge levels."
-            )
+        if is_collinear(X):
+            raise self.collinear()
         frame = survey.frame(list(self.sensitive))
         arrays: Arrays = {"X": X, "cell": cell_numbers(X)}
         for k, name in enumerate(self.outcomes):
@@ -131,12 +126,21 @@ class SurveyNormal(GaussianModel, abstract=True):
     def check_records(self, arrays: Arrays) -> None:
         for name, key in zip(self.sensitive, self.targets, strict=True):
             if _follows(arrays[key], arrays["X"]):
-                raise Refused(
-                    f"`{name}` follows from the predictors `{self.predictors}`: it is the same for "
-                    "all records that share them, and there is no spread that the model could fit. "
-                    "Leave out the predictor that decides it, or use a model of the outcome alone "
-                    "or `WholeFile`, and keep the column as collected if it is public."
-                )
+                raise self.follows(name)
+
+    def collinear(self) -> Refused:
+        return Refused(
+            f"The predictors `{self.predictors}` are collinear: a column repeats others, or a "
+            "combination of levels has no records; leave a term out or merge levels."
+        )
+
+    def follows(self, name: str) -> Refused:
+        return Refused(
+            f"`{name}` follows from the predictors `{self.predictors}`: it is the same for "
+            "all records that share them, and there is no spread that the model could fit. "
+            "Leave out the predictor that decides it, or use a model of the outcome alone "
+            "or `WholeFile`, and keep the column as collected if it is public."
+        )
 
     def inside(self, generated: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_] | None:
         """Outcomes within their declared bounds; T's own files know of none."""
@@ -180,9 +184,8 @@ class SurveyNormal(GaussianModel, abstract=True):
             "beside its outcome."
         )
 
-    def gaussian_data(self, arrays: Mapping[str, Any]) -> tuple[Array, Array]:
-        columns = [jnp.asarray(arrays[name]) for name in self.targets]
-        return jnp.asarray(arrays["X"]), jnp.stack(columns, axis=1)
+    def gaussian_values(self, arrays: Mapping[str, Any]) -> list[Vector]:
+        return [np.asarray(arrays[name]) for name in self.targets]
 
     def clipped_range(
         self, clip: Sequence[tuple[float, float]] | None, survey: Survey
@@ -206,7 +209,7 @@ class SurveyNormal(GaussianModel, abstract=True):
                 )
             arrays[target] = np.log(np.asarray(bounds, dtype=np.float64))
         arrays["w"] = arrays["w"] - np.log(weight_unit(totals, survey.n))
-        Y = np.asarray(self.gaussian_data(arrays)[1])
+        Y = self.gaussian_data(arrays)[1]
         return Y.min(axis=0), Y.max(axis=0)
 
     def _bound(self) -> tuple[str, PublicTotals]:
@@ -223,7 +226,7 @@ def _declared_bounds(codebook: Codebook, name: str) -> tuple[float, float] | Non
     return column.bounds if column is not None and column.declared("bounds") else None
 
 
-def _is_collinear(X: NDArray[np.float64]) -> bool:
+def is_collinear(X: NDArray[np.float64]) -> bool:
     """Whether the columns, scaled to length 1, have a combination that all but vanishes."""
     length = np.sqrt(np.square(X).sum(axis=0))
     if not length.all():
@@ -243,12 +246,20 @@ def _logs(values: pl.Series) -> Vector:
         raise Refused(f"`{values.name}` is not numeric; the model takes its logarithm.")
     numbers = values.cast(pl.Float64).to_numpy()
     if not np.isfinite(numbers).all():
-        raise Refused(f"`{values.name}` has missing or infinite values; drop or impute them.")
+        raise not_finite(values.name)
     if (numbers <= 0).any():
-        raise Refused(
-            f"`{values.name}` is zero or negative for some records, and the model takes its "
-            "logarithm; for FBS with one outcome declare 0 among the `special` values of the "
-            "column, and bounds from below 0 where amounts may be negative, or leave these records "
-            "out."
-        )
+        raise not_above_zero(values.name)
     return np.asarray(np.log(numbers))
+
+
+def not_finite(name: str) -> Refused:
+    return Refused(f"`{name}` has missing or infinite values; drop or impute them.")
+
+
+def not_above_zero(name: str) -> Refused:
+    return Refused(
+        f"`{name}` is zero or negative for some records, and the model takes its "
+        "logarithm; for FBS with one outcome declare 0 among the `special` values of the "
+        "column, and bounds from below 0 where amounts may be negative, or leave these records "
+        "out."
+    )

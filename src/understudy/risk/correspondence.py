@@ -42,16 +42,10 @@ def sensitive_values(frame: pl.DataFrame, targets: Sequence[str], whose: str) ->
     for name in targets:
         column = frame[name]
         if not column.dtype.is_numeric():
-            raise Refused(
-                f"The target `{name}` of {whose} is not numeric; a ball needs numbers, so name "
-                "a numeric column (a categorical one belongs in `known`)."
-            )
+            raise target_not_numeric(name, whose)
         values = column.cast(pl.Float64)
         if values.null_count() or not values.is_finite().all():
-            raise Refused(
-                f"The target `{name}` of {whose} has missing or infinite values; drop or impute "
-                "those records first, in all files alike."
-            )
+            raise target_missing(name, whose)
         rows.append(values.to_numpy())
     return np.vstack(rows).astype(np.float64, copy=False)
 
@@ -60,10 +54,35 @@ def refuse_constant(values: Floats, targets: Sequence[str]) -> None:
     """Refuse a confidential target that is the same for every record."""
     for name, row in zip(targets, values, strict=True):
         if row.min() == row.max():
-            raise Refused(
-                f"The target `{name}` is the same for every record, so nobody can be told apart "
-                "by it; name the variable that is sensitive."
-            )
+            raise target_constant(name)
+
+
+def target_not_numeric(name: str, whose: str) -> Refused:
+    return Refused(
+        f"The target `{name}` of {whose} is not numeric; a ball needs numbers, so name "
+        "a numeric column (a categorical one belongs in `known`)."
+    )
+
+
+def target_missing(name: str, whose: str) -> Refused:
+    return Refused(
+        f"The target `{name}` of {whose} has missing or infinite values; drop or impute "
+        "those records first, in all files alike."
+    )
+
+
+def target_constant(name: str) -> Refused:
+    return Refused(
+        f"The target `{name}` is the same for every record, so nobody can be told apart "
+        "by it; name the variable that is sensitive."
+    )
+
+
+def bad_id(by_id: str, whose: str) -> Refused:
+    return Refused(
+        f"The id `{by_id}` is missing or repeated in {whose}; name a column with one "
+        "different value per record."
+    )
 
 
 def pattern_codes(frame: pl.DataFrame, known: Sequence[str]) -> Integers:
@@ -115,10 +134,7 @@ def aligned(
 def refuse_bad_id(frame: pl.DataFrame, by_id: str, whose: str) -> None:
     """An id must be present and different for every record."""
     if frame[by_id].null_count() or frame[by_id].n_unique() < frame.height:
-        raise Refused(
-            f"The id `{by_id}` is missing or repeated in {whose}; name a column with one "
-            "different value per record."
-        )
+        raise bad_id(by_id, whose)
 
 
 def matching_rule(by_id: str | None, known: Sequence[str]) -> str:

@@ -160,7 +160,7 @@ def count_inside(
 
 
 @dataclass(frozen=True)
-class _Intruder:
+class KnownPatterns:
     """One set of known variables: who shares a pattern, and the order that searches fast."""
 
     known: KnownSet
@@ -186,9 +186,9 @@ def risks_and_targets(
     values = sensitive_values(frame, targets, "the confidential data")
     refuse_constant(values, targets)
     lower, upper = ball_edges(values, radii, kind)
-    intruders = [_intruder(frame, known, values) for known in sets]
+    intruders = [known_patterns(frame, known, values) for known in sets]
     if synthetic is None:
-        return {i.known: _confidential_risk(i, values, lower, upper) for i in intruders}, values
+        return {i.known: confidential_risk(i, values, lower, upper) for i in intruders}, values
     if by_id is not None:
         refuse_bad_id(frame, by_id, "the confidential data")
     total = {i.known: np.zeros(frame.height) for i in intruders}
@@ -207,7 +207,7 @@ def risks_and_targets(
                 if by_id is None
                 else _shown_patterns(intruder, frame, theirs)
             )
-            records, risk = _synthetic_risk(intruder.order, *shown, points, in_ball, lower, upper)
+            records, risk = synthetic_risk(intruder.order, *shown, points, in_ball, lower, upper)
             total[intruder.known][records] += risk
     if number == 0:
         raise Refused("The list of synthetic data sets is empty; give at least one, or None.")
@@ -237,12 +237,14 @@ def columns_needed(
     return list(dict.fromkeys([*known, *targets, *([by_id] if by_id else [])]))
 
 
-def _intruder(frame: pl.DataFrame, known: KnownSet, values: Floats) -> _Intruder:
+def known_patterns(frame: pl.DataFrame, known: KnownSet, values: Floats) -> KnownPatterns:
     code = pattern_codes(frame, known)
-    return _Intruder(known, code, sort_points(values[0], patterns_of(code)).order)
+    return KnownPatterns(known, code, sort_points(values[0], patterns_of(code)).order)
 
 
-def _confidential_risk(intruder: _Intruder, values: Floats, lower: Floats, upper: Floats) -> Floats:
+def confidential_risk(
+    intruder: KnownPatterns, values: Floats, lower: Floats, upper: Floats
+) -> Floats:
     """IR^c_i = share of the pattern outside B_i (R eq. 2)."""
     patterns, order = patterns_of(intruder.code), intruder.order
     code = intruder.code[order]
@@ -254,7 +256,7 @@ def _confidential_risk(intruder: _Intruder, values: Floats, lower: Floats, upper
 
 
 def _shown_patterns(
-    intruder: _Intruder, frame: pl.DataFrame, theirs: pl.DataFrame
+    intruder: KnownPatterns, frame: pl.DataFrame, theirs: pl.DataFrame
 ) -> tuple[Integers, Integers]:
     """The pattern that the intruder seeks for each record, and the one its synthetic row shows."""
     known = list(intruder.known)
@@ -264,7 +266,7 @@ def _shown_patterns(
     return joint[: frame.height], joint[frame.height :]
 
 
-def _synthetic_risk(
+def synthetic_risk(
     order: Integers,
     sought: Integers,
     shown: Integers,

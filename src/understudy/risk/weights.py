@@ -115,33 +115,51 @@ def q_way_weights(
 ) -> Floats:
     """Weights from the joint risk of q records, at the cost of the pairwise ones; (n,)."""
     check_together(q)
-    if not (np.isfinite(c) and np.isfinite(g) and c >= 0):
-        raise Refused("The adjustments must be finite, with c at least 0.")
+    check_adjustments(c, g)
     names = known_sets(known)[0][0]
     targets = (target,) if isinstance(target, str) else tuple(target)
     radii = checked_radius(radius, targets, kind)
     frame = without_categories(frame_of(confidential, columns_needed([names], targets, None)))
     values = sensitive_values(frame, targets, "the confidential data")
     refuse_constant(values, targets)
-    code, dropped = patterns_by_policy(frame, names, small_patterns, max(3, q + 1))
+    code, dropped = patterns_by_policy(frame, names, small_patterns, least_records(q))
     weights = risk_weights(values, code, radii, q, kind)
     adjusted = np.clip(c * weights + g, 0.0, 1.0)
     adjusted[dropped] = 0.0
     return adjusted
 
 
+def check_adjustments(c: float, g: float) -> None:
+    """Of weights, c and g, or refused."""
+    if not (np.isfinite(c) and np.isfinite(g) and c >= 0):
+        raise Refused("The adjustments must be finite, with c at least 0.")
+
+
+def least_records(q: int) -> int:
+    """Of a pattern that the weights of q records protect."""
+    return max(3, q + 1)
+
+
 def risk_weights(
-    values: Floats, code: Integers, radius: Floats | float, q: int, kind: RadiusKind = "relative"
+    values: Floats,
+    code: Integers,
+    radius: Floats | float,
+    q: int,
+    kind: RadiusKind = "relative",
+    of_file: tuple[int, int] | None = None,
 ) -> Floats:
     """q-way weights of values (d, n) in patterns `code`, before any adjustment; (n,).
 
-    A pattern with fewer than q records has no such group: its weights are NaN.
+    A pattern with fewer than q records has no such group: its weights are NaN. `of_file` are the
+    numbers of records of the largest pattern and of the whole file, where these are a part of it:
+    they decide how finely groups are counted.
     """
     patterns = patterns_of(code)
     lower, upper = ball_edges(values, radius, kind)
     holders, inside_sum = _cover(values, patterns, lower, upper)
     size = patterns.record_size
-    numerator, unit = _groups_outside(size - 1 - holders, size - 1, q - 1)
+    largest, records = of_file or (int(size.max()), len(size))
+    numerator, unit = _groups_outside(size - 1 - holders, size - 1, q - 1, largest - 1, records)
     in_pattern = np.zeros(len(patterns.size), np.int64)
     np.add.at(in_pattern, code, numerator)
     outside = in_pattern[code] - inside_sum(numerator)
@@ -176,7 +194,7 @@ def _cover(
 
 
 def _groups_outside(
-    free: Integers, others: Integers, chosen: int
+    free: Integers, others: Integers, chosen: int, largest: int, records: int
 ) -> tuple[Integers, Integers | Floats]:
     """Integers u_h and units v with u_h / v = C(free_h, chosen) / C(others_h, chosen).
 
@@ -187,13 +205,12 @@ def _groups_outside(
         return np.ones_like(free), np.ones_like(free)
     if chosen == 1:
         return free, others
-    largest = int(others.max())
     if max(comb(largest, j) for j in range(chosen + 1)) * (largest + 1) < 2**62:
         return _binomial(free, chosen), _binomial(others, chosen)
     ratio = np.ones(len(free))
     for step in range(chosen):
         ratio *= np.maximum(free - step, 0) / np.maximum(others - step, 1)
-    bits = 62 - len(free).bit_length()
+    bits = 62 - records.bit_length()
     return np.rint(np.ldexp(ratio, bits)).astype(np.int64), np.full(len(free), 2.0**bits)
 
 
@@ -211,6 +228,14 @@ def _in_record_order(by_position: Integers, order: Integers) -> Integers:
     return out
 
 
+def small_refused(small: int, patterns: int, minimum: int) -> Refused:
+    return Refused(
+        f"{small} of {patterns} patterns have fewer than {minimum} records, "
+        'and the weights do not protect them; choose small_patterns="merge" or "zero", or '
+        "name fewer known variables."
+    )
+
+
 def patterns_by_policy(
     frame: pl.DataFrame, known: Sequence[str], policy: SmallPatterns, minimum: int
 ) -> tuple[Integers, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
@@ -221,11 +246,7 @@ def patterns_by_policy(
     size = np.bincount(code)
     small = size[code] < minimum
     if policy == "refuse" and small.any():
-        raise Refused(
-            f"{(size < minimum).sum()} of {len(size)} patterns have fewer than {minimum} records, "
-            'and the weights do not protect them; choose small_patterns="merge" or "zero", or '
-            "name fewer known variables."
-        )
+        raise small_refused(int((size < minimum).sum()), len(size), minimum)
     if policy == "merge" and small.any():
         code = _merged(frame, known, code, minimum)
     return code, small if policy == "zero" else np.zeros_like(small)

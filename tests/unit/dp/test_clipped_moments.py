@@ -9,7 +9,8 @@ import pytest
 
 from understudy.dp.clipped_moments import (
     GRID,
-    CellValues,
+    CellSums,
+    cell_sums,
     first_sums,
     pairs,
     second_sums,
@@ -17,9 +18,9 @@ from understudy.dp.clipped_moments import (
 )
 
 
-def seen(values: np.ndarray, cell: np.ndarray, per_unit: int = 1) -> CellValues:
+def seen(values: np.ndarray, cell: np.ndarray, per_unit: int = 1) -> CellSums:
     cells, d = int(cell.max()) + 1, values.shape[1]
-    return CellValues(values, cell, np.eye(cells), np.zeros(d), np.ones(d), per_unit)
+    return cell_sums(values, cell, np.eye(cells), np.zeros(d), np.ones(d), per_unit)
 
 
 def moved(values: np.ndarray, other: np.ndarray, cell: np.ndarray, kept: np.ndarray) -> list[int]:

@@ -17,11 +17,11 @@ from monte_carlo import Matrix, compare, known_moments
 
 from understudy.demo.doctorates import doctorates
 from understudy.fitting import fitter as fitter_module
-from understudy.fitting import independence
+from understudy.fitting import gaussian_records, independence
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.independence import accepted, effective_share, log_proposal
-from understudy.fitting.moments import metropolis_places, weighted_moments
+from understudy.fitting.moments import cell_moments, metropolis_places
 from understudy.fitting.nuts import log_density
 from understudy.mechanisms.contract import Terms
 from understudy.models import density as density_module
@@ -52,7 +52,7 @@ def test_the_density_of_proposals_is_scipys() -> None:
     X = np.c_[np.ones(40), rng.standard_normal(40)]
     Y = X @ rng.standard_normal((2, 3)) + rng.standard_normal((40, 3)) @ rng.random((3, 3))
     alpha = rng.random(40)
-    moments = weighted_moments(X, Y, alpha)
+    moments = cell_moments(X, np.arange(40), Y.T, alpha)
     centre = np.linalg.solve(moments.XX, moments.XY)
     R = np.asarray(moments.YY) - np.asarray(moments.XY).T @ centre
     wishart = scipy.stats.invwishart(alpha.sum() - 2, R)
@@ -97,7 +97,7 @@ def expected_log_weight(
     return target - mixture - density.model.log_volume(B, Sigma)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("way", ["whole", "in parts", "with units", "another prior"])
+@pytest.mark.parametrize("way", ["whole", "in parts", "in blocks", "with units", "another prior"])
 def test_weights_are_the_target_over_the_proposal(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,22 +113,29 @@ def test_weights_are_the_target_over_the_proposal(
         monkeypatch.setattr(density_module, "PART", 64)
     inputs = fitter._inputs(terms, None, None)
     inputs.pop("scale")
-    blocks: list[Any] = []
-    block = independence._block
+    sums = None
+    if way == "in blocks":
+        monkeypatch.setattr(gaussian_records, "FEW_RECORDS", 100)
+        monkeypatch.setattr(gaussian_records, "LEAST_PER_CELL", 2)
+        sums = fitter._sums(replace(terms, reference=terms.prior_centre))
+        assert sums is not None
+    chains: list[Any] = []
+    make = independence._Chain
 
     def seen(*problem: Any) -> Any:
-        blocks.append(block(*problem))
-        return blocks[-1]
+        chains.append(make(*problem))
+        return chains[-1]
 
-    monkeypatch.setattr(independence, "_block", seen)
+    monkeypatch.setattr(independence, "_Chain", seen)
     monkeypatch.setattr(independence, "_misses_a_mode", lambda *_: False)  # not the subject here
+    settings = replace(fitter.settings, draws=16)
     independence.sample_by_independence(
-        fitter.density, inputs, replace(fitter.settings, draws=16), jax.random.key(1)
+        fitter.density, inputs, settings, jax.random.key(1), None, sums
     )
-    positions, log_weights, _ = map(np.asarray, blocks[0])
-    data = fitter.model.gaussian_data(fitter.safe_arrays)
-    moments = weighted_moments(*data, jnp.asarray(terms.alpha))
-    wide = independence._tempered(moments, independence.WIDER)
+    positions, log_weights, _ = chains[0]._blocks[0]
+    data = fitter.model.gaussian_cells(fitter.safe_arrays)
+    moments = cell_moments(*data, terms.alpha)
+    wide = independence.tempered(moments, independence.WIDER)
     for position, log_weight in zip(positions[:5], log_weights, strict=False):
         expected = expected_log_weight(fitter.density, position, inputs, moments, wide)
         assert log_weight == pytest.approx(float(expected), abs=1e-8)
@@ -194,9 +201,9 @@ def test_a_mode_that_gives_up_a_tail_is_seen(limit: float, missed: bool) -> None
     terms = replace(terms, reference_loglik=fitter.record_loglik(centre))
     inputs = fitter._inputs(terms, None, None)
     inputs.pop("scale")
-    model, data = fitter.model, fitter.model.gaussian_data(fitter.safe_arrays)
-    of_all = weighted_moments(*data, inputs["alpha"])
-    of_others = weighted_moments(*data, inputs["alpha"].at[::5].set(0.0))
+    model, data = fitter.model, fitter.model.gaussian_cells(fitter.safe_arrays)
+    of_all = cell_moments(*data, inputs["alpha"])
+    of_others = cell_moments(*data, inputs["alpha"].at[::5].set(0.0))
     height = jax.jit(lambda point: log_density(fitter.density, model.position(*point), inputs))
     heights = [float(height(independence._mode(each))) for each in (of_all, of_others)]
     assert (heights[1] > heights[0]) is missed
@@ -214,15 +221,15 @@ def test_modes_are_sought_until_a_thousandth_of_the_records_changes_sides(
         asked.append(np.arange(1000) < len(asked) % 2)  # record 0, at every second time
         return asked[-1], half
 
-    def moments_of(X: Any, Y: Any, alpha: Any) -> Any:
+    def moments_of(X: Any, cell: Any, Y: Any, alpha: Any) -> Any:
         weights.append(alpha)
-        return weighted_moments(X, Y, alpha)
+        return cell_moments(X, cell, Y, alpha)
 
     monkeypatch.setattr(independence, "_given_up", given_up)
-    monkeypatch.setattr(independence, "weighted_moments", moments_of)
+    monkeypatch.setattr(independence, "cell_moments", moments_of)
     monkeypatch.setattr(independence, "_height", lambda *_: (0.0, 0.0))
     alpha = np.linspace(0.2, 0.8, 1000)
-    of_all = weighted_moments(*fitter.model.gaussian_data(fitter.arrays), alpha)
+    of_all = cell_moments(*fitter.model.gaussian_cells(fitter.arrays), alpha)
     inputs = {"arrays": fitter.arrays, "alpha": alpha}
     assert independence._misses_a_mode(fitter.density, of_all, inputs) is False
     assert len(asked) == 2 + 3  # half of the records are others than those that are clipped

@@ -18,15 +18,16 @@ from understudy.demo.doctorates import doctorates
 from understudy.fitting import moments as moments_module
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
+from understudy.dp.moment_sums import IN_CACHE
 from understudy.fitting.moments import (
     Moments,
+    cell_moments,
     is_linear,
     is_proper,
     metropolis_places,
     one_draw,
     propose,
     sample_exactly,
-    weighted_moments,
 )
 from understudy.mechanisms.contract import Terms, plain_terms
 from understudy.models.normal_population import FBP
@@ -47,13 +48,18 @@ def fitter_of(model: FBS | FBP, survey: Survey, draws: int = 2000) -> ModelFitte
 
 def test_moments_are_numpys() -> None:
     rng = np.random.default_rng(0)
-    X, Y, alpha = rng.standard_normal((50, 3)), rng.standard_normal((50, 2)), rng.random(50)
-    moments = weighted_moments(X, Y, alpha)
-    A = np.diag(alpha)
-    np.testing.assert_allclose(moments.XX, X.T @ A @ X)
-    np.testing.assert_allclose(moments.XY, X.T @ A @ Y)
-    np.testing.assert_allclose(moments.YY, Y.T @ A @ Y)
-    assert float(moments.total) == pytest.approx(alpha.sum())
+    n = 3 * IN_CACHE // 2
+    rows, cell = rng.standard_normal((7, 3)), rng.integers(0, 7, n)
+    X, Y, alpha = rows[cell], rng.standard_normal((n, 3)), rng.random(n)
+    moments = cell_moments(rows, cell, Y.T, alpha)
+    weighed = alpha[:, None] * X
+    for ours, numpys in (
+        (moments.XX, weighed.T @ X),
+        (moments.XY, weighed.T @ Y),
+        (moments.YY, (alpha[:, None] * Y).T @ Y),
+        (moments.total, alpha.sum()),
+    ):
+        np.testing.assert_allclose(ours, numpys, rtol=1e-10, atol=1e-9)
 
 
 def test_proposals_are_inverse_wishart_and_matrix_normal() -> None:
@@ -62,7 +68,7 @@ def test_proposals_are_inverse_wishart_and_matrix_normal() -> None:
     X = np.c_[np.ones(40), rng.standard_normal(40)]
     Y = X @ rng.standard_normal((2, 3)) + rng.standard_normal((40, 3)) @ rng.random((3, 3))
     alpha = rng.random(40)
-    moments = weighted_moments(X, Y, alpha)
+    moments = cell_moments(X, np.arange(40), Y.T, alpha)
     draw = jax.jit(propose, static_argnums=2)
     B, Sigma = map(np.asarray, draw(jax.random.key(0), moments, 40_000))
     centre = np.linalg.solve(moments.XX, moments.XY)
@@ -208,7 +214,7 @@ def test_a_part_of_the_weight_is_that_part_of_all_moments() -> None:
     """By the same random numbers, draw for draw, whatever the parts of the others."""
     rng = np.random.default_rng(5)
     X, Y = np.c_[np.ones(60), rng.normal(size=60)], rng.normal(size=(60, 2)) @ [[1, 0.4], [0, 2]]
-    moments, key = weighted_moments(X, Y, np.full(60, 0.8)), jax.random.key(3)
+    moments, key = cell_moments(X, np.arange(60), Y.T, np.full(60, 0.8)), jax.random.key(3)
     tempered = Moments(
         *(0.25 * part for part in (moments.XX, moments.XY, moments.YY, moments.total))
     )

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from understudy.demo.doctorates import doctorates
-from understudy.dp.clipped_moments import CellValues, NoisyCellSums
+from understudy.dp.clipped_moments import GRID, NoisyCellSums, cell_sums
 from understudy.errors import Refused
 from understudy.fitting import fitter as fitter_module
 from understudy.fitting import noisy_moments
@@ -47,7 +47,7 @@ SIMULATED = 80_000
 def shown(scale: float = 1.0) -> ShownMoments:
     """Scales of noise of 8 for sums and 12 for squares, or a part of them."""
     cell = np.repeat([0, 1], SIZES)
-    seen = CellValues(np.zeros((40, 2)), cell, X, np.zeros(2), HALF, 1)
+    seen = cell_sums(np.zeros((40, 2)), cell, X, np.zeros(2), HALF, 1)
     pairs = np.array([HALF[0] ** 2, HALF[0] * HALF[1], HALF[1] ** 2])
     return shown_moments(
         seen, NoisyCellSums(FIRST / HALF, SECOND / pairs, scale * 5.0, scale * 8.0)
@@ -190,7 +190,7 @@ def moments_of(rows: np.ndarray, cell: np.ndarray, scale: float) -> ShownMoments
     """What sums of these values show, with a scale that their noise is said to have."""
     half = np.array([4.0, 8.0])
     z = rows / half
-    seen = CellValues(z, cell, X, np.zeros(2), half, 1)
+    seen = cell_sums(z, cell, X, np.zeros(2), half, 1)
     first = np.stack([z[cell == c].sum(axis=0) for c in (0, 1)])
     second = np.array([z[:, 0] @ z[:, 0], z[:, 0] @ z[:, 1], z[:, 1] @ z[:, 1]])
     return shown_moments(seen, NoisyCellSums(first, second, scale, scale))
@@ -317,15 +317,17 @@ def test_values_are_clipped_logarithms_between_their_bounds():
     fitter = fitter_of("gender", 200)
     rows = fitter.survey.frame()
     clip = [tuple(rows[name].quantile(q) for q in (0.1, 0.9)) for name in ("salary", "weight")]
-    seen = fitter.cell_values(tuple(clip))
+    seen = fitter.cell_sums_within(tuple(clip))
     for column, name in enumerate(("salary", "weight")):
         low, high = np.log(clip[column])
         wanted = 2 * (np.log(rows[name].to_numpy()) - low) / (high - low) - 1
         assert wanted.min() < -1 < 1 < wanted.max()
-        np.testing.assert_allclose(seen.values[:, column], np.clip(wanted, -1, 1), atol=1e-12)
+        sums = np.bincount(fitter.arrays["cell"], np.clip(wanted, -1, 1))
+        np.testing.assert_allclose(seen.first[:, column] / GRID, sums, atol=200 / GRID)
         assert seen.half[column] == pytest.approx((high - low) / 2)
     X = np.asarray(fitter.model.gaussian_data(fitter.arrays)[0])
-    np.testing.assert_array_equal(seen.X[seen.cell], X)
+    np.testing.assert_array_equal(seen.X[fitter.arrays["cell"]], X)
+    assert seen.sizes.tolist() == np.bincount(fitter.arrays["cell"]).tolist()
 
 
 @pytest.mark.parametrize(("n", "enough"), [(39, False), (40, True)])
@@ -334,17 +336,17 @@ def test_a_cell_needs_five_records_on_average(n, enough):
     clip = ((13_000.0, 480_000.0), (20.0, 400.0))
     assert len(np.unique(fitter.arrays["cell"])) == 8
     if enough:
-        assert len(fitter.cell_values(clip).X) == 8
+        assert len(fitter.cell_sums_within(clip).X) == 8
     else:
         with pytest.raises(Refused, match="8 combinations for 39 records"):
-            fitter.cell_values(clip)
+            fitter.cell_sums_within(clip)
 
 
 def test_a_record_without_a_value_has_no_sum():
     fitter = fitter_of("gender", 40)
     lacking = replace(fitter, missing=np.arange(40) == 7)
     with pytest.raises(Refused, match="NoisyMoments needs a value of every record"):
-        lacking.cell_values(((13_000.0, 480_000.0), (20.0, 400.0)))
+        lacking.cell_sums_within(((13_000.0, 480_000.0), (20.0, 400.0)))
 
 
 @pytest.mark.slow
@@ -353,9 +355,10 @@ def test_with_next_to_no_noise_the_posterior_is_that_of_the_records():
     fitter = fitter_of("gender", 40)
     rows = fitter.survey.frame()
     ends = [(0.95 * rows[name].min(), 1.05 * rows[name].max()) for name in ("salary", "weight")]
-    seen = fitter.cell_values(tuple(ends))  # nothing is clipped
-    z, (j, k) = seen.values, np.triu_indices(2)
-    first = np.stack([z[seen.cell == c].sum(axis=0) for c in range(len(seen.X))])
+    seen = fitter.cell_sums_within(tuple(ends))  # nothing is clipped
+    Y, (j, k) = fitter.model.gaussian_data(fitter.arrays)[1], np.triu_indices(2)
+    z, cell = (Y - seen.centre) / seen.half, fitter.arrays["cell"]
+    first = np.stack([z[cell == c].sum(axis=0) for c in range(len(seen.X))])
     second = (z[:, j] * z[:, k]).sum(axis=0)
     moments = shown_moments(seen, NoisyCellSums(first, second, 0.004, 0.004))
     like = tuple((name, a.shape, str(a.dtype)) for name, a in sorted(fitter.safe_arrays.items()))
@@ -388,7 +391,7 @@ def test_files_are_drawn_from_what_chains_gave_and_a_failure_is_told(monkeypatch
         assert made_of is latent
         return np.arange(count)[:, None] * np.ones(density.dimension)
 
-    seen = fitter.cell_values(((13_000.0, 480_000.0), (20.0, 400.0)))
+    seen = fitter.cell_sums_within(((13_000.0, 480_000.0), (20.0, 400.0)))
     monkeypatch.setattr(fitter_module, "sample_given_noisy", sampled)
     monkeypatch.setattr(fitter_module, "spread_positions", positions)
     monkeypatch.setattr(fitter_module, "parameters_at", lambda _density, at, _arrays: at.tolist())

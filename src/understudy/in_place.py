@@ -1,0 +1,123 @@
+"""fit_in_place(): the draws of a synthesis, and its claim, from records that stay where they are.
+
+survey on disk or on Spark -> passes there -> mechanism.release -> draws and their claim
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from understudy.chance import Seed, chance_of
+from understudy.claim import Claim
+from understudy.dp.account import PayingAccount, said_of_account
+from understudy.envelope import Envelope
+from understudy.errors import Refused
+from understudy.fitting.fit_settings import FitSettings
+from understudy.mechanisms.contract import HandsOut, Mechanism
+from understudy.mechanisms.noisy_moments import NoisyMoments
+from understudy.mechanisms.outputs.outcome_draws import OutcomeOutput
+from understudy.mechanisms.reference_censored import ReferenceCensored
+from understudy.mechanisms.unweighted import Unweighted
+from understudy.mechanisms.weighted import Weighted
+from understudy.models.contract import Model
+from understudy.publication import Publication, outcome_conditions
+from understudy.survey.survey import Survey
+from understudy.synthesis import check_claim, refuse_columns
+
+if TYPE_CHECKING:
+    from understudy.fitting.diagnostics import Diagnostics
+
+__public__ = ("FittedInPlace", "fit_in_place")
+
+MECHANISMS = (Unweighted, Weighted, ReferenceCensored, NoisyMoments)
+NOT_COMPARED = (
+    "The reference was not compared with the confidential records, which stayed where they are: "
+    "that it shares none with them is the data holder's word"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedInPlace:
+    """`draws` are the parameters that each data set is made of. Where the mechanism hands them out
+    they may be published with their claim (`envelope`); otherwise they stay inside, and so do the
+    diagnostics."""
+
+    claim: Claim
+    output: OutcomeOutput = field(repr=False)
+    hands_out: HandsOut
+    diagnostics: Diagnostics | None = field(default=None, repr=False)
+    for_studies: bool = False
+
+    @property
+    def draws(self) -> list[dict[str, Any]]:
+        return self.output.draws()
+
+    @property
+    def envelope(self) -> Envelope:
+        """What goes out of the inside."""
+        if self.hands_out != "draws":
+            raise Refused(
+                "Nothing is claimed of these draws, so they are not handed out; rows that are made "
+                "of them inside may be."
+            )
+        return Envelope(self.claim, self.output.names, tuple(self.draws))
+
+
+def fit_in_place(
+    survey: Survey,
+    model: Model,
+    mechanism: Mechanism,
+    datasets: int = 1,
+    seed: Seed = None,
+    *,
+    draws: int = 2000,
+    chains: int = 4,
+    account: PayingAccount | None = None,
+) -> FittedInPlace:
+    """FBS or FBP fitted where the records are: no column of records comes to this process.
+
+    The survey's table may be a file under DuckDB or a table of Spark. Mechanisms: Unweighted,
+    Weighted, NoisyMoments, and ReferenceCensored with a reference that is in memory. Draws and
+    claims are those of `synthesize`, but for rounding; data sets are not made.
+    """
+    from understudy.fitting.placed_fitter import PlacedFitter  # JAX, which imports take long
+    from understudy.fitting.placed_records import PlacedRecords
+    from understudy.fitting.posterior import Posterior
+    from understudy.models.survey_normal import SurveyNormal
+
+    bound = model.for_survey(survey)
+    if not isinstance(bound, SurveyNormal):
+        raise Refused(
+            "Records can stay where they are for FBS and FBP without piles and intercepts of PSUs; "
+            "WholeFile, Multinomial and tables count there too. Other models need every record for "
+            "every step: read the file into memory."
+        )
+    if type(mechanism) not in MECHANISMS or getattr(mechanism, "weights", None) is not None:
+        names = ", ".join(each.__name__ for each in MECHANISMS)
+        raise Refused(f"Where records stay in place the mechanisms are {names}, with own weights.")
+    if isinstance(mechanism, ReferenceCensored) and isinstance(mechanism.reference, str):
+        raise Refused("Where records stay in place ReferenceCensored needs a past file.")
+    if survey.codebook.unit_column is not None:
+        raise Refused("Claims for units need the records in memory; use `synthesize`.")
+    refuse_columns(survey, bound, mechanism)
+    fit, chance = FitSettings(draws, chains), chance_of(seed)
+    publication = Publication(in_order=False, account=account)
+    conditions = outcome_conditions(survey, bound, fit.missing, publication)
+    if isinstance(mechanism, ReferenceCensored):
+        conditions = (*conditions, NOT_COMPARED)
+    fitter: Any = PlacedFitter(PlacedRecords(bound, survey), fit.sampler, chance, conditions)
+    if isinstance(mechanism, NoisyMoments):
+        mechanism.check_sources(fitter)
+    ready = mechanism.rehearsed(fitter, datasets).mechanism
+    paid = publication.paid(survey, [mechanism])
+    released = ready.release(fitter, datasets)
+    claim = said_of_account(released.claim, paid)
+    said = [*claim.conditions]
+    said.insert(0 if chance.for_studies else len(said), chance.condition)
+    claim = replace(claim, conditions=tuple(said))
+    check_claim(mechanism, claim, survey)
+    fitted = released.fitted if isinstance(released.fitted, Posterior) else None
+    diagnostics = None if fitted is None else fitted.diagnostics
+    hands_out = mechanism.hands_out
+    return FittedInPlace(claim, released.output, hands_out, diagnostics, chance.for_studies)

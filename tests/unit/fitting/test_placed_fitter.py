@@ -1,0 +1,164 @@
+"""Fits of records that stay on disk, against the same fits of records in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import understudy as us
+from understudy.errors import Refused
+from understudy.fitting.fit_settings import Settings
+from understudy.fitting.fitter import ModelFitter
+from understudy.fitting.placed_fitter import PlacedFitter, highest
+from understudy.fitting.placed_records import PlacedRecords
+from understudy.survey import partition_work
+
+N = 1200
+COLUMNS = (
+    us.Column("group", role="public", type="categorical", levels=("a", "b", "c")),
+    us.Column("age", role="public"),
+    us.Column("salary", role="sensitive", bounds=(100.0, 1e7)),
+    us.Column("w", role="weight", bounds=(0.1, 1e4)),
+)
+CODEBOOK = us.Codebook({column.name: column for column in COLUMNS}, population_size=1e5)
+DESIGN = us.Design(weight="w")
+
+
+def records(seed: int) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    group, age = rng.integers(0, 3, N), rng.integers(20, 32, N)
+    return pl.DataFrame(
+        {
+            "group": np.array(list("abc"))[group],
+            "age": age,
+            "salary": np.exp(9 + 0.4 * group + 0.02 * age + 0.5 * rng.standard_normal(N)),
+            "w": np.exp(rng.normal(4, 0.4, N)),
+        }
+    )
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> us.Survey:
+    """Several parts for every pass."""
+    monkeypatch.setattr(partition_work, "ROWS_AT_A_TIME", 500)
+    records(1).write_parquet(tmp_path / "records.parquet")
+    return us.read_survey(tmp_path / "records.parquet", design=DESIGN, codebook=CODEBOOK)
+
+
+def in_memory(seed: int = 1) -> us.Survey:
+    return us.Survey(records(seed), DESIGN, CODEBOOK)
+
+
+MODELS = {"FBS": us.FBS("salary", "group + age"), "FBP": us.FBP("salary", "group + age")}
+
+
+@pytest.mark.parametrize(
+    ("model", "mechanism"),
+    [
+        ("FBS", us.Unweighted()),
+        ("FBP", us.Weighted(epsilon=40.0)),
+        ("FBS", us.Weighted(bound=4.0, map="inverse")),
+        ("FBS", us.ReferenceCensored(6.0, in_memory(2), scale=0.2)),
+        ("FBP", us.ReferenceCensored(6.0, in_memory(2), scale=0.2)),
+    ],
+    ids=["plain", "linear weights", "inverse weights", "clipped", "clipped FBP"],
+)
+def test_draws_and_claims_are_those_of_records_in_memory(
+    on_disk: us.Survey, model: str, mechanism: Any
+) -> None:
+    """By the same seed, draw for draw: the moments differ in their last bits alone."""
+    asked: dict[str, Any] = {"datasets": 2, "seed": 7, "draws": 800}
+    ours = us.fit_in_place(on_disk, MODELS[model], mechanism, **asked)
+    theirs = us.synthesize(in_memory(), MODELS[model], mechanism, **asked)
+    assert ours.claim.epsilon == theirs.claim.epsilon
+    assert ours.claim.kind == theirs.claim.kind
+    assert theirs.diagnostics is not None
+    assert ours.diagnostics is not None
+    assert ours.diagnostics.thinning == theirs.diagnostics.thinning
+    for drawn, expected in zip(ours.draws, theirs.output.draws(), strict=True):
+        for name, value in drawn.items():
+            np.testing.assert_allclose(value, expected[name], rtol=1e-7, atol=1e-9)
+
+
+def test_bounds_of_a_fit_are_the_extremes_of_those_in_memory(on_disk: us.Survey) -> None:
+    bound = MODELS["FBS"].for_survey(on_disk)
+    placed = PlacedRecords(bound, on_disk)
+    survey = in_memory()
+    nobody = np.zeros(N, dtype=bool)
+    fitter = ModelFitter(bound, survey, bound.prepare(survey), nobody, Settings(), 1)
+    centre = np.random.default_rng(1).normal(0, 0.1, fitter.density.dimension)
+    at = centre + np.random.default_rng(2).normal(0, 0.05, (70, len(centre)))
+    gains = np.stack([fitter.record_loglik(q) - fitter.record_loglik(centre) for q in at])
+    weighted = 0.3 * np.abs(gains).max(axis=0)
+    limit = float(np.median(weighted))
+    bounds = placed.bounds(at, np.array(0.3), centre, limit)
+    expected = fitter.bounds_over(at)
+    assert bounds.loglik.low == pytest.approx(expected.min(), rel=1e-10)
+    assert bounds.loglik.high == pytest.approx(expected.max(), rel=1e-10)
+    assert bounds.overall == limit
+    assert bounds.censored == (weighted > limit).sum()
+    free = placed.bounds(at, np.array(0.3), centre, np.inf)
+    assert free.overall == pytest.approx(weighted.max(), rel=1e-10)
+
+
+@pytest.mark.parametrize("clip", [None, ((3_000.0, 60_000.0), (20.0, 150.0))])
+def test_sums_for_noise_are_the_same_whole_numbers(on_disk: us.Survey, clip: Any) -> None:
+    model, survey = MODELS["FBS"].for_survey(on_disk), in_memory()
+    placed = PlacedFitter(PlacedRecords(model, on_disk), Settings(), us_chance())
+    nobody = np.zeros(N, dtype=bool)
+    fitter = ModelFitter(model, survey, model.prepare(survey), nobody, Settings(), 1)
+    ours, theirs = placed.cell_sums_within(clip), fitter.cell_sums_within(clip)
+    order = [int(np.abs(ours.X - row).sum(axis=1).argmin()) for row in theirs.X]
+    np.testing.assert_array_equal(ours.X[order], theirs.X)
+    np.testing.assert_array_equal(ours.first[order], theirs.first)
+    np.testing.assert_array_equal(ours.second, theirs.second)
+    np.testing.assert_array_equal(ours.sizes[order], theirs.sizes)
+
+
+def us_chance() -> Any:
+    from understudy.chance import chance_of
+
+    return chance_of(3)
+
+
+@pytest.mark.any_noise
+def test_noisy_moments_are_released_in_place(on_disk: us.Survey) -> None:
+    result = us.fit_in_place(
+        on_disk, us.FBS("salary", "group"), us.NoisyMoments(5.0), datasets=3, draws=200
+    )
+    assert result.claim.kind == "formal"
+    assert result.claim.epsilon == 5.0
+    assert len(result.envelope.draws) == 3
+    assert result.diagnostics is None
+
+
+def test_the_highest_value_of_a_quadratic() -> None:
+    """-(u - 1)^2 - (v + 2)^2 - (u - 1)(v + 2)/2 + 3."""
+    coefficients = [3 - 1 - 4 + 1, 2 - 1.0, -4 + 0.5, -1.0, -0.5, -1.0]
+    assert highest(np.array([coefficients])) == pytest.approx(3.0)
+
+
+def test_what_records_in_place_cannot_have_is_refused(on_disk: us.Survey) -> None:
+    model = MODELS["FBS"]
+    for wrong, mechanism, sentence in (
+        (us.Beta("salary"), us.Unweighted(), "need every record"),
+        (model, us.Censored(3.0), "the mechanisms are Unweighted"),
+        (model, us.ReferenceCensored(3.0, "none"), "needs a past file"),
+        (us.FBS("salary", "bs(age, df=4)"), us.Unweighted(), "computed from all records"),
+        (us.FBS("salary", "group + C(group)"), us.Unweighted(), "collinear"),
+    ):
+        with pytest.raises(Refused, match=sentence):
+            us.fit_in_place(on_disk, wrong, mechanism)
+    with pytest.raises(Refused, match="not handed out"):
+        _ = us.fit_in_place(on_disk, model, us.Unweighted(), draws=800, seed=1).envelope
+    for changed, sentence in (
+        (records(1).with_columns(salary=pl.lit(0.0)), "zero or negative"),
+        (records(1).with_columns(salary=pl.lit(None, pl.Float64)), "missing or infinite"),
+        (records(1).with_columns(salary=pl.lit(7.0)), "follows from the predictors"),
+    ):
+        with pytest.raises(Refused, match=sentence):
+            us.fit_in_place(us.Survey(changed, DESIGN, CODEBOOK), model, us.Unweighted())

@@ -1,0 +1,122 @@
+"""Risk of records that stay on disk, against the functions for files in memory: the same bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import understudy as us
+from understudy.errors import Refused
+from understudy.survey import partition_work
+
+N = 1500
+
+
+def records(seed: int = 3) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pl.DataFrame(
+        {
+            "id": np.arange(N),
+            "sex": rng.choice(["f", "m", None], N, p=[0.5, 0.4, 0.1]),
+            "age": rng.integers(20, 29, N),
+            "rate": rng.choice([0.0, -0.0, 0.5], N),
+            "income": np.round(np.exp(rng.normal(10, 0.7, N))),
+            "rent": np.round(np.exp(rng.normal(6, 0.7, N))),
+        }
+    )
+
+
+def synthetic(seed: int) -> pl.DataFrame:
+    rng, frame = np.random.default_rng(seed), records()
+    noisy = frame["income"] * np.exp(rng.normal(0, 0.2, N))
+    return frame.with_columns(income=noisy).sample(fraction=1.0, shuffle=True, seed=seed)
+
+
+@pytest.fixture(params=["file", "memory"])
+def survey(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> us.Survey:
+    """Divided into several parts, whose patterns must be whole."""
+    monkeypatch.setattr(partition_work, "ROWS_IN_MEMORY", 200)
+    if request.param == "memory":
+        return us.Survey(records())
+    records().write_parquet(tmp_path / "records.parquet")
+    return us.read_survey(tmp_path / "records.parquet")
+
+
+def by_id(table: Any, column: str) -> Any:
+    return table.to_polars().sort("id")[column].to_numpy()
+
+
+@pytest.mark.parametrize("known", [["sex", "age"], ["rate", "sex"], []])
+@pytest.mark.parametrize("target", ["income", ["income", "rent"]])
+def test_risks_are_those_of_the_file_in_memory(
+    survey: us.Survey, known: list[str], target: Any
+) -> None:
+    asked = {"known": known, "target": target, "radius": 0.3}
+    ours = by_id(us.risk_table(survey, **asked, keep=["id"]), "risk")
+    np.testing.assert_array_equal(ours, us.identification_risk(records(), **asked))
+    assert len(np.unique(ours)) > 100
+
+
+def test_risks_after_synthesis_are_those_of_the_files_in_memory(survey: us.Survey) -> None:
+    files = [synthetic(1), synthetic(2)]
+    asked = {"known": ["sex", "age"], "target": "income", "by_id": "id"}
+    theirs = us.identification_risk(records(), files, **asked)
+    ours = by_id(us.risk_table(survey, [us.Survey(file) for file in files], **asked), "risk")
+    np.testing.assert_array_equal(ours, theirs)
+    assert 0.2 < (ours > 0).mean() < 0.95
+
+
+@pytest.mark.parametrize("q", [1, 2, 3, 9])
+def test_weights_are_those_of_the_file_in_memory(survey: us.Survey, q: int) -> None:
+    """Nine at a time are counted in fixed point, whose unit depends on the whole file."""
+    asked = {"q": q, "c": 0.9, "g": 0.02, "small_patterns": "zero"}
+    ours = by_id(
+        us.risk_weight_table(survey, ["age", "rate"], "income", 0.2, **asked, keep=["id"]),
+        "weight",
+    )
+    theirs = us.q_way_weights(records(), ["age", "rate"], "income", 0.2, **asked)
+    np.testing.assert_array_equal(ours, theirs)
+    assert len(np.unique(ours)) > 20
+
+
+def test_a_small_pattern_has_weight_zero_or_is_refused() -> None:
+    frame = records().with_columns(age=pl.when(pl.col("id") < 2).then(99).otherwise("age"))
+    survey = us.Survey(frame)
+    with pytest.raises(Refused, match="1 of 10 patterns have fewer than 3 records"):
+        us.risk_weight_table(survey, ["age"], "income")
+    weights = us.risk_weight_table(survey, ["age"], "income", small_patterns="zero", keep=["id"])
+    ours = by_id(weights, "weight")
+    assert (ours[:2] == 0).all()
+    theirs = us.pairwise_weights(frame, ["age"], "income", small_patterns="zero")
+    np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(Refused, match="merge"):
+        us.risk_weight_table(survey, ["age"], "income", small_patterns="merge")
+
+
+def test_what_cannot_be_measured_is_refused() -> None:
+    survey, frame = us.Survey(records()), records()
+    asked: dict[str, Any] = {"known": ["age"], "target": "income"}
+    for wrong, sentence in (
+        ({"target": "sex", "known": ["age"]}, "not numeric"),
+        ({"target": "incom"}, "incom"),
+        ({"target": "age"}, "both known and a target"),
+        ({"synthetic": [survey]}, "no order of rows"),
+        ({"synthetic": [survey], "by_id": "age"}, "both known|missing or repeated"),
+    ):
+        with pytest.raises(Refused, match=sentence):
+            us.risk_table(survey, **(asked | wrong))
+    for changed, sentence in (
+        (frame.with_columns(age=pl.col("age") + 1), "Known columns differ"),
+        (frame.with_columns(id=pl.col("id") + 1), "have no row"),
+        (frame.head(9), "has 9"),
+        (frame.with_columns(income=pl.lit(None, pl.Float64)), "missing or infinite"),
+    ):
+        with pytest.raises(Refused, match=sentence):
+            us.risk_table(survey, [us.Survey(changed)], **asked, by_id="id")
+    for values, sentence in ((pl.lit(1.0), "same for every record"), (pl.lit(np.inf), "infinite")):
+        with pytest.raises(Refused, match=sentence):
+            us.risk_table(us.Survey(frame.with_columns(income=values)), **asked)
