@@ -9,7 +9,8 @@ from scipy.special import ndtri
 from scipy.stats import multivariate_normal
 
 from understudy.dp.consistent import agreed
-from understudy.dp.shrinkage import kept_share, normal_scores, shrunk
+from understudy.dp.kept_share import kept_share
+from understudy.dp.shrinkage import normal_scores, shrunk
 
 Vector = NDArray[np.float64]
 
