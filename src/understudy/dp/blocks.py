@@ -78,7 +78,9 @@ def drawn_by_blocks(
     for division in DIVISIONS:
         if division >= max(scales):
             break
-        places = [_places(cells, on, division) for cells, on in zip(smooth.shape, scales, strict=True)]
+        places = [
+            _places(cells, on, division) for cells, on in zip(smooth.shape, scales, strict=True)
+        ]
         of_smooth = sums(smooth, places)
         if min(of_smooth.shape) < 2:  # margins, which are met
             continue

@@ -25,7 +25,8 @@ Vector = NDArray[np.float64]
 NOTHING = 1e-9  # a share that stands for none
 FEWEST = 2  # cells from which a spread can be estimated
 SPREADS = np.append(0.0, np.exp(np.linspace(-4.0, 12.0, 17)))  # t e over the noise, on average
-STEPS = 25  # of EM
+STEPS = 60  # of EM
+LONGER = 1.8  # the power of each step: below 2 they end where EM does, in nearly half as many
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,8 @@ def kept_share(deviation: Vector, expected: Vector, variance: float) -> Keeping:
     likelihood = np.exp(logs - logs.max(axis=0))
     weights = np.full(SPREADS.size, 1 / SPREADS.size)
     for _ in range(STEPS):
-        weights = weights * (likelihood @ (1 / (weights @ likelihood))) / seen.size
+        weights = weights * (likelihood @ (1 / (weights @ likelihood)) / seen.size) ** LONGER
+        weights = weights / weights.sum()
     posterior = weights[:, None] * likelihood / (weights @ likelihood)
     kept = true / spread
     share = (posterior * kept).sum(axis=0)

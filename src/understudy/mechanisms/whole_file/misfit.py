@@ -21,7 +21,10 @@ besides. t is the one that gives the distance, with half a standard deviation of
 sampling variance is e in the same unit, so that t is the misfit per unit of it.
 
 Means of one number may be much further off than those of another, and some tables than others: the
-distance of each table is measured by itself. A number's tables together are drawn to what all
+distance of each table is measured by itself. A table of G groups is measured in units that are the
+root of G times finer: it has more to show, and more cells go by its figure, so its noise has a G-th
+of the variance that the distance of one group has, at the same price for all. A number's tables
+together are drawn to what all
 numbers suggest, and a table to what its number's suggest, as far as noise is large beside the
 differences (`drawn_to`).
 
@@ -111,9 +114,10 @@ def measured_misfit(
         distances, noise = np.array(apart, dtype=np.int64), 0.0
         if budget is not None:
             part = Fraction(PARTS[key[0]], sum(PARTS[statistic] for statistic, _ in kinds))
-            moved = [UNITS * probe.cut for probe in probes]
+            moved = [look.units * probe.cut for look, probe in zip(looks, probes, strict=True)]
             distances, noise = budget.noisy_numbers(distances, moved, share * part)
-        seen.append(_Seen(key, probes, looks, distances / UNITS, noise / UNITS))
+        units = np.array([look.units for look in looks])
+        seen.append(_Seen(key, probes, looks, distances / units, noise / units))
     of_all = {y: t for kind in seen for y, t in kind.alone()}
     for kind in seen:
         key, probes = kind.key, kind.probes
@@ -145,19 +149,21 @@ def measured_misfit(
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """The tables of a kind, with their distances and the noise of these."""
+    """The tables of a kind, with their distances and the standard deviations of their noise."""
 
     key: tuple[str, str]
     probes: list[Probe]
     looks: list[_Look]
     distances: Vector
-    noise: float
+    noise: Vector
 
     def alone(self) -> list[tuple[int, float]]:
         """The misfit of the mean of all records, of each number: as much as noise leaves of it."""
         return [
-            (probe.y, misfit_of(float(distance), look.expected, look.spread + self.noise**2))
-            for probe, look, distance in zip(self.probes, self.looks, self.distances, strict=True)
+            (probe.y, misfit_of(float(distance), look.expected, look.spread + noise**2))
+            for probe, look, distance, noise in zip(
+                self.probes, self.looks, self.distances, self.noise, strict=True
+            )
             if probe.y is not None and not probe.names
         ]
 
@@ -208,16 +214,16 @@ class _Figures:
 
 
 def _figures(
-    distances: Vector, noise: float, tables: Sequence[Groups], numbers: Sequence[int]
+    distances: Vector, noise: Vector, tables: Sequence[Groups], numbers: Sequence[int]
 ) -> _Figures:
     """The misfit of all tables together, of each number's and of each one."""
     every, total = Groups.of(tables), float(distances.sum())
-    t, error = every.plain(total), noise * len(tables) ** 0.5
+    t, error = every.plain(total), float(np.sqrt((noise**2).sum()))
     names = sorted(set(numbers))
     inside = [[k for k, y in enumerate(numbers) if y == name] for name in names]
     groups = [Groups.of([tables[k] for k in places]) for places in inside]
     sums = np.array([distances[places].sum() for places in inside])
-    errors = noise * np.sqrt([len(places) for places in inside])
+    errors = np.sqrt([(noise[places] ** 2).sum() for places in inside])
     bases = [(t, error / every.distance(t))] * len(names)
     of_numbers = drawn_to(bases, sums, errors, groups)
     of_number = {
@@ -225,7 +231,7 @@ def _figures(
         for name, mine, (distance, wrong) in zip(names, groups, of_numbers, strict=True)
     }
     bases = [of_number[y] for y in numbers]
-    of_tables = drawn_to(bases, distances, np.full(len(tables), noise), tables)
+    of_tables = drawn_to(bases, distances, noise, tables)
     return _Figures(
         every.misfit(total, error),
         {y: mine.misfit(*own) for y, mine, own in zip(names, groups, of_numbers, strict=True)},
@@ -237,7 +243,7 @@ def common_and_own(
     distances: Vector, noise: float, tables: Sequence[Groups]
 ) -> tuple[float, float, list[float]]:
     """The misfit of all tables together with the error that noise gives it, and of each."""
-    figures = _figures(distances, noise, tables, [0] * len(tables))
+    figures = _figures(distances, np.full(len(tables), noise), tables, [0] * len(tables))
     every, error = Groups.of(tables), noise * len(tables) ** 0.5
     least = max(float(distances.sum()), every.distance(0.0))
     return figures.together, every.plain(least + error) - every.plain(least), figures.of_tables
@@ -342,13 +348,14 @@ def _some(probes: list[Probe]) -> list[Probe]:
 
 @dataclass(frozen=True, eq=False)
 class _Look:
-    """What the fit expects of a probe, for each group: z of its cells and their expected sum, in
-    whole units; records, and the variance of the average over the sets."""
+    """What the fit expects of a probe, for each group: z of its cells and their expected sum, in so
+    many whole `units` a record; records, and the variance of the average over the sets."""
 
     scores: Whole  # (groups, cells)
     target: Whole
     expected: Vector
     spread: Vector
+    units: int = UNITS
 
     def groups(self, of_all: float, free: float, even: bool = False) -> Groups:
         """The groups, where the mean of all records has the misfit `of_all`; `even`: all are off by
@@ -398,9 +405,11 @@ class _View:
         groups = sets.mean(axis=0)
         y = np.ones(groups.shape[1]) if probe.y is None else self._values(probe, probe.y)
         w = np.ones(groups.shape[1]) if probe.w is None else self._values(probe, probe.w)
-        z, answers = scores_of(groups, None if probe.y is None else y, w, probe.cut)
+        units = finer_units(groups.sum(axis=1))
+        z, answers = scores_of(groups, None if probe.y is None else y, w, probe.cut, units)
         target = np.rint((groups * z).sum(axis=1)).astype(np.int64)
-        return _Look(z, target, answers, _between([(t * z).sum(axis=1) / UNITS for t in sets]))
+        spread = _between([(t * z).sum(axis=1) / units for t in sets])
+        return _Look(z, target, answers, spread, units)
 
     def free(self, probe: Probe) -> float:
         """The part of a table's fluctuation that its smaller tables do not show."""
@@ -442,7 +451,15 @@ class _View:
         return np.asarray(self.fit.total * table, dtype=np.float64)
 
 
-def scores_of(groups: Vector, y: Vector | None, w: Vector, cut: int) -> tuple[Whole, Vector]:
+def finer_units(records: Vector) -> int:
+    """So many units a record that the noise of a distance, which is as large in units for all
+    tables of a kind, is the smaller in records the more groups the table has."""
+    return round(UNITS * np.sqrt(max(int((records >= 1).sum()), 1)))
+
+
+def scores_of(
+    groups: Vector, y: Vector | None, w: Vector, cut: int, units: int = UNITS
+) -> tuple[Whole, Vector]:
     """z of each (group, cell) in whole units, and the expected records of each group with a value:
     w, or w (y - mean), over its root mean square in the group, cut; 0 where a cell has no number.
     """
@@ -457,7 +474,7 @@ def scores_of(groups: Vector, y: Vector | None, w: Vector, cut: int) -> tuple[Wh
     answers = table.sum(axis=1)
     size = np.sqrt((table * z**2).sum(axis=1) / np.maximum(answers, 1e-9))[:, None]
     z = np.divide(z, size, out=np.zeros_like(table), where=size > 1e-12)
-    return np.rint(UNITS * np.clip(z, -cut, cut) * known).astype(np.int64), answers
+    return np.rint(units * np.clip(z, -cut, cut) * known).astype(np.int64), answers
 
 
 def _between(values: Sequence[Vector]) -> Vector:

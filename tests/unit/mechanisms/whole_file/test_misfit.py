@@ -193,8 +193,8 @@ def test_a_record_moves_a_distance_by_at_most_its_cut(weighted):
         for record in range(0, 60, 7):
             left = replace(whole, codes=tuple(np.delete(codes, record) for codes in whole.codes))
             after = look.distance(misfit._counted(left, noisy, cells, probe))
-            assert abs(after - before) <= UNITS * probe.cut
-            furthest = max(furthest, abs(after - before) / (UNITS * probe.cut))
+            assert abs(after - before) <= look.units * probe.cut
+            furthest = max(furthest, abs(after - before) / (look.units * probe.cut))
     assert furthest > 0.25  # the limit is not far from what happens
 
 
@@ -217,6 +217,14 @@ def test_the_noise_of_a_distance_is_for_all_its_tables_and_the_shares_add_up(wei
         return groups(look, of_all, free, even)
 
     monkeypatch.setattr(misfit._Look, "groups", seen)
+    units, look = [], misfit._View.look
+
+    def looked(view, probe):
+        found = look(view, probe)
+        units.append(found.units)
+        return found
+
+    monkeypatch.setattr(misfit._View, "look", looked)
     data = survey(population(60, 3), weighted)
     result = us.synthesize(data, us.WholeFile(), us.Marginals(3.0, 1e-6), datasets=2, seed=1)
     cells = us.WholeFile().for_survey(data).cells(data)
@@ -224,10 +232,28 @@ def test_the_noise_of_a_distance_is_for_all_its_tables_and_the_shares_add_up(wei
     kinds = by_kind.values()
     # means by measured tables alone are off by as many records in every group
     assert evenly_off == [key == ("means", "measured") for key, k in by_kind.items() for _ in k]
-    assert [moved for moved, _ in asked] == [
-        [UNITS * probe.cut for probe in probes] for probes in kinds if probes
+    cuts = [probe.cut for probes in kinds for probe in probes]
+    assert [limit for moved, _ in asked for limit in moved] == [
+        unit * cut for unit, cut in zip(units, cuts, strict=True)
     ]
+    assert [len(moved) for moved, _ in asked] == [len(probes) for probes in kinds if probes]
+    assert set(units) > {UNITS}  # tables of several groups in finer ones
     assert sum(share for _, share in asked) == MISFIT
+
+
+def test_the_noise_of_a_distance_is_smaller_where_a_table_has_more_groups():
+    """Nine groups with records and three without: a third of the noise that one group has, so that
+    the sum of the variances over the groups is the same."""
+    records = np.array([*np.full(9, 50.0), 0.0, 0.2, 0.0])
+    assert misfit.finer_units(records) == 3 * UNITS
+    assert misfit.finer_units(np.array([10_000.0])) == UNITS
+    assert misfit.finer_units(np.zeros(2)) == UNITS
+    y, w = np.array([1.0, 2.0, 5.0]), np.ones(3)
+    table = np.full((9, 3), 40.0)
+    plain, _ = misfit.scores_of(table, y, w, 2)
+    finer, _ = misfit.scores_of(table, y, w, 2, 3 * UNITS)
+    np.testing.assert_allclose(finer / 3, plain, atol=0.7)
+    assert np.abs(finer).max() <= 2 * 3 * UNITS
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
