@@ -53,8 +53,8 @@ class Blocks:
 
 def sums(table: Vector, places: Sequence[NDArray[np.intp]]) -> Vector:
     """The table's sums in blocks, which are runs of cells along each axis."""
-    for axis, place in enumerate(places):
-        starts = np.searchsorted(place, np.arange(int(place[-1]) + 1))
+    for axis, along in enumerate(places):
+        starts = np.searchsorted(along, np.arange(int(along[-1]) + 1))
         table = np.add.reduceat(table, starts, axis=axis)
     return table
 

@@ -77,9 +77,9 @@ def test_the_noise_of_what_blocks_keep_is_that_of_simulated_tables() -> None:
         kept = [rule.added(rng.normal(0, NOISE, table.shape)) for _ in range(2000)]
         stated = rule.noise(NOISE**2)
         assert np.var(kept, axis=0).sum() == pytest.approx(stated.sum(), rel=0.05)
-        one = np.zeros(table.shape)
-        one[3, 5] = 1.0
-        added = rule.added(one)
+        change = np.zeros(table.shape)
+        change[3, 5] = 1.0
+        added = rule.added(change)
         block = rule.places[1][5]
         assert added.sum() == pytest.approx(rule.slope[3, block])
         assert (added[3, rule.places[1] != block] == 0).all()

@@ -39,7 +39,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 from math import prod
 
 import numpy as np
@@ -51,6 +50,7 @@ from understudy.dp.choice import UNITS
 from understudy.mechanisms.whole_file.budget import TableBudget
 from understudy.mechanisms.whole_file.fit import Fit, fine_shares, runs_of
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
+from understudy.mechanisms.whole_file.probes import ColumnNumbers, Probe, cells_in, probes_of
 from understudy.mechanisms.whole_file.within_cells import fine_codes, scores_within
 from understudy.survey.cells import ColumnCells
 from understudy.survey.misfit import KINDS, Misfit, OwnFigure
@@ -59,33 +59,10 @@ from understudy.tables.variance_factor import evenly
 
 Vector = NDArray[np.float64]
 Whole = NDArray[np.int64]
-ColumnNumbers = tuple[int, ...]
 
-TABLES = 30  # of a kind, at most
-LARGEST = 50_000  # cells of a table that is looked at
 CAUTION = 0.5  # standard deviations of its noise that are added to a distance
 PARTS = {"counts": 1, "means": 2}  # of the share: means of few groups need less noise
 WIDEST = 1e6  # misfit, where the distance is beyond all measure
-
-
-@dataclass(frozen=True)
-class Probe:
-    """A table whose distance is measured: groups by `names`, of the number `y`, weighted by `w`."""
-
-    names: ColumnNumbers
-    y: int | None = None
-    w: int | None = None
-
-    @property
-    def columns(self) -> ColumnNumbers:
-        return (*self.names, *(j for j in (self.y, self.w) if j is not None))
-
-    @property
-    def cut(self) -> int:
-        """The most that one record counts."""
-        if self.w is not None:
-            return 3
-        return 1 if self.y is None else 2
 
 
 def measured_misfit(
@@ -310,42 +287,6 @@ def _all_kinds(statistic: str, figures: dict[tuple[str, str], float]) -> tuple[f
     return tuple(result)
 
 
-def probes_of(
-    noisy: NoisyFile, cells: Sequence[ColumnCells], kept: ColumnNumbers
-) -> dict[tuple[str, str], list[Probe]]:
-    """The tables of each kind that are looked at: a fixed selection, whatever the records are."""
-    listed: dict[tuple[str, str], list[Probe]] = {
-        (statistic, kind): [] for statistic in ("counts", "means") for kind in KINDS
-    }
-    measured = [set(names) for names in noisy.measured]
-    levels = [j for j, column in enumerate(cells) if column.levels]
-    weight = next((j for j, column in enumerate(cells) if column.column.role == "weight"), None)
-    others = [j for j in range(len(cells)) if j != weight]
-    numbers = [j for j in others if not cells[j].levels and j not in kept]
-    most = 3 if weight is None else 2  # columns of a count beside the weight
-    probes = [Probe(by, None, weight) for k in range(1, most + 1) for by in combinations(others, k)]
-    probes += [
-        Probe(by, y, weight) for k in range(3) for by in combinations(levels, k) for y in numbers
-    ]
-    for probe in probes:
-        columns = set(probe.columns)
-        size = prod(len(_cells_in(noisy, cells[j], j, probe)[0]) for j in probe.columns)
-        if columns <= set(kept) or size > LARGEST:
-            continue
-        kind = "pairs" if len(columns) == 2 else "more"
-        if len(columns) == 1 or any(columns <= names for names in measured):
-            kind = "measured"
-        listed["counts" if probe.y is None else "means", kind].append(probe)
-    return {key: _some(candidates) for key, candidates in listed.items()}
-
-
-def _some(probes: list[Probe]) -> list[Probe]:
-    """At most so many, evenly spaced."""
-    if len(probes) <= TABLES:
-        return probes
-    return [probes[int(k)] for k in np.linspace(0, len(probes) - 1, TABLES)]
-
-
 @dataclass(frozen=True, eq=False)
 class _Look:
     """What the fit expects of a probe, for each group: z of its cells and their expected sum, in so
@@ -413,13 +354,13 @@ class _View:
 
     def free(self, probe: Probe) -> float:
         """The part of a table's fluctuation that its smaller tables do not show."""
-        sizes = [len(_cells_in(self.noisy, self.cells[j], j, probe)[0]) for j in probe.names]
+        sizes = [len(cells_in(self.noisy, self.cells[j], j, probe)[0]) for j in probe.names]
         groups = prod(sizes)
         return prod(1 - 1 / size for size in sizes) * groups / max(groups - 1, 1)
 
     def _values(self, probe: Probe, j: int) -> Vector:
         """The number that each cell of the last axes stands for, (cells,): means of coarse ones."""
-        coarse, merged = _cells_in(self.noisy, self.cells[j], j, probe)
+        coarse, merged = cells_in(self.noisy, self.cells[j], j, probe)
         share = np.mean([shares[j] for shares in self.shares], axis=0)
         value = self.cells[j].expected
         sums = np.bincount(merged, share * np.nan_to_num(value), minlength=len(coarse))
@@ -428,8 +369,8 @@ class _View:
         mean = np.divide(sums, size, out=plain.copy(), where=(size > 0) & ~np.isnan(plain))
         if probe.y is None or probe.w is None:
             return mean
-        other = len(_cells_in(self.noisy, self.cells[probe.w], probe.w, probe)[0])
-        numbers = len(_cells_in(self.noisy, self.cells[probe.y], probe.y, probe)[0])
+        other = len(cells_in(self.noisy, self.cells[probe.w], probe.w, probe)[0])
+        numbers = len(cells_in(self.noisy, self.cells[probe.y], probe.y, probe)[0])
         return np.repeat(mean, other) if j == probe.y else np.tile(mean, numbers)
 
     def _table(self, probe: Probe, number: int) -> Vector:
@@ -441,7 +382,7 @@ class _View:
         sums = np.bincount(numbers, self.weights[number], minlength=prod(shape))
         table = sums.reshape(shape)
         for axis, j in enumerate(columns):
-            coarse, merged = _cells_in(self.noisy, self.cells[j], j, probe)
+            coarse, merged = cells_in(self.noisy, self.cells[j], j, probe)
             if j == probe.y or len(coarse) == shape[axis]:
                 continue
             share = np.bincount(merged, self.shares[number][j], minlength=len(coarse))
@@ -454,7 +395,7 @@ class _View:
 def finer_units(records: Vector) -> int:
     """So many units a record that the noise of a distance, which is as large in units for all
     tables of a kind, is the smaller in records the more groups the table has."""
-    return round(UNITS * np.sqrt(max(int((records >= 1).sum()), 1)))
+    return round(UNITS * float(np.sqrt(max(int((records >= 1).sum()), 1))))
 
 
 def scores_of(
@@ -484,21 +425,10 @@ def _between(values: Sequence[Vector]) -> Vector:
     return np.asarray(np.var(values, axis=0, ddof=1) / len(values), dtype=np.float64)
 
 
-def _cells_in(
-    noisy: NoisyFile, column: ColumnCells, j: int, probe: Probe
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The cells of a column in a probe (levels and the values of y by themselves, other numbers in
-    coarse cells): the coarse cell of each, and the cell of each fine one."""
-    fine = np.arange(column.size, dtype=np.int32)
-    if column.levels or j == probe.y:
-        return noisy.coarse[j], fine
-    return np.arange(noisy.sizes[j], dtype=np.int32), noisy.coarse[j]
-
-
 def _counted(
     records: CodedRecords, noisy: NoisyFile, cells: Sequence[ColumnCells], probe: Probe
 ) -> Whole:
     """The records' table in the cells of a probe."""
-    maps = [_cells_in(noisy, column, j, probe)[1] for j, column in enumerate(cells)]
+    maps = [cells_in(noisy, column, j, probe)[1] for j, column in enumerate(cells)]
     (table,) = records.only(probe.columns, maps).count([tuple(range(len(probe.columns)))])
     return np.rint(table).astype(np.int64)

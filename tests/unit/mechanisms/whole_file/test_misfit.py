@@ -20,6 +20,7 @@ from understudy.mechanisms.whole_file.budget import TableBudget, budget_of
 from understudy.mechanisms.whole_file.fit import fitted
 from understudy.mechanisms.whole_file.noisy_file import from_draws
 from understudy.mechanisms.whole_file.plan import MISFIT
+from understudy.mechanisms.whole_file.probes import Probe, _some, probes_of
 from understudy.survey.codebook import Codebook, Column, parse_codebook
 from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.misfit import Misfit
@@ -126,14 +127,14 @@ def test_what_a_table_shows_beyond_its_margins_has_its_degrees_of_freedom():
     columns = [SimpleNamespace(levels="x" * k, size=k, grid_size=0) for k in (3, 2)]
     noisy = SimpleNamespace(coarse=[np.arange(3), np.arange(2)], sizes=[3, 2])
     view = SimpleNamespace(noisy=noisy, cells=columns)
-    assert misfit._View.free(view, misfit.Probe((0, 1))) == pytest.approx(2 / 5)
-    assert misfit._View.free(view, misfit.Probe((0,))) == pytest.approx(1.0)
+    assert misfit._View.free(view, Probe((0, 1))) == pytest.approx(2 / 5)
+    assert misfit._View.free(view, Probe((0,))) == pytest.approx(1.0)
 
 
 def test_of_many_tables_some_are_looked_at_from_the_first_to_the_last():
-    probes = [misfit.Probe((j,)) for j in range(100)]
-    assert misfit._some(probes[:30]) == probes[:30]
-    chosen = [probe.names[0] for probe in misfit._some(probes)]
+    probes = [Probe((j,)) for j in range(100)]
+    assert _some(probes[:30]) == probes[:30]
+    chosen = [probe.names[0] for probe in _some(probes)]
     assert (len(chosen), chosen[0], chosen[-1]) == (30, 0, 99)
     assert set(np.diff(chosen)) <= {3, 4}
 
@@ -169,7 +170,7 @@ def test_a_coarse_cell_stands_for_the_mean_of_its_fine_ones():
     column = SimpleNamespace(expected=values, levels=None, size=5, grid_size=5)
     sets = [[of_set] for of_set in shares]
     view = SimpleNamespace(noisy=noisy, cells=[column], shares=sets)
-    made = misfit._View._values(view, misfit.Probe((), w=0), 0)  # type: ignore[arg-type]
+    made = misfit._View._values(view, Probe((), w=0), 0)  # type: ignore[arg-type]
     np.testing.assert_allclose(made, [np.average([1.0, 4.0], weights=[0.2, 0.6]), 6.0, np.nan])
 
 
@@ -184,7 +185,7 @@ def test_a_record_moves_a_distance_by_at_most_its_cut(weighted):
     rng = np.random.default_rng(1)
     view = misfit._View(noisy, fitted(noisy, rng, 5_000), cells, rng)
     whole = coded_records(data, cells)
-    probes = [p for kind in misfit.probes_of(noisy, cells, ()).values() for p in kind]
+    probes = [p for kind in probes_of(noisy, cells, ()).values() for p in kind]
     assert {probe.cut for probe in probes} == ({3} if weighted else {1, 2})
     furthest = 0.0
     for probe in probes:
@@ -220,15 +221,15 @@ def test_the_noise_of_a_distance_is_for_all_its_tables_and_the_shares_add_up(wei
     units, look = [], misfit._View.look
 
     def looked(view, probe):
-        found = look(view, probe)
-        units.append(found.units)
-        return found
+        expected = look(view, probe)
+        units.append(expected.units)
+        return expected
 
     monkeypatch.setattr(misfit._View, "look", looked)
     data = survey(population(60, 3), weighted)
     result = us.synthesize(data, us.WholeFile(), us.Marginals(3.0, 1e-6), datasets=2, seed=1)
     cells = us.WholeFile().for_survey(data).cells(data)
-    by_kind = misfit.probes_of(from_draws(result.draws), cells, ())
+    by_kind = probes_of(from_draws(result.draws), cells, ())
     kinds = by_kind.values()
     # means by measured tables alone are off by as many records in every group
     assert evenly_off == [key == ("means", "measured") for key, k in by_kind.items() for _ in k]
