@@ -2,18 +2,20 @@
 
     python bench/whole_file_coverage.py [--replicates 20] [--population doctorates]
     python bench/whole_file_coverage.py --population clusters
+    python bench/whole_file_coverage.py --population persons
     python bench/whole_file_coverage.py --population acs2018_person_hi.parquet [--columns 8]
     python bench/whole_file_coverage.py --population nhanes2brr_samplics.parquet --columns 16
 
 Populations: T's doctorate recipients, sampled with probabilities proportional to size (weights are
 drawn with the rest); simulated persons in clusters, of which a tenth are sampled, 100 persons each,
-with a twentieth of the budget for the design effect; or ACS persons as the Census ships them, or
-the persons of NHANES II, taken as a population and sampled with replacement. Each replicate is a
-sample, five files by WholeFile and Marginals at (3, 1e-9), and tables by `tabulate`: counts,
-proportions and means in cells with 30 expected records or more.
+with a twentieth of the budget for the design effect; simulated persons (simulated_persons.py); or
+ACS persons as the Census ships them, or the persons of NHANES II, taken as a population and sampled
+with replacement. Each replicate is a sample, five files by WholeFile and Marginals at (3, 1e-9),
+and tables by `tabulate`: counts, proportions and means in cells with 30 expected records or more.
 Prints coverage with its Monte Carlo error (over replicates), by statistic and number of by-columns,
-with and without the published misfit (--alone: with it only, in less time); exits 1 outside .93 to
-.97 by more than two such errors.
+of released files with and without the published misfit (--alone: with it only, in less time) and of
+the samples themselves, and how wide intervals are beside the sample's own (the median over cells of
+the ratio); exits 1 outside .93 to .97 by more than two such errors.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from simulated_persons import CATEGORIES, persons_codebook, simulated_persons
+from simulated_persons import NUMBERS as PERSONS_NUMBERS
 
 import understudy as us
 from understudy.demo.doctorates import to_totals
@@ -114,6 +118,16 @@ def clusters() -> tuple[pl.DataFrame, list[str], list[tuple[str, ...]], Draw]:
     return frame.drop("psu"), statistics, [("a", "c"), ("a", "b"), ("h", "a"), ("h", "c")], draw
 
 
+def persons() -> tuple[pl.DataFrame, list[str], list[tuple[str, ...]], Draw]:
+    frame, codebook = simulated_persons(), persons_codebook()
+
+    def draw(rng: np.random.Generator, n: int) -> us.Survey:
+        return us.Survey(frame[rng.integers(0, frame.height, n)], us.Design(), codebook)
+
+    statistics = ["count", *(f"mean({name})" for name in PERSONS_NUMBERS), 'proportion(sex == "1")']
+    return frame, statistics, list(combinations(CATEGORIES, 2)), draw
+
+
 def persons_of(path: Path, columns: int) -> tuple[
     pl.DataFrame, list[str], list[tuple[str, ...]], Draw
 ]:  # fmt: skip
@@ -169,6 +183,7 @@ def covered(made: pl.DataFrame, truth: pl.DataFrame, number: int, how: str) -> p
         columns=2 - margins,
         inside=(pl.col("lower") <= pl.col("truth")) & (pl.col("upper") >= pl.col("truth")),
         square=((pl.col("estimate") - pl.col("truth")) / pl.col("se")) ** 2,
+        width=pl.col("upper") - pl.col("lower"),
         out=pl.col("statistic").str.starts_with("prop")
         & ((pl.col("lower") < 0) | (pl.col("upper") > 1)),
         replicate=pl.lit(number),
@@ -184,10 +199,10 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--epsilon", type=float, default=3.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--alone", action="store_true", help="released files, nothing beside them")
+    parser.add_argument("--alone", action="store_true", help="released files as they are")
     asked = parser.parse_args()
     own = asked.population == "doctorates"
-    simulated = {"doctorates": doctorates, "clusters": clusters}
+    simulated = {"doctorates": doctorates, "clusters": clusters, "persons": persons}
     population, statistics, tables, draw = (
         simulated[asked.population]()
         if asked.population in simulated
@@ -209,10 +224,9 @@ def main() -> None:
         survey = draw(np.random.default_rng([asked.seed, number]), asked.records)
         mechanism = us.Marginals(asked.epsilon, 1e-9, clusters=share)
         files = us.synthesize(survey, us.WholeFile(), mechanism, datasets=5).datasets
-        ways: dict[str, us.Survey | list[us.Survey]] = {"released": files}
+        ways: dict[str, us.Survey | list[us.Survey]] = {"sample": survey, "released": files}
         if not asked.alone:
-            lacking = [_with(f, misfit=None) for f in files]
-            ways |= {"sample": survey, "without misfit": lacking}
+            ways["without misfit"] = [_with(f, misfit=None) for f in files]
         if share and not asked.alone:
             lacking = [_with(f, design_effect=None, design_effects={}) for f in files]
             ways["without design effect"] = lacking
@@ -231,11 +245,15 @@ def main() -> None:
 
 
 def summary(rows: pl.DataFrame) -> pl.DataFrame:
+    cell = ["replicate", "by", "a", "b", "statistic"]
+    own = rows.filter(pl.col("how") == "sample").select(*cell, of_sample="width")
+    rows = rows.join(own, on=cell, how="left", nulls_equal=True)
+    rows = rows.with_columns(wider=pl.col("width") / pl.col("of_sample"))
     kinds = rows.with_columns(pl.col("statistic").str.replace(r"\(.*", ""))
     kinds = pl.concat([kinds, kinds.with_columns(statistic=pl.lit("all"), columns=pl.lit(9))
                        .cast({"columns": kinds["columns"].dtype})])  # fmt: skip
     each = kinds.group_by("how", "statistic", "columns", "replicate").agg(
-        pl.col("inside").mean(), pl.col("square").mean(), pl.len()
+        pl.col("inside").mean(), pl.col("square").mean(), pl.col("wider").median(), pl.len()
     )
     return (
         each.group_by("how", "statistic", "columns")
@@ -243,6 +261,7 @@ def summary(rows: pl.DataFrame) -> pl.DataFrame:
             coverage=pl.col("inside").mean().round(3),
             error=(pl.col("inside").std() / pl.len().sqrt()).round(3),
             square=pl.col("square").mean().round(2),
+            wider=pl.col("wider").mean().round(2),
             cells=pl.col("len").mean().round(0).cast(pl.Int64),
         )
         .sort("how", "statistic", "columns")
