@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from understudy.errors import Refused
 from understudy.survey.codebook import Value
+from understudy.survey.collected import collected
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 from understudy.tables.computation import NOT_FINITE
@@ -218,7 +219,7 @@ def collect(
     if sizes and not replicates:
         sums |= _weight_sums(records, design, len(statistics))
     grouped = records.group_by(keys).aggregate(**sums) if keys else records.aggregate(**sums)
-    frame = _with_counts(grouped.to_polars(), [name for name in columns if name[0] == "k"])
+    frame = _with_counts(collected(grouped), [name for name in columns if name[0] == "k"])
     frame = frame.sort(keys, nulls_last=True) if keys else frame
     if not replicates and "h" not in columns:
         frame = frame.with_columns(h=pl.lit(1))
@@ -253,7 +254,7 @@ def _without_idle(
     asked = {f"m{j}": (~mask).any() for j, mask in enumerate(masks) if mask is not None}
     if not asked:
         return list(masks)
-    leaves_out = table.aggregate(**asked).to_polars().row(0, named=True)
+    leaves_out = collected(table.aggregate(**asked)).row(0, named=True)
     return [mask if leaves_out.get(f"m{j}") else None for j, mask in enumerate(masks)]
 
 
@@ -296,7 +297,7 @@ def _pivots(
     if columns:
         first = table.select(**columns).limit(FIRST_RECORDS)
         sums = first.aggregate(**{name: first[name].sum() for name in columns})
-        totals = sums.to_polars().row(0, named=True)
+        totals = collected(sums).row(0, named=True)
         for j in range(len(statistics)):
             if totals.get(f"x{j}"):
                 pivots[j] = totals[f"a{j}"] / totals[f"x{j}"]
