@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import ibis.expr.types as ir
 import polars as pl
-import pyarrow as pa
+from ibis.expr.operations import InMemoryTable
 
 
 def collected(table: ir.Table) -> pl.DataFrame:
     """All rows, in the types that Ibis gives the columns; for sums and counts, not for records."""
-    if table.get_backend().name != "duckdb":
-        return pl.DataFrame(table.to_polars())
-    reader = table.to_pyarrow_batches()
-    batches = list(reader)
-    rows = pa.Table.from_batches(batches) if batches else reader.schema.empty_table()
-    return pl.DataFrame(rows.cast(reader.schema))  # DuckDB's sums of integers are wider
+    backend = table.get_backend()
+    if backend.name != "duckdb" or table.op().find(InMemoryTable):
+        return pl.DataFrame(table.to_polars())  # DuckDB itself loads pandas for frames in memory
+    rows = backend.con.sql(backend.compile(table)).to_arrow_table()
+    return pl.DataFrame(rows.cast(table.schema().to_pyarrow()))  # its sums of integers are wider

@@ -55,16 +55,16 @@ def _expansion(z: float, over: float) -> float:
 def _by_newton(df: float, tail: float) -> float:
     """log P(T > t) is concave in log t, so that steps come down to the root from above."""
     scale = lgamma((df + 1) / 2) - lgamma(df / 2) - 0.5 * log(df * pi)
-    place = log(NormalDist().inv_cdf(1 - tail))  # log t; t is above the normal quantile
+    log_t = log(NormalDist().inv_cdf(1 - tail))  # log t; t is above the normal quantile
     for _ in range(STEPS):
-        t = exp(place)
+        t = exp(log_t)
         above = _upper_tail(df, t)
         density = exp(scale - (df + 1) / 2 * log1p(t * t / df))
         step = (log(above) - log(tail)) * above / (t * density)
-        place += step
+        log_t += step
         if abs(step) < 1e-14:
             break
-    return exp(place)
+    return exp(log_t)
 
 
 def _upper_tail(df: float, t: float) -> float:

@@ -25,7 +25,8 @@ HEAVY = ("pandas", "scipy.special", "scipy.linalg", "jax", "numpyro", "matplotli
 
 
 def test_rows_and_types_are_those_of_ibis() -> None:
-    table = ibis.memtable(pl.DataFrame({"g": ["a", "b", "a"], "k": [1, 2, None], "y": [0.5, 2, 3]}))
+    frame = pl.DataFrame({"g": ["a", "b", "a"], "k": [1, 2, None], "y": [0.5, 2, 3]})
+    table = ibis.duckdb.connect().create_table("records", frame.to_arrow())
     grouped = table.group_by("g").aggregate(
         n=table.count(), k=table.k.sum(), y=table.y.sum(), any=(table.k == 2).any()
     )
