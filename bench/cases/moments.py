@@ -19,7 +19,7 @@ class MomentsOfFbs(Case):
         "read": "NumPy's sums of the same columns: reading them from memory",
         "product": "NumPy's own Z'AZ",
     }
-    sizes = (100_000, 1_000_000, 4_000_000)
+    sizes = (100_000, 400_000, 1_600_000)
     quick = (10_000, 20_000, 40_000)
     tiny = 1_000
     bars = {"read": 4.0}

@@ -66,9 +66,7 @@ class RepeatedFit(Case):
 
         def by(run: Any, from_sums: bool = False) -> float:
             arrays = MODEL.prepare(shares())
-            data = (
-                {"sums": MODEL.moments(arrays, np.ones(n))} if from_sums else {"y": arrays["y"]}
-            )
+            data = {"sums": MODEL.moments(arrays, np.ones(n))} if from_sums else {"y": arrays["y"]}
             return float(np.asarray(run(jax.random.PRNGKey(1), **data)).mean())
 
         return {

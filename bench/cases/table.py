@@ -36,11 +36,13 @@ class Table(Case):
 
         def ours() -> dict[tuple[int, int], float]:
             made = us.tabulate(survey, ["count", "mean(salary)"], BY, margins=True)
-            means = made.filter((pl.col("statistic") == "mean(salary)"))
+            means = made.filter(pl.col("statistic") == "mean(salary)")
             return _by_cell(means.select(*BY, "estimate").rows())
 
         def by_sql(sums: str) -> dict[tuple[int, int], float]:
-            query = f"SELECT field, gender, sum(w * salary), sum(w), {sums} FROM '{path}' GROUP BY ALL"
+            query = (
+                f"SELECT field, gender, sum(w * salary), sum(w), {sums} FROM '{path}' GROUP BY ALL"
+            )
             return _by_cell([(a, b, top / w) for a, b, top, w, *_ in base.sql(query).fetchall()])
 
         squares = (

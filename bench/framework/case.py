@@ -33,11 +33,13 @@ class Side:
 
     `most` caps the repeats of a peer that takes minutes; the table says how many there were.
     `compared` is False for a way that cannot give the same value (another statistic's plain sum).
+    `outside` is True where it starts a program of another environment, which no test does.
     """
 
     run: Callable[[], Any]
     most: int | None = None
     compared: bool = True
+    outside: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Case(ABC):
     def sides(self, n: int, folder: Path) -> Mapping[str, Side | NotRun]:
         """Ours first, and every peer, with their data ready in memory or in `folder`."""
 
-    def check(self, ours: Any, theirs: Any, peer: str) -> None:
+    def check(self, ours: Any, theirs: Any, peer: str) -> None:  # noqa: B027
         """Raise where the two did not compute the same; cases whose draws differ pass."""
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import resource
 import shutil
 import subprocess
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +30,8 @@ def has_rstan() -> bool:
 
 def last_line(command: list[str], most_cpu: int | None = None) -> Any:
     """What a peer's program prints last, as JSON; it may use so many seconds of processor time."""
-    limit = None if most_cpu is None else partial(_limit, most_cpu)
-    ran = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, check=False)
+    limit = [] if most_cpu is None else ["prlimit", f"--cpu={most_cpu}"]
+    ran = subprocess.run([*limit, *command], capture_output=True, text=True, check=False)
     if ran.returncode:
         raise RuntimeError(f"{Path(command[1]).name} failed: {ran.stderr[-1500:]}")
     return json.loads(ran.stdout.strip().splitlines()[-1])
-
-
-def _limit(seconds: int) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))

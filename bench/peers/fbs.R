@@ -1,7 +1,7 @@
 # The rstan side of bench/cases/fbs.py: FBS with T's priors for Sigma and N(0, 10^2) coefficients.
-#   Rscript fbs.R FOLDER sums|records
+#   Rscript fbs.R FOLDER sums|records KEPT
 # `sums` goes through X'X, X'Y and Y'Y, which it makes itself, `records` through every record. A model
-# is compiled once and kept in FOLDER. Writes the draws, and prints CPU seconds of compiling (0 where
+# is compiled once and kept in the file KEPT, unless this program is newer. Writes the draws, and prints CPU seconds of compiling (0 where
 # it was kept) and of sampling: 600 + 1000 iterations, one chain.
 suppressMessages(library(rstan))
 # Debian keeps Boost with the system's headers, and its BH package has none of its own.
@@ -34,8 +34,9 @@ model {
 }"))
 clock <- function() sum(proc.time()[c(1, 2, 4, 5)])  # CPU seconds, the compiler's too
 start <- clock()
-kept <- file.path(folder, paste0(way, ".rds"))
-if (!file.exists(kept)) {
+kept <- commandArgs(TRUE)[3]
+program <- sub("--file=", "", grep("--file=", commandArgs(), value = TRUE))
+if (!file.exists(kept) || file.mtime(kept) < file.mtime(program)) {
   model <- stan_model(model_code = code[[way]], save_dso = TRUE)
   saveRDS(model, kept)
 } else model <- readRDS(kept)
