@@ -1,9 +1,10 @@
 """The bench: `python -m bench [--only table risk] [--quick]`, or `make bench ONLY="table risk"`.
 
 Each case at each size runs in a process of its own, one after another, and is written to
-bench/results.json at once: a run that was stopped goes on with `--only`. The README's table is
-written from that file. --quick takes small sizes and two repeats, and writes build/bench-quick.json
-instead. Exits 1 where a case fails; missed bars are printed, and are in the table as they are.
+bench/results.json at once: a run that was stopped goes on with `--only`. The README's table and
+those of docs/scale.md are written from that file. --quick takes small sizes and two repeats, and
+writes build/bench-quick.json instead. Exits 1 where a case fails; missed bars are printed, and are
+in the tables as they are.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from bench.framework import readme_table, scale_tables
 from bench.framework.case import OURS, Case, cases
 from bench.framework.figures import growth, processor, ratio
-from bench.framework.readme_table import RESULTS, ROOT, number, write
+from bench.framework.readme_table import RESULTS, ROOT, number
 
 REPEATS = 5
 LONGEST = 3600  # seconds by the clock for one case at one size
@@ -123,7 +125,8 @@ def main() -> None:
         text = json.dumps(results | {"cases": kept}, indent=1)
         target.write_text(text + "\n", encoding="utf-8")
     if not asked.quick:
-        write()
+        readme_table.write()
+        scale_tables.write()
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

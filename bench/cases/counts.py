@@ -22,7 +22,7 @@ TABLES = list(combinations(range(COLUMNS), 2))
 class Counts(Case):
     what = "coding 20 columns of a file and counting its 190 tables of two"
     peers = {"duckdb": "DuckDB's GROUP BYs of a file of the codes"}
-    sizes = (100_000, 300_000, 1_000_000)
+    sizes = (20_000, 60_000, 180_000)
     quick = (2_000, 4_000, 8_000)
     tiny = 300
     bars = {"duckdb": 3.0}

@@ -17,7 +17,7 @@ FILES = 5
 class Generation(Case):
     what = "five files of four categorical columns under Modips: counts, noise, records"
     peers = {"numpy": "NumPy's counts, Dirichlet and multinomial draws and records, without noise"}
-    sizes = (100_000, 1_000_000, 5_000_000)
+    sizes = (100_000, 500_000, 2_500_000)
     quick = (2_000, 4_000, 8_000)
     tiny = 500
     most_growth = 1.1

@@ -12,7 +12,7 @@ from bench.framework.incomes import KNOWN, incomes
 from understudy.risk.identification import identification_risk
 
 FILES, RADIUS = 5, 0.2
-LARGEST_LOOP = 5_000
+LARGEST_LOOP = 3_000
 
 
 class IdentificationRisk(Case):
@@ -20,7 +20,7 @@ class IdentificationRisk(Case):
     peers = {
         "loop": "the published formula as it stands: each record against all, O(n²), in NumPy",
     }
-    sizes = (5_000, 50_000, 500_000)
+    sizes = (3_000, 30_000, 300_000)
     quick = (500, 1_000, 2_000)
     tiny = 200
     most_growth = 1.1

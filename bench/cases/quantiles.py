@@ -14,7 +14,7 @@ from bench.framework.generated_records import salaries_file
 class Quantiles(Case):
     what = "three weighted quantiles with their limits in 27 cells"
     peers = {"duckdb": "DuckDB's own quantiles, without weights"}
-    sizes = (100_000, 300_000, 1_000_000)
+    sizes = (50_000, 150_000, 450_000)
     quick = (5_000, 10_000, 20_000)
     tiny = 500
     bars = {"duckdb": 3.0}

@@ -15,7 +15,7 @@ from bench.framework.generated_records import salaries
 class ReadingCsv(Case):
     what = "read a CSV file and make a table of it"
     peers = {"polars": "polars' read_csv and two sums"}
-    sizes = (100_000, 400_000, 1_600_000)
+    sizes = (100_000, 300_000, 900_000)
     quick = (5_000, 10_000, 20_000)
     tiny = 500
     bars = {"polars": 2.0}

@@ -16,7 +16,7 @@ from bench.framework.generated_records import salaries
 class ReadingSpss(Case):
     what = "read an SPSS file and make a table of it"
     peers = {"pyreadstat": "pyreadstat's read_sav and two sums by pandas"}
-    sizes = (50_000, 150_000, 450_000)
+    sizes = (20_000, 60_000, 180_000)
     quick = (5_000, 10_000, 20_000)
     tiny = 500
     most_growth = 1.1

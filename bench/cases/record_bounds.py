@@ -18,7 +18,7 @@ DRAWS = 200
 class RecordBounds(Case):
     what = "bounds of all records over 200 draws, Beta model"
     peers = {"scipy": "SciPy's log densities, draw by draw, and their extremes"}
-    sizes = (10_000, 40_000, 160_000)
+    sizes = (10_000, 30_000, 90_000)
     quick = (1_000, 2_000, 4_000)
     tiny = 300
     most_growth = 1.1

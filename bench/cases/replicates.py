@@ -19,7 +19,7 @@ BY = ["field", "gender"]
 class ReplicateWeights(Case):
     what = "27-cell table by 80 replicate weights, from disk"
     peers = {"duckdb": "DuckDB's sums under the same 81 weights"}
-    sizes = (50_000, 200_000, 1_000_000)
+    sizes = (20_000, 80_000, 320_000)
     quick = (2_000, 4_000, 8_000)
     tiny = 300
     bars = {"duckdb": 2.0}

@@ -17,7 +17,7 @@ COLUMNS = ["field", "gender", "salary"]
 class Utility(Case):
     what = "utility summary, propensity score and distance of distributions of two files"
     peers = {}
-    sizes = (50_000, 200_000, 800_000)
+    sizes = (20_000, 60_000, 180_000)
     quick = (1_000, 2_000, 4_000)
     tiny = 300
 

@@ -15,7 +15,7 @@ from bench.framework.generated_records import salaries
 class WideFile(Case):
     what = "table of 3 columns of 300, opened anew"
     peers = {"narrow": "ours on a file of these 3 alone"}
-    sizes = (50_000, 200_000, 800_000)
+    sizes = (20_000, 60_000, 180_000)
     quick = (1_000, 2_000, 4_000)
     tiny = 200
     bars = {"narrow": 1.5}

@@ -14,6 +14,7 @@ from bench.framework import measure
 from bench.framework.case import OURS, Case, NotRun, Outcome, Side, cases
 from bench.framework.figures import growth, ratio
 from bench.framework.readme_table import BEGIN, END, README, RESULTS, number, table
+from bench.framework.scale_tables import PAGE, page
 
 CASES = cases()
 
@@ -121,6 +122,8 @@ def test_the_readme_says_what_the_bench_measured() -> None:
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     written = README.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0].strip()
     assert written == table(results)
+    text = PAGE.read_text(encoding="utf-8")
+    assert text == page(text, results)
     for name, record in results["cases"].items():
         case = CASES[name]
         assert (record["what"], record["peers"]) == (case.what, dict(case.peers)), name
