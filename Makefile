@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo-installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo check test suite test-slow test-portable lint style types architecture bench reference clean components mutants fresh
+.PHONY: demo check test suite test-slow test-portable lint style types architecture bench bench-quick reference clean components mutants fresh
 
 $(STAMP): pyproject.toml studies/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -15,10 +15,12 @@ $(STAMP): pyproject.toml studies/pyproject.toml constraints.txt
 	touch $(STAMP) $(DEMO)
 
 # The demonstration asks a server one question, so it needs the extra `server` and nothing else.
+# Byte code is made when a module is first used: for all that is installed it takes as long as half
+# of the installation, and 180 MB.
 $(DEMO): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) pip setuptools
-	$(INSTALL) -e ".[server]"
+	$(INSTALL) --no-compile -e ".[server]"
 	touch $(DEMO)
 
 demo: $(DEMO)
@@ -73,8 +75,13 @@ style: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
+# Every case beside its peers, into bench/results.json and the README's table; a part of it with
+# ONLY="table risk". Peers that are not installed (scripts/bench-components) are "not run".
 bench: $(STAMP)
-	for one in bench/*.py; do echo "== $$one"; $(BIN)/python $$one || exit 1; done
+	$(BIN)/python -m bench --only $(ONLY)
+
+bench-quick: $(STAMP)  # small sizes, two repeats, in three minutes: whether it runs, not how fast
+	$(BIN)/python -m bench --quick --only $(ONLY)
 
 reference: $(STAMP)
 	scripts/test-components r

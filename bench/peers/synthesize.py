@@ -56,6 +56,19 @@ def smartnoise(_, frame, sizes, epsilon, delta):
     return run
 
 
+def synthpop(_, frame, sizes, epsilon, delta):  # noqa: ARG001
+    from synthpop import Synthpop
+
+    frame = frame.astype("category")
+
+    def run():
+        trees = Synthpop()
+        trees.fit(frame, dict.fromkeys(frame, "category"))
+        return trees.generate(len(frame))
+
+    return run
+
+
 def random_ties(groups, **_):
     return np.lexsort((np.random.rand(len(groups)), groups))
 
@@ -70,7 +83,7 @@ if __name__ == "__main__":
     frame = pd.read_csv(codes)
     with open(sizes_file, encoding="utf-8") as file:
         sizes = json.load(file)
-    family = dpmm if name.startswith("dpmm") else smartnoise
+    family = {"dpmm": dpmm, "smartnoise": smartnoise, "synthpop": synthpop}[name.partition("-")[0]]
     run = family(name, frame, sizes, float(epsilon), float(delta))
     start = seconds()
     made = run()

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from understudy.errors import Refused, UnknownName
 from understudy.record_blocks import on_cluster
 from understudy.survey.codebook import Codebook, Column, Value
+from understudy.survey.collected import collected
 from understudy.survey.design import Design
 from understudy.survey.engine import is_own_file, view_without_nan
 
@@ -189,8 +190,8 @@ class Survey:
             lowest=weight.min(),
             highest=weight.max(),
             records=self.table.count(),
-        ).to_polars()
-        known, lowest, highest, count = facts.row(0)
+        )
+        known, lowest, highest, count = collected(facts).row(0)
         return known, lowest, highest, count
 
     def _holds_others(self, name: str, allowed: list[Value]) -> bool:
@@ -221,7 +222,7 @@ class Survey:
             else:
                 outside[column.name] = (values.notnull() & ~values.isin(allowed)).any()
         if outside:
-            answers = self.raw.aggregate(**outside).to_polars().row(0, named=True)
+            answers = collected(self.raw.aggregate(**outside)).row(0, named=True)
             wrong += [name for name, any_outside in answers.items() if any_outside]
         if wrong:
             names = ", ".join(f"`{name}`" for name in wrong)

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import polars as pl
 
 from understudy.survey.codebook import Value
+from understudy.survey.collected import collected
 from understudy.survey.survey import Survey
 from understudy.tables.collect import ADDS_UP, Sums
 
@@ -81,6 +82,6 @@ def _varied(survey: Survey, weight: str) -> bool:
     w = survey.table[weight].cast("float64")
     facts = survey.table.aggregate(
         different=w.nunique(), whole=((w - w.round()).abs() < WHOLE).mean()
-    ).to_polars()
-    different, whole = facts.row(0)
+    )
+    different, whole = collected(facts).row(0)
     return bool(different >= VARIED and whole < 0.5)

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
@@ -28,6 +28,7 @@ from understudy.tables.computation import computation
 from understudy.tables.domain import as_condition
 from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
 from understudy.tables.statistic import Cells, LinearStatistic, Statistic, parse_statistic
+from understudy.tables.student_t import t_quantile
 
 __public__ = ("contrast", "t_test")
 
@@ -180,12 +181,12 @@ def _frame(
     if not 0 < level < 1:
         raise Refused("The confidence `level` must be between 0 and 1.")
     se, degrees = np.sqrt(np.maximum(variance, 0.0)), np.where(df > 0, df, np.nan)
-    half = special.stdtrit(degrees, 0.5 + level / 2) * se
+    half = t_quantile(degrees, 0.5 + level / 2) * se
     with np.errstate(divide="ignore", invalid="ignore"):
         t = value / se
     numbers = {
         "estimate": value, "se": se, "df": df, "lower": value - half, "upper": value + half,
-        "t": t, "p": 2 * special.stdtr(degrees, -np.abs(t)),
+        "t": t, "p": 2 * scipy.special.stdtr(degrees, -np.abs(t)),
     }  # fmt: skip
     columns = [pl.Series(name, array).fill_nan(None) for name, array in numbers.items()]
     return pl.DataFrame([pl.Series("contrast", list(names)), *columns])

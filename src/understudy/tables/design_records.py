@@ -22,8 +22,8 @@ from functools import cached_property
 
 import numpy as np
 import polars as pl
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import qr
 
 from understudy.errors import Refused
 from understudy.survey.design import Design, LonelyPsu
@@ -237,7 +237,7 @@ class DesignRecords:
         root = np.sqrt(d)
         g = np.divide(self.weight, d, out=np.zeros_like(d), where=d > 0)
         X = calibration_matrix(self.frame, design.calibrated or "1")
-        basis, triangle, _ = qr(X * root[:, None], mode="economic", pivoting=True)
+        basis, triangle, _ = scipy.linalg.qr(X * root[:, None], mode="economic", pivoting=True)
         sizes = np.abs(np.diag(triangle))
         return basis[:, sizes > COLLINEAR * max(float(sizes.max(initial=0.0)), 1e-300)], g * root
 

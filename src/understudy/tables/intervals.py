@@ -21,10 +21,11 @@ from collections.abc import Callable, Mapping
 from typing import Literal, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from understudy.errors import Refused, UnknownName
+from understudy.tables.student_t import t_quantile
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
@@ -40,8 +41,8 @@ def t_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) -> 
 def logit_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) -> Limits:  # noqa: ARG001
     with np.errstate(divide="ignore", invalid="ignore"):
         half = _t(df, level) * se / (value * (1 - value))
-        centre = np.where((value > 0) & (value < 1), special.logit(value), np.nan)
-    return special.expit(centre - half), special.expit(centre + half)
+        centre = np.where((value > 0) & (value < 1), scipy.special.logit(value), np.nan)
+    return scipy.special.expit(centre - half), scipy.special.expit(centre + half)
 
 
 def beta_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) -> Limits:
@@ -51,8 +52,8 @@ def beta_limits(value: Floats, se: Floats, df: Floats, n: Floats, level: float) 
         effective = effective * (_t(n - 1, level) / _t(df, level)) ** 2
     tail = (1 - level) / 2
     hits, misses = effective * value, effective * (1 - value)
-    lower = np.where(hits > 0, special.betaincinv(hits, misses + 1, tail), 0.0)
-    upper = np.where(misses > 0, special.betaincinv(hits + 1, misses, 1 - tail), 1.0)
+    lower = np.where(hits > 0, scipy.special.betaincinv(hits, misses + 1, tail), 0.0)
+    upper = np.where(misses > 0, scipy.special.betaincinv(hits + 1, misses, 1 - tail), 1.0)
     known = np.isfinite(effective)
     lower, upper = np.where(known, lower, np.nan), np.where(known, upper, np.nan)
     certain = (se == 0) & (value > 0) & (value < 1)  # a share that the design fixes
@@ -105,4 +106,4 @@ def chosen_kinds(
 
 
 def _t(df: Floats, level: float) -> Floats:
-    return np.asarray(special.stdtrit(np.where(df > 0, df, np.nan), 0.5 + level / 2))
+    return t_quantile(df, 0.5 + level / 2)

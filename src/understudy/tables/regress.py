@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.formula import formula_columns
@@ -28,6 +28,7 @@ from understudy.tables.families import FamilyName
 from understudy.tables.family import Family, FamilyFit, Outcome, family_named
 from understudy.tables.noise_sets import check_conditions, stands_for, within_sets
 from understudy.tables.replicates import replicate_covariance, replicate_degrees
+from understudy.tables.student_t import t_quantile
 from understudy.tables.variance_factor import variance_factor
 
 __public__ = ("regress",)
@@ -265,9 +266,9 @@ def _frame(
 ) -> pl.DataFrame:
     se = np.sqrt(variance)
     degrees = np.where(df > 0, df, np.nan)
-    half = special.stdtrit(degrees, 0.5 + level / 2) * se
+    half = t_quantile(degrees, 0.5 + level / 2) * se
     t = value / se
-    p = 2 * special.stdtr(degrees, -np.abs(t))
+    p = 2 * scipy.special.stdtr(degrees, -np.abs(t))
     numbers = {
         "estimate": value,
         "se": se,

@@ -17,12 +17,12 @@ import numpy as np
 import polars as pl
 from ibis.backends.duckdb import Backend as DuckDB
 from numpy.typing import NDArray
-from scipy import special
 
 from understudy.tables.collect import Linear, Sums, collect
 from understudy.tables.linear import linear_estimates
 from understudy.tables.numbers import as_float
 from understudy.tables.sorted_records import SortedRecords
+from understudy.tables.student_t import t_quantile
 from understudy.tables.taylor import DomainEstimates
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def quantile_estimates(
     asked = np.tile(np.array(probabilities), (cells.count, 1))
     values = distribution.inverse(asked)
     sums, domain = distribution.shares(values)
-    t = float(special.stdtrit(cells.df, 0.5 + cells.level / 2)) if cells.df > 0 else float("nan")
+    t = float(t_quantile(cells.df, 0.5 + cells.level / 2))
     proportions: list[Floats] = []
     notes: list[tuple[str, ...]] = []
     behind: list[Floats | None] = []

@@ -192,7 +192,7 @@ def test_the_work_of_a_plan_hardly_grows_with_its_grid(
 ) -> None:
     """One table of posterior medians for all 400 assumed results, and few large arrays.
 
-    Seconds are in `bench/verification_speed.py`.
+    Seconds are in `bench/cases/planning.py`.
     """
     calls: Counter[str] = Counter()
     counts = [(agreement, name) for name in ("beta_medians", "log_likelihood")]

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, pi, sqrt
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from understudy.tables.influence.arithmetic import share_at_most
 from understudy.tables.influence.equation import (
@@ -31,7 +31,7 @@ from understudy.tables.influence.equation import (
 )
 
 SMALLEST_TAIL = 0.02  # of the bandwidth: it stays inside (0, 1) by this part of the nearer tail
-REACHED = special.ndtri((np.arange(41) + 0.5) / 41)  # of a normal error, in standard deviations
+REACHED = np.array([NormalDist().inv_cdf((k + 0.5) / 41) for k in range(41)])  # normal errors
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _rounding(
 def bandwidth(p: float, n: float) -> float:
     """Hall and Sheather's (1988) half width of a probability interval for a quantile's density,
     n^(-1/3) z^(2/3) (1.5 phi(q)^2/(2 q^2 + 1))^(1/3) with z for 95 %."""
-    q, z = special.ndtri(p), special.ndtri(0.975)
+    q, z = NormalDist().inv_cdf(p), NormalDist().inv_cdf(0.975)
     density = exp(-(q**2) / 2) / sqrt(2 * pi)
     wide = n ** (-1 / 3) * z ** (2 / 3) * (1.5 * density**2 / (2 * q**2 + 1)) ** (1 / 3)
     return float(min(wide, (1 - SMALLEST_TAIL) * min(p, 1 - p)))
