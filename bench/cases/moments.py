@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import jax.numpy as jnp
 import numpy as np
 
 from bench.framework.case import Case, Side
 from understudy.demo.doctorates import doctorates
-from understudy.fitting.moments import weighted_moments
+from understudy.fitting.moments import cell_moments
 from understudy.models.normal_sample import FBS
 
 
@@ -24,7 +23,6 @@ class MomentsOfFbs(Case):
     tiny = 1_000
     bars = {"read": 4.0}
     most_growth = 1.1
-    compiles = True
 
     def sides(self, n: int, folder: Path) -> dict[str, Side]:  # noqa: ARG002
         survey = doctorates(1_000, seed=1)
@@ -33,17 +31,13 @@ class MomentsOfFbs(Case):
         arrays = {name: array[rows] for name, array in model.prepare(survey).items()}
         X, Y = (np.asarray(part, dtype=np.float64) for part in model.gaussian_data(arrays))
         alpha = np.random.default_rng(1).uniform(0, 1, n)
-        ours_X, ours_Y, ours_alpha = (jnp.asarray(part) for part in (X, Y, alpha))
+        cells = model.gaussian_cells(arrays)
         Z = np.concatenate([X, Y], axis=1)
 
         def ours() -> np.ndarray:
-            moments = weighted_moments(ours_X, ours_Y, ours_alpha)
-            return np.block(
-                [
-                    [np.asarray(moments.XX), np.asarray(moments.XY)],
-                    [np.asarray(moments.XY).T, np.asarray(moments.YY)],
-                ]
-            )
+            moments = cell_moments(*cells, alpha)
+            XX, XY, YY = (np.asarray(part) for part in (moments.XX, moments.XY, moments.YY))
+            return np.block([[XX, XY], [XY.T, YY]])
 
         return {
             "ours": Side(ours),
