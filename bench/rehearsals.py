@@ -154,7 +154,7 @@ def main() -> None:
     asked = parser.parse_args()
     KEPT.parent.mkdir(exist_ok=True)
     lines = KEPT.read_text().splitlines() if KEPT.exists() else []
-    done = {(one["kind"], one["run"]): one for one in map(json.loads, lines)}
+    done = {(past["kind"], past["run"]): past for past in map(json.loads, lines)}
     for kind, number in (("real", asked.real), ("simulated", asked.simulated)):
         for k in range(number):
             if (kind, k) not in done:
@@ -162,8 +162,8 @@ def main() -> None:
                 with open(KEPT, "a", encoding="utf-8") as kept:
                     kept.write(json.dumps(done[kind, k]) + "\n")
         of_kind = [done[kind, k] for k in range(number)]
-        print(kind, dict(Counter(str(one["outcome"]) for one in of_kind)), flush=True)
-        print(f"  {np.quantile([one['cpu'] for one in of_kind], [0, 0.5, 1])} CPU seconds")
+        print(kind, dict(Counter(str(past["outcome"]) for past in of_kind)), flush=True)
+        print(f"  {np.quantile([past['cpu'] for past in of_kind], [0, 0.5, 1])} CPU seconds")
 
 
 if __name__ == "__main__":
