@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ibis
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -26,12 +25,6 @@ def missing_values(survey: Survey, columns: tuple[str, ...]) -> NDArray[np.bool_
 
 def without_missing(survey: Survey, columns: tuple[str, ...]) -> tuple[Survey, int]:
     """The survey without records that lack a value in these columns, and how many those were."""
-    if survey.on_cluster:
-        table = survey.table
-        known = ibis.and_(*(table[name].notnull() for name in columns))
-        kept = survey.raw.filter(known)
-        left = Survey(kept, survey.design, survey.codebook)
-        return left, survey.n - left.n
     lacking = missing_values(survey, columns)
     if not lacking.any():
         return survey, 0

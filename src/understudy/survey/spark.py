@@ -40,12 +40,12 @@ def session(engine: Engine) -> Any:
     if active is not None:
         _same_master(active, engine)
         return active
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("understudy").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     if engine.master is not None:
         builder = builder.master(engine.master)
     if engine.master is not None and engine.master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         # what Spark spills is confidential: it belongs to the folder that is removed at the end
         builder = builder.config("spark.local.dir", str(scratch() / "spark"))
         builder = builder.config("spark.driver.host", "127.0.0.1")

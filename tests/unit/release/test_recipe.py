@@ -147,7 +147,7 @@ def test_mistakes_about_the_engine_are_told_at_once_with_their_lines() -> None:
         *("release.toml:2", "release.toml:2"),
         *("release.toml:28", "release.toml:29", "release.toml:30"),
     ]
-    told = " ".join(lines)
+    sentences = " ".join(lines)
     for words in (
         "has a `path` and a `table`",
         "A `table` is read by Spark",
@@ -155,7 +155,7 @@ def test_mistakes_about_the_engine_are_told_at_once_with_their_lines() -> None:
         '`memory` is a number with its unit, such as "4GB"',
         "`threads` must be a whole number from 1 to 4,096",
     ):
-        assert words in told
+        assert words in sentences
     assert (
         "[data] lacks `path`: The confidential file"
         in mistakes(GOOD.replace('path = "sdr.parquet"\n', ""))[0]

@@ -84,8 +84,8 @@ def arrivals() -> Iterator[list[tuple[int, frozenset[str]]]]:
         for name in ("toPandas", "toArrow", "collect"):
             original = getattr(DataFrame, name)
 
-            def heard(self: Any, *given: Any, taken: Any = original, **named: Any) -> Any:
-                came = taken(self, *given, **named)
+            def heard(self: Any, *arguments: Any, taken: Any = original, **named: Any) -> Any:
+                came = taken(self, *arguments, **named)
                 seen.append((len(came), frozenset(self.columns)))
                 return came
 
