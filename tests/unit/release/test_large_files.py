@@ -17,6 +17,7 @@ import understudy as us
 from understudy import one_blas_thread
 from understudy.mechanisms.whole_file import records
 from understudy.release import inside, outside, publish
+from understudy.release.forecast import WITHIN, whole_file_cost
 from understudy.release.records_made import LARGE, progress, records_made
 from understudy.survey import read
 
@@ -166,6 +167,32 @@ def test_the_progress_of_large_releases_is_told_in_tenths() -> None:
     assert len(said) == 9
     assert progress(10, 40, 120.0).endswith("about 6 minutes for the others.")
     assert progress(30, 40, 120.0).endswith("about 40 seconds for the others.")
+
+
+@pytest.mark.parametrize(
+    ("records", "columns", "seconds"),
+    [
+        (100_000, 20, 49),  # simulated persons (bench/ten_million.py), five files each
+        (1_000_000, 20, 83),
+        (14_400, 60, 152),  # persons of Hawaii
+        (8_250, 32, 29),  # NAMCS
+    ],
+)
+def test_the_forecast_of_whole_files_is_what_releases_took(
+    records: int, columns: int, seconds: float
+) -> None:
+    """Seconds of processor time that were measured; the forecast gives a range from half to
+    twice of what is said here."""
+    about, size = whole_file_cost(records, columns, 5)
+    assert about / WITHIN < seconds < about * WITHIN
+    assert 0.6e9 < size < 2e9
+
+
+def test_memory_does_not_grow_with_what_stays_on_disk() -> None:
+    _, million = whole_file_cost(1_000_000, 20, 5)
+    _, ten = whole_file_cost(10_000_000, 20, 5)
+    assert million < 1.3e9
+    assert ten < 2e9
 
 
 def test_only_progress_of_the_outside_is_heard() -> None:
