@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from ibis.expr.operations import InMemoryTable
 
 import understudy as us
 from understudy import one_blas_thread
 from understudy.mechanisms.whole_file import records
 from understudy.release import inside, outside, publish
 from understudy.release.forecast import WITHIN, whole_file_cost
+from understudy.release.recipe import read_recipe
 from understudy.release.records_made import LARGE, progress, records_made
 from understudy.survey import read
 
@@ -103,6 +105,24 @@ def test_a_file_that_stays_on_disk_gives_the_same_release(
     assert manifests[0] == manifests[1]  # seed, and checksums of all public and internal files
 
 
+def test_a_folder_of_parquet_files_stays_on_disk_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pl.read_parquet(folder / "file.parquet")
+    frame.write_parquet(folder / "parts", partition_by=["sex"], mkdir=True)
+    (folder / "parts.toml").write_text(RECIPE.replace("file.parquet", "parts"))
+    in_memory, on_disk = [], []
+    for values, kept in ((10**9, in_memory), (100, on_disk)):
+        monkeypatch.setattr(read, "IN_MEMORY", values)
+        kept.append(inside.prepare(read_recipe(folder / "parts.toml")))
+    (ours,), (theirs,) = in_memory, on_disk
+    assert ours.whole.raw.op().find(InMemoryTable)
+    assert not theirs.whole.raw.op().find(InMemoryTable)
+    assert ours.identity == theirs.identity
+    numbers = [held.confidential_table.select(pl.col(pl.Float64)) for held in (ours, theirs)]
+    assert numbers[0].to_numpy() == pytest.approx(numbers[1].to_numpy(), rel=1e-12, nan_ok=True)
+
+
 @pytest.mark.any_noise
 def test_a_release_in_blocks_is_whole_and_says_what_was_looked_at(
     folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -174,6 +194,7 @@ def test_the_progress_of_large_releases_is_told_in_tenths() -> None:
     [
         (100_000, 20, 49),  # simulated persons (bench/ten_million.py), five files each
         (1_000_000, 20, 83),
+        (10_000_000, 20, 316),
         (14_400, 60, 152),  # persons of Hawaii
         (8_250, 32, 29),  # NAMCS
     ],
