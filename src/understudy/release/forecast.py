@@ -36,7 +36,7 @@ STEPS = (7, 127)  # gradients of one iteration of NUTS: an easy posterior, and a
 LONGER = 4  # chains that do not agree are run on
 WITHIN = 2.0  # times the forecast, either way, where fits were rehearsed
 BASE_SECONDS, BASE_BYTES = 15.0, 600e6  # compiling and reports; the libraries themselves
-A_COLUMN, A_VALUE = 2.0, 3e-7  # seconds of a whole file for each
+A_COLUMN, A_VALUE = 1.2, 3e-7  # seconds of a whole file for each
 A_RECORD, COPIES = 100, 3  # bytes that stay in memory for each record; copies of what is held
 
 

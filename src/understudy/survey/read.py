@@ -13,13 +13,14 @@ import ibis
 import ibis.common.exceptions as ibis_errors
 import ibis.expr.types as ir
 import pyarrow as pa
+from ibis.expr.operations import InMemoryTable
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.codebook import Codebook, Column, read_codebook
 from understudy.survey.codebook_text import codebook_beside
 from understudy.survey.design import Design
 from understudy.survey.draft import draft_codebook
-from understudy.survey.engine import is_own_file, limit_duckdb, private_copy
+from understudy.survey.engine import limit_duckdb, private_copy
 from understudy.survey.engine_setting import Engine
 from understudy.survey.file_format import Format, Opened, format_of
 from understudy.survey.labelled.missing_tags import is_tag_code
@@ -133,7 +134,9 @@ def _opened_once(path: Path, chosen: Format) -> Path:
 
 def _large(table: ir.Table) -> bool:
     """Whether the private copy is read piece by piece, as often as it is needed."""
-    return is_own_file(table) and int(table.count().execute()) * len(table.columns) > IN_MEMORY
+    if table.op().find(InMemoryTable):
+        return False
+    return int(table.count().execute()) * len(table.columns) > IN_MEMORY
 
 
 def _loaded(table: ir.Table, path: Path) -> ir.Table:

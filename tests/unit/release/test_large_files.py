@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from ibis.expr.operations import InMemoryTable
 
 import understudy as us
 from understudy import one_blas_thread
 from understudy.mechanisms.whole_file import records
 from understudy.release import inside, outside, publish
+from understudy.release.forecast import WITHIN, whole_file_cost
+from understudy.release.recipe import read_recipe
 from understudy.release.records_made import LARGE, progress, records_made
 from understudy.survey import read
 
@@ -102,6 +105,24 @@ def test_a_file_that_stays_on_disk_gives_the_same_release(
     assert manifests[0] == manifests[1]  # seed, and checksums of all public and internal files
 
 
+def test_a_folder_of_parquet_files_stays_on_disk_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pl.read_parquet(folder / "file.parquet")
+    frame.write_parquet(folder / "parts", partition_by=["sex"], mkdir=True)
+    (folder / "parts.toml").write_text(RECIPE.replace("file.parquet", "parts"))
+    in_memory, on_disk = [], []
+    for values, kept in ((10**9, in_memory), (100, on_disk)):
+        monkeypatch.setattr(read, "IN_MEMORY", values)
+        kept.append(inside.prepare(read_recipe(folder / "parts.toml")))
+    (ours,), (theirs,) = in_memory, on_disk
+    assert ours.whole.raw.op().find(InMemoryTable)
+    assert not theirs.whole.raw.op().find(InMemoryTable)
+    assert ours.identity == theirs.identity
+    numbers = [held.confidential_table.select(pl.col(pl.Float64)) for held in (ours, theirs)]
+    assert numbers[0].to_numpy() == pytest.approx(numbers[1].to_numpy(), rel=1e-12, nan_ok=True)
+
+
 @pytest.mark.any_noise
 def test_a_release_in_blocks_is_whole_and_says_what_was_looked_at(
     folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -166,6 +187,33 @@ def test_the_progress_of_large_releases_is_told_in_tenths() -> None:
     assert len(said) == 9
     assert progress(10, 40, 120.0).endswith("about 6 minutes for the others.")
     assert progress(30, 40, 120.0).endswith("about 40 seconds for the others.")
+
+
+@pytest.mark.parametrize(
+    ("records", "columns", "seconds"),
+    [
+        (100_000, 20, 49),  # simulated persons (bench/ten_million.py), five files each
+        (1_000_000, 20, 83),
+        (10_000_000, 20, 316),
+        (14_400, 60, 152),  # persons of Hawaii
+        (8_250, 32, 29),  # NAMCS
+    ],
+)
+def test_the_forecast_of_whole_files_is_what_releases_took(
+    records: int, columns: int, seconds: float
+) -> None:
+    """Seconds of processor time that were measured; the forecast gives a range from half to
+    twice of what is said here."""
+    about, size = whole_file_cost(records, columns, 5)
+    assert about / WITHIN < seconds < about * WITHIN
+    assert 0.6e9 < size < 2e9
+
+
+def test_memory_does_not_grow_with_what_stays_on_disk() -> None:
+    _, million = whole_file_cost(1_000_000, 20, 5)
+    _, ten = whole_file_cost(10_000_000, 20, 5)
+    assert million < 1.3e9
+    assert ten < 2e9
 
 
 def test_only_progress_of_the_outside_is_heard() -> None:
