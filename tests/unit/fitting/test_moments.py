@@ -15,10 +15,10 @@ from flat_prior import fbs_numbers, fbs_reference, flat_draws
 from monte_carlo import FAR, Matrix, compare, known_moments, standard_scores
 
 from understudy.demo.doctorates import doctorates
+from understudy.dp.moment_sums import IN_CACHE
 from understudy.fitting import moments as moments_module
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
-from understudy.dp.moment_sums import IN_CACHE
 from understudy.fitting.moments import (
     Moments,
     cell_moments,
