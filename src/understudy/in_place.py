@@ -5,7 +5,7 @@ survey on disk or on Spark -> passes there -> mechanism.release -> draws and the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from understudy.chance import Seed, chance_of
@@ -19,7 +19,7 @@ from understudy.mechanisms.outputs.outcome_draws import OutcomeOutput
 from understudy.models.contract import Model
 from understudy.publication import Publication, outcome_conditions
 from understudy.survey.survey import Survey
-from understudy.synthesis import check_claim, refuse_columns
+from understudy.synthesis import check_claim, refuse_columns, said_of_chance
 
 if TYPE_CHECKING:
     from understudy.fitting.diagnostics import Diagnostics
@@ -102,12 +102,11 @@ def fit_in_place(
     ready = mechanism.rehearsed(fitter, datasets).mechanism
     paid = publication.paid(survey, [mechanism])
     released = ready.release(fitter, datasets)
-    claim = said_of_account(released.claim, paid)
-    said = [*claim.conditions]
-    said.insert(0 if chance.for_studies else len(said), chance.condition)
-    claim = replace(claim, conditions=tuple(said))
-    check_claim(mechanism, claim, survey)
     fitted = released.fitted if isinstance(released.fitted, Posterior) else None
+    claim = said_of_account(released.claim, paid)
+    if fitted is not None or chance.source != "system":
+        claim = said_of_chance(claim, chance)
+    check_claim(mechanism, claim, survey)
     diagnostics = None if fitted is None else fitted.diagnostics
     hands_out = mechanism.hands_out
     return FittedInPlace(claim, released.output, hands_out, diagnostics, chance.for_studies)
