@@ -5,7 +5,7 @@ survey on disk or on Spark -> passes there -> mechanism.release -> draws and the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from understudy.chance import Seed, chance_of
@@ -15,22 +15,17 @@ from understudy.envelope import Envelope
 from understudy.errors import Refused
 from understudy.fitting.fit_settings import FitSettings
 from understudy.mechanisms.contract import HandsOut, Mechanism
-from understudy.mechanisms.noisy_moments import NoisyMoments
 from understudy.mechanisms.outputs.outcome_draws import OutcomeOutput
-from understudy.mechanisms.reference_censored import ReferenceCensored
-from understudy.mechanisms.unweighted import Unweighted
-from understudy.mechanisms.weighted import Weighted
 from understudy.models.contract import Model
 from understudy.publication import Publication, outcome_conditions
 from understudy.survey.survey import Survey
-from understudy.synthesis import check_claim, refuse_columns
+from understudy.synthesis import check_claim, refuse_columns, said_of_chance
 
 if TYPE_CHECKING:
     from understudy.fitting.diagnostics import Diagnostics
 
 __public__ = ("FittedInPlace", "fit_in_place")
 
-MECHANISMS = (Unweighted, Weighted, ReferenceCensored, NoisyMoments)
 NOT_COMPARED = (
     "The reference was not compared with the confidential records, which stayed where they are: "
     "that it shares none with them is the data holder's word"
@@ -93,31 +88,25 @@ def fit_in_place(
             "WholeFile, Multinomial and tables count there too. Other models need every record for "
             "every step: read the file into memory."
         )
-    if type(mechanism) not in MECHANISMS or getattr(mechanism, "weights", None) is not None:
-        names = ", ".join(each.__name__ for each in MECHANISMS)
-        raise Refused(f"Where records stay in place the mechanisms are {names}, with own weights.")
-    if isinstance(mechanism, ReferenceCensored) and isinstance(mechanism.reference, str):
-        raise Refused("Where records stay in place ReferenceCensored needs a past file.")
+    mechanism.check_in_place()
     if survey.codebook.unit_column is not None:
         raise Refused("Claims for units need the records in memory; use `synthesize`.")
     refuse_columns(survey, bound, mechanism)
     fit, chance = FitSettings(draws, chains), chance_of(seed)
     publication = Publication(in_order=False, account=account)
     conditions = outcome_conditions(survey, bound, fit.missing, publication)
-    if isinstance(mechanism, ReferenceCensored):
+    if any(isinstance(value, Survey) for value in vars(mechanism).values()):
         conditions = (*conditions, NOT_COMPARED)
     fitter: Any = PlacedFitter(PlacedRecords(bound, survey), fit.sampler, chance, conditions)
-    if isinstance(mechanism, NoisyMoments):
-        mechanism.check_sources(fitter)
+    mechanism.check_sources(fitter)
     ready = mechanism.rehearsed(fitter, datasets).mechanism
     paid = publication.paid(survey, [mechanism])
     released = ready.release(fitter, datasets)
-    claim = said_of_account(released.claim, paid)
-    said = [*claim.conditions]
-    said.insert(0 if chance.for_studies else len(said), chance.condition)
-    claim = replace(claim, conditions=tuple(said))
-    check_claim(mechanism, claim, survey)
     fitted = released.fitted if isinstance(released.fitted, Posterior) else None
+    claim = said_of_account(released.claim, paid)
+    if fitted is not None or chance.source != "system":
+        claim = said_of_chance(claim, chance)
+    check_claim(mechanism, claim, survey)
     diagnostics = None if fitted is None else fitted.diagnostics
     hands_out = mechanism.hands_out
     return FittedInPlace(claim, released.output, hands_out, diagnostics, chance.for_studies)

@@ -224,13 +224,18 @@ def synthesize_for(
 
 
 def _said_of_chance(result: Synthesis, chance: Chance) -> Synthesis:
-    """The claim with what must be said of the seed; counts with noise of their own need none."""
+    """With what must be said of the seed; counts with noise of their own need none."""
     if result.posterior is None and chance.source == "system":
         return result
-    conditions = [*result.claim.conditions]
-    conditions.insert(0 if chance.for_studies else len(conditions), chance.condition)
-    claim = replace(result.claim, conditions=tuple(conditions))
+    claim = said_of_chance(result.claim, chance)
     return replace(result, claim=claim, for_studies=chance.for_studies)
+
+
+def said_of_chance(claim: Claim, chance: Chance) -> Claim:
+    """The claim with what must be said of the seed."""
+    conditions = [*claim.conditions]
+    conditions.insert(0 if chance.for_studies else len(conditions), chance.condition)
+    return replace(claim, conditions=tuple(conditions))
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class CellSums:
+class ExactCellSums:
     """Exact sums over records whose values, clipped, lie in [-1, 1]: (Y - centre) / half. And what
     is public about them."""
 
@@ -66,10 +66,10 @@ def cell_sums(
     centre: Vector,
     half: Vector,
     per_unit: int,
-) -> CellSums:
+) -> ExactCellSums:
     """Sums of clipped values (n, d) in [-1, 1], of records in numbered cells."""
     sums = first_sums(values, cell, len(X)), second_sums(values)
-    return CellSums(*sums, np.bincount(cell, minlength=len(X)), X, centre, half, per_unit)
+    return ExactCellSums(*sums, np.bincount(cell, minlength=len(X)), X, centre, half, per_unit)
 
 
 @dataclass(frozen=True, eq=False)

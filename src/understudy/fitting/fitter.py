@@ -26,7 +26,7 @@ from understudy.dp.binned_counts import (
     bin_number,
     counted,
 )
-from understudy.dp.clipped_moments import CellSums, NoisyCellSums, cell_sums
+from understudy.dp.clipped_moments import ExactCellSums, NoisyCellSums, cell_sums
 from understudy.dp.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
 from understudy.dp.record_bounds import bounds_of_ends, record_bounds
 from understudy.errors import Refused
@@ -369,7 +369,7 @@ class ModelFitter:
     def has_moments(self) -> bool:
         return isinstance(self.model, SurveyNormal)
 
-    def cell_sums_within(self, clip: Clips | None) -> CellSums:
+    def cell_sums_within(self, clip: Clips | None) -> ExactCellSums:
         """Clipped values and their public cells, for sums with noise; refused where a bound is not
         declared."""
         model = self.model
@@ -427,14 +427,14 @@ class ModelFitter:
             raise Refused("NoisyMoments is for models without a parameter of each record.")
 
     def given_noisy(
-        self, seen: CellSums | BinnedValues, noisy: NoisyCellSums | NoisyBins, datasets: int
+        self, seen: ExactCellSums | BinnedValues, noisy: NoisyCellSums | NoisyBins, datasets: int
     ) -> NoisyDraws:
         """Draws given noisy sums (fitting/noisy_moments, noisy_counts): nothing else of the
         records."""
         key = self._key("given noisy sums")
         if isinstance(seen, BinnedValues) and isinstance(noisy, NoisyBins):
             return self._given_counts(seen, noisy, datasets, key)
-        assert isinstance(seen, CellSums)
+        assert isinstance(seen, ExactCellSums)
         assert isinstance(noisy, NoisyCellSums)
         problem = self.density, self.safe_arrays
         return drawn_given_noisy(*problem, seen, noisy, datasets, self.settings, key)

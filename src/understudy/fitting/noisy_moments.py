@@ -33,7 +33,7 @@ from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 from numpy.typing import NDArray
 
-from understudy.dp.clipped_moments import CellSums, NoisyCellSums, pairs
+from understudy.dp.clipped_moments import ExactCellSums, NoisyCellSums, pairs
 from understudy.errors import Refused
 from understudy.fitting.continuation import run_until_good
 from understudy.fitting.diagnostics import Diagnostics
@@ -88,7 +88,7 @@ class LatentDraws:
     diagnostics: Diagnostics
 
 
-def shown_moments(seen: CellSums, noisy: NoisyCellSums) -> ShownMoments:
+def shown_moments(seen: ExactCellSums, noisy: NoisyCellSums) -> ShownMoments:
     """Noisy sums in the units of V, with what is public of the cells, and a rough estimate."""
     d, n, sizes = len(seen.half), seen.sizes.sum(), seen.sizes[:, None]
     j, k = pairs(d)
@@ -451,7 +451,7 @@ def refuse_small_cells(n: int, cells: int) -> None:
 def drawn_given_noisy(
     density: Density,
     arrays: Arrays,
-    seen: CellSums,
+    seen: ExactCellSums,
     noisy: NoisyCellSums,
     datasets: int,
     settings: Settings,

@@ -20,7 +20,7 @@ from scipy.stats import chi2
 
 from understudy.chance import Chance
 from understudy.claim import RECORD
-from understudy.dp.clipped_moments import CellSums, NoisyCellSums
+from understudy.dp.clipped_moments import ExactCellSums, NoisyCellSums
 from understudy.errors import Refused
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
@@ -135,14 +135,14 @@ class PlacedFitter:
         """It stays with the records: terms name the position (`Terms.reference`)."""
         return np.zeros(())
 
-    def cell_sums_within(self, clip: Clips | None) -> CellSums:
+    def cell_sums_within(self, clip: Clips | None) -> ExactCellSums:
         """Sums of clipped values within cells; refused where a bound is not declared."""
         refuse_small_cells(self.n, len(self.placed.rows))
         low, high = self.model.clipped_range(clip, self.survey)
         return self.placed.cell_sums((low + high) / 2, (high - low) / 2)
 
     def given_noisy(self, seen: Any, noisy: Any, datasets: int) -> NoisyDraws:
-        assert isinstance(seen, CellSums)
+        assert isinstance(seen, ExactCellSums)
         assert isinstance(noisy, NoisyCellSums)
         key = random_key(self.chance, "given noisy sums")
         problem = self.density, self.placed.arrays

@@ -65,7 +65,7 @@ class SomeRecords:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class RecordPart:
     """Turns a frame into arrays, and these into the answer of a question."""
 
     lookup: pl.DataFrame

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.dp.clipped_moments import CellSums
+from understudy.dp.clipped_moments import ExactCellSums
 from understudy.dp.record_weights import PlacedBounds, PlacedWeights
 from understudy.errors import Refused
 from understudy.fitting.gaussian_records import CellQuadratics
@@ -27,7 +27,7 @@ from understudy.fitting.placed_parts import (
     GridSums,
     Made,
     MomentsOfOthers,
-    Part,
+    RecordPart,
     Scale,
     Side,
     SomeRecords,
@@ -124,10 +124,10 @@ class PlacedRecords:
         for k, name in enumerate(self.model.sensitive):
             value = table[name].cast("float64")
             facts |= {f"n{k}": value.count(), f"low{k}": value.min(), f"high{k}": value.max()}
-        found = table.aggregate(**facts).to_polars().row(0, named=True)
+        values = table.aggregate(**facts).to_polars().row(0, named=True)
         for k, name in enumerate(self.model.sensitive):
-            low, high = found[f"low{k}"], found[f"high{k}"]
-            if found[f"n{k}"] < self.survey.n or not np.isfinite([low, high]).all():
+            low, high = values[f"low{k}"], values[f"high{k}"]
+            if values[f"n{k}"] < self.survey.n or not np.isfinite([low, high]).all():
                 raise not_finite(name)
             if low <= 0:
                 raise not_above_zero(name)
@@ -170,10 +170,10 @@ class PlacedRecords:
     def differing(self, side: Side, other: Side) -> float:
         return float(self._added(Differing(side, other))[0]) / self.survey.n
 
-    def cell_sums(self, centre: Floats, half: Floats) -> CellSums:
+    def cell_sums(self, centre: Floats, half: Floats) -> ExactCellSums:
         """Sums on a grid, for noise."""
         first, second, sizes = self._added(GridSums(centre, half))
-        return CellSums(first, second, sizes, self.rows, centre, half, per_unit=1)
+        return ExactCellSums(first, second, sizes, self.rows, centre, half, per_unit=1)
 
     def quadratics(self, positions: Floats) -> Floats:
         """(draws, cells, q), for all cells."""
@@ -190,7 +190,7 @@ class PlacedRecords:
     def _asked(
         self, question: Callable[[SomeRecords], Made], scale: Scale | None = None
     ) -> list[Made]:
-        part = Part(
+        part = RecordPart(
             self.cells.lookup, self.model.sensitive, self._shift, scale or self._scale, question
         )
         names = list(dict.fromkeys([*self.cells.names, *self.model.sensitive]))

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.claim import RECORD, Claim, ClaimKind, Relation
-from understudy.declarations import Declared
+from understudy.declarations import Declared, declared_in
 from understudy.dp.accounting import Cost
 from understudy.dp.histogram import Bins, HistogramDraw
 from understudy.dp.record_weights import PlacedBounds, PlacedWeights, linear_weights
@@ -44,7 +44,7 @@ from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
     from understudy.dp.binned_counts import BinnedValues, NoisyBins
-    from understudy.dp.clipped_moments import CellSums, NoisyCellSums
+    from understudy.dp.clipped_moments import ExactCellSums, NoisyCellSums
     from understudy.dp.record_bounds import RecordBounds
     from understudy.mechanisms.outputs.cell_draws import RowsOutput
     from understudy.mechanisms.outputs.file_tables import FileTables
@@ -164,14 +164,14 @@ class Fitter(Protocol):
     @property
     def has_moments(self) -> bool: ...  # whether sums, squares and products suffice for the model
 
-    def cell_sums_within(self, clip: Clips | None) -> CellSums: ...
+    def cell_sums_within(self, clip: Clips | None) -> ExactCellSums: ...
 
     def binned_values(  # refused where there is no one bounded variable
         self, bins: int | Literal["auto"], epsilon: float
     ) -> BinnedValues: ...
 
     def given_noisy(
-        self, seen: CellSums | BinnedValues, noisy: NoisyCellSums | NoisyBins, datasets: int
+        self, seen: ExactCellSums | BinnedValues, noisy: NoisyCellSums | NoisyBins, datasets: int
     ) -> NoisyDraws: ...
 
 
@@ -346,6 +346,17 @@ class Mechanism(Declared, ABC, abstract=True):
         # a double counts as the decimal that it was written as, which is what the claim shows
         epsilon, delta = Fraction(repr(float(self.epsilon))), Fraction(repr(float(self.delta)))
         return Cost((self.relation,), epsilon, delta)
+
+    def check_in_place(self) -> None:
+        """Refused where its fits need a number of each record in memory, so that records cannot
+        stay where they are (`fit_in_place`); they do, unless a mechanism says otherwise."""
+        classes = declared_in("understudy.mechanisms", Mechanism).items()
+        able = [n for n, cls in classes if cls.check_in_place is not Mechanism.check_in_place]
+        raise Refused(
+            f"{type(self).__name__} with these settings needs the records in memory; where they "
+            f"stay in place there are {', '.join(able)}, with weights of this file, or a past file "
+            "as the reference."
+        )
 
     def check_sources(self, fitter: Fitter) -> None:
         """Refused, before anything is paid, where a setting holds records from which something is

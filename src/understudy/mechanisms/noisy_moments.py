@@ -26,7 +26,7 @@ from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
     from understudy.dp.binned_counts import BinnedValues
-    from understudy.dp.clipped_moments import CellSums
+    from understudy.dp.clipped_moments import ExactCellSums
     from understudy.models.contract import Model
 
 FEW_FILES = 5  # below it the spread between them says little
@@ -80,10 +80,13 @@ class NoisyMoments(Mechanism):
         if self.bins != "auto" and not (type(self.bins) is int and self.bins >= 2):
             raise Refused("`bins` must be 'auto' or a whole number of at least 2.")
 
+    def check_in_place(self) -> None:
+        """Moments are all that it needs."""
+
     def check_sources(self, fitter: Fitter) -> None:
         self._seen(fitter)
 
-    def _seen(self, fitter: Fitter) -> CellSums | BinnedValues:
+    def _seen(self, fitter: Fitter) -> ExactCellSums | BinnedValues:
         """What is summed: with moments that suffice if the model has them, in bins otherwise."""
         if fitter.has_moments:
             return fitter.cell_sums_within(self.clip)

@@ -124,6 +124,10 @@ class ReferenceCensored(Mechanism):
         """The first of two stages draws its histogram's noise from OpenDP."""
         return self._source != "two-stage"
 
+    def check_in_place(self) -> None:
+        if self._source != "file":
+            super().check_in_place()
+
     def check_sources(self, fitter: Fitter) -> None:
         super().check_sources(fitter)
         if self._source == "two-stage":

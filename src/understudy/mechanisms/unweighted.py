@@ -53,6 +53,9 @@ class Unweighted(Mechanism):
     epsilon = None
     delta = 0.0
 
+    def check_in_place(self) -> None:
+        """Moments are all that it needs."""
+
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:  # noqa: ARG002
         return Prepared(plain_terms(fitter))
 

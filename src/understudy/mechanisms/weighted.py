@@ -70,6 +70,10 @@ class Weighted(Mechanism):
             raise Refused("The inverse map needs a target; give `epsilon` or `bound`.")
         checked_scale(self.c1, self.c2)
 
+    def check_in_place(self) -> None:
+        if self.weights is not None:
+            super().check_in_place()
+
     def fixed_from(self, result: Any) -> Weighted:
         """The same weight function, c1 and c2 on a later file (C §4.5); no target is sought."""
         return replace(self, weights=fixed_weights(result), epsilon=None, bound=None, map="linear")

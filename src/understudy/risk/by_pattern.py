@@ -77,7 +77,8 @@ def risk_table(
             _check_id(theirs, by_id, records, whose)
             table = _joined(table, theirs, names, targets, by_id, number, records)
         work = replace(work, files=len(synthetic))
-    schema = ibis.schema({**{n: table.schema()[n] for n in work.given(kept)}, "risk": "float64"})
+    own = {name: table.schema()[name] for name in work.columns(kept)}
+    schema = ibis.schema({**own, "risk": "float64"})
     return in_partitions(table, names, work, schema)
 
 
@@ -110,14 +111,16 @@ def risk_weight_table(
     sizes = table.group_by(list(names)).aggregate(size=table.count()) if names else None
     patterns, small, largest = 1, int(records < least), records
     if sizes is not None:
-        found = sizes.aggregate(
+        counted = sizes.aggregate(
             patterns=sizes.count(), small=(sizes["size"] < least).sum(), largest=sizes["size"].max()
         )
-        patterns, small, largest = (int(number) for number in found.to_polars().row(0))
+        patterns, small, largest = (int(number) for number in counted.to_polars().row(0))
     if small and small_patterns == "refuse":
         raise small_refused(small, patterns, least)
     work = _Weights(names, targets, radii, kind, q, c, g, least, (largest, records))
-    schema = ibis.schema({**{n: table.schema()[n] for n in work.given(keep)}, "weight": "float64"})
+    schema = ibis.schema(
+        {**{n: table.schema()[n] for n in work.columns(keep)}, "weight": "float64"}
+    )
     return in_partitions(table, names, work, schema)
 
 
@@ -130,7 +133,7 @@ class _Part:
     radii: Floats
     kind: RadiusKind
 
-    def given(self, keep: Sequence[str]) -> list[str]:
+    def columns(self, keep: Sequence[str]) -> list[str]:
         """The columns of the result beside the new one."""
         return list(dict.fromkeys([*self.known, *self.targets, *keep]))
 
@@ -206,13 +209,13 @@ def _checked(table: ir.Table, targets: Sequence[str], whose: str, constant: bool
         value = table[name].cast("float64")
         facts |= {f"{name} {what}": of() for what, of in
                   (("known", value.count), ("low", value.min), ("high", value.max))}  # fmt: skip
-    found = table.aggregate(**facts).to_polars().row(0, named=True)
-    records = int(found["records"])
+    of_all = table.aggregate(**facts).to_polars().row(0, named=True)
+    records = int(of_all["records"])
     if records == 0:
         raise Refused(f"There are no records in {whose}; check the file.")
     for name in targets:
-        low, high = found[f"{name} low"], found[f"{name} high"]
-        if found[f"{name} known"] < records or not np.isfinite([low, high]).all():
+        low, high = of_all[f"{name} low"], of_all[f"{name} high"]
+        if of_all[f"{name} known"] < records or not np.isfinite([low, high]).all():
             raise target_missing(name, whose)
         if constant and low == high:
             raise target_constant(name)
@@ -220,12 +223,12 @@ def _checked(table: ir.Table, targets: Sequence[str], whose: str, constant: bool
 
 
 def _check_id(table: ir.Table, by_id: str, records: int, whose: str) -> None:
-    found = table.aggregate(rows=table.count(), ids=table[by_id].nunique()).to_polars().row(0)
-    if found[1] < found[0]:
+    rows, ids = table.aggregate(rows=table.count(), ids=table[by_id].nunique()).to_polars().row(0)
+    if ids < rows:
         raise bad_id(by_id, whose)
-    if found[0] != records:
+    if rows != records:
         raise Refused(
-            f"The confidential data has {records} records and {whose} has {found[0]}; by id "
+            f"The confidential data has {records} records and {whose} has {rows}; by id "
             f"`{by_id}` each record needs exactly one synthetic row."
         )
 

@@ -9,7 +9,7 @@ import pytest
 
 from understudy.dp.clipped_moments import (
     GRID,
-    CellSums,
+    ExactCellSums,
     cell_sums,
     first_sums,
     pairs,
@@ -18,7 +18,7 @@ from understudy.dp.clipped_moments import (
 )
 
 
-def seen(values: np.ndarray, cell: np.ndarray, per_unit: int = 1) -> CellSums:
+def seen(values: np.ndarray, cell: np.ndarray, per_unit: int = 1) -> ExactCellSums:
     cells, d = int(cell.max()) + 1, values.shape[1]
     return cell_sums(values, cell, np.eye(cells), np.zeros(d), np.ones(d), per_unit)
 

@@ -59,13 +59,22 @@ MODELS = {"FBS": us.FBS("salary", "group + age"), "FBP": us.FBP("salary", "group
 @pytest.mark.parametrize(
     ("model", "mechanism"),
     [
-        ("FBS", us.Unweighted()),
-        ("FBP", us.Weighted(epsilon=40.0)),
-        ("FBS", us.Weighted(bound=4.0, map="inverse")),
-        ("FBS", us.ReferenceCensored(6.0, in_memory(2), scale=0.2)),
-        ("FBP", us.ReferenceCensored(6.0, in_memory(2), scale=0.2)),
+        pytest.param("FBP", us.Unweighted(), marks=pytest.mark.slow, id="plain"),
+        pytest.param("FBS", us.Weighted(epsilon=40.0), id="linear weights"),
+        pytest.param(
+            "FBS",
+            us.Weighted(bound=4.0, map="inverse"),
+            marks=pytest.mark.slow,
+            id="inverse weights",
+        ),
+        pytest.param("FBS", us.ReferenceCensored(6.0, in_memory(2), scale=0.2), id="clipped"),
+        pytest.param(
+            "FBP",
+            us.ReferenceCensored(6.0, in_memory(2), scale=0.2),
+            marks=pytest.mark.slow,
+            id="clipped FBP",
+        ),
     ],
-    ids=["plain", "linear weights", "inverse weights", "clipped", "clipped FBP"],
 )
 def test_draws_and_claims_are_those_of_records_in_memory(
     on_disk: us.Survey, model: str, mechanism: Any
@@ -125,6 +134,7 @@ def us_chance() -> Any:
     return chance_of(3)
 
 
+@pytest.mark.slow
 @pytest.mark.any_noise
 def test_noisy_moments_are_released_in_place(on_disk: us.Survey) -> None:
     result = us.fit_in_place(
@@ -146,8 +156,8 @@ def test_what_records_in_place_cannot_have_is_refused(on_disk: us.Survey) -> Non
     model = MODELS["FBS"]
     for wrong, mechanism, sentence in (
         (us.Beta("salary"), us.Unweighted(), "need every record"),
-        (model, us.Censored(3.0), "the mechanisms are Unweighted"),
-        (model, us.ReferenceCensored(3.0, "none"), "needs a past file"),
+        (model, us.Censored(3.0), "Censored with these settings needs"),
+        (model, us.ReferenceCensored(3.0, "none"), "a past file as the reference"),
         (us.FBS("salary", "bs(age, df=4)"), us.Unweighted(), "computed from all records"),
         (us.FBS("salary", "group + C(group)"), us.Unweighted(), "collinear"),
     ):

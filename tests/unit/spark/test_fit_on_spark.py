@@ -54,7 +54,7 @@ def test_draws_are_those_of_records_in_memory(
     placed = us.Survey(on_spark("placed", records(1)), DESIGN, CODEBOOK)
     asked: dict[str, Any] = {"seed": 7, "draws": 800}
     for mechanism in (
-        us.Weighted(epsilon=20.0),
+        us.Weighted(),
         us.ReferenceCensored(6.0, in_memory(2), scale=0.2),
     ):
         ours = us.fit_in_place(placed, MODEL, mechanism, **asked)
