@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.framework import readme_table, scale_tables
-from bench.framework.case import OURS, Case, cases
+from bench.framework.case import OURS, Case, case_named, names
 from bench.framework.figures import growth, processor, ratio
 from bench.framework.readme_table import RESULTS, ROOT, number
 
@@ -99,7 +99,7 @@ def said(case: Case, size: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    known = cases()
+    known = names()
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("--only", nargs="*", choices=known, default=[], metavar="CASE")
     parser.add_argument("--quick", action="store_true")
@@ -112,7 +112,7 @@ def main() -> None:
         results["cases"] = json.loads(target.read_text(encoding="utf-8"))["cases"]
     failed = []
     for name in asked.only or known:
-        case = known[name]
+        case = case_named(name)
         sizes = case.quick if asked.quick else case.sizes
         record = run(case, sizes, asked.repeats or (2 if asked.quick else REPEATS))
         if record is None:

@@ -74,17 +74,16 @@ class Case(ABC):
         """Raise where the two did not compute the same; cases whose draws differ pass."""
 
 
-def cases() -> dict[str, Case]:
-    """All of them by name."""
-    from bench import cases as package
+def names() -> list[str]:
+    """Of all cases, in the order of the tables."""
+    return sorted(m.name for m in pkgutil.iter_modules([str(Path(__file__).parents[1] / "cases")]))
 
-    known = {}
-    for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
-        loaded = importlib.import_module(f"bench.cases.{module}")
-        classes = [c for c in vars(loaded).values() if _is_case(c, loaded.__name__)]
-        for kind in classes:
-            known[module] = kind()
-    return known
+
+def case_named(name: str) -> Case:
+    """Loads its file alone: what others import would stand in its memory."""
+    module = importlib.import_module(f"bench.cases.{name}")
+    (kind,) = (thing for thing in vars(module).values() if _is_case(thing, module.__name__))
+    return kind()
 
 
 def _is_case(thing: Any, module: str) -> bool:

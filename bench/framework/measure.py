@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bench.framework.case import OURS, Case, NotRun, Outcome, Side, cases
+from bench.framework.case import OURS, Case, NotRun, Outcome, Side, case_named
 
 
 def measured(case: Case, n: int, repeats: int, folder: Path) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _peak_mb() -> float:
 def main() -> None:
     name, n, repeats, out = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        record = measured(cases()[name], int(n), int(repeats), Path(folder))
+        record = measured(case_named(name), int(n), int(repeats), Path(folder))
     Path(out).write_text(json.dumps(record), encoding="utf-8")
 
 

@@ -174,14 +174,9 @@ def collect(
     by: Sequence[ir.Value],
     inside: ir.BooleanValue | None,
     by_records: bool = False,
-    masked: bool = False,
 ) -> Sums:
-    """All sums of all statistics in one GROUP BY, after a look at the first records; and the
-    records' own terms where the design needs them, or `by_records` asks for them.
-
-    Masks of missing values cost half as much as the sums. Where the first records lack none, the
-    sums are made without masks, the values are counted, and only where some are missing after all
-    is everything made again, `masked`."""
+    """All sums of all statistics in one GROUP BY, after one pass for the pivots; and the records'
+    own terms where the design needs them, or `by_records` asks for them."""
     design, table = survey.design, survey.table
     weight = table[design.weight].cast("float64") if design.weight else ibis.literal(1.0)
     replicates = (
@@ -189,15 +184,10 @@ def collect(
         if design.replicates is not None and design.weight is not None
         else ()
     )
+    pivots = _pivots(table, weight, statistics, inside)
     masks = [_known(statistic, inside) for statistic in statistics]
-    look = not (masked or by_records or design.by_records or replicates) and inside is None
-    look = look and table.get_backend().name == "duckdb"
-    pivots, complete = _first_look(table, weight, statistics, masks, inside, look)
     if replicates:  # a mask that lets everything through would cost a sum for every replicate
         masks = _without_idle(table, masks)
-    spared = list(masks)
-    if complete:
-        masks = [None] * len(masks)
     columns: dict[str, Any] = {"w": weight}
     if inside is not None:
         columns["inside"] = inside
@@ -208,8 +198,8 @@ def collect(
         columns[f"a{j}"] = _zero_outside(a if x is None else a - pivot * x, mask)
         if x is not None:
             columns[f"x{j}"] = _zero_outside(x, mask)
-        if spared[j] is not None or x is not None or design.lonely_psu == "average":
-            columns[f"k{j}"] = ibis.literal(True) if spared[j] is None else spared[j]
+        if mask is not None or x is not None or design.lonely_psu == "average":
+            columns[f"k{j}"] = ibis.literal(True) if mask is None else mask
     if replicates:
         for r, name in enumerate(replicates):
             columns[f"r{r}"] = table[name].cast("float64")  # NaN shows in the sums
@@ -231,9 +221,6 @@ def collect(
     grouped = records.group_by(keys).aggregate(**sums) if keys else records.aggregate(**sums)
     frame = _with_counts(collected(grouped), [name for name in columns if name[0] == "k"])
     frame = frame.sort(keys, nulls_last=True) if keys else frame
-    known = [f"k{j}" for j, mask in enumerate(spared) if mask is not None]
-    if complete and any(frame[name].sum() < frame["n"].sum() for name in known):
-        return collect(survey, statistics, by, inside, by_records, masked=True)
     if not replicates and "h" not in columns:
         frame = frame.with_columns(h=pl.lit(1))
     if replicates:
@@ -290,38 +277,32 @@ def _zero_outside(value: Any, mask: ir.BooleanValue | None) -> ir.NumericValue:
     return ibis.ifelse(mask, value, 0.0)
 
 
-def _first_look(
+def _pivots(
     table: ir.Table,
     weight: ir.NumericValue,
     statistics: Sequence[Linear],
-    masks: Sequence[ir.BooleanValue | None],
     inside: ir.BooleanValue | None,
-    for_missing: bool,
-) -> tuple[tuple[float, ...], bool]:
-    """From the first records a value near each ratio, which only has to keep squares small; and,
-    where it is asked `for_missing`, whether there are masks and all of them let these pass."""
+) -> tuple[float, ...]:
+    """A value near each ratio, from the first records: it only has to keep squares small."""
     columns, pivots = {}, [0.0] * len(statistics)
-    for j, (statistic, mask) in enumerate(zip(statistics, masks, strict=True)):
-        if for_missing and mask is not None:
-            columns[f"m{j}"] = (~mask).cast("int64")
+    for j, statistic in enumerate(statistics):
         if statistic.x is None or not statistic.pivoted:
             continue
         held = _held_ratio(statistic.a, statistic.x) if inside is None else None
         if held is not None:
             pivots[j] = held
         else:
+            mask = _known(statistic, inside)
             columns[f"a{j}"] = _zero_outside(weight * statistic.a, mask)
             columns[f"x{j}"] = _zero_outside(weight * statistic.x, mask)
-    if not columns:
-        return tuple(pivots), False
-    first = table.select(**columns).limit(FIRST_RECORDS)
-    sums = first.aggregate(**{name: first[name].sum() for name in columns})
-    totals = collected(sums).row(0, named=True)
-    for j in range(len(statistics)):
-        if totals.get(f"x{j}"):
-            pivots[j] = totals[f"a{j}"] / totals[f"x{j}"]
-    missing = [total for name, total in totals.items() if name[0] == "m"]
-    return tuple(pivots), missing != [] and not any(missing)
+    if columns:
+        first = table.select(**columns).limit(FIRST_RECORDS)
+        sums = first.aggregate(**{name: first[name].sum() for name in columns})
+        totals = collected(sums).row(0, named=True)
+        for j in range(len(statistics)):
+            if totals.get(f"x{j}"):
+                pivots[j] = totals[f"a{j}"] / totals[f"x{j}"]
+    return tuple(pivots)
 
 
 def _held(value: ir.NumericValue) -> pl.Series | None:

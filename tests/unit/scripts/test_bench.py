@@ -11,12 +11,12 @@ from typing import ClassVar
 
 import pytest
 from bench.framework import measure
-from bench.framework.case import OURS, Case, NotRun, Outcome, Side, cases
+from bench.framework.case import OURS, Case, NotRun, Outcome, Side, case_named, names
 from bench.framework.figures import growth, ratio
 from bench.framework.readme_table import BEGIN, END, README, RESULTS, number, table
 from bench.framework.scale_tables import PAGE, page
 
-CASES = cases()
+CASES = {name: case_named(name) for name in names()}
 
 
 def runs(case: Case, folder: Path) -> None:

@@ -32,6 +32,6 @@ def test_one_and_two_degrees_have_closed_forms() -> None:
 
 def test_ends() -> None:
     normal = NormalDist().inv_cdf(0.975)
-    given = t_quantile([[inf, 0.0], [nan, -1.0]], 0.975)
-    np.testing.assert_array_equal(given, [[normal, nan], [nan, nan]])
+    ends = t_quantile([[inf, 0.0], [nan, -1.0]], 0.975)
+    np.testing.assert_array_equal(ends, [[normal, nan], [nan, nan]])
     np.testing.assert_array_equal(t_quantile([1.0, 30.0, 1e6], 0.5), [0, 0, 0])
