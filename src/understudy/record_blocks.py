@@ -18,8 +18,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-Blocks = Iterator[pa.RecordBatch]
-Summarize = Callable[[Blocks], Iterator[bytes]]
+Batches = Iterator[pa.RecordBatch]
+Summarize = Callable[[Batches], Iterator[bytes]]
 
 CLUSTER = "pyspark"  # as Ibis calls it
 
@@ -48,7 +48,7 @@ def summaries(table: ir.Table, summarize: Summarize, records: int) -> Iterator[b
         yield bytes(row["summary"])
 
 
-def shipped(frame: Any, work: Callable[[Blocks], Blocks], schema: str, *uses: Any) -> Any:
+def shipped(frame: Any, work: Callable[[Batches], Batches], schema: str, *uses: Any) -> Any:
     """Spark's frame of what the workers make of another one's blocks; `uses` are functions of other
     files that the work calls."""
     from pyspark.cloudpickle import register_pickle_by_value
@@ -59,6 +59,6 @@ def shipped(frame: Any, work: Callable[[Blocks], Blocks], schema: str, *uses: An
     return frame.mapInArrow(work, schema)
 
 
-def _as_rows(summarize: Summarize, blocks: Blocks) -> Blocks:
+def _as_rows(summarize: Summarize, blocks: Batches) -> Batches:
     for summary in summarize(blocks):
         yield pa.RecordBatch.from_pydict({"summary": pa.array([summary], pa.binary())})

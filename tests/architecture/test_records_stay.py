@@ -20,6 +20,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "understudy"
 # The rooms and files through which the records of a cluster pass.
 ROAD = (
     *("record_blocks.py", "ledger/fingerprint.py", "survey/survey.py", "survey/spark.py"),
+    "survey/collected.py",
     *("survey/read.py", "tables", "influence.py", "corrected_table.py", "synthesis.py"),
     *("mechanisms/row_counts.py", "mechanisms/marginals.py", "mechanisms/modips.py"),
     *("mechanisms/unweighted.py", "mechanisms/whole_file", "release", "risk/kept.py", "verify"),
@@ -28,6 +29,7 @@ BRINGS = {
     *("frame", "batches", "to_polars", "to_pyarrow", "to_pyarrow_batches", "to_pandas", "execute"),
     *("toPandas", "toArrow", "toLocalIterator", "collect"),
 }
+COLLECTED = "collected"  # of survey/collected.py: what a query answers, as a frame
 
 TABLE = "a table: a row for each cell, stratum, PSU, level or value of a declared list"
 ONE_ROW = "one row, or one number"
@@ -45,8 +47,10 @@ ALLOWED = {
         "_holds_others": TABLE,
         "_check_levels": ONE_ROW,
         "_as_table": "a lazy frame of polars",
+        "taken": "of records on a cluster `sampled` has taken a sample before",
     },
-    "survey/read.py": {"_loaded": "never on a cluster"},
+    "survey/collected.py": {"collected": "those who call it are in this list"},
+    "survey/read.py": {"_loaded": "never on a cluster", "_large": ONE_ROW},
     "tables/calibration_hint.py": {"_varied": TABLE},
     "tables/coded_on_spark.py": {"_counted": TABLE, "cells": TABLE, "_with_psus": TABLE},
     "tables/coded_records.py": {"coded_records": "on a cluster coded_on_spark.py counts"},
@@ -90,7 +94,7 @@ ALLOWED = {
         "sampled": SAMPLE,
     },
     "release/envelope.py": {"_sorted": FILES},
-    "release/outside.py": {"datasets": FILES},
+    "release/outside.py": {"_published": FILES},
     "release/rehearsal.py": {"rehearsed": FILES, "_halves": SAMPLE},
     "release/rule_notes.py": {"rule_notes": SAMPLE},
     "release/shape.py": {"_commonest": ONE_ROW},
@@ -113,7 +117,9 @@ def bringing(text: str) -> set[str]:
         for child in ast.iter_child_nodes(node):
             inner = child.name if isinstance(child, ast.FunctionDef) else function
             called = child.func if isinstance(child, ast.Call) else None
-            if isinstance(called, ast.Attribute) and called.attr in BRINGS:
+            if (isinstance(called, ast.Attribute) and called.attr in BRINGS) or (
+                isinstance(called, ast.Name) and called.id == COLLECTED
+            ):
                 functions.add(inner)
             look(child, inner)
 
