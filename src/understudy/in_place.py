@@ -17,9 +17,9 @@ from understudy.fitting.fit_settings import FitSettings
 from understudy.mechanisms.contract import HandsOut, Mechanism
 from understudy.mechanisms.outputs.outcome_draws import OutcomeOutput
 from understudy.models.contract import Model
-from understudy.publication import Publication, outcome_conditions
+from understudy.publication import Publication, outcome_conditions, said_of_chance
 from understudy.survey.survey import Survey
-from understudy.synthesis import check_claim, refuse_columns, said_of_chance
+from understudy.synthesis import check_claim, refuse_columns
 
 if TYPE_CHECKING:
     from understudy.fitting.diagnostics import Diagnostics

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from understudy.claim import RECORD
+from understudy.chance import Chance
+from understudy.claim import RECORD, Claim
 from understudy.mechanisms.outputs.output import Ground, without_drafts
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
@@ -200,3 +201,10 @@ def file_ground(survey: Survey, model: FileModel, look_inside: bool) -> Ground:
     kept = survey.raw.select(list(model.keep)).to_polars() if model.keep else pl.DataFrame()
     design = model.published_design(survey.design)
     return Ground((model,), model.columns or (), codebook, design, survey.n, kept)
+
+
+def said_of_chance(claim: Claim, chance: Chance) -> Claim:
+    """The claim with what must be said of the seed."""
+    conditions = [*claim.conditions]
+    conditions.insert(0 if chance.for_studies else len(conditions), chance.condition)
+    return replace(claim, conditions=tuple(conditions))

@@ -38,6 +38,7 @@ from understudy.publication import (
     outcome_ground,
     rows_conditions,
     rows_ground,
+    said_of_chance,
 )
 from understudy.survey.published_type import types_not_declared
 from understudy.survey.survey import Survey
@@ -229,13 +230,6 @@ def _said_of_chance(result: Synthesis, chance: Chance) -> Synthesis:
         return result
     claim = said_of_chance(result.claim, chance)
     return replace(result, claim=claim, for_studies=chance.for_studies)
-
-
-def said_of_chance(claim: Claim, chance: Chance) -> Claim:
-    """The claim with what must be said of the seed."""
-    conditions = [*claim.conditions]
-    conditions.insert(0 if chance.for_studies else len(conditions), chance.condition)
-    return replace(claim, conditions=tuple(conditions))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ EVERYONE = {
     "version": "",
     "drawing": "",
     "one_blas_thread": "",
-    "record_blocks": "",
+    "cluster": "",
     "chance": "errors",
     "declarations": "errors",
     "toml_mistakes": "errors",

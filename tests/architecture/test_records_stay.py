@@ -19,7 +19,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "understudy"
 
 # The rooms and files through which the records of a cluster pass.
 ROAD = (
-    *("record_blocks.py", "ledger/fingerprint.py", "survey/survey.py", "survey/spark.py"),
+    *("cluster.py", "ledger/fingerprint.py", "survey/survey.py", "survey/spark.py"),
     "survey/collected.py",
     *("survey/read.py", "tables", "influence.py", "corrected_table.py", "synthesis.py"),
     *("mechanisms/row_counts.py", "mechanisms/marginals.py", "mechanisms/modips.py"),
@@ -38,7 +38,7 @@ FILES = "synthetic or public files, which are here"
 HELD = "asked only of records in memory"
 SAMPLE = "a sample, and the evidence says so"
 ALLOWED = {
-    "record_blocks.py": {"summaries": "a few bytes of each partition, or records that are here"},
+    "cluster.py": {"summaries": "a few bytes of each partition, or records that are here"},
     "survey/survey.py": {
         "n": ONE_ROW,
         "frame": "the user's own call; of ours, each is in this list",

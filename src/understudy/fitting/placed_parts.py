@@ -22,7 +22,7 @@ from understudy.dp.record_weights import PlacedWeights
 from understudy.survey.predictor_cells import cell_numbers_of
 
 Floats = NDArray[np.float64]
-Made = list[NDArray[Any]]
+FewArrays = list[NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +72,9 @@ class RecordPart:
     targets: tuple[str, ...]
     shift: Floats  # (d,) of the logarithms
     scale: Scale
-    question: Callable[[SomeRecords], Made]
+    question: Callable[[SomeRecords], FewArrays]
 
-    def __call__(self, frame: pl.DataFrame) -> Made:
+    def __call__(self, frame: pl.DataFrame) -> FewArrays:
         columns = [frame[name].cast(pl.Float64).to_numpy() for name in self.targets]
         values = np.log(np.stack(columns, axis=1)) - self.shift
         cell = cell_numbers_of(frame, self.lookup)
@@ -85,7 +85,7 @@ class RecordPart:
 class WeightedMoments:
     alpha: Floats | PlacedWeights
 
-    def __call__(self, records: SomeRecords) -> Made:
+    def __call__(self, records: SomeRecords) -> FewArrays:
         return [
             *moment_sums(
                 records.cell, records.scale.cells, records.columns, records.alpha(self.alpha)
@@ -103,7 +103,7 @@ class Extremes:
     alpha: Floats | PlacedWeights
     limit: float
 
-    def __call__(self, records: SomeRecords) -> Made:
+    def __call__(self, records: SomeRecords) -> FewArrays:
         bounds = records.bounds(self.quadratics)
         gain = bounds
         if self.reference is not None:
@@ -121,7 +121,7 @@ class ClippedSums:
     alpha: Floats
     limit: float
 
-    def __call__(self, records: SomeRecords) -> Made:
+    def __call__(self, records: SomeRecords) -> FewArrays:
         alpha = np.full(len(records.cell), self.alpha)
         return [records.blocks.clipped_sums(lambda cell: self.gains[:, cell], alpha, self.limit)]
 
@@ -133,7 +133,7 @@ class GridSums:
     centre: Floats
     half: Floats
 
-    def __call__(self, records: SomeRecords) -> Made:
+    def __call__(self, records: SomeRecords) -> FewArrays:
         values = np.clip((records.columns.T - self.centre) / self.half, -1.0, 1.0)
         cells = records.scale.cells
         sums = first_sums(values, records.cell, cells), second_sums(values)
@@ -161,7 +161,7 @@ class Side:
 class MomentsOfOthers:
     side: Side
 
-    def __call__(self, records: SomeRecords) -> Made:
+    def __call__(self, records: SomeRecords) -> FewArrays:
         alpha = np.where(self.side.holds(records), 0.0, self.side.alpha)
         return [*moment_sums(records.cell, records.scale.cells, records.columns, alpha)]
 
@@ -173,5 +173,5 @@ class Differing:
     side: Side
     other: Side
 
-    def __call__(self, records: SomeRecords) -> Made:
+    def __call__(self, records: SomeRecords) -> FewArrays:
         return [np.array((self.side.holds(records) != self.other.holds(records)).sum())]

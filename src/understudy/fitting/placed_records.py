@@ -24,8 +24,8 @@ from understudy.fitting.placed_parts import (
     ClippedSums,
     Differing,
     Extremes,
+    FewArrays,
     GridSums,
-    Made,
     MomentsOfOthers,
     RecordPart,
     Scale,
@@ -188,13 +188,15 @@ class PlacedRecords:
         return np.stack([of_cell(cell) for cell in range(len(self.rows))], axis=1)
 
     def _asked(
-        self, question: Callable[[SomeRecords], Made], scale: Scale | None = None
-    ) -> list[Made]:
+        self, question: Callable[[SomeRecords], FewArrays], scale: Scale | None = None
+    ) -> list[FewArrays]:
         part = RecordPart(
             self.cells.lookup, self.model.sensitive, self._shift, scale or self._scale, question
         )
         names = list(dict.fromkeys([*self.cells.names, *self.model.sensitive]))
         return gathered(self.survey.table.select(names), part)
 
-    def _added(self, question: Callable[[SomeRecords], Made], scale: Scale | None = None) -> Made:
+    def _added(
+        self, question: Callable[[SomeRecords], FewArrays], scale: Scale | None = None
+    ) -> FewArrays:
         return [np.sum(each, axis=0) for each in zip(*self._asked(question, scale), strict=True)]

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from understudy.record_blocks import on_cluster, summaries
+from understudy.cluster import on_cluster, summaries
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

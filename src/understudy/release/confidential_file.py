@@ -16,9 +16,9 @@ import pyarrow as pa
 from duckdb import Error as DuckDBError
 from ibis.common.exceptions import IbisError
 
+from understudy.cluster import spark_frame
 from understudy.errors import Refused, UnknownName
 from understudy.ledger.fingerprint import FileIdentity, identify
-from understudy.record_blocks import spark_frame
 from understudy.release.recipe import Recipe
 from understudy.survey.codebook import Codebook
 from understudy.survey.file_format import format_of

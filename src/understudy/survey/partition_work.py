@@ -21,6 +21,7 @@ import pyarrow as pa
 from ibis.util import gen_name
 from numpy.typing import NDArray
 
+from understudy.cluster import on_cluster, spark_frame
 from understudy.survey.engine import connection, literal_path, new_scratch_file
 
 PART = "understudy_part"  # the column that says where a record belongs, while it is worked on
@@ -37,7 +38,7 @@ def in_partitions(
     """What `work` makes of the records, a table with this schema. Records that agree on the keys
     are always worked on together; without keys all are."""
     marked = table.mutate(**{PART: _mark(table, keys)})
-    if is_spark(table):
+    if on_cluster(table):
         return _on_spark(marked, work, schema)
     rows = int(table.count().execute())
     parts = max(1, -(-rows // ROWS_IN_MEMORY)) if keys else 1
@@ -54,20 +55,13 @@ def in_partitions(
 def gathered(table: ir.Table, work: Gathering) -> list[list[NDArray[Any]]]:
     """The few arrays that `work` makes of some records at a time, for all records: their sums,
     say. What they are together is for the caller to say."""
-    if is_spark(table):
-        parts = _session(table).sql(table.get_backend().compile(table))
-        rows = parts.mapInArrow(partial(_pickled, work), "made binary").collect()
+    if on_cluster(table):
+        rows = spark_frame(table).mapInArrow(partial(_pickled, work), "made binary").collect()
         return [pickle.loads(bytes(row["made"])) for row in rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of DuckDB, in what Ibis calls
         batches = table.to_pyarrow_batches(chunk_size=ROWS_AT_A_TIME)
         return [work(frame) for frame in _frames(batches)]
-
-
-def is_spark(table: ir.Table) -> bool:
-    return not isinstance(table.op(), ibis.expr.operations.InMemoryTable) and (
-        table._find_backend(use_default=True).name == "pyspark"
-    )
 
 
 def _mark(table: ir.Table, keys: Sequence[str]) -> ir.IntegerValue:
@@ -85,16 +79,11 @@ def _mark(table: ir.Table, keys: Sequence[str]) -> ir.IntegerValue:
 def _on_spark(marked: ir.Table, work: Work, schema: ibis.Schema) -> ir.Table:
     from ibis.backends.pyspark.datatypes import PySparkSchema
 
-    session, backend = _session(marked), marked.get_backend()
-    records = session.sql(backend.compile(marked)).repartition(PART).drop(PART)
+    records = spark_frame(marked).repartition(PART).drop(PART)
     made = records.mapInArrow(partial(_worked, work, schema), PySparkSchema.from_ibis(schema))
     name = gen_name("understudy")
     made.createOrReplaceTempView(name)
-    return backend.table(name)
-
-
-def _session(table: ir.Table) -> Any:
-    return table.get_backend()._session
+    return marked.get_backend().table(name)
 
 
 def _worked(

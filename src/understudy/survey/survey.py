@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from ibis.expr.operations import Field, InMemoryTable, Project
 from numpy.typing import NDArray
 
+from understudy.cluster import on_cluster
 from understudy.errors import Refused, UnknownName
-from understudy.record_blocks import on_cluster
 from understudy.survey.codebook import Codebook, Column, Value
 from understudy.survey.collected import collected
 from understudy.survey.design import Design

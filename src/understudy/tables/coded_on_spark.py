@@ -22,8 +22,8 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from understudy.cluster import shipped, spark_frame
 from understudy.errors import Refused
-from understudy.record_blocks import shipped, spark_frame
 from understudy.survey.cells import ColumnCells
 from understudy.survey.survey import NO_RECORDS, Survey
 from understudy.tables.units import Unit, limited

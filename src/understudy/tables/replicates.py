@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from understudy.cluster import summaries
 from understudy.errors import Refused
-from understudy.record_blocks import summaries
 from understudy.survey.design import Replicates
 from understudy.survey.survey import Survey
 

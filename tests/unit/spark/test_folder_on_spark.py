@@ -14,10 +14,10 @@ import pytest
 from people_in_folders import BOOK, REPLICATED, TAYLOR, people, write_folder
 
 import understudy as us
+from understudy.cluster import spark_frame
 from understudy.errors import Refused
 from understudy.ledger.fingerprint import identify
 from understudy.mechanisms.whole_file.file_counts import FileCounts
-from understudy.record_blocks import spark_frame
 from understudy.survey.engine_setting import Engine
 from understudy.tables import coded_on_spark
 from understudy.tables.coded_records import coded_records

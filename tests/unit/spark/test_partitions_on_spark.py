@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 from verification_samples import BOOK, make_frame, make_query, partition_numbers
 
+from understudy.cluster import on_cluster
 from understudy.errors import Refused
 from understudy.ledger.fingerprint import fingerprint
-from understudy.record_blocks import on_cluster
 from understudy.survey.codebook_text import write_codebook
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
