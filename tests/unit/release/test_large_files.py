@@ -193,7 +193,7 @@ def test_the_progress_of_large_releases_is_told_in_tenths() -> None:
     ("records", "columns", "seconds"),
     [
         (100_000, 20, 49),  # simulated persons (bench/ten_million.py), five files each
-        (1_000_000, 20, 83),
+        (1_000_000, 20, 72),
         (10_000_000, 20, 316),
         (14_400, 60, 152),  # persons of Hawaii
         (8_250, 32, 29),  # NAMCS
