@@ -45,7 +45,7 @@ def codes_among_levels_that_occur(patch: Patch) -> None:
 
 
 def rows_as_in_the_file(patch: Patch) -> None:
-    patch.setattr(inside, "_public_order", lambda *_: None)
+    patch.setattr(inside, "public_order", lambda *_: None)
 
 
 def facts_drafted_from_the_records(patch: Patch) -> None:

@@ -69,8 +69,8 @@ def test_blank_and_infinite_replicate_weights_are_refused(value: float | None, a
 
 def test_degrees_of_freedom_of_replicates_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     survey, passes = Survey(REPLICATED, BRR), []
-    blocks = "understudy.tables.replicates._replicate_blocks"
-    monkeypatch.setattr(blocks, lambda *_: passes.append(1) or iter([np.eye(3)]))
+    products = "understudy.tables.replicates._products"
+    monkeypatch.setattr(products, lambda *_: passes.append(1) or iter([np.eye(3)]))
     for _ in range(3):
         assert tabulate(survey, "mean(y)")["df"].to_list() == [2.0]
     assert len(passes) == 1

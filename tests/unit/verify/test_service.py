@@ -17,6 +17,7 @@ from understudy.ledger.accounts import add_user
 from understudy.ledger.ledger import Ledger
 from understudy.survey.codebook_text import write_codebook
 from understudy.survey.engine import scratch
+from understudy.survey.engine_setting import Engine
 from understudy.verify import answer as answer_module
 from understudy.verify import service as service_module
 from understudy.verify.answer import CheckedQuery, answer_query, public_units
@@ -180,7 +181,7 @@ def test_a_where_means_the_records_of_a_release(
     config = replace(configured().datasets["survey"], where="sex == 1")
     key = new_key()
     with (
-        service_module._open("survey", config).data as kept,
+        service_module._open("survey", config, Engine()).data as kept,
         ConfidentialData("survey", make_survey(men)) as own,
     ):
         for changes in ({}, {"estimator": "total"}):
@@ -190,7 +191,7 @@ def test_a_where_means_the_records_of_a_release(
         assert kept.units == data.units > own.units
         assert kept.single_records
     with pytest.raises(Refused, match="No record of `survey` meets `where = sex == 9`"):
-        service_module._open("survey", replace(config, where="sex == 9"))
+        service_module._open("survey", replace(config, where="sex == 9"), Engine())
 
 
 def test_the_number_of_units_of_a_domain_is_not_public(frame: pl.DataFrame) -> None:
