@@ -80,7 +80,7 @@ types: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m bench --only $(ONLY)
 
-bench-quick: $(STAMP)  # small sizes, two repeats, in three minutes: whether it runs, not how fast
+bench-quick: $(STAMP)  # small sizes, two repeats: whether it runs, not how fast
 	$(BIN)/python -m bench --quick --only $(ONLY)
 
 reference: $(STAMP)

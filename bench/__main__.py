@@ -98,6 +98,12 @@ def said(case: Case, size: dict[str, Any]) -> list[str]:
     return lines
 
 
+def as_text(machine: dict[str, Any], kept: dict[str, Any]) -> str:
+    """JSON with a line for each case."""
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(kept[name])}" for name in kept)
+    return f'{{"machine": {json.dumps(machine)},\n"cases": {{\n{lines}\n}}}}\n'
+
+
 def main() -> None:
     known = names()
     parser = argparse.ArgumentParser(prog="python -m bench")
@@ -122,8 +128,7 @@ def main() -> None:
             results["cases"][name] = record
         results["machine"] = machine()
         kept = {key: results["cases"][key] for key in known if key in results["cases"]}
-        text = json.dumps(results | {"cases": kept}, indent=1)
-        target.write_text(text + "\n", encoding="utf-8")
+        target.write_text(as_text(results["machine"], kept), encoding="utf-8")
     if not asked.quick:
         readme_table.write()
         scale_tables.write()

@@ -5,7 +5,7 @@ at seven places, the regression on the predictors), by the same function from bo
 Ours is the model's Gibbs sampler; Stan's is NUTS on the same density in the same coordinates, from
 the same starting points, with trees of at most the depth that gave it most effective draws per
 gradient. It flatters Stan a little: it sees positive incomes only, ours the zeros too, and our time
-holds the search for starting points. A chain of Stan takes about .4 s an iteration at 6,000 records.
+holds the search for starting points. A chain of Stan takes .4 s an iteration at 6,000 records.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def _timed(side: Side) -> tuple[Any, dict[str, float]]:
     cpu = cpu if outcome.cpu is None else outcome.cpu
     wall = wall if outcome.wall is None else outcome.wall
     spent = {"cpu": cpu / outcome.worth, "wall": wall / outcome.worth, "memory_mb": _peak_mb()}
-    return outcome.value, spent
+    return outcome.value, {name: float(f"{number:.4g}") for name, number in spent.items()}
 
 
 def _processor() -> float:

@@ -74,7 +74,7 @@ def bars(results: Mapping[str, Any]) -> str:
 def persons(results: Mapping[str, Any]) -> str:
     """Seconds at 330 million: those of the largest size, carried on by the exponent at the end, or
     by 1 where that is smaller."""
-    lines = ["| step | measured at | exponent | CPU hours | minutes on the cluster |"]
+    lines = ["| step | measured at | exponent | CPU minutes | seconds on the cluster |"]
     lines.append("|---|---|---|---|---|")
     for case in results["cases"].values():
         sizes = case["sizes"]
@@ -83,10 +83,9 @@ def persons(results: Mapping[str, Any]) -> str:
             continue
         slope = max(1.0, last_slope(sizes))
         seconds = ours(sizes[-1]) * (PERSONS / n) ** slope
-        minutes = seconds / (CORES * SHARE) / 60
         lines.append(
-            f"| {case['what']} | {n:,} | {slope:.2f} | {number(seconds / 3600)} | "
-            f"{number(minutes)} |"
+            f"| {case['what']} | {n:,} | {slope:.2f} | {number(seconds / 60)} | "
+            f"{number(seconds / (CORES * SHARE))} |"
         )
     return "\n".join(lines)
 
