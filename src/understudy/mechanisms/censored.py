@@ -51,7 +51,6 @@ class Censored(Mechanism):
     seeded = True
     fits = 2
     synthesizes = "outcome"
-    needs_records = True
     hands_out = "draws"
     delta = 0.0
 

@@ -24,7 +24,6 @@ class ConstantWeight(Mechanism):
     seeded = True
     fits = 1
     synthesizes = "outcome"
-    needs_records = True
     hands_out = "rows"
     epsilon = None
     delta = 0.0

@@ -316,10 +316,10 @@ class Mechanism(Declared, ABC, abstract=True):
         """Total over all data sets; 0 for a pure epsilon."""
 
     @property
-    @abstractmethod
     def needs_records(self) -> bool:
-        """Whether it must have every record in memory, for record weights or bounds; else it works
-        from what the model gives it: counts, which are made where the records are (Spark)."""
+        """Whether it must have every record in memory, for record weights or bounds; one for rows
+        or files works from counts, which are made where the records are (Spark)."""
+        return self.synthesizes == "outcome"
 
     def __init_subclass__(cls, abstract: bool = False, **rest: Any) -> None:
         super().__init_subclass__(abstract=abstract, **rest)

@@ -65,7 +65,6 @@ class Marginals(Mechanism):
     seeded = False
     fits = 0
     synthesizes = "rows or file"
-    needs_records = False
     hands_out = "draws"
 
     epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]

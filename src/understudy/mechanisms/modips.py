@@ -60,7 +60,6 @@ class Modips(Mechanism):
     seeded = False
     fits = 0
     synthesizes = "rows"
-    needs_records = False
 
     epsilon: Annotated[float, "Privacy budget of the whole release, over all data sets."]
     support: Annotated[Support, "observed, public or threshold."] = "observed"

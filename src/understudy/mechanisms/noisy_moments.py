@@ -57,7 +57,6 @@ class NoisyMoments(Mechanism):
     seeded = False
     fits = 0
     synthesizes = "outcome"
-    needs_records = True
     hands_out = "draws"
     delta = 0.0
 

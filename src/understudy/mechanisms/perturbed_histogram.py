@@ -40,7 +40,6 @@ class PerturbedHistogram(Mechanism):
     seeded = False
     fits = 0
     synthesizes = "outcome"
-    needs_records = True
     hands_out = "draws"
     delta = 0.0
 

@@ -28,6 +28,8 @@ def need_of_memory(model: Model, mechanism: Mechanism) -> str:
 def _always(cls: type[Declared]) -> bool:
     """Whether it needs records whatever its settings are."""
     fact: object = getattr(cls, "needs_records", None)  # a property where it depends on a setting
+    if fact is Mechanism.needs_records and issubclass(cls, Mechanism):
+        return str(cls.synthesizes) == "outcome"
     return fact is True
 
 

@@ -71,7 +71,6 @@ class ReferenceCensored(Mechanism):
     claims = "formal"
     relation = "blank"
     synthesizes = "outcome"
-    needs_records = True
     hands_out = "draws"
     delta = 0.0
 

@@ -48,7 +48,6 @@ class Unweighted(Mechanism):
     seeded = True
     fits = 1
     synthesizes = "outcome, rows or file"
-    needs_records = False
     hands_out = "rows"
     epsilon = None
     delta = 0.0

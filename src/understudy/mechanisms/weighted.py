@@ -44,7 +44,6 @@ class Weighted(Mechanism):
     seeded = True
     fits = 6
     synthesizes = "outcome"
-    needs_records = True
     hands_out = "draws"
     delta = 0.0
 

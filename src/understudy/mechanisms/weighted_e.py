@@ -37,7 +37,6 @@ class WeightedE(Mechanism):
     seeded = True
     fits = 3
     synthesizes = "outcome"
-    needs_records = True
     hands_out = "draws"
     delta = 0.0
 

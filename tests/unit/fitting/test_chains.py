@@ -169,7 +169,7 @@ def test_chains_that_diverge_start_again_from_where_they_are_with_smaller_steps(
     monkeypatch.setattr(nuts, "_program", lambda *_: None)
     monkeypatch.setattr(nuts, "_NutsChain", chain)
     monkeypatch.setattr(nuts, "run_on", run_on)
-    inputs = {"arrays": {}, "scale": np.array([2.0, 4.0])}
+    inputs = {"arrays": {}, "alpha": jnp.ones(3), "scale": np.array([2.0, 4.0])}
     settings = Settings(200, chains=2, target_acceptance=acceptance)
     density: Any = None
     start = np.array([[1.0, 2.0], [3.0, 4.0]])

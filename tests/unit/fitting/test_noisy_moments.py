@@ -15,7 +15,6 @@ from scipy import stats
 from understudy.demo.doctorates import doctorates
 from understudy.dp.clipped_moments import GRID, NoisyCellSums, cell_sums
 from understudy.errors import Refused
-from understudy.fitting import fitter as fitter_module
 from understudy.fitting import noisy_moments
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
@@ -392,9 +391,9 @@ def test_files_are_drawn_from_what_chains_gave_and_a_failure_is_told(monkeypatch
         return np.arange(count)[:, None] * np.ones(density.dimension)
 
     seen = fitter.cell_sums_within(((13_000.0, 480_000.0), (20.0, 400.0)))
-    monkeypatch.setattr(fitter_module, "sample_given_noisy", sampled)
-    monkeypatch.setattr(fitter_module, "spread_positions", positions)
-    monkeypatch.setattr(fitter_module, "parameters_at", lambda _density, at, _arrays: at.tolist())
+    monkeypatch.setattr(noisy_moments, "sample_given_noisy", sampled)
+    monkeypatch.setattr(noisy_moments, "spread_positions", positions)
+    monkeypatch.setattr(noisy_moments, "parameters_at", lambda _density, at, _arrays: at.tolist())
     drawn = fitter.given_noisy(seen, noisy, 3)
     assert [row[0] for row in drawn.parameters] == [0, 1, 2]
     assert drawn.passed == (not failures)

@@ -80,6 +80,9 @@ class Data:
     def cost(self, query: Any) -> Cost:
         return Cost(("replace", "add-remove"), exact_epsilon(query.micro))
 
+    def refuse_on_cluster(self, query: Any) -> None:
+        """Its records are here."""
+
 
 def child(ledger_place: list[str], kill_at: int, pipe: int) -> None:
     answer.assign_partitions = lambda *_: (None, None)  # type: ignore[assignment]

@@ -9,14 +9,13 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from understudy.errors import Refused
 from understudy.survey.codebook import parse_codebook
 from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.file_format import Format, Opened
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
     from understudy.survey.codebook import Codebook
