@@ -47,6 +47,7 @@ def in_memory(seed: int = 1) -> us.Survey:
     return us.Survey(records(seed), DESIGN, CODEBOOK)
 
 
+@pytest.mark.slow  # the same passes under DuckDB: tests/unit/fitting/test_placed_fitter.py
 def test_draws_are_those_of_records_in_memory(
     on_spark: Callable[[str, pl.DataFrame], ir.Table],
 ) -> None:

@@ -66,7 +66,7 @@ def test_types_records_and_identity_are_the_same(both: tuple[us.Survey, us.Surve
 
 @pytest.mark.parametrize(
     "design",
-    [pytest.param(TAYLOR, marks=pytest.mark.slow), REPLICATED],
+    [pytest.param(design, marks=pytest.mark.slow) for design in (TAYLOR, REPLICATED)],
     ids=["taylor", "replicates"],
 )
 def test_tables_agree(design: us.Design, both: tuple[us.Survey, us.Survey]) -> None:
