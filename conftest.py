@@ -8,5 +8,6 @@ pytest_plugins = [
     "quiet_collector",
     "rests_on_chain",
     "seed_offsets",
+    "spark_first",
     "uses_jax",
 ]

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincinv, ndtr
 
-from understudy.dp.kept_share import NOTHING
-from understudy.dp.shrinkage import Shrunk, shrunk
-from understudy.dp.table_margins import along, others, outer_product, rake
+from understudy.dp.shrinkage import NOTHING, Shrunk, outer_product, shrunk
 
 Vector = NDArray[np.float64]
 ColumnNumbers = tuple[int, ...]
 
 EXACT = 1e12  # weight of a table without noise
+RAKINGS = 25  # sweeps over one small table
+SETTLED = 1e-12  # the largest step of a sweep that ends it, over the total
 LARGE = 10  # a cell over the noise of its average, from which the noise cannot make it negative
 LEAST_SHAPE = 0.05  # of the gamma law of a cell that is smaller than its noise, over all sets
 
@@ -183,6 +183,21 @@ def on_simplex(values: ArrayLike, variances: ArrayLike = 1.0) -> Vector:
     return np.asarray(np.maximum(array - excess[last] * noise, 0), dtype=np.float64)
 
 
+def rake(table: Vector, margins: Sequence[Vector]) -> Vector:
+    """Iterative proportional fitting of one table to its one-way margins."""
+    fitted = table.copy()
+    for _ in range(RAKINGS):
+        moved = 0.0
+        for axis, margin in enumerate(margins):
+            sums = fitted.sum(axis=_others(fitted, axis))
+            moved = max(moved, float(np.abs(sums - margin).max()))
+            factor = np.divide(margin, sums, out=np.zeros_like(margin), where=sums > 0)
+            fitted *= _along(factor, axis, fitted.ndim)
+        if moved < SETTLED * fitted.sum():
+            break
+    return fitted
+
+
 def _margins(
     tables: Sequence[Vector], columns: Sequence[ColumnNumbers], variances: Sequence[Vector]
 ) -> _Linear:
@@ -196,10 +211,10 @@ def _margins(
         sums, weights = np.zeros(1), np.zeros(1)
         for table, names, variance in zip(tables, columns, noise, strict=True):
             if column in names:
-                axes = others(table, names.index(column))
+                others = _others(table, names.index(column))
                 # the noise of a sum has the variance of each of the cells in it
-                weight = _precision(variance.sum(axis=axes))
-                sums, weights = sums + weight * table.sum(axis=axes), weights + weight
+                weight = _precision(variance.sum(axis=others))
+                sums, weights = sums + weight * table.sum(axis=others), weights + weight
         margins[column] = np.asarray(sums / weights / total, dtype=np.float64)
         spreads[column] = np.asarray(1 / weights / total**2, dtype=np.float64)
     return _Linear(total, margins, spreads)
@@ -214,8 +229,8 @@ def _moved(table: Vector, margins: Sequence[Vector]) -> Vector:
     """The nearest table (least squares) with these margins."""
     moved = table
     for axis, margin in enumerate(margins):
-        gap = margin - moved.sum(axis=others(moved, axis))
-        moved = moved + along(gap * moved.shape[axis] / moved.size, axis, moved.ndim)
+        gap = margin - moved.sum(axis=_others(moved, axis))
+        moved = moved + _along(gap * moved.shape[axis] / moved.size, axis, moved.ndim)
     return moved
 
 
@@ -224,3 +239,13 @@ def _raked(table: Vector, margins: Sequence[Vector]) -> Vector:
         return margins[0]
     # a level with a positive margin keeps a way to be reached
     return rake(on_simplex(table) + NOTHING * outer_product(margins), margins)
+
+
+def _others(table: Vector, axis: int) -> tuple[int, ...]:
+    return tuple(other for other in range(table.ndim) if other != axis)
+
+
+def _along(vector: Vector, axis: int, dimensions: int) -> Vector:
+    shape = [1] * dimensions
+    shape[axis] = vector.size
+    return vector.reshape(shape)

@@ -6,8 +6,7 @@ cells of a column lie on a scale, the mean of its normal scores given the other 
 Such a mean is a sum over many cells, in which noise is small. The smooth table is the one that is
 nearest to the product of the margins in relative entropy among those with these means: each cell
 is multiplied by exp(l q), q the score of the column's cell and l a number for each cell of the
-other columns. For normal columns that is the table itself. What it lacks is looked for in blocks of
-neighbouring cells first (blocks.py), and in single cells last.
+other columns. For normal columns that is the table itself.
 
 Drawn to the product of the margins instead, and cut off at nothing, a table of 20 by 20 cells loses
 a tenth of its correlation.
@@ -16,18 +15,16 @@ a tenth of its correlation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from understudy.dp.blocks import Blocks, drawn_by_blocks, expected
-from understudy.dp.kept_share import NOTHING, kept_share
-from understudy.dp.table_margins import along, outer_product
-
 Vector = NDArray[np.float64]
 
+NOTHING = 1e-9  # a share that stands for none
+FEWEST = 2  # cells from which a spread can be estimated
 ON_A_SCALE = 4  # cells of a scale from which means are looked at
 SWEEPS = 30  # of the fit of a smooth table
 LARGEST_STEP = 1.0  # of l in one sweep
@@ -36,8 +33,8 @@ CLOSE = 1e-5  # means of scores, over the share of all records
 
 @dataclass(frozen=True, eq=False)
 class _Trend:
-    """Of a column on a scale: the scores of its cells, what is kept of changes of the means given
-    the others (the rest of it being noise), and what one unit of such a mean adds to the cells."""
+    """Of a column on a scale: the scores of its cells, what is kept of the means given the others
+    (the rest of it being noise), and what one unit of such a mean adds to the cells."""
 
     axis: int
     scores: Vector
@@ -53,31 +50,23 @@ class _Trend:
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
-    """A linear rule: what is kept of a change, of its trends first, then by blocks, and of the rest
-    by cells."""
+    """A linear rule: what is kept of a deviation, of its trends first and of the rest by cells."""
 
     trends: list[_Trend]
     cells: Vector
-    blocks: list[Blocks] = field(default_factory=list)
 
     def __call__(self, deviation: Vector) -> Vector:
         result = np.zeros_like(deviation)
         for trend in self.trends:
             added = trend.added(trend.kept(trend.of(deviation)))
             result, deviation = result + added, deviation - added
-        for blocks in self.blocks:
-            added = blocks.added(deviation)
-            result, deviation = result + added, deviation - added
         return result + self.cells * deviation
 
     def noise(self, variance: float) -> Vector:
         """The variance of what is kept where cells have independent noise of this variance. Trends
         of the later columns are without those that the first one has in common with them; that
-        blocks are without trends and larger blocks, and cells without all of these, is left out, as
-        small."""
+        cells are without all trends is left out, as small."""
         total = np.asarray(self.cells**2 * variance, dtype=np.float64)
-        for blocks in self.blocks:
-            total = total + blocks.noise(variance)
         for number, trend in enumerate(self.trends):
             kept = replace(trend.kept, trends=[]) if number else trend.kept
             means = kept.noise(variance * float(trend.scores @ trend.scores))
@@ -116,31 +105,28 @@ def shrunk(
     for axis, q in zip(axes, scores, strict=True):
         others = [k for k in range(len(margins)) if k != axis]
         means = np.tensordot(table - outer, q, (axis, 0))
-        kept_means, rule = _of_means(
+        drawn = _of_means(
             means, [margins[k] for k in others], [scales[k] for k in others],
             variance * float(q @ q),
         )  # fmt: skip
-        rules.append(rule)
-        wanted.append(kept_means)
+        rules.append(drawn)
+        wanted.append(drawn(means))
     smooth = _tilted(outer, margins, axes, scores, wanted)
     trends = [
         _Trend(axis, q, rule, _profile(smooth, axis, q))
         for axis, q, rule in zip(axes, scores, rules, strict=True)
     ]
-    on_scales = [cells if axis in axes else 0 for axis, cells in enumerate(scales)]
-    smooth, blocks = drawn_by_blocks(table, smooth, outer, margins, on_scales, variance)
     gap = table - smooth
-    kept = kept_share(gap, expected(smooth, outer), variance)
-    common = float((kept.share * gap).sum() / max(float(kept.share.sum()), NOTHING))
-    drawn = smooth + kept.share * (gap - common)
-    return Shrunk(drawn, smooth, outer, _Kept(trends, kept.slope, blocks))
+    kept = _Kept(trends, kept_share(gap, smooth, variance))
+    common = float((kept.cells * gap).sum() / max(float(kept.cells.sum()), NOTHING))
+    return Shrunk(smooth + kept.cells * (gap - common), smooth, outer, kept)
 
 
 def _of_means(
     means: Vector, margins: Sequence[Vector], scales: Sequence[int], variance: float
-) -> tuple[Vector, _Kept]:
-    """What is kept of the deviations of a table of means from nothing, trends of the first column
-    on a scale and cells; and of changes of them."""
+) -> _Kept:
+    """The rule for deviations of a table of means from nothing: trends of the first column on a
+    scale, and cells."""
     outer = outer_product(margins)
     for axis, cells in enumerate(scales):
         if cells < ON_A_SCALE:
@@ -148,16 +134,14 @@ def _of_means(
         q = normal_scores(margins[axis], cells)
         others = [k for k in range(len(margins)) if k != axis]
         of_means = np.asarray(np.tensordot(means, q, (axis, 0)), dtype=np.float64)
-        kept_means, rule = _of_means(
+        rule = _of_means(
             of_means, [margins[k] for k in others], [scales[k] for k in others],
             variance * float(q @ q),
         )  # fmt: skip
         trend = _Trend(axis, q, rule, _profile(outer, axis, q))
-        kept = kept_share(means - trend.added(of_means), outer, variance)
-        added = trend.added(kept_means)
-        return added + kept.share * (means - added), _Kept([trend], kept.slope)
-    kept = kept_share(means, outer, variance)
-    return kept.share * means, _Kept([], kept.slope)
+        left = means - trend.added(of_means)
+        return _Kept([trend], kept_share(left, outer, variance))
+    return _Kept([], kept_share(means, outer, variance))
 
 
 def normal_scores(margin: Vector, scale: int) -> Vector:
@@ -187,11 +171,11 @@ def _tilted(
             furthest = max(furthest, float(np.abs(missing).max()))
             spread = np.maximum(_centred(table, axis, q)[1], NOTHING**2)
             step = np.clip(missing / spread, -LARGEST_STEP, LARGEST_STEP)
-            table = table * np.exp(np.expand_dims(step, axis) * along(q, axis, table.ndim))
+            table = table * np.exp(np.expand_dims(step, axis) * _along(q, axis, table.ndim))
             for other, margin in enumerate(margins):
                 sums = table.sum(axis=tuple(k for k in range(table.ndim) if k != other))
                 factor = np.divide(margin, sums, out=np.zeros_like(margin), where=sums > 0)
-                table = table * along(factor, other, table.ndim)
+                table = table * _along(factor, other, table.ndim)
         if furthest < CLOSE:
             break
     return table
@@ -206,7 +190,39 @@ def _profile(table: Vector, axis: int, q: Vector) -> Vector:
 
 def _centred(table: Vector, axis: int, q: Vector) -> tuple[Vector, Vector]:
     """Scores less their mean given the other columns, and the sums of their squares."""
-    score = along(q, axis, table.ndim)
+    along = _along(q, axis, table.ndim)
     sums = np.maximum(table.sum(axis=axis, keepdims=True), NOTHING**2)
-    centred = score - (table * score).sum(axis=axis, keepdims=True) / sums
+    centred = along - (table * along).sum(axis=axis, keepdims=True) / sums
     return centred, (table * centred**2).sum(axis=axis)
+
+
+def _along(vector: Vector, axis: int, dimensions: int) -> Vector:
+    shape = [1] * dimensions
+    shape[axis] = vector.size
+    return vector.reshape(shape)
+
+
+def kept_share(deviation: Vector, expected: Vector, variance: float) -> Vector:
+    """How much of each cell's deviation from what was expected is kept, between 0 and 1.
+
+    Deviations are taken as N(0, t e) of cells with expected share e (departures grow with the
+    cell, as those of chi-square do), seen with noise of the given variance; t is the one that makes
+    them likeliest. What is kept, t e / (t e + variance), is then the posterior mean (empirical
+    Bayes). All of it is post-processing.
+    """
+    if variance <= 0 or deviation.size < FEWEST:
+        return np.ones_like(expected)
+    e, squares = np.maximum(expected.ravel(), NOTHING), deviation.ravel() ** 2
+    steps = variance / e.mean() * np.exp(np.linspace(-6.0, 12.0, 73))
+    spreads = steps[:, None] * e + variance
+    likelihood = -(np.log(spreads) + squares / spreads).sum(axis=1)
+    t = float(steps[int(np.argmax(likelihood))])
+    return np.asarray(t * expected / (t * expected + variance), dtype=np.float64)
+
+
+def outer_product(margins: Sequence[Vector]) -> Vector:
+    """The table of independent columns with these margins; 1 without any."""
+    outer = np.ones(())
+    for margin in margins:
+        outer = np.multiply.outer(outer, margin)
+    return outer

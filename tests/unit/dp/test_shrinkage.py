@@ -9,7 +9,7 @@ from scipy.special import ndtri
 from scipy.stats import multivariate_normal
 
 from understudy.dp.consistent import agreed
-from understudy.dp.shrinkage import normal_scores, shrunk
+from understudy.dp.shrinkage import kept_share, normal_scores, shrunk
 
 Vector = NDArray[np.float64]
 
@@ -96,6 +96,20 @@ def test_the_noise_of_what_is_kept_is_that_of_simulated_tables() -> None:
     simulated = np.var([drawn.kept(added) for added in noise], axis=0)
     stated = drawn.kept.noise(deviation**2)
     assert stated.sum() / simulated.sum() == pytest.approx(1.0, abs=0.25)
+
+
+def test_what_is_kept_of_a_deviation_is_the_posterior_mean() -> None:
+    """Deviations of variance t e, seen with noise: t is averages, the error is near the least."""
+    rng = np.random.default_rng(7)
+    expected = rng.dirichlet(np.full(4000, 0.5))
+    true = rng.normal(0, np.sqrt(2e-4 * expected))
+    seen = true + rng.normal(0, 3e-4, expected.size)
+    kept = kept_share(seen, expected, 9e-8)
+    best = 2e-4 * expected / (2e-4 * expected + 9e-8)
+    assert kept == pytest.approx(best, abs=0.06)
+    error, least, raw = (((s * seen - true) ** 2).sum() for s in (kept, best, 1.0))
+    assert error < 1.02 * least < 0.8 * raw
+    assert (kept_share(seen, expected, 0.0) == 1).all()
 
 
 def test_a_change_of_the_margins_alone_is_kept_whole() -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import jax, jax.numpy as jnp, numpy as np, polars as pl
 import understudy as us
@@ -35,14 +37,18 @@ density, placed = over_devices(fitter.density, inputs)
 assert not several_devices(inputs) and several_devices(placed)
 assert {shard.data.shape for shard in placed["arrays"]["y"].addressable_shards} == {(26,)}
 points = np.random.default_rng(2).normal([-1.0, 2.0], 0.3, (5, 2))
+programs = [
+    jax.jit(jax.value_and_grad(lambda q, of=of, given=given: log_density(of, q, given)))
+    for of, given in ((density, placed), (fitter.density, inputs))
+]
 for point in points:
-    ours, theirs = (
-        jax.jit(jax.value_and_grad(lambda q: log_density(of, q, given)))(point)
-        for of, given in ((density, placed), (fitter.density, inputs))
-    )
+    ours, theirs = (program(point) for program in programs)
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-12)
     np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-10)
+print("the same density")
+"""
 
+CHAINS = """
 # chains by it have the posterior of a lattice that one device computed
 posterior = fitter.fit(terms, "test")
 assert not posterior.diagnostics.failures
@@ -62,9 +68,9 @@ print("the same posterior")
 """
 
 
-def test_four_devices_have_the_posterior_of_one(tmp_path: Path) -> None:
+def said_on_four_devices(tmp_path: Path, program: str) -> str:
     script = tmp_path / "four_devices.py"
-    script.write_text(PROGRAM, encoding="utf-8")
+    script.write_text(program, encoding="utf-8")
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
     done = subprocess.run(
         [sys.executable, str(script)],
@@ -73,4 +79,14 @@ def test_four_devices_have_the_posterior_of_one(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.stdout.strip() == "the same posterior", done.stderr
+    return done.stdout.strip() or done.stderr
+
+
+def test_four_devices_have_the_density_of_one(tmp_path: Path) -> None:
+    assert said_on_four_devices(tmp_path, PROGRAM) == "the same density"
+
+
+@pytest.mark.slow
+def test_four_devices_have_the_posterior_of_one(tmp_path: Path) -> None:
+    said = said_on_four_devices(tmp_path, PROGRAM + CHAINS)
+    assert said.splitlines() == ["the same density", "the same posterior"]

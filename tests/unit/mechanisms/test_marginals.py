@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import chance
-from understudy.dp.consistent import consistent, on_simplex
+from understudy.dp.consistent import consistent, on_simplex, rake
 from understudy.dp.raking import rake_pool
 from understudy.dp.record_pool import (
     Pool,
@@ -21,7 +21,6 @@ from understudy.dp.record_pool import (
     systematic,
     tree,
 )
-from understudy.dp.table_margins import rake
 from understudy.errors import Refused
 from understudy.mechanisms import marginals
 from understudy.mechanisms.marginals import (

@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from understudy.dp.consistent import Agreed, agreed, on_simplex, spread_over_sets
-from understudy.dp.kept_share import NOTHING, Keeping, kept_share
 from understudy.dp.raking import Raking
 from understudy.dp.record_pool import Pool, cell_table, draw_pool, thinned
+from understudy.dp.shrinkage import NOTHING, kept_share
 from understudy.errors import Refused
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 from understudy.tables.rule_cells import RuledOut
@@ -182,24 +182,22 @@ def fine_shares(noisy: NoisyFile, fit: Fit, grids: Sequence[int]) -> list[list[V
         deviation = gap - (np.bincount(mapped, gap) / members)[mapped]
         keep = _kept_within(deviation, curve, variance, members[mapped])
         # what is too much in a coarse cell is taken from cells as far as they may move
-        shares_kept = np.maximum(np.bincount(mapped, keep.share), NOTHING)
-        common = np.bincount(mapped, keep.share * gap) / shares_kept
-        fine = _projected(curve + keep.share * (gap - common[mapped]), curve, mapped)
-        own = [keep.slope * (single.one_way[j] - average) / fit.total for single in noisy.sets]
-        moved = spread_over_sets(fine, own, keep.slope**2 * variance)
+        common = np.bincount(mapped, keep * gap) / np.maximum(np.bincount(mapped, keep), NOTHING)
+        fine = _projected(curve + keep * (gap - common[mapped]), curve, mapped)
+        own = [keep * (single.one_way[j] - average) / fit.total for single in noisy.sets]
+        moved = spread_over_sets(fine, own, keep**2 * variance)
         for number, (of_set, margin) in enumerate(zip(moved, margins, strict=True)):
             bent = np.maximum(of_set + smoothed(margin, mapped, grids[j], bends) - curve, 0.0)
             shares[number].append(_within(bent, mapped, members))
     return shares
 
 
-def _kept_within(deviation: Vector, curve: Vector, variance: float, members: Vector) -> Keeping:
+def _kept_within(deviation: Vector, curve: Vector, variance: float, members: Vector) -> Vector:
     """`kept_share` of deviations from the mean of so many members of a coarse cell: they vary by
     the part 1 - 1/members, and where a fine cell is alone they say nothing."""
-    keep, several = Keeping(np.ones_like(curve), np.ones_like(curve)), members > 1
+    keep, several = np.ones_like(curve), members > 1
     free = np.sqrt(1 - 1 / members[several])
-    kept = kept_share(deviation[several] / free, curve[several], variance)
-    keep.share[several], keep.slope[several] = kept.share, kept.slope
+    keep[several] = kept_share(deviation[several] / free, curve[several], variance)
     return keep
 
 

@@ -21,10 +21,7 @@ besides. t is the one that gives the distance, with half a standard deviation of
 sampling variance is e in the same unit, so that t is the misfit per unit of it.
 
 Means of one number may be much further off than those of another, and some tables than others: the
-distance of each table is measured by itself. A table of G groups is measured in units that are the
-root of G times finer: it has more to show, and more cells go by its figure, so its noise has a G-th
-of the variance that the distance of one group has, at the same price for all. A number's tables
-together are drawn to what all
+distance of each table is measured by itself. A number's tables together are drawn to what all
 numbers suggest, and a table to what its number's suggest, as far as noise is large beside the
 differences (`drawn_to`).
 
@@ -39,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from math import prod
 
 import numpy as np
@@ -50,7 +48,6 @@ from understudy.dp.choice import UNITS
 from understudy.mechanisms.whole_file.budget import TableBudget
 from understudy.mechanisms.whole_file.fit import Fit, fine_shares, runs_of
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
-from understudy.mechanisms.whole_file.probes import ColumnNumbers, Probe, cells_in, probes_of
 from understudy.mechanisms.whole_file.within_cells import fine_codes, scores_within
 from understudy.survey.cells import ColumnCells
 from understudy.survey.misfit import KINDS, Misfit, OwnFigure
@@ -59,10 +56,33 @@ from understudy.tables.variance_factor import evenly
 
 Vector = NDArray[np.float64]
 Whole = NDArray[np.int64]
+ColumnNumbers = tuple[int, ...]
 
+TABLES = 30  # of a kind, at most
+LARGEST = 50_000  # cells of a table that is looked at
 CAUTION = 0.5  # standard deviations of its noise that are added to a distance
 PARTS = {"counts": 1, "means": 2}  # of the share: means of few groups need less noise
 WIDEST = 1e6  # misfit, where the distance is beyond all measure
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A table whose distance is measured: groups by `names`, of the number `y`, weighted by `w`."""
+
+    names: ColumnNumbers
+    y: int | None = None
+    w: int | None = None
+
+    @property
+    def columns(self) -> ColumnNumbers:
+        return (*self.names, *(j for j in (self.y, self.w) if j is not None))
+
+    @property
+    def cut(self) -> int:
+        """The most that one record counts."""
+        if self.w is not None:
+            return 3
+        return 1 if self.y is None else 2
 
 
 def measured_misfit(
@@ -89,10 +109,9 @@ def measured_misfit(
         distances, noise = np.array(apart, dtype=np.int64), 0.0
         if budget is not None:
             part = Fraction(PARTS[key[0]], sum(PARTS[statistic] for statistic, _ in kinds))
-            moved = [look.units * probe.cut for look, probe in zip(looks, probes, strict=True)]
+            moved = [UNITS * probe.cut for probe in probes]
             distances, noise = budget.noisy_numbers(distances, moved, share * part)
-        units = np.array([look.units for look in looks])
-        seen.append(_Seen(key, probes, looks, distances / units, noise / units))
+        seen.append(_Seen(key, probes, looks, distances / UNITS, noise / UNITS))
     of_all = {y: t for kind in seen for y, t in kind.alone()}
     for kind in seen:
         key, probes = kind.key, kind.probes
@@ -124,21 +143,19 @@ def measured_misfit(
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """The tables of a kind, with their distances and the standard deviations of their noise."""
+    """The tables of a kind, with their distances and the noise of these."""
 
     key: tuple[str, str]
     probes: list[Probe]
     looks: list[_Look]
     distances: Vector
-    noise: Vector
+    noise: float
 
     def alone(self) -> list[tuple[int, float]]:
         """The misfit of the mean of all records, of each number: as much as noise leaves of it."""
         return [
-            (probe.y, misfit_of(float(distance), look.expected, look.spread + noise**2))
-            for probe, look, distance, noise in zip(
-                self.probes, self.looks, self.distances, self.noise, strict=True
-            )
+            (probe.y, misfit_of(float(distance), look.expected, look.spread + self.noise**2))
+            for probe, look, distance in zip(self.probes, self.looks, self.distances, strict=True)
             if probe.y is not None and not probe.names
         ]
 
@@ -189,16 +206,16 @@ class _Figures:
 
 
 def _figures(
-    distances: Vector, noise: Vector, tables: Sequence[Groups], numbers: Sequence[int]
+    distances: Vector, noise: float, tables: Sequence[Groups], numbers: Sequence[int]
 ) -> _Figures:
     """The misfit of all tables together, of each number's and of each one."""
     every, total = Groups.of(tables), float(distances.sum())
-    t, error = every.plain(total), float(np.sqrt((noise**2).sum()))
+    t, error = every.plain(total), noise * len(tables) ** 0.5
     names = sorted(set(numbers))
     inside = [[k for k, y in enumerate(numbers) if y == name] for name in names]
     groups = [Groups.of([tables[k] for k in places]) for places in inside]
     sums = np.array([distances[places].sum() for places in inside])
-    errors = np.sqrt([(noise[places] ** 2).sum() for places in inside])
+    errors = noise * np.sqrt([len(places) for places in inside])
     bases = [(t, error / every.distance(t))] * len(names)
     of_numbers = drawn_to(bases, sums, errors, groups)
     of_number = {
@@ -206,7 +223,7 @@ def _figures(
         for name, mine, (distance, wrong) in zip(names, groups, of_numbers, strict=True)
     }
     bases = [of_number[y] for y in numbers]
-    of_tables = drawn_to(bases, distances, noise, tables)
+    of_tables = drawn_to(bases, distances, np.full(len(tables), noise), tables)
     return _Figures(
         every.misfit(total, error),
         {y: mine.misfit(*own) for y, mine, own in zip(names, groups, of_numbers, strict=True)},
@@ -218,7 +235,7 @@ def common_and_own(
     distances: Vector, noise: float, tables: Sequence[Groups]
 ) -> tuple[float, float, list[float]]:
     """The misfit of all tables together with the error that noise gives it, and of each."""
-    figures = _figures(distances, np.full(len(tables), noise), tables, [0] * len(tables))
+    figures = _figures(distances, noise, tables, [0] * len(tables))
     every, error = Groups.of(tables), noise * len(tables) ** 0.5
     least = max(float(distances.sum()), every.distance(0.0))
     return figures.together, every.plain(least + error) - every.plain(least), figures.of_tables
@@ -285,16 +302,51 @@ def _all_kinds(statistic: str, figures: dict[tuple[str, str], float]) -> tuple[f
     return tuple(result)
 
 
+def probes_of(
+    noisy: NoisyFile, cells: Sequence[ColumnCells], kept: ColumnNumbers
+) -> dict[tuple[str, str], list[Probe]]:
+    """The tables of each kind that are looked at: a fixed selection, whatever the records are."""
+    listed: dict[tuple[str, str], list[Probe]] = {
+        (statistic, kind): [] for statistic in ("counts", "means") for kind in KINDS
+    }
+    measured = [set(names) for names in noisy.measured]
+    levels = [j for j, column in enumerate(cells) if column.levels]
+    weight = next((j for j, column in enumerate(cells) if column.column.role == "weight"), None)
+    others = [j for j in range(len(cells)) if j != weight]
+    numbers = [j for j in others if not cells[j].levels and j not in kept]
+    most = 3 if weight is None else 2  # columns of a count beside the weight
+    probes = [Probe(by, None, weight) for k in range(1, most + 1) for by in combinations(others, k)]
+    probes += [
+        Probe(by, y, weight) for k in range(3) for by in combinations(levels, k) for y in numbers
+    ]
+    for probe in probes:
+        columns = set(probe.columns)
+        size = prod(len(_cells_in(noisy, cells[j], j, probe)[0]) for j in probe.columns)
+        if columns <= set(kept) or size > LARGEST:
+            continue
+        kind = "pairs" if len(columns) == 2 else "more"
+        if len(columns) == 1 or any(columns <= names for names in measured):
+            kind = "measured"
+        listed["counts" if probe.y is None else "means", kind].append(probe)
+    return {key: _some(candidates) for key, candidates in listed.items()}
+
+
+def _some(probes: list[Probe]) -> list[Probe]:
+    """At most so many, evenly spaced."""
+    if len(probes) <= TABLES:
+        return probes
+    return [probes[int(k)] for k in np.linspace(0, len(probes) - 1, TABLES)]
+
+
 @dataclass(frozen=True, eq=False)
 class _Look:
-    """What the fit expects of a probe, for each group: z of its cells and their expected sum, in so
-    many whole `units` a record; records, and the variance of the average over the sets."""
+    """What the fit expects of a probe, for each group: z of its cells and their expected sum, in
+    whole units; records, and the variance of the average over the sets."""
 
     scores: Whole  # (groups, cells)
     target: Whole
     expected: Vector
     spread: Vector
-    units: int = UNITS
 
     def groups(self, of_all: float, free: float, even: bool = False) -> Groups:
         """The groups, where the mean of all records has the misfit `of_all`; `even`: all are off by
@@ -344,21 +396,19 @@ class _View:
         groups = sets.mean(axis=0)
         y = np.ones(groups.shape[1]) if probe.y is None else self._values(probe, probe.y)
         w = np.ones(groups.shape[1]) if probe.w is None else self._values(probe, probe.w)
-        units = finer_units(groups.sum(axis=1))
-        z, answers = scores_of(groups, None if probe.y is None else y, w, probe.cut, units)
+        z, answers = scores_of(groups, None if probe.y is None else y, w, probe.cut)
         target = np.rint((groups * z).sum(axis=1)).astype(np.int64)
-        spread = _between([(t * z).sum(axis=1) / units for t in sets])
-        return _Look(z, target, answers, spread, units)
+        return _Look(z, target, answers, _between([(t * z).sum(axis=1) / UNITS for t in sets]))
 
     def free(self, probe: Probe) -> float:
         """The part of a table's fluctuation that its smaller tables do not show."""
-        sizes = [len(cells_in(self.noisy, self.cells[j], j, probe)[0]) for j in probe.names]
+        sizes = [len(_cells_in(self.noisy, self.cells[j], j, probe)[0]) for j in probe.names]
         groups = prod(sizes)
         return prod(1 - 1 / size for size in sizes) * groups / max(groups - 1, 1)
 
     def _values(self, probe: Probe, j: int) -> Vector:
         """The number that each cell of the last axes stands for, (cells,): means of coarse ones."""
-        coarse, merged = cells_in(self.noisy, self.cells[j], j, probe)
+        coarse, merged = _cells_in(self.noisy, self.cells[j], j, probe)
         share = np.mean([shares[j] for shares in self.shares], axis=0)
         value = self.cells[j].expected
         sums = np.bincount(merged, share * np.nan_to_num(value), minlength=len(coarse))
@@ -367,8 +417,8 @@ class _View:
         mean = np.divide(sums, size, out=plain.copy(), where=(size > 0) & ~np.isnan(plain))
         if probe.y is None or probe.w is None:
             return mean
-        other = len(cells_in(self.noisy, self.cells[probe.w], probe.w, probe)[0])
-        numbers = len(cells_in(self.noisy, self.cells[probe.y], probe.y, probe)[0])
+        other = len(_cells_in(self.noisy, self.cells[probe.w], probe.w, probe)[0])
+        numbers = len(_cells_in(self.noisy, self.cells[probe.y], probe.y, probe)[0])
         return np.repeat(mean, other) if j == probe.y else np.tile(mean, numbers)
 
     def _table(self, probe: Probe, number: int) -> Vector:
@@ -380,7 +430,7 @@ class _View:
         sums = np.bincount(numbers, self.weights[number], minlength=prod(shape))
         table = sums.reshape(shape)
         for axis, j in enumerate(columns):
-            coarse, merged = cells_in(self.noisy, self.cells[j], j, probe)
+            coarse, merged = _cells_in(self.noisy, self.cells[j], j, probe)
             if j == probe.y or len(coarse) == shape[axis]:
                 continue
             share = np.bincount(merged, self.shares[number][j], minlength=len(coarse))
@@ -390,15 +440,7 @@ class _View:
         return np.asarray(self.fit.total * table, dtype=np.float64)
 
 
-def finer_units(records: Vector) -> int:
-    """So many units a record that the noise of a distance, which is as large in units for all
-    tables of a kind, is the smaller in records the more groups the table has."""
-    return round(UNITS * float(np.sqrt(max(int((records >= 1).sum()), 1))))
-
-
-def scores_of(
-    groups: Vector, y: Vector | None, w: Vector, cut: int, units: int = UNITS
-) -> tuple[Whole, Vector]:
+def scores_of(groups: Vector, y: Vector | None, w: Vector, cut: int) -> tuple[Whole, Vector]:
     """z of each (group, cell) in whole units, and the expected records of each group with a value:
     w, or w (y - mean), over its root mean square in the group, cut; 0 where a cell has no number.
     """
@@ -413,7 +455,7 @@ def scores_of(
     answers = table.sum(axis=1)
     size = np.sqrt((table * z**2).sum(axis=1) / np.maximum(answers, 1e-9))[:, None]
     z = np.divide(z, size, out=np.zeros_like(table), where=size > 1e-12)
-    return np.rint(units * np.clip(z, -cut, cut) * known).astype(np.int64), answers
+    return np.rint(UNITS * np.clip(z, -cut, cut) * known).astype(np.int64), answers
 
 
 def _between(values: Sequence[Vector]) -> Vector:
@@ -423,12 +465,23 @@ def _between(values: Sequence[Vector]) -> Vector:
     return np.asarray(np.var(values, axis=0, ddof=1) / len(values), dtype=np.float64)
 
 
+def _cells_in(
+    noisy: NoisyFile, column: ColumnCells, j: int, probe: Probe
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The cells of a column in a probe (levels and the values of y by themselves, other numbers in
+    coarse cells): the coarse cell of each, and the cell of each fine one."""
+    fine = np.arange(column.size, dtype=np.int32)
+    if column.levels or j == probe.y:
+        return noisy.coarse[j], fine
+    return np.arange(noisy.sizes[j], dtype=np.int32), noisy.coarse[j]
+
+
 def _counted(
     records: AnyCoded, noisy: NoisyFile, cells: Sequence[ColumnCells], probes: Sequence[Probe]
 ) -> list[Whole]:
     """The records' tables in the cells of the probes."""
     asked = [
-        (probe.columns, [cells_in(noisy, column, j, probe)[1] for j, column in enumerate(cells)])
+        (probe.columns, [_cells_in(noisy, column, j, probe)[1] for j, column in enumerate(cells)])
         for probe in probes
     ]
     return [np.rint(table).astype(np.int64) for table in records.count_merged(asked)]

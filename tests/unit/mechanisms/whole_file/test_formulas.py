@@ -15,7 +15,7 @@ from scipy.stats import norm, poisson
 import understudy as us
 from understudy.dp.consistent import Agreed, agreed
 from understudy.dp.record_pool import Pool
-from understudy.mechanisms.whole_file import misfit, probes
+from understudy.mechanisms.whole_file import misfit
 from understudy.mechanisms.whole_file.budget import CellNoise, TableBudget
 from understudy.mechanisms.whole_file.files import _empty, published_codebook
 from understudy.mechanisms.whole_file.fit import (
@@ -271,12 +271,12 @@ def test_large_tables_and_tables_of_kept_columns_are_not_looked_at(monkeypatch) 
     noisy = NoisyFile(("a", "b", "c"), maps, ((0, 1),), (1.0,) * 3, (1.0,), (), 4)
 
     def looked_at(kept: tuple[int, ...]) -> set[tuple[int, ...]]:
-        listed_kinds = probes.probes_of(noisy, cells, kept)
-        return {probe.columns for listed in listed_kinds.values() for probe in listed}
+        probes = misfit.probes_of(noisy, cells, kept)
+        return {probe.columns for listed in probes.values() for probe in listed}
 
     assert looked_at(()) == {(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)}
     assert looked_at((0, 1)) == {(2,), (0, 2), (1, 2), (0, 1, 2)}
-    monkeypatch.setattr(probes, "LARGEST", 10)
+    monkeypatch.setattr(misfit, "LARGEST", 10)
     assert looked_at(()) == {(0,), (1,), (2,), (0, 1), (0, 2)}
 
 

@@ -20,7 +20,6 @@ from understudy.mechanisms.whole_file.budget import TableBudget, budget_of
 from understudy.mechanisms.whole_file.fit import fitted
 from understudy.mechanisms.whole_file.noisy_file import from_draws
 from understudy.mechanisms.whole_file.plan import MISFIT
-from understudy.mechanisms.whole_file.probes import Probe, _some, probes_of
 from understudy.survey.codebook import Codebook, Column, parse_codebook
 from understudy.survey.codebook_text import codebook_to_toml
 from understudy.survey.misfit import Misfit
@@ -127,14 +126,14 @@ def test_what_a_table_shows_beyond_its_margins_has_its_degrees_of_freedom():
     columns = [SimpleNamespace(levels="x" * k, size=k, grid_size=0) for k in (3, 2)]
     noisy = SimpleNamespace(coarse=[np.arange(3), np.arange(2)], sizes=[3, 2])
     view = SimpleNamespace(noisy=noisy, cells=columns)
-    assert misfit._View.free(view, Probe((0, 1))) == pytest.approx(2 / 5)
-    assert misfit._View.free(view, Probe((0,))) == pytest.approx(1.0)
+    assert misfit._View.free(view, misfit.Probe((0, 1))) == pytest.approx(2 / 5)
+    assert misfit._View.free(view, misfit.Probe((0,))) == pytest.approx(1.0)
 
 
 def test_of_many_tables_some_are_looked_at_from_the_first_to_the_last():
-    probes = [Probe((j,)) for j in range(100)]
-    assert _some(probes[:30]) == probes[:30]
-    chosen = [probe.names[0] for probe in _some(probes)]
+    probes = [misfit.Probe((j,)) for j in range(100)]
+    assert misfit._some(probes[:30]) == probes[:30]
+    chosen = [probe.names[0] for probe in misfit._some(probes)]
     assert (len(chosen), chosen[0], chosen[-1]) == (30, 0, 99)
     assert set(np.diff(chosen)) <= {3, 4}
 
@@ -170,7 +169,7 @@ def test_a_coarse_cell_stands_for_the_mean_of_its_fine_ones():
     column = SimpleNamespace(expected=values, levels=None, size=5, grid_size=5)
     sets = [[of_set] for of_set in shares]
     view = SimpleNamespace(noisy=noisy, cells=[column], shares=sets)
-    made = misfit._View._values(view, Probe((), w=0), 0)  # type: ignore[arg-type]
+    made = misfit._View._values(view, misfit.Probe((), w=0), 0)  # type: ignore[arg-type]
     np.testing.assert_allclose(made, [np.average([1.0, 4.0], weights=[0.2, 0.6]), 6.0, np.nan])
 
 
@@ -185,7 +184,7 @@ def test_a_record_moves_a_distance_by_at_most_its_cut(weighted):
     rng = np.random.default_rng(1)
     view = misfit._View(noisy, fitted(noisy, rng, 5_000), cells, rng)
     whole = coded_records(data, cells)
-    probes = [p for kind in probes_of(noisy, cells, ()).values() for p in kind]
+    probes = [p for kind in misfit.probes_of(noisy, cells, ()).values() for p in kind]
     assert {probe.cut for probe in probes} == ({3} if weighted else {1, 2})
     furthest = 0.0
     for probe in probes:
@@ -194,8 +193,8 @@ def test_a_record_moves_a_distance_by_at_most_its_cut(weighted):
         for record in range(0, 60, 7):
             left = replace(whole, codes=tuple(np.delete(codes, record) for codes in whole.codes))
             after = look.distance(misfit._counted(left, noisy, cells, [probe])[0])
-            assert abs(after - before) <= look.units * probe.cut
-            furthest = max(furthest, abs(after - before) / (look.units * probe.cut))
+            assert abs(after - before) <= UNITS * probe.cut
+            furthest = max(furthest, abs(after - before) / (UNITS * probe.cut))
     assert furthest > 0.25  # the limit is not far from what happens
 
 
@@ -218,43 +217,17 @@ def test_the_noise_of_a_distance_is_for_all_its_tables_and_the_shares_add_up(wei
         return groups(look, of_all, free, even)
 
     monkeypatch.setattr(misfit._Look, "groups", seen)
-    units, look = [], misfit._View.look
-
-    def looked(view, probe):
-        expected = look(view, probe)
-        units.append(expected.units)
-        return expected
-
-    monkeypatch.setattr(misfit._View, "look", looked)
     data = survey(population(60, 3), weighted)
     result = us.synthesize(data, us.WholeFile(), us.Marginals(3.0, 1e-6), datasets=2, seed=1)
     cells = us.WholeFile().for_survey(data).cells(data)
-    by_kind = probes_of(from_draws(result.draws), cells, ())
+    by_kind = misfit.probes_of(from_draws(result.draws), cells, ())
     kinds = by_kind.values()
     # means by measured tables alone are off by as many records in every group
     assert evenly_off == [key == ("means", "measured") for key, k in by_kind.items() for _ in k]
-    cuts = [probe.cut for probes in kinds for probe in probes]
-    assert [limit for moved, _ in asked for limit in moved] == [
-        unit * cut for unit, cut in zip(units, cuts, strict=True)
+    assert [moved for moved, _ in asked] == [
+        [UNITS * probe.cut for probe in probes] for probes in kinds if probes
     ]
-    assert [len(moved) for moved, _ in asked] == [len(probes) for probes in kinds if probes]
-    assert set(units) > {UNITS}  # tables of several groups in finer ones
     assert sum(share for _, share in asked) == MISFIT
-
-
-def test_the_noise_of_a_distance_is_smaller_where_a_table_has_more_groups():
-    """Nine groups with records and three without: a third of the noise that one group has, so that
-    the sum of the variances over the groups is the same."""
-    records = np.array([*np.full(9, 50.0), 0.0, 0.2, 0.0])
-    assert misfit.finer_units(records) == 3 * UNITS
-    assert misfit.finer_units(np.array([10_000.0])) == UNITS
-    assert misfit.finer_units(np.zeros(2)) == UNITS
-    y, w = np.array([1.0, 2.0, 5.0]), np.ones(3)
-    table = np.full((9, 3), 40.0)
-    plain, _ = misfit.scores_of(table, y, w, 2)
-    finer, _ = misfit.scores_of(table, y, w, 2, 3 * UNITS)
-    np.testing.assert_allclose(finer / 3, plain, atol=0.7)
-    assert np.abs(finer).max() <= 2 * 3 * UNITS
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
