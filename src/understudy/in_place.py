@@ -14,12 +14,14 @@ from understudy.dp.account import PayingAccount, said_of_account
 from understudy.envelope import Envelope
 from understudy.errors import Refused
 from understudy.fitting.fit_settings import FitSettings
+from understudy.internal_mark import marked
+from understudy.ledger.fingerprint import identify
 from understudy.mechanisms.contract import HandsOut, Mechanism
 from understudy.mechanisms.outputs.outcome_draws import OutcomeOutput
 from understudy.models.contract import Model
 from understudy.publication import Publication, outcome_conditions, said_of_chance
 from understudy.survey.survey import Survey
-from understudy.synthesis import check_claim, refuse_columns
+from understudy.synthesis import check_claim, refuse_arguments, refuse_columns, refuse_pair
 
 if TYPE_CHECKING:
     from understudy.fitting.diagnostics import Diagnostics
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 __public__ = ("FittedInPlace", "fit_in_place")
 
 NOT_COMPARED = (
-    "The reference was not compared with the confidential records, which stayed where they are: "
-    "that it shares none with them is the data holder's word"
+    "The reference was compared with the confidential records as a whole only, since these stayed "
+    "where they are: that it shares no record's values with them is the data holder's word"
 )
 
 
@@ -81,6 +83,10 @@ def fit_in_place(
     from understudy.fitting.posterior import Posterior
     from understudy.models.survey_normal import SurveyNormal
 
+    refuse_arguments(survey, model, mechanism, datasets)
+    refuse_pair(model, mechanism)
+    if datasets > draws:
+        raise Refused("Each data set needs a draw of its own; ask for more draws.")
     bound = model.for_survey(survey)
     if not isinstance(bound, SurveyNormal):
         raise Refused(
@@ -95,13 +101,19 @@ def fit_in_place(
     fit, chance = FitSettings(draws, chains), chance_of(seed)
     publication = Publication(in_order=False, account=account)
     conditions = outcome_conditions(survey, bound, fit.missing, publication)
-    if any(isinstance(value, Survey) for value in vars(mechanism).values()):
+    references = [value for value in vars(mechanism).values() if isinstance(value, Survey)]
+    if references:
         conditions = (*conditions, NOT_COMPARED)
-    fitter: Any = PlacedFitter(PlacedRecords(bound, survey), fit.sampler, chance, conditions)
-    mechanism.check_sources(fitter)
-    ready = mechanism.rehearsed(fitter, datasets).mechanism
-    paid = publication.paid(survey, [mechanism])
-    released = ready.release(fitter, datasets)
+    with marked():  # from here on the records are looked at
+        for reference in references:
+            _refuse_same_records(survey, reference)
+        placed = PlacedRecords(bound, survey)
+        placed.check()
+        fitter: Any = PlacedFitter(placed, fit.sampler, chance, conditions)
+        mechanism.check_sources(fitter)
+        ready = mechanism.rehearsed(fitter, datasets).mechanism
+        paid = publication.paid(survey, [mechanism])
+        released = ready.release(fitter, datasets)
     fitted = released.fitted if isinstance(released.fitted, Posterior) else None
     claim = said_of_account(released.claim, paid)
     if fitted is not None or chance.source != "system":
@@ -110,3 +122,14 @@ def fit_in_place(
     diagnostics = None if fitted is None else fitted.diagnostics
     hands_out = mechanism.hands_out
     return FittedInPlace(claim, released.output, hands_out, diagnostics, chance.for_studies)
+
+
+def _refuse_same_records(survey: Survey, reference: Survey) -> None:
+    """Refused where the reference is the confidential file, or half of one is in the other; what
+    has only some of its values in common with it is not seen here."""
+    ours, theirs = (identify(each.untyped, each.raw)[0] for each in (survey, reference))
+    if ours.fingerprint == theirs.fingerprint or ours.akin(frozenset(), theirs.records):
+        raise Refused(
+            "The reference shares half of its records with the confidential file, or is that file; "
+            "take one of other people, or of another year."
+        )

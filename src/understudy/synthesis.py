@@ -202,8 +202,8 @@ def synthesize_for(
 
     `coding` decides the encoding of predictors that are not public (models/declared_grid.py).
     """
-    _refuse_arguments(survey, model, mechanism, datasets)
-    _refuse_pair(model, mechanism)
+    refuse_arguments(survey, model, mechanism, datasets)
+    refuse_pair(model, mechanism)
     if survey.on_cluster and (needed := need_of_memory(model, mechanism)):
         raise Refused(needed)
     with marked():  # from here on the records are looked at
@@ -411,7 +411,7 @@ def _said_of_rows(result: Synthesis) -> Synthesis:
     return replace(result, claim=claim)
 
 
-def _refuse_pair(model: Model, mechanism: Mechanism) -> None:
+def refuse_pair(model: Model, mechanism: Mechanism) -> None:
     """Refused where the mechanism does not protect what the model synthesizes, or would hand out
     draws about which it claims nothing."""
     if mechanism.claims == "risk" and mechanism.hands_out == "draws":
@@ -454,7 +454,7 @@ def check_claim(mechanism: Mechanism, claim: Claim, survey: Survey) -> None:
         )
 
 
-def _refuse_arguments(survey: Any, model: Any, mechanism: Any, datasets: Any) -> None:
+def refuse_arguments(survey: Any, model: Any, mechanism: Any, datasets: Any) -> None:
     if not isinstance(survey, Survey):
         raise Refused("`survey` must be a Survey; make one with `Survey(frame)` or `read_survey`.")
     if not isinstance(model, Model):

@@ -42,6 +42,7 @@ from understudy.models.survey_normal import (
     is_collinear,
     not_above_zero,
     not_finite,
+    not_numeric,
 )
 from understudy.survey.formula import formula_columns
 from understudy.survey.partition_work import gathered
@@ -118,10 +119,16 @@ class PlacedRecords:
         spread = np.sqrt(np.diag(products) / size.sum() - mean**2)
         return Scale(len(self.rows), sign, mean, spread)
 
+    def check(self) -> None:
+        """Refused where the records do not suit the model: a pass, before anything is paid."""
+        assert self._scale.cells
+
     def _check_values(self) -> None:
         table = self.survey.table
         facts: dict[str, Any] = {}
         for k, name in enumerate(self.model.sensitive):
+            if not table[name].type().is_numeric():
+                raise not_numeric(name)
             value = table[name].cast("float64")
             facts |= {f"n{k}": value.count(), f"low{k}": value.min(), f"high{k}": value.max()}
         values = table.aggregate(**facts).to_polars().row(0, named=True)

@@ -243,7 +243,7 @@ def _follows(target: Vector, X: NDArray[np.float64]) -> bool:
 def _logs(values: pl.Series) -> Vector:
     """log of a column that must be above 0."""
     if not values.dtype.is_numeric():
-        raise Refused(f"`{values.name}` is not numeric; the model takes its logarithm.")
+        raise not_numeric(values.name)
     numbers = values.cast(pl.Float64).to_numpy()
     if not np.isfinite(numbers).all():
         raise not_finite(values.name)
@@ -254,6 +254,10 @@ def _logs(values: pl.Series) -> Vector:
 
 def not_finite(name: str) -> Refused:
     return Refused(f"`{name}` has missing or infinite values; drop or impute them.")
+
+
+def not_numeric(name: str) -> Refused:
+    return Refused(f"`{name}` is not numeric; the model takes its logarithm.")
 
 
 def not_above_zero(name: str) -> Refused:

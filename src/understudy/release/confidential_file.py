@@ -47,7 +47,11 @@ def identified(read: Survey) -> tuple[FileIdentity, str]:
     """By what the ledger knows the file, and the digest by which a release does."""
     try:
         return identify(read.untyped, read.raw)
-    except (pa.ArrowException, DuckDBError, IbisError):
+    except Exception as error:
+        if not read.on_cluster and not isinstance(
+            error, pa.ArrowException | DuckDBError | IbisError
+        ):
+            raise
         raise Refused(
             "The file has columns that are not numbers, text or dates (lists, bytes); leave them "
             "out of it."
@@ -68,7 +72,7 @@ def restricted(recipe: Recipe, read: Survey) -> Survey:
     codebook: Codebook = domain
     for column in list(codebook):  # drafted levels are those of the records that are left
         if "levels" in column.drafted:
-            seen = _values(left, column.name, len(column.levels or ()))
+            seen = _values(left, column.name, len(column.levels or ()) + len(column.missing))
             levels = tuple(level for level in column.levels or () if level in seen)
             codebook = codebook.with_column(replace(column, levels=levels or None))
     return Survey(left, read.design, codebook)

@@ -57,7 +57,8 @@ def session(engine: Engine) -> Any:
             f"Spark could not be started{_at(engine)}; check its address, and that Java 17 or "
             "newer is installed."
         ) from None
-    started.sparkContext.setLogLevel("ERROR")
+    started.sparkContext.setLogLevel("OFF")  # errors of a query quote values of records,
+    logging.getLogger("SQLQueryContextLogger").disabled = True  # and so does this one
     atexit.register(started.stop)
     return started
 

@@ -123,6 +123,11 @@ class ConfidentialData:
         """Refuse a question that would bring records of a cluster here."""
         if not self._survey.on_cluster or not query.measured_by.divides:
             return
+        if self.unit is None:
+            raise Refused(
+                f"`{self.name}` is on Spark, where records have no order to number them by; name "
+                "the column of its units' ids, or ask by influence."
+            )
         if query.partitioning != "hash":
             raise Refused(
                 f"`{self.name}` is on Spark, where an equal shuffle would have to number every "

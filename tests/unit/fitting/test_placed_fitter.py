@@ -172,3 +172,43 @@ def test_what_records_in_place_cannot_have_is_refused(on_disk: us.Survey) -> Non
     ):
         with pytest.raises(Refused, match=sentence):
             us.fit_in_place(us.Survey(changed, DESIGN, CODEBOOK), model, us.Unweighted())
+
+
+class Paying:
+    """An account that says when it was asked."""
+
+    def __init__(self) -> None:
+        self.paid = False
+
+    def pay(self, *_: Any, **__: Any) -> str:
+        self.paid = True
+        return "paid"
+
+
+def changed(tmp_path: Path, frame: pl.DataFrame) -> us.Survey:
+    frame.write_parquet(tmp_path / "changed.parquet")
+    return us.read_survey(tmp_path / "changed.parquet", design=DESIGN, codebook=CODEBOOK)
+
+
+@pytest.mark.parametrize(
+    ("frame", "datasets", "reference", "words"),
+    [
+        (records(1).with_columns(pl.lit("4711-refused").alias("salary")), 1, 2, "is not numeric"),
+        (records(1).with_columns(pl.lit(0.0).alias("salary")), 1, 2, "zero or negative"),
+        (records(1), 1, 1, "shares half of its records"),
+        (records(1).head(800), 1, 1, "shares half of its records"),
+        (records(1), 0, 2, "at least 1"),
+        (records(1), 5000, 2, "more draws"),
+    ],
+)
+def test_what_does_not_suit_is_refused_unpaid_and_without_a_value(
+    tmp_path: Path, frame: pl.DataFrame, datasets: int, reference: int, words: str
+) -> None:
+    survey, account = changed(tmp_path, frame), Paying()
+    mechanism = us.ReferenceCensored(6.0, in_memory(reference), scale=0.2)
+    with pytest.raises(Refused, match=words) as refused:
+        us.fit_in_place(survey, MODELS["FBS"], mechanism, datasets, 1, account=account)
+    assert not account.paid
+    assert "4711" not in str(refused.value)
+    looked_at = words in ("is not numeric", "zero or negative", "shares half of its records")
+    assert ("(internal: computed from confidential data)" in str(refused.value)) == looked_at
