@@ -48,6 +48,8 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             .config("spark.executor.memory", "512m")
             .config("spark.driver.extraJavaOptions", JAVA)
             .config("spark.executor.extraJavaOptions", JAVA)
+            .config("spark.sql.codegen.wholeStage", "false")
+            .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .getOrCreate()
