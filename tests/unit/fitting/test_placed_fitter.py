@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -191,20 +192,24 @@ def changed(tmp_path: Path, frame: pl.DataFrame) -> us.Survey:
 
 
 @pytest.mark.parametrize(
-    ("frame", "datasets", "reference", "words"),
+    ("change", "datasets", "reference", "words"),
     [
-        (records(1).with_columns(pl.lit("4711-refused").alias("salary")), 1, 2, "is not numeric"),
-        (records(1).with_columns(pl.lit(0.0).alias("salary")), 1, 2, "zero or negative"),
-        (records(1), 1, 1, "shares half of its records"),
-        (records(1).head(800), 1, 1, "shares half of its records"),
-        (records(1), 0, 2, "at least 1"),
-        (records(1), 5000, 2, "more draws"),
+        (lambda f: f.with_columns(pl.lit("4711-refused").alias("salary")), 1, 2, "is not numeric"),
+        (lambda f: f.with_columns(pl.lit(0.0).alias("salary")), 1, 2, "zero or negative"),
+        (lambda f: f, 1, 1, "shares half of its records"),
+        (lambda f: f.head(800), 1, 1, "shares half of its records"),
+        (lambda f: f, 0, 2, "at least 1"),
+        (lambda f: f, 5000, 2, "more draws"),
     ],
 )
 def test_what_does_not_suit_is_refused_unpaid_and_without_a_value(
-    tmp_path: Path, frame: pl.DataFrame, datasets: int, reference: int, words: str
+    tmp_path: Path,
+    change: Callable[[pl.DataFrame], pl.DataFrame],
+    datasets: int,
+    reference: int,
+    words: str,
 ) -> None:
-    survey, account = changed(tmp_path, frame), Paying()
+    survey, account = changed(tmp_path, change(records(1))), Paying()
     mechanism = us.ReferenceCensored(6.0, in_memory(reference), scale=0.2)
     with pytest.raises(Refused, match=words) as refused:
         us.fit_in_place(survey, MODELS["FBS"], mechanism, datasets, 1, account=account)
