@@ -197,7 +197,7 @@ def changed(tmp_path: Path, frame: pl.DataFrame) -> us.Survey:
         (lambda f: f.with_columns(pl.lit("4711-refused").alias("salary")), 1, 2, "is not numeric"),
         (lambda f: f.with_columns(pl.lit(0.0).alias("salary")), 1, 2, "zero or negative"),
         (lambda f: f, 1, 1, "shares half of its records"),
-        (lambda f: f.head(800), 1, 1, "shares half of its records"),
+        (lambda f: f.head(1100), 1, 1, "shares half of its records"),
         (lambda f: f, 0, 2, "at least 1"),
         (lambda f: f, 5000, 2, "more draws"),
     ],
