@@ -235,7 +235,7 @@ def _any_outside(values: Any, allowed: list[Value]) -> Any:
     """Whether a value is none of these; where they are all whole numbers of a range, its ends say
     so, which a Parquet file has at hand."""
     if values.type().is_integer() and allowed and all(isinstance(v, int) for v in allowed):
-        low, high = int(min(allowed)), int(max(allowed))  # type: ignore[type-var]
+        low, high = int(min(allowed)), int(max(allowed))
         if high - low == len(set(allowed)) - 1:
             return (values.min() < low) | (values.max() > high)
     return (values.notnull() & ~values.isin(allowed)).any()

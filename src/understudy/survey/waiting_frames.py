@@ -20,7 +20,7 @@ class WaitingFrames:
         self._bytes = 0
 
     def put(self, frame: pl.DataFrame) -> None:
-        self._bytes += frame.estimated_size()
+        self._bytes += int(frame.estimated_size())
         held = not self._parts or self._bytes <= IN_MEMORY  # one that is alone in any case
         self._parts.append(frame if held else _written(frame))
 

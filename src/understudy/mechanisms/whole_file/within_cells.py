@@ -103,7 +103,7 @@ def score_laws(
     """The law of the scores of the columns on a scale, whose first `runs` coarse cells lie on it,
     in each row of cells, given the columns that are in one of the `tables` with it. A row stands
     for as many records as its weight says."""
-    laws, whole = {}, _Rows(coarse.T, weights)
+    laws, whole = {}, _Rows([*coarse.T], weights)
     for column, cells in runs.items():
         others = sorted({name for names in tables if column in names for name in names} - {column})
         inside = np.flatnonzero(coarse[:, column] < cells)
