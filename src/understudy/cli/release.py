@@ -40,13 +40,14 @@ def release(
         for line in forecast(inside, out):
             typer.echo(line)
         return
+    from understudy.claim import Claim
     from understudy.drawing import INTERNAL
-    from understudy.release.open import open_release
     from understudy.release.publish import publish
 
     folder = publish(asked, out, say=typer.echo, accept=accept)
     evidence = json.loads((folder / "evidence.json").read_text(encoding="utf-8"))
-    typer.echo(f"\n{open_release(folder).claim}\n\n{evidence['summary'][0]} ({INTERNAL})\n")
+    claim = Claim.from_json((folder / "claim.json").read_text(encoding="utf-8"))
+    typer.echo(f"\n{claim}\n\n{evidence['summary'][0]} ({INTERNAL})\n")
     typer.echo(
         f"{folder}/public.zip: what may be published (public.html says how to use it).\n"
         f"{folder}/report.html: for the review board, not for the public.\n"

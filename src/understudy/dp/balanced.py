@@ -20,13 +20,22 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.dp.record_pool import ColumnNumbers, Counts, Pool, Vector, cell_table, systematic
+from understudy.dp.record_pool import (
+    Codes,
+    ColumnNumbers,
+    Counts,
+    Pool,
+    Vector,
+    cell_table,
+    systematic,
+)
 
 FEWEST = 4  # free cells that can be balanced
 ROUNDS = 500
 CONSIDERED = 512  # free cells in a round
 FIRST_STEP = 25.0  # pairs that change places in the first round
 LONGER, SHORTER = 1.05, 0.5  # the next round's step where a step was good, and where it was not
+BLOCK = 4_096  # cells whose places are computed at once
 ONE_WAY = 4.0  # a one-way table counts as much as so many others
 
 
@@ -91,11 +100,11 @@ class _Tables:
     ) -> NDArray[np.bool_]:
         """Which free cells are above their expectation in the end."""
         above, step = above.copy(), FIRST_STEP
-        distance = self._distance(self.gap)
+        distance, all_places = self._distance(self.gap), self._places(free)
         for _ in range(ROUNDS):
             rows = np.unique(rng.integers(free.size, size=CONSIDERED))
-            places = self._places(free[rows])
-            pull = (self.importance * self.gap)[places].sum(axis=1)
+            places = all_places[rows]
+            pull = (self.importance * self.gap).take(places).sum(axis=1)
             down, up = np.flatnonzero(above[rows]), np.flatnonzero(~above[rows])
             down, up = down[np.argsort(-pull[down])], up[np.argsort(pull[up])]
             pairs = min(down.size, up.size, max(1, int(step)))
@@ -113,11 +122,15 @@ class _Tables:
                 pairs, step = pairs // 2, step * SHORTER
         return above
 
-    def _places(self, cells: NDArray[np.intp]) -> NDArray[np.intp]:
-        places = (self.codes[cells] @ self.strides).astype(np.intp)
-        return np.asarray(places + self.starts, dtype=np.intp)
+    def _places(self, cells: NDArray[np.intp]) -> Codes:
+        """Of every cell, (cells, tables); once, for each is considered many times."""
+        places = np.empty((cells.size, self.starts.size), dtype=np.int32)
+        for start in range(0, cells.size, BLOCK):
+            rows = slice(start, start + BLOCK)
+            places[rows] = self.codes[cells[rows]] @ self.strides + self.starts
+        return places
 
-    def _records(self, places: NDArray[np.intp]) -> Counts:
+    def _records(self, places: Codes) -> Counts:
         return np.bincount(places.ravel(), minlength=self.gap.size)
 
     def _distance(self, gap: Vector) -> float:

@@ -69,7 +69,7 @@ def _column(
 def propensity(survey: Survey, datasets: list[Survey], columns: list[str]) -> dict[str, Any]:
     """pMSE of these columns together: the table's by-variables and the sensitive ones."""
     names = list(dict.fromkeys(columns))
-    ours, *theirs = (_frame(each.frame(names), survey.codebook) for each in (survey, *datasets))
+    ours, *theirs = (each.frame(names) for each in (survey, *datasets))
     # The same rows of every file, for public columns must stay equal where rows correspond.
     height = min(frame.height for frame in (ours, *theirs))
     rows = None
@@ -77,6 +77,7 @@ def propensity(survey: Survey, datasets: list[Survey], columns: list[str]) -> di
         rng = np.random.default_rng(0)
         rows = np.sort(rng.choice(height, PROPENSITY_RECORDS, replace=False))
         ours, theirs = ours[rows], [frame[rows] for frame in theirs]
+    ours, *theirs = (_frame(frame, survey.codebook) for frame in (ours, *theirs))
     try:
         scores = [
             propensity_score(ours, frame, names, classes=PROPENSITY_CLASSES) for frame in theirs

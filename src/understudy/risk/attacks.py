@@ -147,10 +147,13 @@ class Table:
     def nearest(self, wanted: Floats, columns: NDArray[np.int64], number: int) -> NDArray[np.intp]:
         """The nearest records in these columns, (wanted, number); ties by their order."""
         number = min(number, len(self.values))
-        blocks = [
-            np.argsort(self._apart(block, columns), axis=1, kind="stable")[:, :number]
-            for block in _blocks(wanted)
-        ]
+        places = np.arange(len(self.values))
+        blocks = []
+        for block in _blocks(wanted):
+            apart = self._apart(block, columns)
+            bits = apart.view(np.int32).astype(np.int64)  # rise with numbers that are not negative
+            nearest = np.partition((bits << 32) | places, number - 1, axis=1)[:, :number]
+            blocks.append(np.sort(nearest, axis=1) & 0xFFFFFFFF)
         return np.concatenate(blocks)
 
     def nearest_without_each(self, wanted: Floats) -> NDArray[np.intp]:
@@ -201,7 +204,9 @@ def _coded(frames: Sequence[pl.DataFrame]) -> list[Table]:
             scaled = (raw - low) / (high - low) if high > low else np.zeros_like(raw)
             columns.append(np.where(np.isnan(raw), -1.0, scaled))
         else:
-            raw = together.cast(pl.String).fill_null("").rank("dense").to_numpy().astype(np.float64)
+            texts = together.cast(pl.String).fill_null("")
+            levels = pl.Enum(texts.unique().sort())
+            raw = texts.cast(levels).to_physical().to_numpy().astype(np.float64) + 1
             columns.append(raw)
         raws.append(raw)
         amounts.append(amount)

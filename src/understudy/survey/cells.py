@@ -219,13 +219,9 @@ class ColumnCells:
         if not self.starts:
             return self._point_series.gather(codes)
         numbers = self._drawn(np.minimum(codes, self.grid_size - 1), rng.random(len(codes)))
-        drawn = pl.Series(self.name, numbers)
-        if not self.points and not self.blank:
-            return self._typed(drawn)
-        alone = pl.Series(codes >= self.grid_size)
-        position = np.maximum(codes - self.grid_size, 0)
-        own = self._point_series.cast(pl.Float64).gather(position)
-        return self._typed(pl.select(pl.when(alone).then(own).otherwise(drawn)).to_series())
+        alone = np.flatnonzero(codes >= self.grid_size)
+        numbers[alone] = self._own_numbers[codes[alone] - self.grid_size]
+        return self._typed(pl.Series(self.name, numbers, nan_to_null=self.blank))
 
     def _drawn(self, cell: NDArray[Any], uniform: Floats) -> Floats:
         if self.step is None:
@@ -237,9 +233,10 @@ class ColumnCells:
             return drawn
         first, free = self._first[cell], self._free[cell]
         multiple = first + np.minimum((uniform * free).astype(np.int64), free - 1)
-        last = self._last[cell]
         for special in self._special_multiples:
-            multiple += (multiple >= special) & (first <= special) & (special <= last)
+            within = (self._first <= special) & (special <= self._last)
+            if within.any():
+                multiple += (multiple >= special) & within[cell]
         return np.asarray(multiple * self.step.numerator / self.step.denominator)
 
     def _typed(self, numbers: pl.Series) -> pl.Series:
@@ -258,6 +255,11 @@ class ColumnCells:
             points = [int(p) if isinstance(p, bool) else p for p in points]
         own = pl.Series(self.name, [*points, None])
         return own if self.levels or self.starts else self._typed(own.cast(pl.Float64))
+
+    @cached_property
+    def _own_numbers(self) -> Floats:
+        """The numbers of the cells after the grid; NaN for no answer."""
+        return self._point_series.cast(pl.Float64).to_numpy()
 
     @cached_property
     def _special_multiples(self) -> list[int]:

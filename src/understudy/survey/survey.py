@@ -214,13 +214,12 @@ class Survey:
                     f"The codebook's levels of `{column.name}` differ in type from its values; "
                     "write numbers without quotes and text with them."
                 )
-            values = self.raw[column.name]
             allowed = [*(column.levels or ()), *column.missing]
             if len(allowed) > LONG_LIST or _held(self.raw, [column.name]) is not None:
                 if self._holds_others(column.name, allowed):
                     wrong.append(column.name)
             else:
-                outside[column.name] = (values.notnull() & ~values.isin(allowed)).any()
+                outside[column.name] = _any_outside(self.raw[column.name], allowed)
         if outside:
             answers = collected(self.raw.aggregate(**outside)).row(0, named=True)
             wrong += [name for name, any_outside in answers.items() if any_outside]
@@ -230,6 +229,16 @@ class Survey:
                 f"Some values of {names} are not among the codebook's levels; add the levels, "
                 "declare them as missing codes, or correct the file."
             )
+
+
+def _any_outside(values: Any, allowed: list[Value]) -> Any:
+    """Whether a value is none of these; where they are all whole numbers of a range, its ends say
+    so, which a Parquet file has at hand."""
+    if values.type().is_integer() and allowed and all(isinstance(v, int) for v in allowed):
+        low, high = int(min(allowed)), int(max(allowed))
+        if high - low == len(set(allowed)) - 1:
+            return (values.min() < low) | (values.max() > high)
+    return (values.notnull() & ~values.isin(allowed)).any()
 
 
 def as_ibis(data: Any, keep: Iterable[str] = (), design: Design | None = None) -> ir.Table:

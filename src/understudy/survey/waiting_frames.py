@@ -1,4 +1,4 @@
-"""Parts of a large file that wait on disk until something is known that all of them need."""
+"""Parts of a large file that wait until something is known that all of them need."""
 
 from __future__ import annotations
 
@@ -9,35 +9,37 @@ import polars as pl
 
 from understudy.survey.engine import new_scratch_file
 
+IN_MEMORY = 200_000_000  # bytes; parts beyond it wait in the scratch folder
+
 
 class WaitingFrames:
-    """Frames in their order, in the scratch folder; one that is alone stays in memory."""
+    """Frames in their order: the first ones in memory, the others on disk."""
 
     def __init__(self) -> None:
-        self._alone: pl.DataFrame | None = None
-        self._paths: list[Path] = []
+        self._parts: list[pl.DataFrame | Path] = []
+        self._bytes = 0
 
     def put(self, frame: pl.DataFrame) -> None:
-        if self._alone is None and not self._paths:
-            self._alone = frame
-            return
-        if self._alone is not None:
-            self._write(self._alone)
-            self._alone = None
-        self._write(frame)
+        self._bytes += int(frame.estimated_size())
+        held = not self._parts or self._bytes <= IN_MEMORY  # one that is alone in any case
+        self._parts.append(frame if held else _written(frame))
 
     def __len__(self) -> int:
-        return len(self._paths) + (self._alone is not None)
+        return len(self._parts)
 
     def taken(self) -> Iterator[pl.DataFrame]:
-        """Each frame once; its file is gone when it has been read."""
-        if self._alone is not None:
-            yield self._alone
-        for path in self._paths:
-            frame = pl.read_ipc(path)
-            path.unlink()
-            yield frame
+        """Each frame once; it is gone from here when it has been taken."""
+        self._parts.reverse()
+        while self._parts:
+            part = self._parts.pop()
+            if isinstance(part, Path):
+                yield pl.read_ipc(part)
+                part.unlink()
+            else:
+                yield part
 
-    def _write(self, frame: pl.DataFrame) -> None:
-        self._paths.append(new_scratch_file(".arrow"))
-        frame.write_ipc(self._paths[-1])
+
+def _written(frame: pl.DataFrame) -> Path:
+    path = new_scratch_file(".arrow")
+    frame.write_ipc(path)
+    return path

@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 
 BLOCK = 4_000_000  # resampled values held in memory at a time
 LARGE = 20_000  # values; the means of more are resampled by counts
-GROUPS, ENDS = 2_000, 500  # of neighbouring values, and single values at each end
+GROUPS, ENDS = 500, 100  # of neighbouring values, and single values at each end
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,21 @@ def _written(frame: pl.DataFrame, path: Path) -> object:
     return us.read_survey(path).raw
 
 
+def test_levels_that_are_a_range_are_those_between_its_ends(tmp_path: Path) -> None:
+    """Also with a missing code, and with gaps: as the values say one by one."""
+    values = [3, 4, None, 5, 4]
+    data = _written(pl.DataFrame({"k": values, "only": [None] * 4 + [2]}), tmp_path / "k.parquet")
+    for levels in ((3, 4, 5), (5, 3, 4, 4), (2, 3, 4, 5, 6), (3, 4), (4, 5), (3, 5), (3, 5, 9)):
+        for missing in ((), (4,), (6,)):
+            column = us.Column("k", type="categorical", levels=levels, missing=missing)
+            codebook = us.Codebook({"k": column})
+            if {3, 4, 5} <= {*levels, *missing}:
+                assert us.Survey(data, codebook=codebook).n == 5
+                continue
+            with pytest.raises(us.Refused, match="not among the codebook's levels"):
+                us.Survey(data, codebook=codebook)
+
+
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_levels_and_weights_are_checked_wherever_the_records_are(
     holder: str, tmp_path: Path

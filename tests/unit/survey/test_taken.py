@@ -10,6 +10,7 @@ import pytest
 
 import understudy as us
 from understudy.survey import survey as survey_module
+from understudy.survey import waiting_frames
 from understudy.survey.engine import scratch
 from understudy.survey.waiting_frames import WaitingFrames
 
@@ -31,13 +32,15 @@ def test_records_are_those_at_their_positions(
         assert taken.codebook == codebook
 
 
-def test_frames_wait_in_their_order_and_are_read_once() -> None:
+def test_frames_wait_in_their_order_and_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_frames, "IN_MEMORY", FRAME[:700].estimated_size())
     waiting = WaitingFrames()
-    waiting.put(FRAME[:400])
-    assert len(waiting) == 1
-    assert not [*scratch().glob("*.arrow")]  # one alone is not written
-    waiting.put(FRAME[400:700])
-    waiting.put(FRAME[700:])
-    assert (len(waiting), len([*scratch().glob("*.arrow")])) == (3, 3)
+    for part in (FRAME[:400], FRAME[400:700], FRAME[700:]):
+        waiting.put(part)
+    assert len(waiting) == 3
+    assert len([*scratch().glob("*.arrow")]) == 1  # what is beyond the limit is written
     assert pl.concat(waiting.taken()).equals(FRAME)
     assert not [*scratch().glob("*.arrow")]
+    monkeypatch.setattr(waiting_frames, "IN_MEMORY", 0)
+    waiting.put(FRAME)
+    assert not [*scratch().glob("*.arrow")]  # one alone is not

@@ -24,6 +24,7 @@ from understudy.mechanisms.whole_file.weights import (
     published_design,
     smoothed_column,
 )
+from understudy.one_blas_thread import one_blas_thread
 from understudy.survey.cells import ColumnCells, cells_of
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
@@ -43,6 +44,7 @@ FEWEST, MOST = 20_000, 500_000  # records of a batch that is drawn for a further
 GIVEN_UP = 500_000  # records, and 100 times those that are wanted: hardly any meets the condition
 
 
+@one_blas_thread()
 def synthetic_files(
     noisy: NoisyFile,
     codebook: Codebook,
@@ -112,6 +114,7 @@ def _survey(drawn: _Drawn, design: Design, codebook: Codebook) -> Survey:
     return survey
 
 
+@one_blas_thread()
 def further_file(
     noisy: NoisyFile,
     released: Survey,

@@ -41,6 +41,7 @@ from understudy.mechanisms.whole_file.plan import (
     plan_of,
 )
 from understudy.mechanisms.whole_file.quality import measured_quality
+from understudy.one_blas_thread import one_blas_thread
 from understudy.survey.cells import ColumnCells
 from understudy.tables.coded_records import AnyCoded
 from understudy.tables.rule_cells import RuledOut
@@ -74,6 +75,7 @@ class FileQuestion:
         return tuple(j for j in range(len(self.cells)) if j not in self.kept)
 
 
+@one_blas_thread()
 def measured(records: AnyCoded, asked: FileQuestion, rng: np.random.Generator) -> NoisyFile:
     """The noisy tables of a file; `rng` is for the fits between choices, which see no record."""
     whole = asked.budget

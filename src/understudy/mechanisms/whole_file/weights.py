@@ -159,14 +159,15 @@ def _raked(
 ) -> Vector:
     """The weights raked to the sums; each counts once, or for so many records."""
     weights = weights.copy()
+    reached = [slice(None) if (places >= 0).all() else places >= 0 for places, _ in steps]
     for _ in range(sweeps):
         worst = 0.0
-        for position, totals in steps:
-            inside = position >= 0
+        for (places, totals), inside in zip(steps, reached, strict=True):
+            position = places[inside]
             counted = weights if records is None else weights * records
-            sums = np.bincount(position[inside], counted[inside], minlength=totals.size)
+            sums = np.bincount(position, counted[inside], minlength=totals.size)
             factor = np.divide(totals, sums, out=np.ones_like(totals), where=sums > 0)
-            weights[inside] *= factor[position[inside]]
+            weights[inside] *= factor[position]
             worst = max(worst, float(np.abs(factor - 1).max(initial=0.0)))
         if worst < close:
             break

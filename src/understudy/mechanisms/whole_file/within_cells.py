@@ -19,9 +19,8 @@ tables come in: post-processing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -40,22 +39,62 @@ MOST = 0.95  # of the variance of scores that other columns may explain
 @dataclass(frozen=True, eq=False)
 class ScoreLaw:
     """The law of a column's scores in each row of cells: normal, between two limits. `position`
-    is the row's in the other arrays, -1 where it is not on the scale."""
+    is the row's in the other arrays, -1 where it is not on the scale.
+
+    z = (score - mean) / deviation lies between `below` and `above`, where the normal distribution
+    begins with `first` and has `width`. Limits far above the mean are turned, for there it is all
+    but 1: `deviation` is negative then.
+    """
 
     position: NDArray[np.intp]
-    low: Vector
-    high: Vector
+    below: Vector
+    above: Vector
+    first: Vector
+    width: Vector
     mean: Vector
-    deviation: float
+    deviation: Vector
+
+    @staticmethod
+    def between(
+        position: NDArray[np.intp], low: Vector, high: Vector, mean: Vector, deviation: float
+    ) -> ScoreLaw:
+        """Of scores between limits, with the same deviation in every row."""
+        below, above = (low - mean) / deviation, (high - mean) / deviation
+        turned = below > 0
+        below, above = np.where(turned, -above, below), np.where(turned, -below, above)
+        first = ndtr(below)
+        signed = np.where(turned, -deviation, deviation)
+        return ScoreLaw(position, below, above, first, ndtr(above) - first, mean, signed)
 
     def drawn(self, rows: NDArray[Any], rng: np.random.Generator) -> Vector:
         """A score for each record, which is in one of the rows of cells; NaN off the scale."""
         scores, position = np.full(len(rows), np.nan), self.position[rows]
         inside = np.flatnonzero(position >= 0)
-        position = position[inside]
-        low, high, mean = self.low[position], self.high[position], self.mean[position]
-        scores[inside] = _between(low, high, mean, self.deviation, rng)
+        at = position[inside]
+        z = ndtri(self.first.take(at) + rng.random(at.size) * self.width.take(at))
+        z = np.clip(z, self.below.take(at), self.above.take(at))
+        scores[inside] = self.mean.take(at) + self.deviation.take(at) * z
         return scores
+
+
+class _Rows:
+    """Rows of cells and their weights, with the tables of two columns that several laws need."""
+
+    def __init__(self, codes: Sequence[Codes], weights: Vector) -> None:
+        self.codes, self.weights = [column.astype(np.intp) for column in codes], weights
+        self.sizes = [int(column.max(initial=0)) + 1 for column in codes]
+        self._tables: dict[ColumnNumbers, Vector] = {}
+
+    def table(self, first: int, second: int) -> Vector:
+        """The weights in the cells of two columns, one of which may be the other."""
+        if first > second:
+            return self.table(second, first).T
+        if (first, second) not in self._tables:
+            shape = self.sizes[first], self.sizes[second]
+            places = self.codes[first] * shape[1] + self.codes[second]
+            table = np.bincount(places, self.weights, shape[0] * shape[1]).reshape(shape)
+            self._tables[first, second] = table.astype(np.float64)
+        return self._tables[first, second]
 
 
 def score_laws(
@@ -64,15 +103,16 @@ def score_laws(
     """The law of the scores of the columns on a scale, whose first `runs` coarse cells lie on it,
     in each row of cells, given the columns that are in one of the `tables` with it. A row stands
     for as many records as its weight says."""
-    laws = {}
+    laws, whole = {}, _Rows([*coarse.T], weights)
     for column, cells in runs.items():
         others = sorted({name for names in tables if column in names for name in names} - {column})
         inside = np.flatnonzero(coarse[:, column] < cells)
+        rows = whole
+        if inside.size < len(coarse):
+            rows = _Rows([codes[inside] for codes in coarse.T], weights[inside])
         position = np.full(len(coarse), -1, dtype=np.intp)
         position[inside] = np.arange(inside.size)
-        beside = [coarse[inside, name] for name in others]
-        law = _law(coarse[inside, column], beside, weights[inside], cells)
-        laws[column] = ScoreLaw(position, *law)
+        laws[column] = ScoreLaw.between(position, *_law(rows, column, others, cells))
     return laws
 
 
@@ -89,17 +129,18 @@ def scores_within(
 
 
 def _law(
-    cell: Codes, beside: Sequence[Codes], weights: Vector, cells: int
+    rows: _Rows, column: int, others: Sequence[int], cells: int
 ) -> tuple[Vector, Vector, Vector, float]:
     """Limits and mean of each row's score, and the standard deviation of all."""
+    cell, weights = rows.codes[column], rows.weights
     if not weights.sum() > 0:
         nothing = np.zeros(cell.size)
         return nothing, nothing, nothing, 1.0
-    sums = np.asarray(np.bincount(cell, weights, minlength=cells), dtype=np.float64)
+    sums = np.zeros(cells)
+    sums[: rows.sizes[column]] = np.diag(rows.table(column, column))
     low, high, middle = _intervals(sums)
-    response = middle[cell]
-    mean = response - _left_over(response, beside, weights)
-    explained = float(np.average(response**2, weights=weights))
+    mean = _explained(middle[: rows.sizes[column]], rows, column, others)
+    explained = float(np.average(middle**2, weights=sums))
     mean = mean / max(explained, 1e-9)
     spread = float(np.average(mean**2, weights=weights))
     if spread > MOST:
@@ -117,47 +158,28 @@ def _intervals(sums: Vector) -> tuple[Vector, Vector, Vector]:
     return edges[:-1], edges[1:], mean
 
 
-def _left_over(response: Vector, beside: Sequence[Codes], weights: Vector) -> Vector:
-    """What the effects of the other columns' cells do not explain (Gauss and Seidel's steps), by
-    the sums in these cells and the tables of each two columns: one pass over the records each."""
-    left = response - np.average(response, weights=weights)
-    size = [int(codes.max(initial=0)) + 1 for codes in beside]
-    sums = [np.bincount(codes, weights * left) for codes in beside]
-    own = [np.bincount(codes, weights) for codes in beside]
-    both: dict[tuple[int, int], Vector] = {
-        (j, j): np.diag(records) for j, records in enumerate(own)
-    }
-    for j, k in combinations(range(len(beside)), 2):
-        places = beside[j].astype(np.int64) * size[k] + beside[k]
-        table = np.bincount(places, weights, size[j] * size[k]).reshape(size[j], size[k])
-        both[j, k] = table.astype(np.float64)
-        both[k, j] = both[j, k].T
-    effects = [np.zeros(cells) for cells in size]
+def _explained(middle: Vector, rows: _Rows, column: int, others: Sequence[int]) -> Vector:
+    """What the effects of other columns' cells explain in each row of a column's scores, which are
+    `middle` in its cells (Gauss and Seidel's steps), from the tables of each two columns alone."""
+    average = np.average(middle, weights=np.diag(rows.table(column, column)))
+    explained = np.full(len(rows.weights), average)
+    if not others:
+        return explained
+    sums = np.concatenate([rows.table(j, column) @ (middle - average) for j in others])
+    both = np.vstack([np.hstack([rows.table(j, k) for k in others]) for j in others])
+    records = np.maximum(np.diag(both), 1e-300)
+    ends = np.cumsum([rows.sizes[j] for j in others])
+    parts = [slice(end - rows.sizes[j], end) for j, end in zip(others, ends, strict=True)]
+    effects = np.zeros(sums.size)
     for _ in range(SWEEPS):
-        furthest = 0.0
-        for j, records in enumerate(own):
-            explained = sum(both[j, k] @ effect for k, effect in enumerate(effects))
-            step = (sums[j] - explained) / np.maximum(records, 1e-300)
-            effects[j] = effects[j] + step
-            furthest = max(furthest, float(np.abs(step).max()))
-        if furthest < CLOSE:
+        before = effects.copy()
+        for part in parts:
+            effects[part] += (sums[part] - both[part] @ effects) / records[part]
+        if np.abs(effects - before).max() < CLOSE:
             break
-    for codes, effect in zip(beside, effects, strict=True):
-        left = left - effect[codes]
-    return left
-
-
-def _between(
-    low: Vector, high: Vector, mean: Vector, deviation: float, rng: np.random.Generator
-) -> Vector:
-    """Normal numbers between two others; from the tail that lies nearer, where they are far out."""
-    below, above = (low - mean) / deviation, (high - mean) / deviation
-    turned = below > 0
-    below, above = np.where(turned, -above, below), np.where(turned, -below, above)
-    first, last = ndtr(below), ndtr(above)
-    drawn = ndtri(first + rng.random(mean.size) * (last - first))
-    drawn = np.clip(drawn, below, above)
-    return np.asarray(mean + deviation * np.where(turned, -drawn, drawn), dtype=np.float64)
+    for j, part in zip(others, parts, strict=True):
+        explained += effects[part][rows.codes[j]]
+    return explained
 
 
 def fine_codes(
@@ -173,25 +195,31 @@ def fine_codes(
     much as their `weights`."""
     known, drawn = scores or {}, []
     for j, (share, mapped) in enumerate(zip(shares, maps, strict=True)):
-        cells = int(mapped.max()) + 1
-        if cells == mapped.size:  # none were merged
-            drawn.append(np.argsort(mapped).astype(np.int32)[coarse[:, j]])
-            continue
-        first = known[j].argsort() if j in known else rng.permutation(len(coarse))
-        order = first[np.argsort(coarse[first, j], kind="stable")]
-        bounds = np.searchsorted(coarse[order, j], np.arange(cells + 1))
-        codes = np.empty(len(coarse), dtype=np.int32)
-        for cell in range(cells):
-            rows = order[bounds[cell] : bounds[cell + 1]]
-            members = np.flatnonzero(mapped == cell)
-            if members.size == 1 or rows.size == 0:
-                codes[rows] = members[0]
-                continue
-            heights = np.cumsum(share[members])
+        members = np.bincount(mapped)
+        codes = np.unique(mapped, return_index=True)[1].astype(np.int32)[coarse[:, j]]
+        for cell, inside in _merged_cells(coarse[:, j], members):
+            order = known[j][inside].argsort() if j in known else rng.permutation(inside.size)
+            rows = inside[order]
+            heights = np.cumsum(share[mapped == cell])
             size = np.ones(rows.size) if weights is None else weights[rows]
             reached = np.cumsum(size)
             levels = (reached - rng.random() * size) * (heights[-1] / reached[-1])
-            places = np.minimum(np.searchsorted(heights, levels, side="right"), members.size - 1)
-            codes[rows] = members[places]
+            ends = np.searchsorted(levels, heights[:-1])  # of the fine cells among the records
+            counts = np.diff(ends, prepend=0, append=rows.size)
+            codes[rows] = np.repeat(np.flatnonzero(mapped == cell), counts)
         drawn.append(codes)
     return drawn
+
+
+def _merged_cells(
+    codes: Codes, members: NDArray[np.intp]
+) -> Iterator[tuple[int, NDArray[np.intp]]]:
+    """The records of every coarse cell that has some, and several fine cells."""
+    if members.max() == 1:
+        return
+    order = np.argsort(codes.astype(np.uint16), kind="stable")  # small numbers: by counting
+    ends = np.cumsum(np.bincount(codes, minlength=members.size))
+    for cell in np.flatnonzero(members > 1):
+        rows = order[ends[cell - 1] if cell else 0 : ends[cell]]
+        if rows.size:
+            yield int(cell), rows

@@ -8,7 +8,12 @@ import pytest
 from scipy.stats import truncnorm
 
 from understudy.mechanisms.whole_file import within_cells
-from understudy.mechanisms.whole_file.within_cells import fine_codes, scores_within
+from understudy.mechanisms.whole_file.within_cells import (
+    ScoreLaw,
+    fine_codes,
+    score_laws,
+    scores_within,
+)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -58,33 +63,31 @@ def test_normal_columns_depend_on_each_other_within_coarse_cells_as_between_them
         assert true > 2 * (error + 0.1 * true)  # drawn at random they would not differ
 
 
-def test_other_columns_explain_at_most_a_part_of_a_score(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_columns_explain_at_most_a_part_of_a_score() -> None:
     """By hand, where another column has the same cells: its effects are the cells' mean scores."""
-    seen = []
-    monkeypatch.setattr(within_cells, "_between", lambda *law: seen.append(law) or law[0])
     cell = np.array([0, 0, 1, 1, 1, 2], dtype=np.int32)
     weights = np.array([1.0, 2.0, 1.0, 1.0, 1.0, 3.0])
-    rng = np.random.default_rng(1)
-    scores_within(np.column_stack([cell, cell]), weights, [(0, 1)], {0: 3}, rng)
-    _, _, mean, deviation, _ = seen[0]
+    law = score_laws(np.column_stack([cell, cell]), weights, [(0, 1)], {0: 3})[0]
     middle = within_cells._intervals(np.array([3.0, 3.0, 3.0]))[2]
-    assert np.average(mean**2, weights=weights) == pytest.approx(0.95)
-    assert mean == pytest.approx(middle[cell] * np.sqrt(0.95 / np.mean(middle**2)))
-    assert deviation == pytest.approx(np.sqrt(0.05))
+    assert np.average(law.mean**2, weights=weights) == pytest.approx(0.95)
+    assert law.mean == pytest.approx(middle[cell] * np.sqrt(0.95 / np.mean(middle**2)))
+    assert np.abs(law.deviation) == pytest.approx(np.sqrt(0.05))
 
 
 def test_columns_order_a_number_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the order of the file, whatever the order of the tables: a seed says what is drawn."""
     seen = []
-    monkeypatch.setattr(
-        within_cells,
-        "_law",
-        lambda cell, beside, *_: seen.append(beside) or (*[cell * 0.0] * 3, 1.0),
-    )
+    nothing = [np.zeros(2)] * 3
+
+    def law(*asked: object) -> tuple[object, ...]:
+        seen.append(asked[1:])
+        return (*nothing, 1.0)
+
+    monkeypatch.setattr(within_cells, "_law", law)
     coarse = np.tile(np.arange(65, dtype=np.int32), (2, 1))
     tables = [(64, 3), (3, 33), (1, 3), (4, 5)]
     scores_within(coarse, np.ones(2), tables, {3: 4}, np.random.default_rng(1))
-    assert [int(codes[0]) for codes in seen[0]] == [1, 33, 64]
+    assert seen == [(3, [1, 33, 64], 4)]
 
 
 def test_columns_that_no_table_ties_to_a_number_do_not_order_it() -> None:
@@ -111,8 +114,8 @@ def test_records_off_the_scale_have_no_score() -> None:
 def test_scores_between_limits_have_the_truncated_normal_law(interval: tuple[float, float]) -> None:
     size, mean, deviation = 20_000, 0.3, 0.7
     low, high, mu = (np.full(size, value) for value in (*interval, mean))
-    rng = np.random.default_rng(7)
-    drawn = within_cells._between(low, high, mu, deviation, rng)
+    rows = np.arange(size)
+    drawn = ScoreLaw.between(rows, low, high, mu, deviation).drawn(rows, np.random.default_rng(7))
     law = truncnorm(*((limit - mean) / deviation for limit in interval), loc=mean, scale=deviation)
     assert (drawn >= interval[0]).all()
     assert (drawn <= interval[1]).all()
@@ -122,20 +125,46 @@ def test_scores_between_limits_have_the_truncated_normal_law(interval: tuple[flo
 
 def test_scores_far_beyond_what_is_likely_stay_between_their_limits() -> None:
     low, high = np.array([40.0, -45.0]), np.array([41.0, -44.0])
-    drawn = within_cells._between(low, high, np.zeros(2), 1.0, np.random.default_rng(8))
+    rows = np.arange(2)
+    law = ScoreLaw.between(rows, low, high, np.zeros(2), 1.0)
+    drawn = law.drawn(rows, np.random.default_rng(8))
     assert (drawn >= low).all()
     assert (drawn <= high).all()
 
 
 def test_effects_are_those_of_least_squares() -> None:
+    """Of a column's scores on the other columns, by the records one by one."""
     rng = np.random.default_rng(9)
-    beside = [rng.integers(0, k, 400).astype(np.int32) for k in (3, 4, 2, 1)]
-    weights, response = rng.uniform(0.2, 2, 400), rng.normal(size=400) + beside[0] - beside[2]
-    dummies = np.column_stack([codes == k for codes in beside for k in range(codes.max() + 1)])
+    codes = [rng.integers(0, k, 400).astype(np.int32) for k in (3, 4, 2, 1)]
+    codes.append(((codes[0] + codes[2] + rng.integers(0, 2, 400)) % 4).astype(np.int32))
+    weights, middle = rng.uniform(0.2, 2, 400), np.array([-1.2, -0.3, 0.4, 1.5])
+    dummies = np.column_stack([each == k for each in codes[:4] for k in range(each.max() + 1)])
     root = np.sqrt(weights)
+    response = middle[codes[4]]
     effects = np.linalg.lstsq(dummies * root[:, None], response * root, rcond=None)[0]
-    left = within_cells._left_over(response, beside, weights)
-    assert left == pytest.approx(response - dummies @ effects, abs=5e-3)
+    rows = within_cells._Rows(codes, weights)
+    explained = within_cells._explained(middle, rows, 4, range(4))
+    assert explained == pytest.approx(dummies @ effects, abs=5e-3)
+    assert np.ptp(explained) > 0.2
+    alone = within_cells._explained(middle, rows, 4, ())
+    assert alone == pytest.approx(np.full(400, np.average(response, weights=weights)))
+
+
+def test_laws_of_several_columns_are_those_of_each_by_itself() -> None:
+    """Columns whose records are all on their scale share tables; one with others has its own."""
+    rng = np.random.default_rng(10)
+    coarse = rng.integers(0, 4, (200, 4)).astype(np.int32)
+    tables = [(0, 1), (0, 2), (1, 2), (2, 3), (1, 3)]
+    weights = rng.uniform(0.2, 2, 200)
+    together = score_laws(coarse, weights, tables, {0: 4, 1: 3, 2: 4})
+    for column, cells in ((0, 4), (1, 3), (2, 4)):
+        alone = score_laws(coarse, weights, tables, {column: cells})[column]
+        assert (together[column].position == alone.position).all()
+        for fact in ("below", "above", "first", "width", "mean", "deviation"):
+            assert getattr(together[column], fact) == pytest.approx(getattr(alone, fact))
+        inside = coarse[:, column] < cells
+        left = score_laws(coarse[inside], weights[inside], tables, {column: cells})[column]
+        assert together[column].mean == pytest.approx(left.mean)
 
 
 def test_cells_begin_and_end_where_the_normal_distribution_reaches_their_shares() -> None:
