@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from understudy.errors import Refused, UnknownName
 from understudy.models.contract import FileModel
-from understudy.survey.cells import ColumnCells, cells_of
+from understudy.survey.cells import ColumnCells, cells_of, with_known_strata
 from understudy.survey.codebook import Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
@@ -118,11 +118,15 @@ class WholeFile(FileModel):
         )
 
     def published_design(self, design: Design) -> Design:
-        """The weight is a column like others, and strata stay; clusters are not drawn."""
+        """The weight is a column like others, and strata stay; clusters are not drawn. Noise may
+        leave a stratum one record, which must not make the files useless."""
         names = self.columns
         weight = design.weight if names is None or design.weight in names else None
         strata = design.strata if names is None or design.strata in names else None
-        return Design(weight=weight, strata=strata)
+        lonely = design.lonely_psu
+        if lonely == "fail" and strata is not None:
+            lonely = "adjust"
+        return Design(weight=weight, strata=strata, lonely_psu=lonely)
 
 
 def _drawn_by_default(survey: Survey, name: str) -> bool:
@@ -134,6 +138,6 @@ def _drawn_by_default(survey: Survey, name: str) -> bool:
 
 
 def _column(survey: Survey, name: str) -> Column:
-    column = survey.codebook[name]
+    column = with_known_strata(survey.codebook, survey.design)[name]
     is_weight: Any = name == survey.design.weight
     return replace(column, role="weight") if is_weight else column

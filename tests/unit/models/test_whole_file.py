@@ -108,9 +108,12 @@ def test_a_size_is_a_number_of_records_or_noisy() -> None:
 
 
 def test_the_published_design_has_the_columns_that_are_there() -> None:
-    assert WholeFile().published_design(DESIGN) == Design(weight="w", strata="region")
+    assert WholeFile().published_design(DESIGN) == Design(
+        weight="w", strata="region", lonely_psu="adjust"
+    )
     assert WholeFile(["income", "w"]).published_design(DESIGN) == Design(weight="w")
-    assert WholeFile(["income", "region"]).published_design(DESIGN) == Design(strata="region")
+    strata = Design(strata="region", lonely_psu="adjust")
+    assert WholeFile(["income", "region"]).published_design(DESIGN) == strata
 
 
 def test_a_formal_claim_wants_declared_cells() -> None:
