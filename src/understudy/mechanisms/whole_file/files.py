@@ -21,6 +21,7 @@ from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 from understudy.mechanisms.whole_file.records import Block, Synthesizer, synthesizer
 from understudy.mechanisms.whole_file.weights import (
     FileWeights,
+    drawn_column,
     published_design,
     smoothed_column,
 )
@@ -191,6 +192,9 @@ def published_codebook(codebook: Codebook, noisy: NoisyFile, design: Design) -> 
         kept = kept.with_column(replace(column, **facts))
     by = {name: totals for name, totals in kept.population_by.items() if name in columns}
     ordered = {name: kept[name] for name in columns}
+    weight = published_design(design).variance_weight
+    if weight in ordered:
+        ordered[weight] = drawn_column(ordered[weight])
     smoothed = smoothed_column(published_design(design))
     if smoothed is not None:
         ordered[smoothed.name] = smoothed
