@@ -98,7 +98,16 @@ class WholeFile(FileModel):
 
     def cells(self, survey: Survey) -> tuple[ColumnCells, ...]:
         """The cells of every column."""
-        return tuple(cells_of(_column(survey, name)) for name in self.columns or ())
+        cells = tuple(cells_of(_column(survey, name)) for name in self.columns or ())
+        for column in cells:
+            if not column.levels and _holds_words(survey, column):
+                kind = "a date" if column.column.type == "date" else "a number"
+                raise Refused(
+                    f"The codebook calls `{column.name}` {kind}, and the file holds text that is "
+                    "not one; write dates as 2025-12-31 and numbers as 1234.5, declare text as a "
+                    "missing code, or declare levels."
+                )
+        return cells
 
     def check_declared(self, survey: Survey) -> None:
         """Refused where a cell rests on something that was drafted from the records."""
@@ -127,6 +136,15 @@ class WholeFile(FileModel):
         if lonely == "fail" and strata is not None:
             lonely = "adjust"
         return Design(weight=weight, strata=strata, lonely_psu=lonely)
+
+
+def _holds_words(survey: Survey, column: ColumnCells) -> bool:
+    """Whether the file has text where a number or a date should be."""
+    values = survey.raw[column.name]
+    if not values.type().is_string() or column.column.type == "date":
+        return bool(values.type().is_string())
+    wrong = values.notnull() & values.try_cast("float64").isnull()
+    return bool(survey.raw.aggregate(wrong=wrong.any()).to_pyarrow()["wrong"][0].as_py())
 
 
 def _drawn_by_default(survey: Survey, name: str) -> bool:
