@@ -201,7 +201,8 @@ def file_ground(survey: Survey, model: FileModel, look_inside: bool) -> Ground:
         codebook = without_drafts(codebook, [*model.sensitive, *computed])
     kept = survey.raw.select(list(model.keep)).to_polars() if model.keep else pl.DataFrame()
     design = model.published_design(survey.design)
-    return Ground((model,), model.columns or (), codebook, design, survey.n, kept)
+    shown = survey.n if model.size is None else 0  # with a size of their own, files need no other
+    return Ground((model,), model.columns or (), codebook, design, shown, kept)
 
 
 def said_of_chance(claim: Claim, chance: Chance) -> Claim:
