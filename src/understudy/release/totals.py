@@ -32,19 +32,19 @@ class _Compared:
 
 def check_totals(survey: Survey) -> None:
     """Refused where a declared total is more than 2 % off the weights of its records."""
-    for one in _compared(survey):
-        if not math.isclose(one.total, one.declared, rel_tol=TOLERANCE):
+    for compared in _compared(survey):
+        if not math.isclose(compared.total, compared.declared, rel_tol=TOLERANCE):
             raise Refused(
-                f"The weights of {one.what} add up to {one.total:.10g}, and `{one.key}` in the "
-                f"codebook says {one.declared:.10g}; correct one of them, or say in "
-                "`population.where` which records the public totals are of, if not of those of "
-                "this release."
+                f"The weights of {compared.what} add up to {compared.total:.10g}, and "
+                f"`{compared.key}` in the codebook says {compared.declared:.10g}; correct one of "
+                "them, or say in `population.where` which records the public totals are of, if not "
+                "of those of this release."
             )
 
 
 def totals_said(survey: Survey) -> str:
     """How far the weights are from the declared totals, for the steward; nothing without any."""
-    worst = max(_compared(survey), key=lambda one: one.apart, default=None)
+    worst = max(_compared(survey), key=lambda compared: compared.apart, default=None)
     if worst is None:
         return ""
     return with_mark(
