@@ -92,6 +92,7 @@ ALLOWED = {
         "public_order": "only with columns that are kept: refused on a cluster",
         "in_order": "only with columns that are kept: refused on a cluster",
         "sampled": SAMPLE,
+        "with_whole_codes": HELD,
     },
     "release/envelope.py": {"_sorted": FILES},
     "release/outside.py": {"_published": FILES},
