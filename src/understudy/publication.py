@@ -12,6 +12,7 @@ import polars as pl
 from understudy.chance import Chance
 from understudy.claim import RECORD, Claim
 from understudy.mechanisms.outputs.output import Ground, without_drafts
+from understudy.survey.cells import with_known_strata
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.draft import kind_of
@@ -194,13 +195,14 @@ def rows_ground(survey: Survey, model: RowsModel) -> Ground:
 
 def file_ground(survey: Survey, model: FileModel, look_inside: bool) -> Ground:
     """What whole files are made of beside noisy tables: the columns that are kept, row by row."""
-    codebook = survey.codebook.without_unit()
+    codebook = with_known_strata(survey.codebook, survey.design).without_unit()
     if not look_inside:  # bounds of a formula decide which records are drawn again
         computed = [column.name for column in codebook if column.derived]
         codebook = without_drafts(codebook, [*model.sensitive, *computed])
     kept = survey.raw.select(list(model.keep)).to_polars() if model.keep else pl.DataFrame()
     design = model.published_design(survey.design)
-    return Ground((model,), model.columns or (), codebook, design, survey.n, kept)
+    shown = survey.n if model.size is None else 0  # with a size of their own, files need no other
+    return Ground((model,), model.columns or (), codebook, design, shown, kept)
 
 
 def said_of_chance(claim: Claim, chance: Chance) -> Claim:

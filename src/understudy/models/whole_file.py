@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from understudy.errors import Refused, UnknownName
 from understudy.models.contract import FileModel
-from understudy.survey.cells import ColumnCells, cells_of
+from understudy.survey.cells import ColumnCells, cells_of, with_known_strata
 from understudy.survey.codebook import Column
 from understudy.survey.design import Design
 from understudy.survey.survey import Survey
@@ -98,7 +98,16 @@ class WholeFile(FileModel):
 
     def cells(self, survey: Survey) -> tuple[ColumnCells, ...]:
         """The cells of every column."""
-        return tuple(cells_of(_column(survey, name)) for name in self.columns or ())
+        cells = tuple(cells_of(_column(survey, name)) for name in self.columns or ())
+        for column in cells:
+            if not column.levels and _holds_words(survey, column):
+                kind = "a date" if column.column.type == "date" else "a number"
+                raise Refused(
+                    f"The codebook calls `{column.name}` {kind}, and the file holds text that is "
+                    "not one; write dates as 2025-12-31 and numbers as 1234.5, declare text as a "
+                    "missing code, or declare levels."
+                )
+        return cells
 
     def check_declared(self, survey: Survey) -> None:
         """Refused where a cell rests on something that was drafted from the records."""
@@ -118,11 +127,24 @@ class WholeFile(FileModel):
         )
 
     def published_design(self, design: Design) -> Design:
-        """The weight is a column like others, and strata stay; clusters are not drawn."""
+        """The weight is a column like others, and strata stay; clusters are not drawn. Noise may
+        leave a stratum one record, which must not make the files useless."""
         names = self.columns
         weight = design.weight if names is None or design.weight in names else None
         strata = design.strata if names is None or design.strata in names else None
-        return Design(weight=weight, strata=strata)
+        lonely = design.lonely_psu
+        if lonely == "fail" and strata is not None:
+            lonely = "adjust"
+        return Design(weight=weight, strata=strata, lonely_psu=lonely)
+
+
+def _holds_words(survey: Survey, column: ColumnCells) -> bool:
+    """Whether the file has text where a number or a date should be."""
+    values = survey.raw[column.name]
+    if not values.type().is_string() or column.column.type == "date":
+        return bool(values.type().is_string())
+    wrong = values.notnull() & values.try_cast("float64").isnull()
+    return bool(survey.raw.aggregate(wrong=wrong.any()).to_pyarrow()["wrong"][0].as_py())
 
 
 def _drawn_by_default(survey: Survey, name: str) -> bool:
@@ -134,6 +156,6 @@ def _drawn_by_default(survey: Survey, name: str) -> bool:
 
 
 def _column(survey: Survey, name: str) -> Column:
-    column = survey.codebook[name]
+    column = with_known_strata(survey.codebook, survey.design)[name]
     is_weight: Any = name == survey.design.weight
     return replace(column, role="weight") if is_weight else column

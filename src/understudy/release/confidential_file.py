@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 from duckdb import Error as DuckDBError
 from ibis.common.exceptions import IbisError
+from ibis.expr.operations import InMemoryTable
 
 from understudy.cluster import spark_frame
 from understudy.errors import Refused, UnknownName
@@ -22,6 +23,7 @@ from understudy.ledger.fingerprint import FileIdentity, identify
 from understudy.release.recipe import Recipe
 from understudy.survey.codebook import Codebook
 from understudy.survey.file_format import format_of
+from understudy.survey.published_type import declared_dtype
 from understudy.survey.read import read_survey, read_table
 from understudy.survey.survey import Survey, without_codes
 from understudy.tables.domain import as_condition
@@ -76,6 +78,29 @@ def restricted(recipe: Recipe, read: Survey) -> Survey:
             levels = tuple(level for level in column.levels or () if level in seen)
             codebook = codebook.with_column(replace(column, levels=levels or None))
     return Survey(left, read.design, codebook)
+
+
+def with_whole_codes(survey: Survey, drafted: bool) -> Survey:
+    """The records with codes as whole numbers where levels are: what is made of them is, and the
+    evidence compares levels by their names. `drafted`: also where levels are only drafted."""
+    table, schema = survey.raw, survey.raw.schema()
+    names = [
+        column.name
+        for column in survey.codebook
+        if column.name in schema
+        and schema[column.name].is_floating()
+        and (drafted or declared_dtype(column) is not None)
+        and {type(code) for code in (*(column.levels or ()), *column.missing)} == {int}
+    ]
+    if not names:
+        return survey
+    if table.op().find(InMemoryTable):
+        frame = pl.DataFrame(table.to_polars())
+        whole = frame.with_columns(pl.col(names).fill_nan(None).cast(pl.Int64))
+        return Survey(whole, survey.design, survey.codebook)
+    known = {name: table[name].nullif(float("nan")) for name in names}
+    codes = {name: values.cast("int64") for name, values in known.items()}
+    return Survey(table.mutate(**codes), survey.design, survey.codebook)
 
 
 def _left_here(recipe: Recipe, read: Survey) -> pl.DataFrame:

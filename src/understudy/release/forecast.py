@@ -28,6 +28,7 @@ from understudy.release.kept import check_kept
 from understudy.release.rule_notes import rule_notes
 from understudy.release.shape import shape_notes
 from understudy.release.spending import price
+from understudy.release.totals import totals_said
 from understudy.survey.file_format import always_released
 from understudy.survey.read import IN_MEMORY
 from understudy.synthesis import ready_outcome
@@ -64,7 +65,8 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
     if inside.corrections is not None:
         lines.insert(5, _prices(inside, inside.corrections))
         notes += expected_corrections(inside)
-    lines += [*map(with_mark, notes), *filter(None, [check_kept(inside)])]
+    said = [totals_said(inside.whole), check_kept(inside)]
+    lines += [*map(with_mark, notes), *filter(None, said)]
     if recipe.ledger is not None:
         lines.append(f"The ledger will be charged {price(inside)}.")
     return [*lines, "Nothing was spent and nothing was written."]

@@ -33,6 +33,7 @@ from understudy.release.confidential_file import (
     public_order,
     read_file,
     restricted,
+    with_whole_codes,
 )
 from understudy.release.mixed import Given, mixed_for
 from understudy.release.narrowed import computed_in, narrowed_to
@@ -285,17 +286,21 @@ def prepare(recipe: Recipe) -> Inside:
     """Read the file, once, and check everything; nothing is spent and nothing is written."""
     if recipe.data.path is not None and not recipe.path.exists():
         read_file(recipe)  # refused: nothing is there to be looked at
+    model = recipe.model.build(recipe.synthesis.missing)
+
+    def asked_for(each: Survey) -> Survey:
+        return with_whole_codes(restricted(recipe, each), isinstance(model, FileModel))
+
     with marked():
         read = read_file(recipe)
         file, ordered = identified(read)
         column = recipe.data.implicates
         several = [] if column is None else implicates(read, column)
-        several = Implicates(restricted(recipe, each) for each in several)
+        several = Implicates(asked_for(each) for each in several)
         if several:
             check_same_records(several)
-        whole = several[0] if several else restricted(recipe, read)
+        whole = several[0] if several else asked_for(read)
         check_totals(whole)
-    model = recipe.model.build(recipe.synthesis.missing)
     if isinstance(model, FileModel):
         model = model.for_survey(whole)
     narrowed = narrowed_to(recipe, whole, model)

@@ -34,6 +34,7 @@ from understudy.release.records_made import records_made
 from understudy.release.sampled_evidence import evidence_of
 from understudy.release.spending import check_price, paid_synthesis
 from understudy.release.stages import Say, workspace
+from understudy.release.totals import totals_said
 from understudy.release.verdict import check_verdict
 from understudy.report.evidence import gather
 from understudy.report.internal import internal_page
@@ -65,8 +66,8 @@ def publish(
     with one_thread():
         check_records(inside)  # what can be refused is refused unpaid
         with workspace(folder, inside.identity, say) as work:
-            if kept:
-                say(kept)
+            for note in filter(None, [totals_said(inside.whole), kept]):
+                say(note)
             drawn = work.stage("0-chance", "", draw_chance)
             chance = Chance((drawn / "seed").read_bytes(), "system")
             first = paid_synthesis(

@@ -8,7 +8,8 @@ because a refusal would tell of the records:
 - a number beyond the bounds counts at the nearest bound;
 - a level that is not declared counts as empty, and so does NaN;
 - where the codebook has no cell for the empty value, it counts as the first missing code; without
-  one, as the last level of a category and in the first cell of a number.
+  one, as the last level of a category and in the first cell of a number. So does a record without
+  a stratum, which a design does not allow.
 
 Cells are numbered: the grid from low to high, the special values or levels, missing codes, empty.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -29,13 +30,22 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
-from understudy.survey.codebook import EPOCH, Column, Value
+from understudy.survey.codebook import EPOCH, Codebook, Column, Value
+from understudy.survey.design import Design
 from understudy.survey.grid import bounds_of, exact, grid_edges, rounding_of, support
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
 BLANK = "(empty)"
 FEW = 6  # values that are looked up one after the other; more are searched by halving
+
+
+def with_known_strata(codebook: Codebook, design: Design) -> Codebook:
+    """The codebook with a stratum for every record, which a design needs: noise would put records
+    into cells for none."""
+    if design.strata is None or design.strata not in codebook:
+        return codebook
+    return codebook.with_column(replace(codebook[design.strata], blanks=False, missing=()))
 
 
 def cells_of(column: Column) -> ColumnCells:

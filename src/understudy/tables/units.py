@@ -3,7 +3,9 @@
 A unit (a household, a person with several visits) is all records with one value in the codebook's
 unit column. A table of counts takes at most `records_per_unit` of a unit's records, so that a unit
 changes at most that many counts by one. Which ones are left out depends on the unit's own records
-alone: they stand in the order of a hash of their values, and the first ones stay.
+alone: they stand in the order of a hash of their values, and the first ones stay. The hash is that
+of the value, however its column is stored: one record with a decimal, or without an answer, makes
+decimals of a whole column of whole numbers.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import xor
+from typing import Any
 
 import ibis
 import ibis.expr.types as ir
@@ -113,12 +116,25 @@ def limited(table: ir.Table, unit: Unit | None, columns: Sequence[str]) -> ir.Ta
     """
     if unit is None:
         return table.select(list(columns))
-    hashes = (table[name].hash() for name in dict.fromkeys([unit.column, *columns]))
+    hashes = (_hash_of(table[name]) for name in dict.fromkeys([unit.column, *columns]))
     # hashed once more: the order of values xor a constant is not a random one
     order_by = [reduce(xor, hashes).hash(), *columns]
     number = ibis.row_number().over(group_by=table[unit.column], order_by=order_by)
     numbered = table.mutate(__number=number)
     return numbered.filter(numbered["__number"] < unit.limit).select(list(columns))
+
+
+def _hash_of(values: Any) -> Any:
+    """A hash of each value, the same in a column of whole numbers, decimals or texts."""
+    kind = values.type()
+    if kind.is_numeric() or kind.is_boolean():
+        return values.cast("float64").hash()
+    if kind.is_date() or kind.is_timestamp():
+        return values.cast("timestamp").epoch_seconds().cast("float64").hash()
+    if not kind.is_string():
+        return values.hash()
+    number = values.try_cast("float64")
+    return ibis.ifelse(number.isnull(), values.hash(), number.hash())
 
 
 def values_within_limit(

@@ -108,9 +108,24 @@ def test_a_size_is_a_number_of_records_or_noisy() -> None:
 
 
 def test_the_published_design_has_the_columns_that_are_there() -> None:
-    assert WholeFile().published_design(DESIGN) == Design(weight="w", strata="region")
+    assert WholeFile().published_design(DESIGN) == Design(
+        weight="w", strata="region", lonely_psu="adjust"
+    )
     assert WholeFile(["income", "w"]).published_design(DESIGN) == Design(weight="w")
-    assert WholeFile(["income", "region"]).published_design(DESIGN) == Design(strata="region")
+    strata = Design(strata="region", lonely_psu="adjust")
+    assert WholeFile(["income", "region"]).published_design(DESIGN) == strata
+
+
+@pytest.mark.parametrize(("kind", "word"), [("date", "a date"), ("continuous", "a number")])
+def test_text_in_the_place_of_numbers_is_refused_in_words(kind: Any, word: str) -> None:
+    """A database would stop at the first such record, and quote it."""
+    book = Codebook({"seen": Column("seen", "sensitive", kind, bounds=(0.0, 9.0))})
+    survey = Survey(pl.DataFrame({"seen": ["1990-01-01", "3rd of May"]}), codebook=book)
+    with pytest.raises(Refused, match=f"calls `seen` {word}, and the file holds text"):
+        WholeFile().for_survey(survey).cells(survey)
+    numbers = Survey(pl.DataFrame({"seen": ["1", "3.5", None]}), codebook=book)
+    if kind == "continuous":
+        assert WholeFile().for_survey(numbers).cells(numbers)[0].size > 1
 
 
 def test_a_formal_claim_wants_declared_cells() -> None:

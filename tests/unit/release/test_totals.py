@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import understudy as us
-from understudy.release.totals import check_totals
+from understudy.release.totals import check_totals, totals_said
 from understudy.survey.codebook import Codebook, parse_codebook
 from understudy.survey.codebook_text import codebook_to_toml
 
@@ -53,6 +53,19 @@ def test_totals_by_level_are_compared_too() -> None:
     moved = FRAME.with_columns(w=pl.Series([20.0, 20.0, 30.0, 30.0]))
     with pytest.raises(us.Refused, match=r"`g` = a add up to 40, and `population\.by\.g`"):
         check_totals(survey(moved))
+
+
+def test_the_steward_is_told_how_far_off_weights_are() -> None:
+    moved = survey(FRAME.with_columns(w=pl.col("w") * 1.005 + pl.Series([0.0, 0.0, 0.0, 0.3])))
+    a, b = moved.frame().group_by("g").agg(pl.col("w").sum()).sort("g")["w"].to_list()
+    totals = {"a": 30, "b": 70}
+    worst = max((a / 30 - 1, "a", a), (b / 70 - 1, "b", b))
+    said = totals_said(moved)
+    assert f"to within {worst[0]:.2%}: furthest off are the records with `g` = {worst[1]}" in said
+    assert f"with {worst[2]:,.10g} where `population.by.g` says {totals[worst[1]]}" in said
+    assert "internal" in said
+    assert totals_said(us.Survey(FRAME, codebook=BOOK)) == ""
+    assert totals_said(us.Survey(FRAME, us.Design(weight="w"))) == ""
 
 
 def test_totals_of_other_records_are_left_out() -> None:

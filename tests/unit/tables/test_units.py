@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import numpy as np
 import polars as pl
 import pytest
@@ -65,6 +67,35 @@ def test_one_unit_changes_at_most_the_limit_of_records_and_order_changes_none(ro
             left.remove(row)
         assert len(left) == min(len(unit), 2)
     assert counted(survey_of(with_one)) == counted(survey_of(others + first_unit))
+
+
+OTHER_TYPES = {
+    "a decimal among whole numbers": {"age": pl.Float64},
+    "a text among ids": {"home": pl.String},
+    "ids as decimals": {"home": pl.Float64},
+    "decimals of a fixed width": {"age": pl.Decimal(10, 2)},
+}
+
+
+@pytest.mark.parametrize("types", OTHER_TYPES.values(), ids=list(OTHER_TYPES))
+def test_how_a_column_is_stored_chooses_no_records(types):
+    """The value of one record decides that for all others."""
+    rows = [(home, (7 * home + k * k) % 90, "fm"[k % 2]) for home in range(40) for k in range(6)]
+    plain = survey_of(rows)
+    other = Survey(plain.raw.to_polars().cast(types), codebook=BOOK)
+    numbers = [[(float(age), sex) for age, sex in counted(file)] for file in (plain, other)]
+    assert sorted(numbers[0]) == sorted(numbers[1])
+
+
+def test_a_time_of_day_chooses_no_records():
+    days = [datetime.date(1990, 1, 1) + datetime.timedelta(37 * k) for k in range(120)]
+    left = []
+    for kind in (pl.Date, pl.Datetime):
+        frame = pl.DataFrame({"home": [k // 6 for k in range(120)], "day": days})
+        survey = Survey(frame.cast({"day": kind}), codebook=BOOK.only(["home"]))
+        chosen = limited(survey.table, unit_of(survey), ["day"]).to_polars()
+        left.append(sorted(chosen["day"].cast(pl.Date)))
+    assert left[0] == left[1]
 
 
 def test_the_choice_favours_no_value_of_any_column():

@@ -21,6 +21,7 @@ from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 from understudy.mechanisms.whole_file.records import Block, Synthesizer, synthesizer
 from understudy.mechanisms.whole_file.weights import (
     FileWeights,
+    drawn_column,
     published_design,
     smoothed_column,
 )
@@ -41,6 +42,7 @@ from understudy.tables.rules import rules_within
 Vector = NDArray[np.float64]
 
 FEWEST, MOST = 20_000, 500_000  # records of a batch that is drawn for a further file
+SPARE = 1.1  # times the records that are missing by what met the condition so far
 GIVEN_UP = 500_000  # records, and 100 times those that are wanted: hardly any meets the condition
 
 
@@ -128,12 +130,14 @@ def further_file(
     columns that were kept as they are come from its rows.
 
     Records are drawn in batches until enough of them meet the condition, and `size` of these are
-    taken at random. Weights are those of a sample of the release's own size.
+    taken at random; a batch is as large as those before let expect, as its cost is mostly that of
+    rounding records together. Weights are those of a sample of the release's own size.
     """
     codebook, design = released.codebook, released.design
     kept = [name for name, public in zip(noisy.columns, noisy.kept, strict=True) if public]
     rows = released.raw.select(kept).to_polars() if kept else None
     maker = file_maker(noisy, codebook, design, chance, rows)
+    weights = [name for name in (design.weight, design.variance_weight) if name is not None]
     batch = noisy.records if kept else int(np.clip(size, FEWEST, MOST))
     parts: list[pl.DataFrame] = []
     met, drawn = 0, 0
@@ -146,13 +150,14 @@ def further_file(
             table = Survey(frame, codebook=codebook).table
             meets = table.select(meets=as_condition(where, table)).to_polars()["meets"]
             frame = frame.filter(meets)
-        parts.append(frame)
+        parts.append(frame.with_columns(pl.col(weights) * batch))
         met, drawn = met + frame.height, drawn + batch
+        if not kept:
+            batch = int(np.clip(SPARE * (size - met) * drawn / max(met, 1), FEWEST, MOST))
     taken = chance.generator("further taken").choice(met, size, replace=False)
     frame = pl.concat(parts)[np.sort(taken)]
-    share = met / size / len(parts)  # every batch stands for the population by itself
-    weights = [name for name in (design.weight, design.variance_weight) if name is not None]
-    frame = frame.with_columns(pl.col(weights) * share)
+    # every batch stands for the population by itself, and counts by its size
+    frame = frame.with_columns(pl.col(weights) * (met / size / drawn))
     # as many records would have been drawn for these alone
     stands_for = noisy.records / (drawn * size / met)
     return DrawnFile.of(Survey(frame, design, codebook), number + 1, stands_for, where)
@@ -194,6 +199,9 @@ def published_codebook(codebook: Codebook, noisy: NoisyFile, design: Design) -> 
         kept = kept.with_column(replace(column, **facts))
     by = {name: totals for name, totals in kept.population_by.items() if name in columns}
     ordered = {name: kept[name] for name in columns}
+    weight = published_design(design).variance_weight
+    if weight in ordered:
+        ordered[weight] = drawn_column(ordered[weight])
     smoothed = smoothed_column(published_design(design))
     if smoothed is not None:
         ordered[smoothed.name] = smoothed

@@ -4,6 +4,9 @@ A weight is a column like others, and is drawn with them. Estimates are better w
 the others (T §2.1, without a lognormal): weights that depend on a record's cells alone and have the
 same sums as the drawn ones in every cell of every measured table with the weight. Their spread is
 too small for variances (intervals from them cover too rarely), so these use the drawn weights.
+
+Both are raked to the public totals and stay between the declared bounds of the weight, where
+there are such weights; they need not be whole numbers.
 """
 
 from __future__ import annotations
@@ -46,6 +49,14 @@ def smoothed_column(design: Design) -> Column | None:
     if design.weight is None:
         return None
     return Column(design.weight, "weight", "continuous", "Smoothed design weight, for estimates")
+
+
+def drawn_column(column: Column) -> Column:
+    """What it says of the drawn weight: whole numbers do not stay whole when they are raked to
+    totals. The cells stay those that its tables were counted in."""
+    if column.type != "integer":
+        return column
+    return replace(column, type="continuous", rounding=column.rounding or 1.0)
 
 
 class FileWeights:
@@ -103,13 +114,19 @@ class FileWeights:
             for k, (_, sums) in enumerate(self._public[0])
         ]
         drawn, rows = np.concatenate(self._drawn), np.concatenate(self._rows)
-        drawn = calibrated(drawn * (self._noisy.records / drawn.size), totals)  # of its size
+        share = self._noisy.records / drawn.size  # weights are those of a file of its size
+        bounds = self._bounds(share)
+        drawn = calibrated(drawn * share, totals, bounds)
         codes = np.vstack(self._codes)
         records = np.bincount(rows, minlength=len(codes)).astype(np.float64)
         sums = np.bincount(rows, drawn, minlength=len(codes)).astype(np.float64)
         position = self._noisy.columns.index(self.names[0])
         places = table_places(codes, self._noisy, position)
-        return [drawn, calibrated(smoothed(sums, records, places)[rows], totals)]
+        return [drawn, calibrated(smoothed(sums, records, places)[rows], totals, bounds)]
+
+    def _bounds(self, share: float) -> tuple[float, float] | None:
+        declared = self._codebook[self.names[0]].bounds
+        return None if declared is None else (share * declared[0], share * declared[1])
 
 
 def table_places(codes: Codes, noisy: NoisyFile, weight: int) -> list[CellNumbers]:
@@ -132,9 +149,24 @@ def smoothed(sums: Vector, records: Vector, places: Sequence[CellNumbers]) -> Ve
     return _raked(equal, steps, SMOOTHINGS, NEAR, records)
 
 
-def calibrated(weights: Vector, totals: Sequence[CellSums]) -> Vector:
-    """The weights raked to the public totals. Without totals they stay as they are."""
-    return _raked(weights, totals, SWEEPS, CLOSE)
+def calibrated(
+    weights: Vector, totals: Sequence[CellSums], bounds: tuple[float, float] | None = None
+) -> Vector:
+    """The weights raked to the public totals, inside the bounds unless only others meet the totals.
+    Without totals they stay as they are."""
+    free = _raked(weights, totals, SWEEPS, CLOSE)
+    if bounds is None or not totals:
+        return free
+    low, high = bounds
+    inside = free
+    for _ in range(SWEEPS):
+        if low <= inside.min() and inside.max() <= high:
+            return inside
+        held = inside.clip(low, high)
+        inside = _raked(held, totals, SWEEPS, CLOSE)
+        if np.abs(inside / held - 1).max() < CLOSE:
+            return inside.clip(low, high)
+    return free
 
 
 def public_sums(frame: pl.DataFrame, codebook: Codebook) -> list[CellSums]:

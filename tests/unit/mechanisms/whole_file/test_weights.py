@@ -9,7 +9,13 @@ import polars as pl
 import pytest
 
 import understudy as us
-from understudy.mechanisms.whole_file.weights import calibrated, public_sums, smoothed
+from understudy.mechanisms.whole_file.weights import (
+    calibrated,
+    drawn_column,
+    public_sums,
+    smoothed,
+)
+from understudy.survey.cells import cells_of
 from understudy.survey.codebook import Codebook, Column
 
 COLUMNS = {
@@ -41,6 +47,34 @@ def test_weights_are_raked_to_public_totals():
     assert calibrated(drawn, public_sums(frame, Codebook({}))).tolist() == [1, 2, 3, 4]
 
 
+def test_raked_weights_stay_between_the_declared_bounds():
+    """Where such weights meet the totals; else totals come first."""
+    groups = np.repeat([0, 1], 50)
+    weights = np.r_[np.linspace(1, 10, 50), np.linspace(2, 9, 50)]
+    totals = [(groups, np.array([400.0, 250.0])), (np.zeros(100, np.int32), np.array([650.0]))]
+    free = calibrated(weights, totals)
+    assert free.max() > 12
+    held = calibrated(weights, totals, (1.0, 12.0))
+    assert held.min() >= 1
+    assert held.max() == 12
+    assert np.bincount(groups, held) == pytest.approx([400, 250], rel=1e-6)
+    alike = held < 12  # the others keep their ratios within a group
+    assert np.ptp((held / weights)[alike & (groups == 0)]) < 1e-6
+    narrow = calibrated(weights, totals, (1.0, 7.0))  # 50 of at most 7 are not 400
+    assert narrow.tolist() == free.tolist()
+    assert calibrated(weights, [], (3.0, 5.0)).tolist() == weights.tolist()
+
+
+@pytest.mark.parametrize("rounding", [None, 5.0])
+def test_raked_weights_are_not_called_whole_numbers_and_have_their_cells(rounding):
+    column = Column("w", "weight", "integer", bounds=(1, 3000), rounding=rounding)
+    drawn = drawn_column(column)
+    assert drawn.type == "continuous"
+    before, after = cells_of(column), cells_of(drawn)
+    assert (before.starts, before.multiples) == (after.starts, after.multiples)
+    assert drawn_column(drawn) == drawn
+
+
 def test_smoothed_weights_are_the_means_of_their_cells():
     """One table: the mean of each cell. Two: the sums of both, and no more spread than cells."""
     rng = np.random.default_rng(1)
@@ -63,12 +97,14 @@ def test_estimates_use_smoothed_weights_and_variances_the_drawn_ones(monkeypatch
     data = confidential()
     result = us.synthesize(data, us.WholeFile(), us.Marginals(5.0, 1e-6), datasets=2, seed=1)
     made = result.datasets[0]
-    assert made.design == us.Design(weight="w_smoothed", strata="a", variance_weight="w")
+    design = us.Design("w_smoothed", "a", lonely_psu="adjust", variance_weight="w")
+    assert made.design == design
     frame = made.frame()
     for name in ("w", "w_smoothed"):
         sums = dict(frame.group_by("a").agg(pl.col(name).sum()).iter_rows())
         assert sums == pytest.approx(TOTALS, rel=1e-6)
     assert frame["w_smoothed"].n_unique() <= 6
+    assert frame["w"].is_between(1, 100).all()
     book = made.codebook
     tables = {
         name: us.tabulate(us.Survey(made.raw, design, book), ["count", 'proportion(b == "u")'], "a")

@@ -432,6 +432,28 @@ def test_further_records_come_from_the_released_tables_alone(released, monkeypat
         further_file(noisy, dataset, secret, 0, 10, "age > 900")
 
 
+@pytest.mark.usefixtures("stand_in_noise")
+def test_the_second_batch_is_as_large_as_the_first_lets_expect(released, monkeypatch):
+    """Batches of different sizes have their records' weights."""
+    monkeypatch.setattr(files, "FEWEST", 1_000)
+    sizes, drawn = [], files._drawn
+
+    def listed(*facts):
+        result = drawn(*facts)
+        sizes.append(len(result.weights["w"]))
+        return result
+
+    monkeypatch.setattr(files, "_drawn", listed)
+    dataset, noisy = released.datasets[0], from_draws(released.draws)
+    more = further_file(noisy, dataset, chance_of(6), 0, 2000, "region == 'w'")
+    assert sizes[0] == 2000
+    assert len(sizes) == 2
+    assert 12_000 < sizes[1] < 30_000  # a tenth of the records live there
+    there = dataset.frame().filter(pl.col("region") == "w")
+    assert more.frame()["w"].sum() == pytest.approx(there["w"].sum(), rel=0.15)
+    assert 2000 * more.stands_for == pytest.approx(there.height, rel=0.15)
+
+
 # its weights do add up to the public totals, and the comparison is of two files alike
 @pytest.mark.filterwarnings("ignore::understudy.tables.calibration_hint.CalibrationWarning")
 @pytest.mark.usefixtures("stand_in_noise")
