@@ -42,6 +42,17 @@ def test_nothing_in_a_box_is_beyond_the_reach() -> None:
     np.testing.assert_allclose(powers(half) @ same.T - same[:, 0], reach(same, half))
 
 
+@pytest.mark.parametrize("d", [1, 2])
+def test_blocks_hold_as_many_records_as_are_worth_it(d: int) -> None:
+    """A cell whose records fill two standard deviations on either side has equal blocks."""
+    boxes, each = ((10,), (512,)) if d == 1 else ((4, 4), (32, 16))
+    sides = [(np.arange(b * e) + 0.5) * 4 / (b * e) - 2 for b, e in zip(boxes, each, strict=True)]
+    values = np.stack(np.meshgrid(*sides), axis=-1).reshape(-1, d)
+    cell = np.zeros(len(values), dtype=np.int64)
+    blocks = record_blocks(cell, values, np.zeros(d), np.ones(d))
+    np.testing.assert_array_equal(np.diff(blocks.starts), np.full(np.prod(boxes), 512))
+
+
 def problem(d: int, spread: float = 0.05) -> tuple[RecordBlocks, NDArray[np.int64], Floats, Floats]:
     """Records, and functions that are like the log-likelihoods of draws: near each other."""
     rng = np.random.default_rng(d)
