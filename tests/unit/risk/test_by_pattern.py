@@ -97,6 +97,21 @@ def test_a_small_pattern_has_weight_zero_or_is_refused() -> None:
         us.risk_weight_table(survey, ["age"], "income", small_patterns="merge")
 
 
+def test_a_synthetic_value_that_is_the_same_for_all_is_measured() -> None:
+    """It points at nobody; a confidential one is refused."""
+    middle = records()["income"].median()
+    same = records().with_columns(income=pl.lit(middle))
+    asked: dict[str, Any] = {"known": ["age"], "target": "income", "by_id": "id"}
+    ours = by_id(us.risk_table(us.Survey(records()), [us.Survey(same)], **asked), "risk")
+    np.testing.assert_array_equal(ours, us.identification_risk(records(), [same], **asked))
+    np.testing.assert_array_equal(ours, np.zeros(N))
+
+
+def test_a_file_too_small_without_known_columns_is_one_pattern() -> None:
+    with pytest.raises(Refused, match="1 of 1 patterns have fewer than 3 records"):
+        us.risk_weight_table(us.Survey(records().head(2)), [], "income")
+
+
 def test_what_cannot_be_measured_is_refused() -> None:
     survey, frame = us.Survey(records()), records()
     asked: dict[str, Any] = {"known": ["age"], "target": "income"}
