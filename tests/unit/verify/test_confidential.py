@@ -99,3 +99,8 @@ def test_questions_that_would_bring_records_of_a_cluster_here_are_refused(
     with pytest.raises(Refused, match='ask with partitioning = "hash"'):
         data.refuse_on_cluster(make_query(partitioning="equal-size"))
     rows.close()
+
+
+def test_records_are_the_same_on_disk(frame: pl.DataFrame, data: ConfidentialData) -> None:
+    with ConfidentialData("s", make_survey(frame), kept="disk") as on_disk:
+        assert on_disk.records.to_polars().equals(data.records.to_polars())
