@@ -67,7 +67,7 @@ def cell_sums(
     half: Vector,
     per_unit: int,
 ) -> ExactCellSums:
-    """Sums of clipped values (n, d) in [-1, 1], of records in numbered cells."""
+    """Sums of values (n, d), clipped to [-1, 1], of records in numbered cells."""
     sums = first_sums(values, cell, len(X)), second_sums(values)
     return ExactCellSums(*sums, np.bincount(cell, minlength=len(X)), X, centre, half, per_unit)
 
@@ -88,7 +88,7 @@ def pairs(d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def first_sums(values: Matrix, cell: NDArray[np.int64], cells: int) -> Counts:
-    """Sums on the grid of values in [-1, 1], (cells, d), for each cell."""
+    """Sums on the grid of values clipped to [-1, 1], (cells, d), for each cell."""
     whole = np.rint(GRID * np.clip(values, -1.0, 1.0)).astype(np.int64)
     sums = np.zeros((cells, values.shape[1]), dtype=np.int64)
     np.add.at(sums, cell, whole)
@@ -96,7 +96,7 @@ def first_sums(values: Matrix, cell: NDArray[np.int64], cells: int) -> Counts:
 
 
 def second_sums(values: Matrix) -> Counts:
-    """Sums on the grid of squares less 1/2 and of products, over all records."""
+    """Sums on the grid of squares less 1/2 and of products of clipped values, over all records."""
     z = np.clip(values, -1.0, 1.0)
     j, k = pairs(values.shape[1])
     centred = z[:, j] * z[:, k] - np.where(j == k, 0.5, 0.0)

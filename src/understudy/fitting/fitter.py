@@ -370,7 +370,7 @@ class ModelFitter:
         return isinstance(self.model, SurveyNormal)
 
     def cell_sums_within(self, clip: Clips | None) -> ExactCellSums:
-        """Clipped values and their public cells, for sums with noise; refused where a bound is not
+        """Sums of clipped values in public cells, for noise; refused where a bound is not
         declared."""
         model = self.model
         assert isinstance(model, SurveyNormal)  # settled by the caller
@@ -381,8 +381,7 @@ class ModelFitter:
         refuse_small_cells(self.n, len(first))
         low, high = model.clipped_range(clip, self.survey)
         centre, half = (low + high) / 2, (high - low) / 2
-        values = np.clip((Y - centre) / half, -1.0, 1.0)
-        return cell_sums(values, cell, X[first], centre, half, held_limit(self.survey))
+        return cell_sums((Y - centre) / half, cell, X[first], centre, half, held_limit(self.survey))
 
     def binned_values(self, bins: int | Literal["auto"], epsilon: float) -> BinnedValues:
         """Counts of the one bounded variable in public bins and cells."""

@@ -134,7 +134,7 @@ class GridSums:
     half: Floats
 
     def __call__(self, records: SomeRecords) -> FewArrays:
-        values = np.clip((records.columns.T - self.centre) / self.half, -1.0, 1.0)
+        values = (records.columns.T - self.centre) / self.half
         cells = records.scale.cells
         sums = first_sums(values, records.cell, cells), second_sums(values)
         return [*sums, np.bincount(records.cell, minlength=cells)]

@@ -42,6 +42,17 @@ def test_nothing_in_a_box_is_beyond_the_reach() -> None:
     np.testing.assert_allclose(powers(half) @ same.T - same[:, 0], reach(same, half))
 
 
+@pytest.mark.parametrize("boxes", [(10,), (4, 4)])
+def test_blocks_hold_as_many_records_as_are_worth_it(boxes: tuple[int, ...]) -> None:
+    """Two cells whose records fill two standard deviations on either side have equal blocks."""
+    d, each = len(boxes), {1: (512,), 2: (32, 16)}[len(boxes)]
+    sides = [(np.arange(k * e) + 0.5) * 4 / (k * e) - 2 for k, e in zip(boxes, each, strict=True)]
+    values = np.tile(np.stack(np.meshgrid(*sides), axis=-1).reshape(-1, d), (2, 1))
+    cell = np.repeat([0, 1], len(values) // 2)
+    blocks = record_blocks(cell, values, np.zeros(d), np.ones(d))
+    np.testing.assert_array_equal(np.diff(blocks.starts), np.full(2 * np.prod(boxes), 512))
+
+
 def problem(d: int, spread: float = 0.05) -> tuple[RecordBlocks, NDArray[np.int64], Floats, Floats]:
     """Records, and functions that are like the log-likelihoods of draws: near each other."""
     rng = np.random.default_rng(d)

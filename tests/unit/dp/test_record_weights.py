@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.dp.record_weights import inverse_weights, linear_weights, truncate_weights
+from understudy.dp.record_weights import (
+    PlacedBounds,
+    inverse_weights,
+    linear_weights,
+    truncate_weights,
+)
 from understudy.errors import Refused
 
 some_bounds = st.lists(st.floats(0, 50), min_size=2, max_size=20)
@@ -31,6 +36,17 @@ def test_a_bound_that_is_not_finite_weighs_0_and_does_not_set_the_scale():
     weights = linear_weights([2.0, np.inf, 4.0, np.nan], c1=0.5, c2=0.25)
     np.testing.assert_allclose(weights, [0.75, 0.0, 0.25, 0.0])
     assert linear_weights([np.inf, np.nan]).tolist() == [0.0, 0.0]
+
+
+def test_records_elsewhere_are_weighed_by_the_extremes_of_all():
+    """A part of the records gets the weights that it has among all of them."""
+    bounds = np.array([2.0, 7.0, 4.5, 3.0, np.inf])
+    elsewhere, part = PlacedBounds(np.zeros((1, 1, 3)), 2.0, 7.0), bounds[2:]
+    linear = linear_weights(elsewhere, c1=0.5, c2=0.1)
+    np.testing.assert_array_equal(linear.of_bounds(part), linear_weights(bounds, 0.5, 0.1)[2:])
+    inverse = inverse_weights(elsewhere, 1.5, c2=0.1)
+    np.testing.assert_array_equal(inverse.of_bounds(part), inverse_weights(part, 1.5, 0.1))
+    assert inverse.bounds is linear.bounds is elsewhere
 
 
 def test_equal_bounds_weigh_one_before_scaling():

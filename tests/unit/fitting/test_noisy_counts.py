@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,7 @@ from scipy.special import logsumexp, polygamma
 
 import understudy as us
 from understudy.dp.binned_counts import BinnedValues, NoisyBins, bin_edges, counted
+from understudy.fitting import fitter as fitter_module
 from understudy.fitting import noisy_counts
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
@@ -168,6 +170,15 @@ def test_bins_have_scipys_probabilities_of_a_negative_binomial_law():
         np.testing.assert_allclose(ours, wanted, rtol=0.02, atol=1e-6)
 
 
+@pytest.mark.parametrize(("edges", "mean"), [((0, 1, 2, 3, 40), 15.0), ((0, 40, 80, 82), 60.0)])
+def test_the_last_bin_of_whole_numbers_is_looked_at_as_far_as_a_law_goes(edges, mean):
+    """Where it is wide, and where it is narrow and far out."""
+    values, log_weight = nodes_of(np.array(edges, dtype=float), True)
+    law = stats.gamma(2.0, scale=mean / 2)
+    shown = (law.pdf(values[-1]) * np.exp(log_weight[-1])).sum()
+    assert shown == pytest.approx(law.sf(edges[-2] - 0.5), rel=0.01)
+
+
 @cache
 def noisy_shares():
     """60 records in 12 bins, with noise of scale 2: a Beta law of which the counts say little."""
@@ -281,6 +292,22 @@ def test_what_noise_leaves_open_is_spread_and_what_records_do_is_not(m):
 def test_one_file_alone_is_a_draw():
     draws = np.random.default_rng(1).standard_normal((100, 3))
     np.testing.assert_array_equal(spread_over_files(draws, np.eye(3), 1), draws[99:])
+
+
+@pytest.mark.parametrize("failures", [[], ["R-hat of `phi` is 1.2"]])
+def test_files_are_drawn_from_chains_given_counts_and_a_failure_is_told(monkeypatch, failures):
+    fitter, seen, noisy = noisy_shares()
+    density, arrays = counted_density(fitter.model, fitter.arrays, seen, noisy)
+    around = starts(density, arrays, noisy, 4, 2)[0]
+    positions = around + 0.1 * np.random.default_rng(1).standard_normal((4, 25, 2))
+    chains = SimpleNamespace(positions=positions, diagnostics=SimpleNamespace(failures=failures))
+    monkeypatch.setattr(fitter_module, "sample", lambda *_: chains)
+    drawn = fitter.given_noisy(seen, noisy, 3)
+    flat = positions.reshape(100, 2)
+    known = known_information(density, flat.mean(axis=0), arrays)
+    wanted = parameters_at(density, spread_over_files(flat, known, 3), arrays)
+    assert drawn.passed == (not failures)
+    assert [float(p["phi"]) for p in drawn.parameters] == [float(p["phi"]) for p in wanted]
 
 
 def test_counts_are_within_the_predictors_cells():

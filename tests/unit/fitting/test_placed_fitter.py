@@ -12,6 +12,7 @@ import pytest
 
 import understudy as us
 from understudy.errors import Refused
+from understudy.fitting import placed_records
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.placed_fitter import PlacedFitter, highest
@@ -115,6 +116,18 @@ def test_bounds_of_a_fit_are_the_extremes_of_those_in_memory(on_disk: us.Survey)
     assert free.overall == pytest.approx(weighted.max(), rel=1e-10)
 
 
+def test_more_numbers_than_workers_are_sent_are_refused(
+    on_disk: us.Survey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six of each draw in each of the 36 cells: a constant, two slopes and three products."""
+    placed = PlacedRecords(MODELS["FBS"].for_survey(on_disk), on_disk)
+    monkeypatch.setattr(placed_records, "MOST_NUMBERS", 2 * 36 * 6)
+    positions = np.zeros((3, 2 * 4 + 3))
+    assert placed.quadratics(positions[:2]).shape == (2, 36, 6)
+    with pytest.raises(Refused, match="36 combinations, too many to be sent"):
+        placed.quadratics(positions)
+
+
 @pytest.mark.parametrize("clip", [None, ((3_000.0, 60_000.0), (20.0, 150.0))])
 def test_sums_for_noise_are_the_same_whole_numbers(on_disk: us.Survey, clip: Any) -> None:
     model, survey = MODELS["FBS"].for_survey(on_disk), in_memory()
@@ -154,7 +167,7 @@ def test_the_highest_value_of_a_quadratic() -> None:
 
 
 def test_what_records_in_place_cannot_have_is_refused(on_disk: us.Survey) -> None:
-    model = MODELS["FBS"]
+    model, highest_salary = MODELS["FBS"], records(1)["salary"].max()
     for wrong, mechanism, sentence in (
         (us.Beta("salary"), us.Unweighted(), "need every record"),
         (model, us.Censored(3.0), "Censored with these settings needs"),
@@ -169,6 +182,7 @@ def test_what_records_in_place_cannot_have_is_refused(on_disk: us.Survey) -> Non
     for changed, sentence in (
         (records(1).with_columns(salary=pl.lit(0.0)), "zero or negative"),
         (records(1).with_columns(salary=pl.lit(None, pl.Float64)), "missing or infinite"),
+        (records(1).with_columns(pl.col("salary").replace(highest_salary, np.inf)), "infinite"),
         (records(1).with_columns(salary=pl.lit(7.0)), "follows from the predictors"),
     ):
         with pytest.raises(Refused, match=sentence):

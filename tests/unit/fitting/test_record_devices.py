@@ -8,7 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import numpy as np
 import pytest
+
+import understudy as us
+from understudy.fitting.record_devices import over_devices
+from understudy.models.density import density_at
 
 PROGRAM = """
 import jax, jax.numpy as jnp, numpy as np, polars as pl
@@ -80,6 +86,15 @@ def said_on_four_devices(tmp_path: Path, program: str) -> str:
         check=False,
     )
     return done.stdout.strip() or done.stderr
+
+
+def test_with_one_device_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = jax.devices()[:1]
+    monkeypatch.setattr(jax, "devices", lambda: alone)
+    arrays = {"y": np.array([0.2, 0.4, 0.7])}
+    density = density_at(us.Beta("y", (0.0, 1.0)), arrays)
+    inputs = {"arrays": arrays, "alpha": np.ones(3)}
+    assert over_devices(density, inputs)[1] is inputs
 
 
 def test_four_devices_have_the_density_of_one(tmp_path: Path) -> None:

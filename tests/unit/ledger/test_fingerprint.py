@@ -12,6 +12,7 @@ import ibis
 import polars as pl
 import pytest
 
+from understudy.ledger import fingerprint as module
 from understudy.ledger.fingerprint import fingerprint, identify
 from understudy.ledger.ledger import Ledger
 
@@ -38,6 +39,26 @@ def test_rows_columns_batches_and_storage_do_not_matter() -> None:
     assert print_of(FRAME.with_columns(pl.col("s").cast(pl.Categorical))) == base
     assert print_of(FRAME.with_columns(x=pl.Series([0.5, None, float("nan"), 0.0, 7.0]))) == base
     assert fingerprint(ibis.duckdb.connect().create_table("other_name", FRAME)) == base
+
+
+def test_records_of_several_workers_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums beyond 2^64, the columns that vary and the smallest records are put together; in each
+    part by itself `group` is the same for all."""
+    rows = 90
+    frame = pl.DataFrame({"x": range(rows), "group": [k // 30 for k in range(rows)], "one": 1})
+    table = ibis.memtable(frame)
+    whole, digest = identify(table, table), fingerprint(table)
+    summaries = module.summaries
+
+    def by_parts(table: Any, work: Any, batch: int) -> Any:
+        for first in (0, 30, 60):
+            yield from summaries(table.limit(30, offset=first), work, batch)
+
+    monkeypatch.setattr(module, "summaries", by_parts)
+    apart = identify(table, table)[0]
+    assert apart == whole[0]
+    assert (len(apart.columns), len(apart.records)) == (2, module.SKETCHED)
+    assert fingerprint(table) == digest
 
 
 @pytest.mark.parametrize(

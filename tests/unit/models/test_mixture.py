@@ -25,7 +25,7 @@ from understudy.models.mixture.hurdle import (
     mixture_log_density,
     normal_below,
 )
-from understudy.models.mixture.judged import PLACES
+from understudy.models.mixture.judged import PLACES, _expected
 from understudy.models.mixture.mixture import SIGMA_FLOOR, SPREAD_FLOOR, Mixture
 from understudy.models.mixture.start import em_start
 from understudy.models.negative_binomial import NegativeBinomial
@@ -268,6 +268,17 @@ def test_chains_are_judged_on_what_generates_the_data() -> None:
     slopes = np.linalg.lstsq(arrays["Q"], means @ values["share"], rcond=None)[0]
     coefficients = [numbers[0, 0, names.index(f"coefficient[{r}]")] for r in range(3)]
     np.testing.assert_allclose(coefficients, slopes, atol=1e-9)
+
+
+def test_of_many_records_some_are_judged_by_evenly() -> None:
+    """Every third of 1,200 for the 400 that are enough."""
+    rng = np.random.default_rng(8)
+    Q, share = rng.normal(size=(1200, 2)), np.array([0.3, 0.7])
+    sigma, theta = np.array([0.5, 1.5]), rng.normal(size=(2, 2))
+    below, _ = _expected({"share": share, "sigma": sigma, "theta": theta}, {"Q": Q})
+    law = scipy.stats.norm(Q[::3] @ theta.T, sigma)
+    expected = [(share * law.cdf(point)).sum(axis=1).mean() for point in PLACES]
+    np.testing.assert_allclose(below, expected, atol=1e-9)
 
 
 def test_chains_of_records_own_components_are_judged_on_drawn_files() -> None:

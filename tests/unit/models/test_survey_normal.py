@@ -46,6 +46,10 @@ def test_outcomes_and_weight_are_logs_in_public_units() -> None:
     X, Y = model.gaussian_data(arrays)
     np.testing.assert_allclose(X, arrays["X"])
     np.testing.assert_allclose(Y, np.c_[arrays["y0"], arrays["y1"], arrays["w"]])
+    rows, cell, columns = model.gaussian_cells(arrays)
+    assert len(rows) == len(np.unique(X, axis=0))
+    np.testing.assert_allclose(rows[cell], X)
+    np.testing.assert_allclose(columns, Y.T)
     assert model.units(BOOK) == (
         "Log-likelihoods are of log pay, log bonus and log(w n/N), with the public number of "
         "records n and size of the population N = 40"

@@ -65,7 +65,9 @@ def test_risks_after_synthesis_are_those_of_the_files_in_memory(survey: us.Surve
     files = [synthetic(1), synthetic(2)]
     asked = {"known": ["sex", "age"], "target": "income", "by_id": "id"}
     theirs = us.identification_risk(records(), files, **asked)
-    ours = by_id(us.risk_table(survey, [us.Survey(file) for file in files], **asked), "risk")
+    table = us.risk_table(survey, [us.Survey(file) for file in files], **asked)
+    ours = by_id(table, "risk")
+    assert set(table.columns) == {"sex", "age", "income", "id", "risk"}
     np.testing.assert_array_equal(ours, theirs)
     assert 0.2 < (ours > 0).mean() < 0.95
 
@@ -97,9 +99,38 @@ def test_a_small_pattern_has_weight_zero_or_is_refused() -> None:
         us.risk_weight_table(survey, ["age"], "income", small_patterns="merge")
 
 
+def test_a_part_may_be_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or none: as many parts as records."""
+    monkeypatch.setattr(partition_work, "ROWS_IN_MEMORY", 1)
+    frame = records().head(20).with_columns(age=pl.Series([30] * 5 + list(range(31, 46))))
+    table = us.risk_weight_table(
+        us.Survey(frame), ["age"], "income", small_patterns="zero", keep=["id"]
+    )
+    theirs = us.pairwise_weights(frame, ["age"], "income", small_patterns="zero")
+    np.testing.assert_array_equal(by_id(table, "weight"), theirs)
+    assert (theirs[5:] == 0).all()
+
+
+def test_a_synthetic_value_that_is_the_same_for_all_is_measured() -> None:
+    """It points at nobody; a confidential one is refused."""
+    middle = records()["income"].median()
+    same = records().with_columns(income=pl.lit(middle))
+    asked: dict[str, Any] = {"known": ["age"], "target": "income", "by_id": "id"}
+    ours = by_id(us.risk_table(us.Survey(records()), [us.Survey(same)], **asked), "risk")
+    np.testing.assert_array_equal(ours, us.identification_risk(records(), [same], **asked))
+    np.testing.assert_array_equal(ours, np.zeros(N))
+
+
+def test_a_file_too_small_without_known_columns_is_one_pattern() -> None:
+    with pytest.raises(Refused, match="1 of 1 patterns have fewer than 3 records"):
+        us.risk_weight_table(us.Survey(records().head(2)), [], "income")
+
+
 def test_what_cannot_be_measured_is_refused() -> None:
     survey, frame = us.Survey(records()), records()
     asked: dict[str, Any] = {"known": ["age"], "target": "income"}
+    with pytest.raises(Refused, match="must be 1, 2, 3"):
+        us.risk_weight_table(survey, **asked, q=0)
     for wrong, sentence in (
         ({"target": "sex", "known": ["age"]}, "not numeric"),
         ({"target": "incom"}, "incom"),

@@ -160,3 +160,11 @@ def test_columns_of_lists_are_refused_by_name() -> None:
     for asked in (("mean(l)", ()), ("count", "l")):
         with pytest.raises(us.Refused, match="Column `l` is array"):
             us.tabulate(us.Survey(lists, SURVEY.design), *asked)
+
+
+def test_records_on_a_cluster_are_refused_before_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(us.Survey, "on_cluster", True)
+    with pytest.raises(us.Refused, match="A regression needs every record in memory"):
+        us.regress(SURVEY, "y ~ x")

@@ -16,6 +16,7 @@ from understudy.survey.cells import cells_of
 from understudy.survey.codebook import Codebook, Column
 from understudy.tables.derived import computed_columns
 from understudy.tables.rule_cells import ruled_out
+from understudy.tables.ruled_file import RuleEffects
 from understudy.tables.rules import Rules, apply_rules, rules_within
 
 COLUMNS = {
@@ -142,6 +143,12 @@ def test_how_far_rules_move_measured_tables() -> None:
         )
         assert effects.moved[names] == pytest.approx(1 - (before & after).total() / 900)
     assert effects.moved[tables[0]] > 0
+
+
+def test_a_file_without_records_moves_no_table() -> None:
+    """A noisy release of few records may come out empty."""
+    shifts = {("age",): np.zeros(4, dtype=np.int64)}
+    assert RuleEffects({}, 0, shifts, 0).moved == {("age",): 0.0}
 
 
 def test_rules_over_columns_that_are_left_out_go_with_them() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from verification_samples import BOOK, make_frame, make_survey
+from verification_samples import BOOK, make_frame, make_query, make_survey
 
 from understudy.errors import Refused
 from understudy.survey.codebook import Column
@@ -84,3 +84,23 @@ def test_texts_with_few_levels_get_codes(monkeypatch: pytest.MonkeyPatch) -> Non
     assert records["__code_one"].to_list() == [0, 0, 0, 0]
     assert set(records.select("three", "__code_three").rows()) == {("a", 0), ("b", 1), ("c", 2)}
     assert "__code_four" not in records.columns
+
+
+def test_questions_that_would_bring_records_of_a_cluster_here_are_refused(
+    frame: pl.DataFrame, data: ConfidentialData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = ConfidentialData("rows", make_survey(frame.drop("person")))
+    hashed = make_query(partitioning="hash")
+    rows.refuse_on_cluster(hashed)  # the file is here
+    monkeypatch.setattr(Survey, "on_cluster", True)
+    data.refuse_on_cluster(hashed)
+    with pytest.raises(Refused, match="no order to number them by"):
+        rows.refuse_on_cluster(hashed)
+    with pytest.raises(Refused, match='ask with partitioning = "hash"'):
+        data.refuse_on_cluster(make_query(partitioning="equal-size"))
+    rows.close()
+
+
+def test_records_are_the_same_on_disk(frame: pl.DataFrame, data: ConfidentialData) -> None:
+    with ConfidentialData("s", make_survey(frame), kept="disk") as on_disk:
+        assert on_disk.records.to_polars().equals(data.records.to_polars())

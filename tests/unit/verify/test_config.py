@@ -11,6 +11,7 @@ import tomlkit
 from understudy.errors import Refused
 from understudy.survey.design import Design
 from understudy.survey.engine_setting import Engine
+from understudy.verify import config as config_module
 from understudy.verify.config import ServerConfig, read_config
 
 SURVEY = {"path": "survey.parquet", "cap": "10"}
@@ -126,3 +127,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_path_is_a_text(path: Any, tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"path` in the configuration must be text"):
         read(document({"path": path}), tmp_path)
+
+
+def test_an_engine_that_is_one_already_stays() -> None:
+    engine = Engine("duckdb", threads=2)
+    assert config_module._engine(engine) is engine
