@@ -100,6 +100,14 @@ def test_files_that_serve_their_users_are_taken_when_patience_ends() -> None:
     assert seen == [1]
 
 
+def test_a_narrow_miss_is_not_run_on_once_files_serve() -> None:
+    narrow = verdict(1.05, 100.0)
+    for shortfall, on in ((0.01, False), (0.2, True)):
+        of_file = replace(narrow, shortfall=np.array([shortfall]))
+        assert goes_on(of_file, PATIENCE) is on
+        assert goes_on(of_file, PATIENCE // 2) is True
+
+
 @pytest.mark.parametrize(("most", "expected"), [(1, [1]), (2, [1, 2]), (7, [1, 2, 4])])
 def test_a_shorter_longest_run_can_be_asked_for(most: int, expected: list[int]) -> None:
     whole = autoregression(0.0, 500 * MOST)
