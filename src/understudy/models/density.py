@@ -142,8 +142,8 @@ class Density:
         names = list(predicted.numbers)
         values = np.stack([np.asarray(predicted.numbers[name]) for name in names], axis=-1)
         numbers = values.reshape(positions.shape[:2] + values.shape[1:])
-        if predicted.variance is None:
-            return Judged(names, numbers)
+        if predicted.variance is None or not self.model.generates_from_records:
+            return Judged(names, numbers)  # a claim may rest on exact draws
         own = [float(np.mean(predicted.variance[name])) for name in names]
         return Judged(names, numbers, np.array(own))
 

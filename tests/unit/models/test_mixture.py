@@ -15,6 +15,7 @@ from monte_carlo import FAR
 from scipy.special import logsumexp
 
 from understudy.errors import Refused
+from understudy.models.contract import Predicted
 from understudy.models.density import Density, density_of
 from understudy.models.design_matrix import whitening
 from understudy.models.mixture.hurdle import (
@@ -331,6 +332,21 @@ def test_a_level_that_few_records_have_is_judged_too() -> None:
         rng = np.random.default_rng(1)
         names, numbers, _ = density.judged(rng.normal(size=(2, 4, density.dimension)), arrays)
         assert (numbers.std(axis=(0, 1)) > 0).all(), names
+
+
+def test_no_claim_is_eased_by_a_stated_variance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Components come from pi: a claim may rest on exact draws, whatever the model says."""
+
+    def bold(_: Any, key: Any, parameters: Any, arrays: Any) -> Predicted:  # noqa: ARG001
+        return Predicted({"share": parameters["share"][0]}, {"share": parameters["share"][0]})
+
+    monkeypatch.setattr(Mixture, "predictive", bold)
+    model = Mixture("income", "age", 2, assignments="prior", typical=40_000)
+    arrays = model.prepare(incomes())
+    density = density_of(model, arrays)
+    judged = density.judged(np.zeros((2, 4, density.dimension)), arrays)
+    assert judged.names == ["share"]
+    assert judged.variance is None
 
 
 def test_the_written_derivative_is_that_of_the_density() -> None:
