@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from understudy.fitting.diagnostics import LARGEST_RHAT, LEAST_ESS, Diagnostics, diagnose
 from understudy.fitting.fit_settings import MOST
-from understudy.models.density import Judged
+from understudy.models.contract import Judged
 
 Positions = NDArray[np.float64]  # (chains, draws, d)
 

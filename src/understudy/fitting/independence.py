@@ -32,7 +32,8 @@ from understudy.fitting.moments import Moments, cell_moments, is_proper, propose
 from understudy.fitting.nuts import Chains, Inputs, Tick, log_density, prior_of_terms
 from understudy.mechanisms.contract import Terms
 from understudy.models.compilation import kept
-from understudy.models.density import Density, Judged, density_at
+from understudy.models.contract import Judged
+from understudy.models.density import Density, density_at
 from understudy.models.gaussian import GaussianModel
 
 DEFENSIVE = 0.1  # share of the proposals from the wider component

@@ -30,8 +30,8 @@ from understudy.fitting.fit_settings import Settings
 from understudy.fitting.nuts import Chains
 from understudy.mechanisms.contract import Terms
 from understudy.models.compilation import kept
-from understudy.models.contract import Arrays
-from understudy.models.density import Density, Judged
+from understudy.models.contract import Arrays, Judged
+from understudy.models.density import Density
 from understudy.models.gaussian import GaussianModel
 
 THINNING = 6  # proposals per kept draw: acceptance is .65 (FBS) to .95, so few repeat

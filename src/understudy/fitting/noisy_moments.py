@@ -42,8 +42,8 @@ from understudy.fitting.moments import Moments, Shapes, one_draw
 from understudy.fitting.posterior import parameters_at
 from understudy.mechanisms.contract import NoisyDraws
 from understudy.models.compilation import kept
-from understudy.models.contract import Arrays
-from understudy.models.density import Density, Judged
+from understudy.models.contract import Arrays, Judged
+from understudy.models.density import Density
 from understudy.models.gaussian import GaussianModel
 
 THINNING = 5  # sweeps per kept draw

@@ -38,8 +38,8 @@ from understudy.fitting.diagnostics import Diagnostics
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.record_devices import over_devices, several_devices
 from understudy.models.compilation import compiled
-from understudy.models.contract import SummedModel
-from understudy.models.density import Density, Judged
+from understudy.models.contract import Judged, SummedModel
+from understudy.models.density import Density
 
 CHUNK = 50  # iterations per call of the program
 SAMPLING = 2  # beside Stan's stages 0 (step size) and 1 (step size and metric)

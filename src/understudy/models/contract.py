@@ -175,6 +175,15 @@ class Predicted(NamedTuple):
     variance: dict[str, jax.Array] | None = None
 
 
+class Judged(NamedTuple):
+    """What chains are judged on: names, numbers (chains, draws, names), and where these are of
+    drawn files, the mean of each one's own sampling variance in a file, (names,)."""
+
+    names: list[str]
+    numbers: NDArray[np.float64]
+    variance: NDArray[np.float64] | None = None
+
+
 class OutcomeModel(Model, abstract=True):
     """A model of sensitive columns given public ones: hashable, so that equal models share one
     compiled program.

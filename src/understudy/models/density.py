@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakSet
 
 import jax
@@ -23,7 +23,7 @@ from numpyro.distributions.transforms import biject_to
 
 from understudy.errors import Refused
 from understudy.models.compilation import kept
-from understudy.models.contract import Arrays, OutcomeModel, Predicted
+from understudy.models.contract import Arrays, Judged, OutcomeModel, Predicted
 
 __public__ = ("Density", "density_of")
 
@@ -32,15 +32,6 @@ FEW_RECORDS = 20_000  # up to so many are one part
 PART = 1024  # records of a part where there are more
 MOST_DRAWS = 100  # of records outside declared bounds
 Site = dict[str, Any]
-
-
-class Judged(NamedTuple):
-    """What chains are judged on: names, numbers (chains, draws, names), and where these are of
-    drawn files, the mean of each one's own sampling variance in a file, (names,)."""
-
-    names: list[str]
-    numbers: NDArray[np.float64]
-    variance: NDArray[np.float64] | None = None
 
 
 class Density:

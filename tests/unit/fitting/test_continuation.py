@@ -12,7 +12,7 @@ import scipy.stats
 
 from understudy.fitting.continuation import MOST, PATIENCE, goes_on, run_until_good
 from understudy.fitting.diagnostics import LARGEST_RHAT, Diagnostics, diagnose, rhat
-from understudy.models.density import Judged
+from understudy.models.contract import Judged
 
 NAMES = ["a"]
 

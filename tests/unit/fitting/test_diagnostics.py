@@ -99,14 +99,14 @@ def test_the_shortfall_is_that_of_known_chains() -> None:
         x[:, t] = 0.6 * x[:, t - 1] + 0.8 * x[:, t]
     known = (modes(C, draws, 3.0, runs, rng), 9 / 16 + 1 / 400), (x, 4.0 / 400)
     for chains, variance in known:
-        told = (1.0 + shortfall(chains, np.ones(runs))) ** 2 - 1.0
+        excess = (1.0 + shortfall(chains, np.ones(runs))) ** 2 - 1.0
         assert chains.mean(axis=(0, 1)).var() == pytest.approx(variance, rel=0.12)
-        assert 0.95 * variance < told.mean() < 1.35 * variance
+        assert 0.95 * variance < excess.mean() < 1.35 * variance
         unit = (1.0 + shortfall(chains, np.full(runs, 0.5))) ** 2 - 1.0
-        np.testing.assert_allclose(unit, 2 * told)  # in units of the file's own
+        np.testing.assert_allclose(unit, 2 * excess)  # in units of the file's own
     # what is slow within chains is seen there too, where four means alone are below half of the
     # truth in 32 runs of 100
-    assert (told < 0.5 * variance).mean() < 0.05
+    assert (excess < 0.5 * variance).mean() < 0.05
 
 
 @pytest.mark.parametrize("files", [4, 8, 20])
