@@ -65,9 +65,10 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         rng = np.random.default_rng(len(calls))
         y = survey.frame()["income"].to_numpy()
         sets = [rng.choice(y, len(y)) * rng.normal(1, 0.05, len(y)) for _ in range(3)]
-        line = {"quantity": "F(0)", "chains apart": 0.001, "R-hat": 1.002, "bulk ESS": 512.0}
-        judged = {"quantities": [line], "failures": [], "chains": 2, "draws": 10, "thinning": 1,
-                  "divergences": 0}  # fmt: skip
+        line = {"quantity": "F(0)", "chains apart": 0.001, "R-hat": 1.002, "bulk ESS": 512.0,
+                "error short by": 0.01}  # fmt: skip
+        judged = {"quantities": [line], "failures": [], "misses": [], "chains": 2,
+                  "draws": 10, "thinning": 1, "divergences": 0}  # fmt: skip
         weights = np.full(len(y), 0.4).tolist()
         return {"name": name, **measured(survey, sets, 1), "weights": weights,
                 "seconds": 1.0, "cpu seconds": 2.0, "convergence": judged}  # fmt: skip

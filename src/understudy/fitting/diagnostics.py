@@ -19,12 +19,15 @@ Vector = NDArray[np.float64]
 LARGEST_RHAT = 1.01
 LEAST_ESS = 400.0
 DIVERGENT_SHARE = 0.001
+LARGEST_SHORTFALL = 0.05  # of a standard error that users of drawn files form
+LEAST_CHAINS = 4  # with fewer their means say too little of how far chains lie apart
 
 
 @dataclass(frozen=True)
 class Diagnostics:
     """R-hat, bulk and tail ESS by coordinate (d,) of the kept draws, and how many transitions of
-    the whole run (draws times thinning) diverged."""
+    the whole run (draws times thinning) diverged. Where coordinates are numbers of drawn files,
+    `shortfall` is by how much a true standard error exceeds the one that users form, at most."""
 
     coordinates: tuple[str, ...] = field(repr=False)
     rhat: Vector = field(repr=False)
@@ -34,6 +37,7 @@ class Diagnostics:
     chains: int
     draws: int
     thinning: int
+    shortfall: Vector | None = field(repr=False, default=None)
 
     @property
     def largest_rhat(self) -> float:
@@ -53,8 +57,31 @@ class Diagnostics:
         return self.divergences > DIVERGENT_SHARE * self.draws * self.thinning
 
     @property
+    def largest_shortfall(self) -> float:
+        """Infinite where nothing but exact draws will do."""
+        if self.shortfall is None or self.chains < LEAST_CHAINS:
+            return np.inf
+        return float(np.where(np.isnan(self.shortfall), np.inf, self.shortfall).max())
+
+    @property
     def failures(self) -> list[str]:
         """What stands against a release, in words; empty when all is well."""
+        reasons = self.misses
+        if self.shortfall is None or not reasons:
+            return reasons
+        if self.largest_shortfall <= LARGEST_SHORTFALL:
+            return reasons[-1:] if self.diverged else []
+        short = np.nan_to_num(self.shortfall, nan=np.inf)
+        worst = self.coordinates[int(short.argmax())]
+        return [
+            *reasons,
+            f"a standard error of `{worst}` would be {short.max():.0%} too small, not at most "
+            f"{LARGEST_SHORTFALL:.0%}",
+        ]
+
+    @property
+    def misses(self) -> list[str]:
+        """In what the chains differ from good ones, in words; chains run on while there is any."""
         reasons = []
         if self.largest_rhat >= LARGEST_RHAT:
             worst = self.coordinates[int(np.nanargmax(np.nan_to_num(self.rhat, nan=np.inf)))]
@@ -73,8 +100,14 @@ class Diagnostics:
 
 
 def diagnose(
-    positions: Draws, divergences: int, coordinates: list[str], thinning: int = 1
+    positions: Draws,
+    divergences: int,
+    coordinates: list[str],
+    thinning: int = 1,
+    variance: Vector | None = None,
 ) -> Diagnostics:
+    """`variance` is each coordinate's own in a file of the size of those that are released, where
+    coordinates are numbers of drawn files."""
     chains, per_chain, _ = positions.shape
     return Diagnostics(
         tuple(coordinates),
@@ -85,7 +118,21 @@ def diagnose(
         chains,
         chains * per_chain,
         thinning,
+        None if variance is None else shortfall(positions, variance),
     )
+
+
+def shortfall(positions: Draws, variance: Vector) -> Vector:
+    """sqrt(1 + V / variance) - 1, where V is the variance of the mean over all chains: that of
+    chains' means by their number, or by autocorrelations, whichever is larger."""
+    chains = len(positions)
+    apart = positions.mean(axis=1).var(axis=0, ddof=1) / chains if chains > 1 else np.inf
+    split = _split(positions)
+    draws = split.shape[1]
+    total = split.var(axis=1, ddof=1).mean(axis=0) * (draws - 1) / draws
+    total += split.mean(axis=1).var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.sqrt(1.0 + np.maximum(apart, total / _ess(split)) / variance) - 1.0)
 
 
 def rhat(positions: Draws) -> Vector:

@@ -32,6 +32,7 @@ from understudy.fitting.moments import Moments, cell_moments, is_proper, propose
 from understudy.fitting.nuts import Chains, Inputs, Tick, log_density, prior_of_terms
 from understudy.mechanisms.contract import Terms
 from understudy.models.compilation import kept
+from understudy.models.contract import Judged
 from understudy.models.density import Density, density_at
 from understudy.models.gaussian import GaussianModel
 
@@ -103,8 +104,8 @@ def weighed_chains(
         length = settings.per_chain * times
         return np.stack([chain.draws(length)[times - 1 :: times] for chain in chains]), 0
 
-    def judged(positions: Floats) -> tuple[list[str], Floats]:
-        return density.coordinates, positions
+    def judged(positions: Floats) -> Judged:
+        return Judged(density.coordinates, positions)
 
     positions, diagnostics = run_until_good(run, judged, min(settings.most_thinning, LONGEST))
     return None if diagnostics.failures else Chains(positions, diagnostics)

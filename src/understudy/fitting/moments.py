@@ -30,7 +30,7 @@ from understudy.fitting.fit_settings import Settings
 from understudy.fitting.nuts import Chains
 from understudy.mechanisms.contract import Terms
 from understudy.models.compilation import kept
-from understudy.models.contract import Arrays
+from understudy.models.contract import Arrays, Judged
 from understudy.models.density import Density
 from understudy.models.gaussian import GaussianModel
 
@@ -104,8 +104,8 @@ def sample_given_moments(
             drawn.append(_drawn(density, *shape, like, of_run, moments))
         return np.concatenate(drawn, axis=1)[:, times - 1 :: times], 0
 
-    def judged(positions: NDArray[np.float64]) -> tuple[list[str], NDArray[np.float64]]:
-        return density.coordinates, positions
+    def judged(positions: NDArray[np.float64]) -> Judged:
+        return Judged(density.coordinates, positions)
 
     positions, diagnostics = run_until_good(run, judged, settings.most_thinning)
     return Chains(positions, replace(diagnostics, thinning=THINNING * diagnostics.thinning))

@@ -42,7 +42,7 @@ from understudy.fitting.moments import Moments, Shapes, one_draw
 from understudy.fitting.posterior import parameters_at
 from understudy.mechanisms.contract import NoisyDraws
 from understudy.models.compilation import kept
-from understudy.models.contract import Arrays
+from understudy.models.contract import Arrays, Judged
 from understudy.models.density import Density
 from understudy.models.gaussian import GaussianModel
 
@@ -137,8 +137,8 @@ def sample_given_noisy(
             moments.append(shown)
         return np.concatenate(drawn, axis=1)[:, times - 1 :: times], 0
 
-    def judged(positions: NDArray[np.float64]) -> tuple[list[str], NDArray[np.float64]]:
-        return density.coordinates, positions
+    def judged(positions: NDArray[np.float64]) -> Judged:
+        return Judged(density.coordinates, positions)
 
     _, diagnostics = run_until_good(run, judged, settings.most_thinning)
     mean, W = (

@@ -38,7 +38,7 @@ from understudy.fitting.diagnostics import Diagnostics
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.record_devices import over_devices, several_devices
 from understudy.models.compilation import compiled
-from understudy.models.contract import SummedModel
+from understudy.models.contract import Judged, SummedModel
 from understudy.models.density import Density
 
 CHUNK = 50  # iterations per call of the program
@@ -158,7 +158,7 @@ def run_on(
             positions = np.stack([chain.kept(length, times) for chain in chains])
             return positions, sum(chain.divergences(length) for chain in chains)
 
-        def judged(positions: NDArray[np.float64]) -> tuple[list[str], Any]:
+        def judged(positions: NDArray[np.float64]) -> Judged:
             return density.judged(positions, arrays)
 
         return Chains(*run_until_good(run, judged, settings.most_thinning))

@@ -19,7 +19,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from math import isfinite
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import polars as pl
@@ -166,6 +166,24 @@ class FileModel(Model, abstract=True):
         return tuple(j for j, name in enumerate(self.columns or ()) if name in kept)
 
 
+class Predicted(NamedTuple):
+    """Numbers of one draw on which chains are judged, by name. Where they are those of a file that
+    was drawn from it, and nothing but such files is released: also the sampling variance of each
+    in a file of this size (docs/proofs/diagnostics.md)."""
+
+    numbers: dict[str, jax.Array]
+    variance: dict[str, jax.Array] | None = None
+
+
+class Judged(NamedTuple):
+    """What chains are judged on: names, numbers (chains, draws, names), and where these are of
+    drawn files, the mean of each one's own sampling variance in a file, (names,)."""
+
+    names: list[str]
+    numbers: NDArray[np.float64]
+    variance: NDArray[np.float64] | None = None
+
+
 class OutcomeModel(Model, abstract=True):
     """A model of sensitive columns given public ones: hashable, so that equal models share one
     compiled program.
@@ -304,7 +322,7 @@ class OutcomeModel(Model, abstract=True):
         key: jax.Array,  # noqa: ARG002
         parameters: Mapping[str, jax.Array],  # noqa: ARG002
         arrays: Mapping[str, Any],  # noqa: ARG002
-    ) -> dict[str, jax.Array] | None:
+    ) -> Predicted | None:
         """Numbers on which chains are judged; None judges the parameters themselves.
 
         `key` is fixed for each kept draw, for numbers of data that are drawn from it. For

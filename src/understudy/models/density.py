@@ -23,7 +23,7 @@ from numpyro.distributions.transforms import biject_to
 
 from understudy.errors import Refused
 from understudy.models.compilation import kept
-from understudy.models.contract import Arrays, OutcomeModel
+from understudy.models.contract import Arrays, Judged, OutcomeModel, Predicted
 
 __public__ = ("Density", "density_of")
 
@@ -125,15 +125,18 @@ class Density:
         parts = [np.broadcast_to(by_site.get(n, 1.0), shape) for n, shape in self.shapes.items()]
         return np.concatenate([np.ravel(part) for part in parts]).astype(np.float64)
 
-    def judged(
-        self, positions: NDArray[np.float64], arrays: Mapping[str, Any]
-    ) -> tuple[list[str], NDArray[np.float64]]:
-        """What chains are judged on: names, and numbers (chains, draws, names)."""
-        quantities = _predicted(self, positions.reshape(-1, self.dimension), dict(arrays))
-        if quantities is None:
-            return self.coordinates, positions
-        values = np.stack([np.asarray(value) for value in quantities.values()], axis=-1)
-        return list(quantities), values.reshape(positions.shape[:2] + values.shape[1:])
+    def judged(self, positions: NDArray[np.float64], arrays: Mapping[str, Any]) -> Judged:
+        """What chains are judged on."""
+        predicted = _predicted(self, positions.reshape(-1, self.dimension), dict(arrays))
+        if predicted is None:
+            return Judged(self.coordinates, positions)
+        names = list(predicted.numbers)
+        values = np.stack([np.asarray(predicted.numbers[name]) for name in names], axis=-1)
+        numbers = values.reshape(positions.shape[:2] + values.shape[1:])
+        if predicted.variance is None or not self.model.generates_from_records:
+            return Judged(names, numbers)  # a claim may rest on exact draws
+        own = [float(np.mean(predicted.variance[name])) for name in names]
+        return Judged(names, numbers, np.array(own))
 
     def generate(self, key: Array, position: Array, arrays: Mapping[str, Any]) -> dict[str, Array]:
         """New sensitive arrays for all records, from one parameter draw."""
@@ -348,16 +351,16 @@ def _innermost(fn: Any) -> Any:
 
 
 @partial(jax.jit, static_argnums=0)
-def _predicted(density: Density, positions: Array, arrays: Any) -> dict[str, Array] | None:
+def _predicted(density: Density, positions: Array, arrays: Any) -> Predicted | None:
     """The model's own quantities to judge chains by, at each position; None if it has none."""
 
-    def at(draw: tuple[Array, Array]) -> dict[str, Array] | None:
+    def at(draw: tuple[Array, Array]) -> Predicted | None:
         key, position = draw
         return density.model.predictive(key, density.constrain(position, arrays), arrays)
 
     keys = jax.random.split(jax.random.key(0), len(positions))
-    quantities: dict[str, Array] | None = jax.lax.map(at, (keys, positions))
-    return quantities
+    predicted: Predicted | None = jax.lax.map(at, (keys, positions))
+    return predicted
 
 
 @partial(jax.jit, static_argnums=0)

@@ -157,7 +157,8 @@ def _keep(result: Synthesis, folder: Path) -> None:
         "record_weights": result.record_weights,
     }
     if result.diagnostics is not None:
-        arrays |= {f"diagnostics {k}": value for k, value in asdict(result.diagnostics).items()}
+        checks = asdict(result.diagnostics)
+        arrays |= {f"diagnostics {k}": value for k, value in checks.items() if value is not None}
         if result.bounds is not None:
             arrays |= {f"bounds {k}": value for k, value in asdict(result.bounds).items()}
     np.savez(folder / FIT, **arrays)

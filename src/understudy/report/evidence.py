@@ -147,6 +147,8 @@ def chain_evidence(checks: Diagnostics) -> dict[str, Any]:
         "least_ess_tail": plain(checks.least_ess_tail),
         "limits": {"rhat": LARGEST_RHAT, "ess": LEAST_ESS},
         "failures": checks.failures,
+        "misses": checks.misses,
+        "shortfall": plain(checks.largest_shortfall),
         "each": [
             plain(
                 {

@@ -156,6 +156,12 @@ def _chains(chains: dict[str, Any] | None) -> str:
         return ""
     if chains["failures"]:
         return "The sampler did not do well: " + "; ".join(chains["failures"]) + "."
+    if chains["misses"]:
+        return (
+            f"The chains had not mixed well ({'; '.join(chains['misses'])}), but well enough for "
+            "the files: standard errors of the numbers that were looked at are at most "
+            f"{percent(chains['shortfall'])} too small for it."
+        )
     return (
         f"The sampler did well: largest R-hat {fixed(chains['largest_rhat'], 4)}, smallest "
         f"effective sample size {fixed(chains['least_ess'], 0)}, "

@@ -19,6 +19,7 @@ from understudy.fitting.fit_settings import Settings
 from understudy.fitting.gibbs import _GibbsChain, has_gibbs
 from understudy.fitting.nuts import Chains, _NutsChain, _starting_points, spread_over
 from understudy.mechanisms.contract import Terms
+from understudy.models.contract import Judged
 from understudy.models.from_numpyro import from_numpyro
 from understudy.models.mixture.mixture import Mixture
 
@@ -201,7 +202,7 @@ def test_a_longer_run_keeps_as_many_draws_and_adds_up_all_divergences() -> None:
         def divergences(self, length: int) -> int:
             return length // 1000
 
-    density: Any = SimpleNamespace(judged=lambda positions, _: (["a"], positions))
+    density: Any = SimpleNamespace(judged=lambda positions, _: Judged(["a"], positions))
     chains: Any = [Apart(0.0), Apart(5.0)]
     drawn = nuts.run_on(chains, density, Settings(1000, chains=2), {})
     assert drawn.positions.shape == (2, 500, 1)

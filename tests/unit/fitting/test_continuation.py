@@ -12,6 +12,7 @@ import scipy.stats
 
 from understudy.fitting.continuation import MOST, PATIENCE, goes_on, run_until_good
 from understudy.fitting.diagnostics import LARGEST_RHAT, Diagnostics, diagnose, rhat
+from understudy.models.contract import Judged
 
 NAMES = ["a"]
 
@@ -36,8 +37,13 @@ def runner(whole: np.ndarray, asked: int) -> tuple[Callable[[int], tuple[np.ndar
     return run, seen
 
 
-def judged(positions: np.ndarray) -> tuple[list[str], np.ndarray]:
-    return NAMES, positions
+def judged(positions: np.ndarray) -> Judged:
+    return Judged(NAMES, positions)
+
+
+def of_files(variance: float) -> Callable[[np.ndarray], Judged]:
+    """Numbers of drawn files, with this sampling variance each."""
+    return lambda positions: Judged(NAMES, positions, np.array([variance]))
 
 
 def verdict(rhat: float, ess: float, draws: int = 2000, divergences: int = 0) -> Diagnostics:
@@ -74,6 +80,32 @@ def test_chains_apart_are_refused_at_eight_times_the_length() -> None:
     _, reached = run_until_good(run, judged)
     assert seen == [1, 2, 4, PATIENCE]
     assert reached.failures[0].startswith("R-hat of `a`")
+
+
+def test_files_that_serve_their_users_are_taken_when_patience_ends() -> None:
+    """A chain that is 2 above the others: R-hat is far above its limit for good, and the variance
+    of the mean over all chains is 2^2 / 4 / 4."""
+    whole = autoregression(0.0, 500 * PATIENCE)
+    whole[0] += 2.0
+    for part, passes in ((0.04, True), (0.2, False)):
+        run, seen = runner(whole, 500)
+        _, reached = run_until_good(run, of_files(2.0**2 / 16 / part))
+        assert seen == [1, 2, 4, PATIENCE]
+        assert reached.misses[0].startswith("R-hat of `a`")
+        assert (reached.failures == []) is passes
+        assert reached.largest_shortfall == pytest.approx(np.sqrt(1 + part) - 1, rel=0.25)
+    assert reached.failures[-1].startswith("a standard error of `a` would be")
+    run, seen = runner(autoregression(0.0, 500), 500)  # good chains need no such mercy
+    assert run_until_good(run, of_files(1e-9))[1].failures == []
+    assert seen == [1]
+
+
+def test_a_narrow_miss_is_not_run_on_once_files_serve() -> None:
+    narrow = verdict(1.05, 100.0)
+    for shortfall, on in ((0.01, False), (0.2, True)):
+        of_file = replace(narrow, shortfall=np.array([shortfall]))
+        assert goes_on(of_file, PATIENCE) is on
+        assert goes_on(of_file, PATIENCE // 2) is True
 
 
 @pytest.mark.parametrize(("most", "expected"), [(1, [1]), (2, [1, 2]), (7, [1, 2, 4])])

@@ -15,6 +15,7 @@ from monte_carlo import FAR
 from scipy.special import logsumexp
 
 from understudy.errors import Refused
+from understudy.models.contract import Predicted
 from understudy.models.density import Density, density_of
 from understudy.models.design_matrix import whitening
 from understudy.models.mixture.hurdle import (
@@ -257,7 +258,8 @@ def test_chains_are_judged_on_what_generates_the_data() -> None:
     for name in ("share", "sigma", "theta"):
         swapped[name] = values[name][[2, 0, 3, 1]]
     positions = np.stack([density.unconstrain_now(v, arrays) for v in (values, swapped)])[None]
-    names, numbers = density.judged(positions, arrays)
+    names, numbers, variance = density.judged(positions, arrays)
+    assert variance is None  # exact draws are wanted
     assert numbers.shape == (1, 2, len(names))
     np.testing.assert_allclose(numbers[0, 0], numbers[0, 1], atol=1e-10)  # labels do not matter
     means = arrays["Q"] @ values["theta"].T
@@ -290,7 +292,7 @@ def test_chains_of_records_own_components_are_judged_on_drawn_files() -> None:
     files = 4000
     for each in (values, swapped):  # labels do not matter
         position = np.asarray(density.unconstrain(each, arrays))
-        names, numbers = density.judged(np.tile(position, (1, files, 1)), arrays)
+        names, numbers, variance = density.judged(np.tile(position, (1, files, 1)), arrays)
         drawn = {name: numbers[0, :, number] for number, name in enumerate(names)}
         # each record's own component decides, except for zeros and losses
         y, Q = arrays["y"], arrays["Q"]
@@ -304,10 +306,22 @@ def test_chains_of_records_own_components_are_judged_on_drawn_files() -> None:
             spread = np.sqrt((inside * (1 - inside)).sum()) / len(y)
             agree(drawn[f"F({size_at:g})"], inside.mean(), spread)
         mean = (own * means).sum(axis=1)
-        variance = (own * (values["sigma"] ** 2 + means**2)).sum(axis=1) - mean**2
+        square = (own * (values["sigma"] ** 2 + means**2)).sum(axis=1)
         for r in range(3):
-            spread = np.sqrt((Q[:, r] ** 2 * variance).sum()) / len(y)
+            spread = np.sqrt((Q[:, r] ** 2 * (square - mean**2)).sum()) / len(y)
             agree(drawn[f"coefficient[{r}]"], (Q[:, r] * mean).mean(), spread)
+        # what a user states: p (1 - p) / n; and least squares', whose columns are orthonormal
+        stated = dict(zip(names, np.asarray(variance), strict=True))
+        for size_at in PLACES:
+            share = drawn[f"F({size_at:g})"]
+            assert stated[f"F({size_at:g})"] == pytest.approx(
+                (share * (1 - share)).mean() / len(y),
+                rel=1e-6,  # single precision
+            )
+        fitted = np.stack([drawn[f"coefficient[{r}]"] for r in range(3)])
+        residual = square.mean() - (fitted**2).sum(axis=0).mean()
+        for r in range(3):
+            assert stated[f"coefficient[{r}]"] == pytest.approx(residual / len(y), rel=0.02)
 
 
 def agree(drawn: Any, mean: float, spread: float) -> None:
@@ -327,8 +341,23 @@ def test_a_level_that_few_records_have_is_judged_too() -> None:
         arrays = model.prepare(Survey(frame))
         density = density_of(model, arrays)
         rng = np.random.default_rng(1)
-        names, numbers = density.judged(rng.normal(size=(2, 4, density.dimension)), arrays)
+        names, numbers, _ = density.judged(rng.normal(size=(2, 4, density.dimension)), arrays)
         assert (numbers.std(axis=(0, 1)) > 0).all(), names
+
+
+def test_no_claim_is_eased_by_a_stated_variance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Components come from pi: a claim may rest on exact draws, whatever the model says."""
+
+    def bold(_: Any, key: Any, parameters: Any, arrays: Any) -> Predicted:  # noqa: ARG001
+        return Predicted({"share": parameters["share"][0]}, {"share": parameters["share"][0]})
+
+    monkeypatch.setattr(Mixture, "predictive", bold)
+    model = Mixture("income", "age", 2, assignments="prior", typical=40_000)
+    arrays = model.prepare(incomes())
+    density = density_of(model, arrays)
+    judged = density.judged(np.zeros((2, 4, density.dimension)), arrays)
+    assert judged.names == ["share"]
+    assert judged.variance is None
 
 
 def test_the_written_derivative_is_that_of_the_density() -> None:

@@ -72,7 +72,7 @@ def label_free(fitter: ModelFitter, chains: Chains) -> Any:
         more = [largest[0], largest[1], values["loss_mean"]]
         more += [jnp.log(values["loss_sigma"]), values["negative"]]
         more += [jnp.log(jnp.sort(values["sigma"])).sum(), *jnp.log(values["spread"])]
-        return jnp.stack([*judged.values(), *more])
+        return jnp.stack([*judged.numbers.values(), *more])
 
     arrays = {name: jnp.asarray(a) for name, a in fitter.safe_arrays.items()}
     flat = chains.positions.reshape(-1, chains.positions.shape[-1])

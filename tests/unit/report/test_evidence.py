@@ -266,6 +266,19 @@ def test_bad_chains_are_said_first() -> None:
     assert document["chains"]["each"][1]["rhat"] is None
 
 
+def test_chains_that_serve_the_files_alone_are_said_to_be_such() -> None:
+    of = sample()
+    assert of.chains is not None
+    slow = replace(of.chains, rhat=np.array([1.0, 1.03, 1.0]), shortfall=np.array([0.0, 0.031, 0]))
+    document = sample(chains=slow).evidence()
+    assert document["chains"]["failures"] == []
+    assert "R-hat of `b` is 1.030" in document["summary"][-1]
+    assert "at most 3.1 % too small" in document["summary"][-1]
+    page = internal_page(document)
+    assert "is 1.030, not below 1.01" in page
+    assert "at most 3.1 % too small" in page.replace("\xa0", " ")
+
+
 def test_numbers_in_print() -> None:
     assert shown(1234567.891, 234.5) == "1,234,568"
     assert shown(0.012345, 0.00123) == "0.01235"

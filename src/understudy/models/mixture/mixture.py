@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from numpyro.distributions.transforms import LowerCholeskyAffine
 
 from understudy.errors import Refused, UnknownName
-from understudy.models.contract import Arrays, Columns, GibbsModel
+from understudy.models.contract import Arrays, Columns, GibbsModel, Predicted
 from understudy.models.design_matrix import design_matrix, whitening
 from understudy.models.mixture.gibbs import (
     State,
@@ -265,12 +265,15 @@ class Mixture(SingleOutcome, GibbsModel):
 
     def predictive(
         self, key: Array, parameters: Mapping[str, Array], arrays: Mapping[str, Any]
-    ) -> Any:
-        quantities = generating_quantities(key, parameters, arrays)
+    ) -> Predicted:
+        numbers, variance = generating_quantities(key, parameters, arrays)
         if self.zero == "hurdle":
-            zero = parameters["zero"]
-            quantities |= {f"zero[{g}]": zero[g] for g in range(zero.shape[0])}
-        return quantities
+            zero, records = parameters["zero"], arrays["groups"].sum(axis=0)
+            names = [f"zero[{g}]" for g in range(zero.shape[0])]
+            numbers |= dict(zip(names, zero, strict=True))
+            if variance is not None:
+                variance |= dict(zip(names, zero * (1.0 - zero) / records, strict=True))
+        return Predicted(numbers, variance)
 
     def _typical(self, survey: Survey) -> float:
         if self.typical is not None:

@@ -119,9 +119,10 @@ def synthesized(
 
 
 def convergence(fitted: us.Posterior) -> Row:
-    """R-hat and bulk ESS of the predictive quantities, by how much the means of the chains
-    differ, and what stands against the fit."""
+    """R-hat and bulk ESS of the predictive quantities, by how much the means of the chains differ
+    and users' standard errors are too small for it at most, and what stands against the fit."""
     checks = fitted.diagnostics
+    assert checks.shortfall is not None  # records' own components are judged on files
     by_chain = fitted.density.judged(fitted.chains, fitted.arrays)[1].mean(axis=1)
     quantities = pl.DataFrame(
         {
@@ -129,9 +130,10 @@ def convergence(fitted: us.Posterior) -> Row:
             "chains apart": np.ptp(by_chain, axis=0).round(5),
             "R-hat": checks.rhat.round(4),
             "bulk ESS": checks.ess_bulk.round(1),
+            "error short by": checks.shortfall.round(4),
         }
     )
-    names = ("failures", "chains", "draws", "thinning", "divergences")
+    names = ("failures", "misses", "chains", "draws", "thinning", "divergences")
     known = {name: getattr(checks, name) for name in names}
     return {"quantities": quantities.to_dicts(), **known}
 
