@@ -83,7 +83,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnDistances:
     """Distances without noise, as they are expected, with their errors; `variance` is that between
     them, over their bases."""
 
@@ -142,7 +142,7 @@ def drawn_to(
     distances: Vector,
     errors: Vector,
     groups: Sequence[Groups],
-) -> Drawn:
+) -> DrawnDistances:
     """Distances with their errors, drawn to what `bases` let expect: a misfit for each, and the
     relative error of that expectation.
 
@@ -158,7 +158,7 @@ def drawn_to(
     drawn = expected * (1 + kept * (ratio - 1))
     of_base = np.array([error for _, error in bases])
     wrong = expected * np.sqrt(kept * s**2 + ((1 - kept) * of_base) ** 2)
-    return Drawn([(float(d), float(e)) for d, e in zip(drawn, wrong, strict=True)], v)
+    return DrawnDistances([(float(d), float(e)) for d, e in zip(drawn, wrong, strict=True)], v)
 
 
 def misfit_of(
