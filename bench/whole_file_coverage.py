@@ -2,16 +2,17 @@
 
     python bench/whole_file_coverage.py [--replicates 20] [--population doctorates]
     python bench/whole_file_coverage.py --population clusters
-    python bench/whole_file_coverage.py --population persons
+    python bench/whole_file_coverage.py --population persons (or households, or patients)
     python bench/whole_file_coverage.py --population acs2018_person_hi.parquet [--columns 8]
     python bench/whole_file_coverage.py --population nhanes2brr_samplics.parquet --columns 16
 
 Populations: T's doctorate recipients, sampled with probabilities proportional to size (weights are
 drawn with the rest); simulated persons in clusters, of which a tenth are sampled, 100 persons each,
-with a twentieth of the budget for the design effect; simulated persons (simulated_persons.py); or
-ACS persons as the Census ships them, or the persons of NHANES II, taken as a population and sampled
-with replacement. Each replicate is a sample, five files by WholeFile and Marginals at (3, 1e-9),
-and tables by `tabulate`: counts, proportions and means in cells with 30 expected records or more.
+with a twentieth of the budget for the design effect; simulated persons (simulated_persons.py),
+households and patients (simulated_surveys.py); or ACS persons as the Census ships them, or the
+persons of NHANES II, taken as a population and sampled with replacement. Each replicate is a
+sample, five files by WholeFile and Marginals at (3, 1e-9), and tables by `tabulate`: counts,
+proportions and means in cells with 30 expected records or more.
 Prints coverage with its Monte Carlo error (over replicates), by statistic and number of by-columns,
 of released files with and without the published misfit (--alone: with it only, in less time) and of
 the samples themselves, and how wide intervals are beside the sample's own (the median over cells of
@@ -30,6 +31,7 @@ import numpy as np
 import polars as pl
 from simulated_persons import CATEGORIES, persons_codebook, simulated_persons
 from simulated_persons import NUMBERS as PERSONS_NUMBERS
+from simulated_surveys import Simulated, households, patients
 
 import understudy as us
 from understudy.demo.doctorates import to_totals
@@ -37,6 +39,7 @@ from understudy.survey.codebook import Codebook, Column
 
 FEWEST = 30  # expected records of a cell that is looked at
 WANTED = (0.93, 0.97)
+PAIRS = 10  # of categories of simulated households and patients, that tables are made by
 ACS = (
     "AGEP", "SEX", "MAR", "SCHL", "ESR", "RAC1P", "PINCP", "WKHP",
     "COW", "CIT", "DIS", "HICOV", "MIL", "MIG", "NATIVITY", "WAGP",
@@ -128,6 +131,23 @@ def persons() -> tuple[pl.DataFrame, list[str], list[tuple[str, ...]], Draw]:
     return frame, statistics, list(combinations(CATEGORIES, 2)), draw
 
 
+def drawn_from(made: Simulated) -> tuple[
+    pl.DataFrame, list[str], list[tuple[str, ...]], Draw
+]:  # fmt: skip
+    pairs = list(combinations(made.categories, 2))
+    if len(pairs) > PAIRS:
+        pairs = [pairs[k] for k in np.random.default_rng(0).permutation(len(pairs))[:PAIRS]]
+
+    def draw(rng: np.random.Generator, n: int) -> us.Survey:
+        rows = rng.integers(0, made.frame.height, n)
+        return us.Survey(made.frame[rows], us.Design(), made.codebook)
+
+    level = made.codebook[made.categories[0]]
+    statistics = ["count", *(f"mean({name})" for name in made.numbers)]
+    statistics.append(f'proportion({level.name} == "{level.levels[0]}")')  # type: ignore[index]
+    return made.frame, statistics, pairs, draw
+
+
 def persons_of(path: Path, columns: int) -> tuple[
     pl.DataFrame, list[str], list[tuple[str, ...]], Draw
 ]:  # fmt: skip
@@ -202,7 +222,10 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="released files as they are")
     asked = parser.parse_args()
     own = asked.population == "doctorates"
-    simulated = {"doctorates": doctorates, "clusters": clusters, "persons": persons}
+    simulated = {
+        "doctorates": doctorates, "clusters": clusters, "persons": persons,
+        "households": lambda: drawn_from(households()), "patients": lambda: drawn_from(patients()),
+    }  # fmt: skip
     population, statistics, tables, draw = (
         simulated[asked.population]()
         if asked.population in simulated

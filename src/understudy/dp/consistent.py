@@ -7,7 +7,7 @@ counts. Everything here is in shares: each table adds up to 1.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,11 +27,13 @@ LEAST_SHAPE = 0.05  # of the gamma law of a cell that is smaller than its noise,
 
 @dataclass(frozen=True, eq=False)
 class Agreed:
-    """Tables of shares that agree, and the total that they are shares of."""
+    """Tables of shares that agree, the total that they are shares of, and how much of a record's
+    fluctuation each table follows: 1 where it is not drawn to a smooth one."""
 
     tables: list[Vector]
     margins: dict[int, Vector]  # of each column
     total: float
+    followed: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +99,7 @@ def agreed(
             smoother = shrunk(plain[-1], mine, on_scales, float(variance) / whole.total**2)
         drawn.append(smoother)
         whole.tables.append(_raked(plain[-1] if smoother is None else smoother.table, mine))
+    whole = replace(whole, followed=tuple(1.0 if s is None else s.followed for s in drawn))
     if count == 1:
         return [whole, whole]
     own = [_margins(tables, columns, spread) for tables in arrays]

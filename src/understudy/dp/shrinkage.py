@@ -83,6 +83,11 @@ class Shrunk:
     outer: Vector  # of its margins
     kept: _Kept
 
+    @property
+    def followed(self) -> float:
+        """What is kept of a cell's deviation, on average over the records."""
+        return float((self.kept.cells * self.smooth).sum() / self.smooth.sum())
+
     def deviation(self, table: Vector, margins: Sequence[Vector]) -> Vector:
         """What is kept of the deviation of another table that has these margins, which are not
         drawn to anything."""

@@ -16,7 +16,7 @@ from understudy.survey.codebook import Column
 from understudy.survey.design import Design
 from understudy.survey.file_format import Format
 from understudy.tables.statistic import Statistic
-from understudy.tables.variance_factor import VarianceFactor, variance_factor
+from understudy.tables.variance_factor import FITTED, VarianceFactor, variance_factor
 
 
 def r_program(
@@ -44,7 +44,8 @@ def r_program(
             if statistic.r_call(k)
         ],
         plain=VarianceFactor(),
-        slope_factor=1.0 if outcome is None else _slope_factor(facts, outcome, predictors),
+        fit_df=FITTED,
+        slope=None if outcome is None else _slope_factor(facts, outcome, predictors),
         sums=[statistic.text for statistic in facts.statistics if statistic.adds_up],
         kinds={s.text: s.intervals[0] for s in facts.statistics if s.intervals[0] != "t"},
         grouped=bool(facts.by),
@@ -81,9 +82,11 @@ def _factor(facts: PublicFacts, statistic: Statistic) -> VarianceFactor:
     return variance_factor(facts.codebook, facts.design, *about, None, counts, adds_up)
 
 
-def _slope_factor(facts: PublicFacts, outcome: Column, predictors: Sequence[Column]) -> float:
+def _slope_factor(
+    facts: PublicFacts, outcome: Column, predictors: Sequence[Column]
+) -> VarianceFactor:
     about = ([column.name for column in predictors], [outcome.name])
-    return variance_factor(facts.codebook, facts.design, *about, None, False, False).most
+    return variance_factor(facts.codebook, facts.design, *about, None, False, False)
 
 
 def read_in_r(facts: PublicFacts) -> Format:

@@ -138,18 +138,17 @@ def fit_survey(survey: Survey, formula: str, family: Family, where: Any = None) 
         influence = np.zeros((frame.height, len(beta)))
         influence[used] = model.influence(weight[used], beta)
         covariance, df = sampled.covariance(influence), sampled.df
+    outcome = formula_columns(formula.partition("~")[0])
+    factor = variance_factor(
+        survey.declared, design, names, outcome, where, counts=False, adds_up=False
+    )
     if design.variance_weight is not None:
         covariance = fit_survey(survey.for_variances(), formula, family, where).covariance
     else:
-        outcome = formula_columns(formula.partition("~")[0])
-        covariance = (
-            covariance
-            * variance_factor(
-                survey.declared, design, names, outcome, where, counts=False, adds_up=False
-            ).most
-        )
+        covariance = covariance * factor.most
     share = stands_for(survey)  # a further file has the sampling error of the sample
-    return RegressionFit(model.names, beta, covariance / share, df * share + 1 - model.predictors)
+    degrees = factor.degrees_of_most(df * share + 1 - model.predictors)
+    return RegressionFit(model.names, beta, covariance / share, degrees)
 
 
 def _fitted(survey: Survey, formula: str, family: Family, records: pl.DataFrame) -> FamilyFit:

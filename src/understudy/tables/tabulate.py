@@ -24,6 +24,7 @@ from understudy.tables.noise_sets import check_conditions, stands_for, within_se
 from understudy.tables.precision import PrecisionRule, precision_rule
 from understudy.tables.sorted_records import SortedRecords
 from understudy.tables.statistic import Cells, LinearStatistic, Statistic, parse_statistics
+from understudy.tables.student_t import t_quantile
 from understudy.tables.taylor import DomainEstimates
 from understudy.tables.variance_factor import variance_factor
 
@@ -177,6 +178,7 @@ def _weighted(survey: Survey, wanted: _Wanted) -> pl.DataFrame:
     if collected:
         warn_of_calibration(survey, sums, names)
     df = sums.degrees(survey)
+    own_df = df if stands_for(survey) == 1 else max(df * stands_for(survey), 1.0)  # of the sample
     tables: list[pl.DataFrame] = []
     in_order: dict[str, SortedRecords] = {}
     for kept in _grouping_sets(len(names), margins):
@@ -189,18 +191,15 @@ def _weighted(survey: Survey, wanted: _Wanted) -> pl.DataFrame:
         key = _key_columns(levels, kept, names, margins or labels, codebook)
         shown, facts = [names[k] for k in kept], (survey.declared, survey.design)
         share = sums.share(domain, key.height)
-        pieces = [
-            _piece(
-                key,
-                statistic,
-                statistic.estimates(cells),
-                df,
-                variance_factor(
-                    *facts, shown, statistic.columns, where, statistic.of_counts, statistic.adds_up
-                ).of(share, sums.count),
+        pieces = []
+        for statistic in statistics:
+            factor = variance_factor(
+                *facts, shown, statistic.columns, where, statistic.of_counts, statistic.adds_up
             )
-            for statistic in statistics
-        ]
+            parts = factor.of(share, sums.count), df, factor.degrees(share, sums.count, own_df)
+            pieces.append(
+                _piece(key, statistic, statistic.estimates(cells), _Widened(*parts, level))
+            )
         tables.append(pl.concat(pieces).sort(CELL, maintain_order=True))
     return pl.concat(tables).drop(CELL)
 
@@ -218,7 +217,6 @@ def _of_the_sample(
     return table.with_columns(
         pl.col("estimate") * scale,
         pl.col("variance") * scale**2 / share,
-        (pl.col("df") * share).clip(1.0),
         pl.col("n") * share,
         pl.lit(float("nan")).alias("lower"),
         pl.lit(float("nan")).alias("upper"),
@@ -278,12 +276,23 @@ def level_texts(column: pl.Series) -> pl.Series:
     return column.cast(pl.String)
 
 
+class _Widened(NamedTuple):
+    """What cells' variances are multiplied by, and degrees of freedom before and after."""
+
+    factor: Floats
+    df: float
+    degrees: Floats
+    level: float
+
+    @property
+    def longer(self) -> Floats:
+        """What intervals by the degrees of freedom before are multiplied by."""
+        before, after = (t_quantile(df, 0.5 + self.level / 2) for df in (self.df, self.degrees))
+        return np.asarray(np.sqrt(self.factor) * after / before, dtype=np.float64)
+
+
 def _piece(
-    key: pl.DataFrame,
-    statistic: Statistic,
-    estimates: DomainEstimates,
-    df: float,
-    factor: Floats,
+    key: pl.DataFrame, statistic: Statistic, estimates: DomainEstimates, widened: _Widened
 ) -> pl.DataFrame:
     height = key.height
     lower = upper = np.full(height, np.nan)  # filled in by the t interval
@@ -292,13 +301,13 @@ def _piece(
     if statistic.interval == "own" and estimates.limits is not None:
         value = estimates.value[:height]
         lower, upper = (
-            value + np.sqrt(factor) * (limit[:height] - value) for limit in estimates.limits
+            value + widened.longer * (limit[:height] - value) for limit in estimates.limits
         )
     return key.with_columns(
         pl.lit(statistic.text).alias("statistic"),
         pl.Series("estimate", estimates.value[:height]),
-        pl.Series("variance", factor * estimates.variance[:height]),
-        pl.lit(df).alias("df"),
+        pl.Series("variance", widened.factor * estimates.variance[:height]),
+        pl.Series("df", widened.degrees),
         pl.Series("lower", lower[:height]),
         pl.Series("upper", upper[:height]),
         pl.Series("note", (estimates.notes or ("",) * height)[:height], dtype=pl.String),

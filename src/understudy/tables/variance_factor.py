@@ -26,6 +26,7 @@ from understudy.tables.domain import named_columns
 
 Floats = NDArray[np.float64]
 UNKNOWN = "(condition)"  # columns of a condition that is not a text
+FITTED = 2.0  # degrees of freedom of a misfit: a variance as uncertain as it is large
 
 
 def evenly(share: Floats | float, records: float) -> Floats:
@@ -64,15 +65,43 @@ class VarianceFactor:
 
     def of(self, share: float | Floats, records: float) -> Any:
         """For the groups of a table, all of them together."""
-        others = 1 - share
-        added = (self.clusters - 1) * (share + others * self.apart) + self.counted
-        fitted = others * self.grouped + evenly(share, records) * self.even
-        return 1 + added + share * self.alone + fitted
+        return self._sampled(share) + self._fitted(share, records)
+
+    def degrees(self, share: float | Floats, records: float, df: float) -> Any:
+        """Degrees of freedom of a variance that was multiplied by this and had `df` before."""
+        return _together(self._sampled(share), df, self._fitted(share, records))
+
+    def _sampled(self, share: float | Floats) -> Any:
+        return 1 + (self.clusters - 1) * (share + (1 - share) * self.apart)
+
+    def _fitted(self, share: float | Floats, records: float) -> Any:
+        mine = self.counted + share * self.alone + (1 - share) * self.grouped
+        return mine + evenly(share, records) * self.even
 
     @property
     def most(self) -> float:
         """Of an estimate that is not of one group: the whole figure."""
-        return self.clusters + self.counted + self.grouped + self.even
+        return self.clusters + self.most_fitted
+
+    def degrees_of_most(self, df: float) -> float:
+        return float(_together(self.clusters, df, self.most_fitted))
+
+    @property
+    def most_fitted(self) -> float:
+        return self.counted + self.grouped + self.even
+
+
+def _together(sampled: Floats | float, df: float, fitted: Floats | float) -> Floats:
+    """Degrees of freedom of a sum of two variances (Satterthwaite).
+
+    A misfit is one figure for all groups of a table and is taken as double exponential, that is as
+    normal with a variance that is itself exponential: its standard deviation is its mean, as that
+    of a variance with two degrees of freedom.
+    """
+    of_sample, of_fit = (np.asarray(part, dtype=np.float64) for part in (sampled, fitted))
+    with np.errstate(divide="ignore"):
+        spread = np.divide(of_sample**2, df) + of_fit**2 / FITTED
+    return np.where(of_fit > 0, (of_sample + of_fit) ** 2 / spread, df)
 
 
 def variance_factor(

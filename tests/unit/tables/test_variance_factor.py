@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+import scipy.stats
 
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
+from understudy.survey.misfit import Misfit
 from understudy.survey.survey import Survey
+from understudy.tables.regress import regress
 from understudy.tables.tabulate import tabulate
 from understudy.tables.variance_factor import VarianceFactor, evenly, variance_factor
 
@@ -53,3 +56,46 @@ def test_each_group_has_its_part_of_every_figure() -> None:
     clusters = 2 * (share + (1 - share) * 0.25)
     expected = 1 + clusters + 0.5 + share * 0.7 + (1 - share) * 0.9 + even * 1.1
     assert made == pytest.approx(expected)
+
+
+def test_a_misfit_counts_as_a_variance_with_two_degrees_of_freedom() -> None:
+    """Satterthwaite by simulation: the sum of s V/nu and f W/2, V and W chi-square of nu and 2, has
+    the mean s + f and the variance of a chi-square with the stated degrees. A double exponential
+    is normal with an exponential variance, which is such a W: its quartic mean is 6."""
+    rng = np.random.default_rng(2)
+    share, nu = np.array([0.25, 0.75]), 40.0
+    factor = VarianceFactor(1.5, 1.0, 0.0, 0.4, 2.0)
+    sampled, fitted = np.full(2, 1.5), share * 0.4 + (1 - share) * 2.0
+    draws = sampled * rng.chisquare(nu, (200_000, 1)) / nu
+    w = rng.chisquare(2, (200_000, 1)) / 2
+    draws = draws + fitted * w
+    degrees = factor.degrees(share, 100.0, nu)
+    assert draws.mean(axis=0) == pytest.approx(sampled + fitted, rel=0.01)
+    assert 2 * draws.mean(axis=0) ** 2 / draws.var(axis=0) == pytest.approx(degrees, rel=0.05)
+    heavy = rng.normal(size=(200_000, 1)) * np.sqrt(w)
+    assert np.mean(heavy**4) == pytest.approx(6.0, rel=0.05)  # of a double exponential
+    assert factor.degrees_of_most(nu) == pytest.approx(3.5**2 / (1.5**2 / nu + 2.0**2 / 2))
+    assert VarianceFactor(1.5).degrees(share, 100.0, nu) == pytest.approx([nu, nu])
+    assert VarianceFactor().degrees_of_most(7.0) == 7.0
+
+
+def test_tables_and_regressions_have_these_degrees() -> None:
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame({"a": ["u"] * 20 + ["v"] * 60, "y": rng.normal(5, 1, 80)})
+    known = Misfit((("a", "y"),), (0.5, 1.0, 2.0), (3.0, 4.0, 5.0))
+    files = [Survey(frame, codebook=Codebook({}, misfit=book)) for book in (known, None)]
+    count, plain = (tabulate(f, "count", by="a") for f in files)
+    assert count["df"].to_numpy() == pytest.approx([1.5**2 / (1 / 79 + 0.5**2 / 2)] * 2)
+    assert plain["df"].to_list() == [79.0, 79.0]
+    both = [tabulate(f, "count", by="a", combine="partial") for f in ([files[0]] * 3, files[0:1])]
+    assert both[0]["df"].to_numpy() == pytest.approx(count["df"].to_numpy())
+    assert both[1]["df"].to_list() == count["df"].to_list()
+    slopes = regress(files[0], "y ~ a")
+    assert slopes["df"].to_numpy() == pytest.approx([4**2 / (1 / 78 + 3**2 / 2)] * 2)
+    # a quantile's own interval is longer by the root of the factor and by the quantiles of t
+    middle, other = (tabulate(f, "quantile(y, 0.5)", by="a") for f in files)
+    t = scipy.stats.t.ppf(0.975, [middle["df"].to_numpy(), other["df"].to_numpy()])
+    root = (middle["se"] / other["se"]).to_numpy()
+    for limit in ("lower", "upper"):
+        longer = (middle[limit] - middle["estimate"]) / (other[limit] - other["estimate"])
+        assert longer.to_numpy() == pytest.approx(root * t[0] / t[1])

@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 
 from understudy.dp.choice import UNITS
 from understudy.mechanisms.whole_file.budget import TableBudget
+from understudy.mechanisms.whole_file.distance_figures import Groups, common_and_own
 from understudy.mechanisms.whole_file.fit import Fit, fine_shares
-from understudy.mechanisms.whole_file.misfit import Groups, common_and_own
 from understudy.mechanisms.whole_file.noisy_file import MeasuredClusters, NoisyFile
 from understudy.survey.cells import ColumnCells
 from understudy.tables.coded_records import AnyCoded, Psus

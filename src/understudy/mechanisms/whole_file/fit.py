@@ -60,6 +60,7 @@ class Fit:
     sets: list[Agreed]
     tables: tuple[ColumnNumbers, ...]
     groups: NDArray[np.intp] | None = None  # the public row of each cell of the pool
+    followed: tuple[float, ...] = ()  # what each table keeps of a deviation
 
     def expected(self, names: ColumnNumbers) -> Vector:
         """n p_hat of a table."""
@@ -114,7 +115,7 @@ def fitted(
         start = pool.weights[left] * fewer[left] / weights[left]
         pool, weights = Pool(pool.codes[left], start / start.sum()), fewer[left]
         weights /= weights.sum()
-    return Fit(pool, weights, whole.total, noisy.sizes, each, columns, groups)
+    return Fit(pool, weights, whole.total, noisy.sizes, each, columns, groups, whole.followed)
 
 
 def runs_of(noisy: NoisyFile, grids: Sequence[int]) -> dict[int, int]:

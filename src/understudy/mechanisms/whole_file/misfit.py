@@ -10,25 +10,23 @@ over the tables of the kind:
 Groups are the cells of a table. z is what a record adds to the error of an estimate, over its root
 mean square in the group: 1 for a count, y - mean for a mean, w and w (y - mean) where the file has
 weights; it is cut at 2, or 3 with weights. z and n E z come from the noisy tables alone, so that a
-record moves a table's part by at most the cut (docs/proofs/whole-file.md). A deviation is taken as
-the sum of a double exponential one with variance t e, e the expected records of a group, and of
-normal noise with variance b, that of the average over the files, which their spread shows; its
-expected size has a closed form (`expected_size`). A group with the share p of the records has 1 - p
-of its e: what is missing in one is too much in others (of two groups, the same number of records).
-In means by a measured table it is what the fit made of noise, and as many records in each group
-(`evenly`). Where the mean of all records is off, too, with a misfit t_0, a group has p t_0 e of it
-besides. t is the one that gives the distance, with half a standard deviation of its noise on top. A
-sampling variance is e in the same unit, so that t is the misfit per unit of it.
+record moves a table's part by at most the cut (docs/proofs/whole-file.md). What a deviation of
+variance t e, e the expected records of a group, lets expect is that of distance_figures.py. A group
+with the share p of the records has 1 - p of its e: what is missing in one is too much in others (of
+two groups, the same number of records). In means by a measured table it is what the fit made of
+noise, and as many records in each group (`evenly`). Where the mean of all records is off, too, with
+a misfit t_0, a group has p t_0 e of it besides. A sampling variance is e in the same unit, so that
+t is the misfit per unit of it.
 
 Means of one number may be much further off than those of another, and some tables than others: the
-distance of each table is measured by itself. A number's tables together are drawn to what all
-numbers suggest, and a table to what its number's suggest, as far as noise is large beside the
-differences (`drawn_to`).
+distance of each table is measured by itself.
 
-In tables that were not measured, a part g of t is the sample's own fluctuation, which the fit does
-not follow: g = prod(1 - 1/k) over columns of k cells, as interactions have degrees of freedom, over
-the 1 - 1/K that all K groups have beside their sum. The fit's estimate lacks that part of the
-sampling variance too, so that t - 2g is left.
+Of the sample's own fluctuation the fit does not follow a part g, so that a deviation has g e of it
+besides, and the estimate lacks as much: t - g is published. g is that of interactions, which have
+prod(1 - 1/k) of the degrees of freedom (columns of k cells) over the 1 - 1/G that G groups have
+beside their sum; all of it where the table was not measured, and in counts by a measured one 1 - K
+of it, K what drawing the table to a smooth one keeps of a cell. (Of the sampling variance the
+estimate has K^2, a deviation (1 - K)^2: its own variance less 2 g is what is left of both.)
 """
 
 from __future__ import annotations
@@ -41,11 +39,10 @@ from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import erfcx
 
 from understudy.dp.choice import UNITS
 from understudy.mechanisms.whole_file.budget import TableBudget
+from understudy.mechanisms.whole_file.distance_figures import Groups, figures_of, misfit_of
 from understudy.mechanisms.whole_file.fit import Fit, fine_shares, runs_of
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
 from understudy.mechanisms.whole_file.within_cells import fine_codes, scores_within
@@ -60,9 +57,7 @@ ColumnNumbers = tuple[int, ...]
 
 TABLES = 30  # of a kind, at most
 LARGEST = 50_000  # cells of a table that is looked at
-CAUTION = 0.5  # standard deviations of its noise that are added to a distance
 PARTS = {"counts": 1, "means": 2}  # of the share: means of few groups need less noise
-WIDEST = 1e6  # misfit, where the distance is beyond all measure
 
 
 @dataclass(frozen=True)
@@ -98,7 +93,7 @@ def measured_misfit(
     """The misfit of a fit, from the records at a share of the budget; `rng` sees no record."""
     view = _View(noisy, fit, cells, rng)
     kinds = {key: probes for key, probes in probes_of(noisy, cells, kept).items() if probes}
-    figures: dict[tuple[str, str], float] = {}
+    kind_figures: dict[tuple[str, str], float] = {}
     of_numbers: dict[str, dict[tuple[str, str], float]] = {}
     own: list[OwnFigure] = []
     seen: list[_Seen] = []
@@ -115,15 +110,15 @@ def measured_misfit(
     of_all = {y: t for kind in seen for y, t in kind.alone()}
     for kind in seen:
         key, probes = kind.key, kind.probes
-        free = [0.0 if key[1] == "measured" else view.free(probe) for probe in probes]
+        free = [view.free(probe, key) for probe in probes]
         even = key == ("means", "measured")
         groups = [
             look.groups(of_all.get(-1 if probe.y is None else probe.y, 0.0), part, even)
             for probe, look, part in zip(probes, kind.looks, free, strict=True)
         ]
         numbers = [-1 if probe.y is None else probe.y for probe in probes]
-        of_kind = _figures(kind.distances, kind.noise, groups, numbers)
-        figures[key] = of_kind.together
+        of_kind = figures_of(kind.distances, kind.noise, groups, numbers)
+        kind_figures[key] = of_kind.together
         for y, t in of_kind.of_numbers.items():
             if y >= 0:
                 of_numbers.setdefault(noisy.columns[y], {})[key] = t
@@ -133,8 +128,8 @@ def measured_misfit(
         ]
     return Misfit(
         tuple(tuple(noisy.columns[j] for j in columns) for columns in noisy.measured),
-        _all_kinds("counts", figures),
-        _all_kinds("means", figures),
+        _all_kinds("counts", kind_figures),
+        _all_kinds("means", kind_figures),
         tuple(noisy.columns[j] for j in kept),
         {name: _all_kinds("means", by_kind) for name, by_kind in of_numbers.items()},
         tuple(own),
@@ -158,137 +153,6 @@ class _Seen:
             for probe, look, distance in zip(self.probes, self.looks, self.distances, strict=True)
             if probe.y is not None and not probe.names
         ]
-
-
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """The groups of some tables: what each has of a misfit, in records, the variance of the average
-    over the sets, the part of the sampling variance that the fit does not follow, and the variance
-    of what all groups have in common."""
-
-    expected: Vector
-    spread: Vector
-    free: float
-    shared: Vector | None = None
-
-    @staticmethod
-    def of(parts: Sequence[Groups]) -> Groups:
-        sizes = [part.expected.size for part in parts]
-        return Groups(
-            np.concatenate([part.expected for part in parts]),
-            np.concatenate([part.spread for part in parts]),
-            float(np.average([part.free for part in parts], weights=sizes)),
-            np.concatenate([part.in_common for part in parts]),
-        )
-
-    @property
-    def in_common(self) -> Vector:
-        return np.zeros_like(self.expected) if self.shared is None else self.shared
-
-    def distance(self, t: float) -> float:
-        """What a misfit of t lets expect."""
-        heavy = t * self.expected + self.in_common
-        return max(float(expected_size(heavy, self.spread).sum()), 1e-9)
-
-    def plain(self, distance: float) -> float:
-        return misfit_of(distance, self.expected, self.spread, self.in_common)
-
-    def misfit(self, distance: float, error: float) -> float:
-        """The figure that is published: with caution, and without what sampling explains."""
-        return max(self.plain(distance + CAUTION * error) - 2 * self.free, 0.0)
-
-
-@dataclass(frozen=True)
-class _Figures:
-    together: float
-    of_numbers: dict[int, float]
-    of_tables: list[float]
-
-
-def _figures(
-    distances: Vector, noise: float, tables: Sequence[Groups], numbers: Sequence[int]
-) -> _Figures:
-    """The misfit of all tables together, of each number's and of each one."""
-    every, total = Groups.of(tables), float(distances.sum())
-    t, error = every.plain(total), noise * len(tables) ** 0.5
-    names = sorted(set(numbers))
-    inside = [[k for k, y in enumerate(numbers) if y == name] for name in names]
-    groups = [Groups.of([tables[k] for k in places]) for places in inside]
-    sums = np.array([distances[places].sum() for places in inside])
-    errors = noise * np.sqrt([len(places) for places in inside])
-    bases = [(t, error / every.distance(t))] * len(names)
-    of_numbers = drawn_to(bases, sums, errors, groups)
-    of_number = {
-        name: (mine.plain(distance), wrong / mine.distance(mine.plain(distance)))
-        for name, mine, (distance, wrong) in zip(names, groups, of_numbers, strict=True)
-    }
-    bases = [of_number[y] for y in numbers]
-    of_tables = drawn_to(bases, distances, np.full(len(tables), noise), tables)
-    return _Figures(
-        every.misfit(total, error),
-        {y: mine.misfit(*own) for y, mine, own in zip(names, groups, of_numbers, strict=True)},
-        [mine.misfit(*own) for mine, own in zip(tables, of_tables, strict=True)],
-    )
-
-
-def common_and_own(
-    distances: Vector, noise: float, tables: Sequence[Groups]
-) -> tuple[float, float, list[float]]:
-    """The misfit of all tables together with the error that noise gives it, and of each."""
-    figures = _figures(distances, noise, tables, [0] * len(tables))
-    every, error = Groups.of(tables), noise * len(tables) ** 0.5
-    least = max(float(distances.sum()), every.distance(0.0))
-    return figures.together, every.plain(least + error) - every.plain(least), figures.of_tables
-
-
-def drawn_to(
-    bases: Sequence[tuple[float, float]],
-    distances: Vector,
-    errors: Vector,
-    groups: Sequence[Groups],
-) -> list[tuple[float, float]]:
-    """Distances with their errors, drawn to what `bases` let expect: a misfit for each, and the
-    relative error of that expectation.
-
-    Over the expectation, distances vary around 1 with variance v, found by moments beyond their
-    noise s, sum (d - 1)^2 / s^2 = sum (1 + v / s^2); a share v / (v + s^2) of a deviation is kept
-    (empirical Bayes). Noise differs much: that of small groups must not stand for differences.
-    """
-    expected = np.array([mine.distance(t) for mine, (t, _) in zip(groups, bases, strict=True)])
-    ratio, s = distances / expected, errors / expected
-    kept = np.ones_like(s)
-    if errors.any():
-        precision = 1 / np.maximum(s, 1e-9) ** 2
-        v = max(float(np.sum(precision * (ratio - 1) ** 2 - 1) / np.sum(precision)), 0.0)
-        kept = v / (v + s**2)
-    drawn = expected * (1 + kept * (ratio - 1))
-    of_base = np.array([error for _, error in bases])
-    wrong = expected * np.sqrt(kept * s**2 + ((1 - kept) * of_base) ** 2)
-    return [(float(d), float(e)) for d, e in zip(drawn, wrong, strict=True)]
-
-
-def misfit_of(
-    distance: float, expected: Vector, spread: Vector, shared: Vector | float = 0.0
-) -> float:
-    """t whose expected distance this is; 0 where the spread, and what groups share, explain it."""
-
-    def missing(t: float) -> float:
-        return float(expected_size(t * expected + shared, spread).sum()) - distance
-
-    if missing(0.0) >= 0:
-        return 0.0
-    return WIDEST if missing(WIDEST) <= 0 else float(brentq(missing, 0.0, WIDEST, rtol=1e-6))
-
-
-def expected_size(heavy: Vector, normal: Vector) -> Vector:
-    """E|L + N| of a double exponential L and a normal N with these variances, elementwise.
-
-    E|L + x| = |x| + l exp(-|x|/l) for L of scale l; E exp(-a|N|) = exp(a^2 s^2/2) erfc(a s/2^.5).
-    """
-    scale, s = np.sqrt(heavy / 2), np.sqrt(normal)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        part = scale * erfcx(s / (np.sqrt(2) * scale))
-    return np.asarray(s * np.sqrt(2 / np.pi) + np.where(scale > 0, part, 0.0), dtype=np.float64)
 
 
 def _all_kinds(statistic: str, figures: dict[tuple[str, str], float]) -> tuple[float, ...]:
@@ -355,9 +219,9 @@ class _Look:
         share = self.expected / max(records, 1e-9)
         if share.size < 2:
             return Groups(self.expected, self.spread, free)
-        shared = of_all * share * self.expected
-        part = evenly(share, records) if even else 1 - share
-        return Groups(self.expected * part, self.spread, free, shared)
+        parts = self.expected * (evenly(share, records) if even else 1 - share)
+        known = of_all * share * self.expected + free * parts
+        return Groups(parts, self.spread, free, known)
 
     def distance(self, counts: Whole) -> int:
         sums = (counts.reshape(self.scores.shape) * self.scores).sum(axis=1)
@@ -379,6 +243,8 @@ class _View:
         self.weights = [fit.weights_of(number) for number in range(len(noisy.sets))]
         grids = [column.grid_size for column in cells]
         self.shares = fine_shares(noisy, fit, grids)
+        tables = (tuple(sorted(names)) for names in fit.tables)
+        self.followed = dict(zip(tables, fit.followed, strict=True))
         runs, codes = runs_of(noisy, grids), fit.pool.codes
         numbers = [j for j, column in enumerate(cells) if not column.levels]
         maps = [noisy.coarse[j] for j in numbers]
@@ -400,11 +266,15 @@ class _View:
         target = np.rint((groups * z).sum(axis=1)).astype(np.int64)
         return _Look(z, target, answers, _between([(t * z).sum(axis=1) / UNITS for t in sets]))
 
-    def free(self, probe: Probe) -> float:
-        """The part of a table's fluctuation that its smaller tables do not show."""
+    def free(self, probe: Probe, key: tuple[str, str]) -> float:
+        """The part of a table's fluctuation that its smaller tables do not show, as far as the fit
+        does not follow it. What a mean by a measured table follows is not that of a cell."""
+        lost = 1.0
+        if key[1] == "measured":
+            lost = 1 - self.followed.get(probe.names, 1.0) if key[0] == "counts" else 0.0
         sizes = [len(_cells_in(self.noisy, self.cells[j], j, probe)[0]) for j in probe.names]
         groups = prod(sizes)
-        return prod(1 - 1 / size for size in sizes) * groups / max(groups - 1, 1)
+        return lost * prod(1 - 1 / size for size in sizes) * groups / max(groups - 1, 1)
 
     def _values(self, probe: Probe, j: int) -> Vector:
         """The number that each cell of the last axes stands for, (cells,): means of coarse ones."""

@@ -15,7 +15,7 @@ from scipy.stats import laplace, norm
 import understudy as us
 from understudy.dp.choice import UNITS
 from understudy.errors import Refused
-from understudy.mechanisms.whole_file import misfit
+from understudy.mechanisms.whole_file import distance_figures, misfit
 from understudy.mechanisms.whole_file.budget import TableBudget, budget_of
 from understudy.mechanisms.whole_file.fit import fitted
 from understudy.mechanisms.whole_file.noisy_file import from_draws
@@ -61,11 +61,11 @@ def test_the_misfit_gives_its_distance_back():
     expected, spread = rng.uniform(5, 500, 4000), rng.uniform(0, 80, 4000)
     for t in (0.3, 4.0):
         deviations = rng.laplace(0, np.sqrt(t * expected / 2)) + rng.normal(0, np.sqrt(spread))
-        assert misfit.misfit_of(np.abs(deviations).sum(), expected, spread) == pytest.approx(
-            t, rel=0.1
-        )
-    assert misfit.misfit_of(0.0, expected, spread) == 0.0
-    assert misfit.misfit_of(1e30, expected, spread) == misfit.WIDEST
+        assert distance_figures.misfit_of(
+            np.abs(deviations).sum(), expected, spread
+        ) == pytest.approx(t, rel=0.1)
+    assert distance_figures.misfit_of(0.0, expected, spread) == 0.0
+    assert distance_figures.misfit_of(1e30, expected, spread) == distance_figures.WIDEST
 
 
 def test_the_expected_size_of_a_sum_is_the_integral_of_its_law():
@@ -75,9 +75,9 @@ def test_the_expected_size_of_a_sum_is_the_integral_of_its_law():
         x, y = np.linspace(-30, 30, 6001) * scale, np.linspace(-9, 9, 1201) * s
         size = np.abs(x[:, None] + y)
         whole = trapezoid(laplace.pdf(x, 0, scale) * trapezoid(size * norm.pdf(y, 0, s), y), x)
-        size = misfit.expected_size(np.array([heavy]), np.array([normal]))
+        size = distance_figures.expected_size(np.array([heavy]), np.array([normal]))
         assert size == pytest.approx(whole, abs=1e-4)
-    alone = misfit.expected_size(np.array([0.0, 2.0]), np.array([2.0, 0.0]))
+    alone = distance_figures.expected_size(np.array([0.0, 2.0]), np.array([2.0, 0.0]))
     assert alone == pytest.approx([2 / np.sqrt(np.pi), 1.0])
 
 
@@ -85,37 +85,46 @@ def test_a_table_is_drawn_to_its_kind_as_far_as_noise_hides_it():
     """200 tables whose distances vary by a third: with noise of the same size, half of a deviation
     is kept, which is nearer to the truth than all or nothing; without noise all is kept."""
     rng = np.random.default_rng(6)
-    groups = [misfit.Groups(np.full(8, 50.0), np.zeros(8), 0.0)] * 200
+    groups = [distance_figures.Groups(np.full(8, 50.0), np.zeros(8), 0.0)] * 200
     usual = groups[0].distance(1.0)
     true = usual * (1 + rng.normal(0, 0.3, 200))
     seen = true + rng.normal(0, 0.3 * usual, 200)
     bases = [(1.0, 0.0)] * 200
-    drawn = misfit.drawn_to(bases, seen, np.full(200, 0.3 * usual), groups)
-    kept = np.polyfit(seen - usual, [d - usual for d, _ in drawn], 1)[0]
+    drawn = distance_figures.drawn_to(bases, seen, np.full(200, 0.3 * usual), groups)
+    kept = np.polyfit(seen - usual, [d - usual for d, _ in drawn.laws], 1)[0]
     assert kept == pytest.approx(0.5, abs=0.15)
-    error = np.mean([(d - t) ** 2 for (d, _), t in zip(drawn, true, strict=True)])
+    assert drawn.variance == pytest.approx(0.3**2, rel=0.3)
+    error = np.mean([(d - t) ** 2 for (d, _), t in zip(drawn.laws, true, strict=True)])
     assert error < 0.75 * min(np.mean((seen - true) ** 2), np.mean((usual - true) ** 2))
-    assert np.mean([e for _, e in drawn]) == pytest.approx(np.sqrt(error), rel=0.2)
-    alike = misfit.drawn_to(bases, np.full(200, usual), np.full(200, 0.3 * usual), groups)
-    assert [d for d, _ in alike] == pytest.approx([usual] * 200)
-    exact = misfit.drawn_to(bases, seen, np.zeros(200), groups)
-    assert [d for d, _ in exact] == pytest.approx(seen)
+    assert np.mean([e for _, e in drawn.laws]) == pytest.approx(np.sqrt(error), rel=0.2)
+    alike = distance_figures.drawn_to(bases, np.full(200, usual), np.full(200, 0.3 * usual), groups)
+    assert [d for d, _ in alike.laws] == pytest.approx([usual] * 200)
+    exact = distance_figures.drawn_to(bases, seen, np.zeros(200), groups)
+    assert [d for d, _ in exact.laws] == pytest.approx(seen)
     # one that is known without noise shows that distances vary by 0.3^2, the noise of the other
-    two = misfit.drawn_to(
+    two = distance_figures.drawn_to(
         bases[:2], np.full(2, 1.3 * usual), np.array([0, 0.3 * usual]), groups[:2]
     )
-    assert [d for d, _ in two] == pytest.approx([1.3 * usual, 1.15 * usual])
+    assert [d for d, _ in two.laws] == pytest.approx([1.3 * usual, 1.15 * usual])
 
 
 def test_all_tables_together_have_the_figure_and_the_error_of_their_sum():
-    """Without noise between the sets a distance is sqrt(t/2) times the sum of sqrt(e)."""
+    """Without noise between the sets a distance is sqrt(t/2) times the sum of sqrt(e), and the mean
+    of t over a normal law of the distance, of which hardly anything is below 0, has its variance
+    on top: that of the noise of the sum, and that between the tables as they are found."""
     expected = np.array([40.0, 90.0, 160.0])
-    tables = [misfit.Groups(k * expected, np.zeros(3), 0.0) for k in (1.0, 2.0, 3.0, 4.0)]
+    tables = [distance_figures.Groups(k * expected, np.zeros(3), 0.0) for k in (1.0, 2.0, 3.0, 4.0)]
     roots = sum(np.sqrt(table.expected).sum() for table in tables)
-    distances, noise = np.array([30.0, 60.0, 50.0, 80.0]), 5.0
-    together, error, own = misfit.common_and_own(distances, noise, tables)
+    distances, noise = np.array([30.0, 90.0, 40.0, 190.0]), 5.0
+    together, error, own = distance_figures.common_and_own(distances, noise, tables)
     total, wrong = distances.sum(), 5.0 * np.sqrt(4)
-    assert together == pytest.approx(2 * ((total + wrong / 2) / roots) ** 2, rel=1e-5)
+    base = 2 * (total / roots) ** 2
+    usual = np.array([table.distance(base) for table in tables])
+    squares = (distances - usual) ** 2 / 5.0**2 - 1
+    between = max(squares.sum() / (usual**2 / 5.0**2).sum(), 0.0)
+    assert between > 0
+    variance = wrong**2 + between * total**2
+    assert together == pytest.approx(2 * (total**2 + variance) / roots**2, rel=0.02)
     squares = (total + wrong) ** 2 - total**2
     assert error == pytest.approx(2 * squares / roots**2, rel=1e-4)
     assert len(own) == 4
@@ -125,9 +134,48 @@ def test_what_a_table_shows_beyond_its_margins_has_its_degrees_of_freedom():
     """Three by two cells: 2 of the 5 that six groups with a given sum have."""
     columns = [SimpleNamespace(levels="x" * k, size=k, grid_size=0) for k in (3, 2)]
     noisy = SimpleNamespace(coarse=[np.arange(3), np.arange(2)], sizes=[3, 2])
-    view = SimpleNamespace(noisy=noisy, cells=columns)
-    assert misfit._View.free(view, misfit.Probe((0, 1))) == pytest.approx(2 / 5)
-    assert misfit._View.free(view, misfit.Probe((0,))) == pytest.approx(1.0)
+    view = SimpleNamespace(noisy=noisy, cells=columns, followed={(0, 1): 0.75})
+
+    def free(names, statistic, kind):
+        return misfit._View.free(view, misfit.Probe(names), (statistic, kind))
+
+    assert free((0, 1), "counts", "pairs") == free((0, 1), "means", "more") == pytest.approx(2 / 5)
+    assert free((0,), "counts", "more") == pytest.approx(1.0)
+    # a fit to noisy counts follows a part of it, and all of what is one column's
+    assert free((0, 1), "counts", "measured") == pytest.approx(0.25 * 2 / 5)
+    assert free((0,), "counts", "measured") == 0
+    assert free((0, 1), "means", "measured") == 0
+
+
+def test_a_fit_that_does_not_follow_the_sample_is_not_charged_with_it():
+    """Simulated tables without any misfit, of which the fit keeps three quarters of what sampling
+    adds: its estimates vary by 9/16 of the sampling variance and its deviations have 1/16 of it. In
+    the figure nothing is left of them, and a misfit is found beside."""
+    rng = np.random.default_rng(4)
+    expected = rng.uniform(40, 400, 3000)
+    sampling = rng.laplace(0, np.sqrt(expected / 2))
+    lost, lacking = 0.25, 2 * 0.25 - 0.25**2
+    look = misfit._Look(np.ones((3000, 1)), np.zeros(3000), expected, np.zeros(3000))
+    shares = 1 - expected / expected.sum()
+    for t in (0.0, 0.5):
+        off = rng.laplace(0, np.sqrt(t * expected / 2))
+        groups = look.groups(0.0, lost)
+        figure = groups.figure(float(np.abs(off - lost * sampling).sum()), 0.0)
+        exact = np.var((off + (1 - lost) * sampling) / np.sqrt(expected)) - 1
+        assert exact == pytest.approx(t - lacking, abs=0.08)
+        assert figure == pytest.approx(max(exact, 0.0), abs=0.08)
+    assert groups.expected == pytest.approx(expected * shares)
+
+
+def test_a_figure_is_the_mean_over_the_law_of_the_distance():
+    """Against a sum over a fine grid of the law; without an error, t itself."""
+    groups = distance_figures.Groups(np.array([50.0, 200.0]), np.array([10.0, 40.0]), 0.2)
+    usual = groups.distance(1.5)
+    assert groups.figure(usual, 0.0) == pytest.approx(1.5 - 0.2)
+    x = (np.arange(400) + 0.5) / 400
+    for error in (2.0, 0.7 * usual):
+        each = [max(groups.plain(d) - 0.2, 0.0) for d in usual + error * norm.ppf(x)]
+        assert groups.figure(usual, error) == pytest.approx(np.mean(each), rel=0.03)
 
 
 def test_of_many_tables_some_are_looked_at_from_the_first_to_the_last():
