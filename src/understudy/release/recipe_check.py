@@ -298,13 +298,15 @@ def _check_source(checked: Checked, data: Any) -> None:
             )
     if not spark:
         return
-    steps = [(checked.model, checked.mechanism)]
-    steps += [(step.model, step.mechanism) for step in checked.given]
-    for model, mechanism in steps:
-        if model is not None and mechanism is not None:
-            needed = need_of_memory(model.build(), mechanism.facts())
-            if needed:
-                checked.add("engine", "kind", needed)
+    model, mechanism = checked.model, checked.mechanism
+    if model is not None and mechanism is not None:
+        needed = need_of_memory(model.build(), mechanism.facts())
+        if needed:
+            checked.add("engine", "kind", needed)
+    if checked.given:
+        checked.add(
+            "engine", "kind", "A regression of [[given]] needs the records in memory, not on Spark."
+        )
 
 
 def _check_corrections(checked: Checked) -> None:
