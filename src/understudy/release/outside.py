@@ -256,7 +256,9 @@ def _dataset(synthesized: pl.DataFrame, facts: PublicFacts) -> Survey:
         return Survey(frame.select(facts.columns), facts.design, facts.codebook)
     frames = (
         pl.concat([block, made], how="horizontal").select(facts.columns)
-        for block, made in zip(blocks_of(public, BLOCK), synthesized.iter_slices(BLOCK), strict=True)
+        for block, made in zip(
+            blocks_of(public, BLOCK), synthesized.iter_slices(BLOCK), strict=True
+        )
     )
     return survey_of(frames, True, facts.design, facts.codebook)
 

@@ -303,6 +303,13 @@ def _check_source(checked: Checked, data: Any) -> None:
         needed = need_of_memory(model.build(), mechanism.facts())
         if needed:
             checked.add("engine", "kind", needed)
+    if "risk" in checked.sections and model is not None and model.cls.synthesizes == "outcome":
+        checked.add(
+            "risk",
+            None,
+            "Risk is measured beside each record, and these stay on Spark: leave [risk] out, and "
+            "measure it there by `us.risk_table`.",
+        )
     if checked.given:
         checked.add(
             "engine", "kind", "A regression of [[given]] needs the records in memory, not on Spark."

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import ibis.expr.types as ir
 import numpy as np
 import polars as pl
 import pytest
@@ -15,6 +17,7 @@ from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.placed_fitter import PlacedFitter, highest
 from understudy.fitting.placed_records import PlacedRecords
+from understudy.mechanisms.outputs import outcome_files
 from understudy.survey import partition_work
 
 N = 1200
@@ -91,6 +94,37 @@ def test_draws_and_claims_are_those_of_records_in_memory(
     for drawn, expected in zip(ours.draws, theirs.output.draws(), strict=True):
         for name, value in drawn.items():
             np.testing.assert_allclose(value, expected[name], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["FBS", "FBP"])
+def test_files_in_blocks_have_the_law_of_files_made_at_once(
+    on_disk: us.Survey, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Balanced deviates: means and spreads of cells differ by a few hundredths of a spread."""
+    monkeypatch.setattr(outcome_files, "BLOCK", 512)
+    model = replace(MODELS[name], predictors="group")
+    result = us.fit_in_place(on_disk, model, us.Unweighted(), 2, seed=3, draws=800)
+    blocks, public = result.datasets, result.ground.public
+    assert isinstance(public, ir.Table)
+    at_once = replace(result.ground, public=public.to_polars().sort("group", "age"))
+    made = result.output.datasets(at_once, result.chance)
+    for ours, expected in zip(blocks, made, strict=True):
+        assert ours.stored is not None
+        frames = [each.frame() for each in (ours, expected)]
+        assert frames[0].select("group", "age").equals(frames[1].select("group", "age"))
+        assert not frames[0]["salary"].equals(frames[1]["salary"])
+        logs = [pl.col(column).log() for column in ("salary", "w")]
+        laws = [
+            frame.group_by("group")
+            .agg(*(log.mean() for log in logs), *(log.std().name.suffix(" sd") for log in logs))
+            .sort("group")
+            .drop("group")
+            for frame in frames
+        ]
+        np.testing.assert_allclose(laws[0], laws[1], atol=0.03)
+        assert frames[0]["w"].sum() == pytest.approx(1e5, rel=1e-12)
+    again = us.fit_in_place(on_disk, model, us.Unweighted(), 2, seed=3, draws=800).datasets
+    assert again[1].frame().equals(blocks[1].frame())
 
 
 def test_bounds_of_a_fit_are_the_extremes_of_those_in_memory(on_disk: us.Survey) -> None:

@@ -137,6 +137,7 @@ def test_what_needs_records_is_refused_before_anything_is_read(recipe: Path) -> 
         'model = "WholeFile"', 'model = "FBS"\npredictors = "sex"\nsensitive = "income"'
     )
     text = text.replace('mechanism = "Marginals"', 'mechanism = "Weighted"')
+    text = text.replace('"sex"\n', '"sex"\npsu_intercepts = true\n')
     recipe.write_text(text.replace("clusters = 0.1\n", ""))
-    with pytest.raises(Refused, match="FBS needs every record in memory"):
+    with pytest.raises(Refused, match="FBS with these settings needs every record in memory"):
         read_recipe(recipe)
