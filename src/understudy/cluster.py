@@ -52,7 +52,7 @@ def brought(table: ir.Table) -> Iterator[pa.RecordBatch]:
     """The rows of a table on a cluster, a block at a time: of columns that are published."""
     made = shipped(spark_frame(table), _as_bytes, "block binary")
     for row in made.toLocalIterator():
-        with pa.ipc.open_stream(row["block"]) as blocks:
+        with pa.ipc.open_stream(bytes(row["block"])) as blocks:
             yield from blocks
 
 
@@ -77,4 +77,5 @@ def _as_bytes(blocks: Batches) -> Batches:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, block.schema) as stream:
             stream.write_batch(block)
-        yield pa.RecordBatch.from_pydict({"block": pa.array([sink.getvalue()], pa.binary())})
+        packed = sink.getvalue().to_pybytes()
+        yield pa.RecordBatch.from_pydict({"block": pa.array([packed], pa.binary())})
