@@ -18,6 +18,8 @@ from understudy.errors import Refused
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.placed_fitter import PlacedFitter
 from understudy.fitting.placed_records import PlacedRecords
+from understudy.mechanisms.outputs.outcome_draws import ParameterDraws
+from understudy.publication import outcome_ground
 from understudy.survey.rows_here import rows_here
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
@@ -34,6 +36,11 @@ CODEBOOK = us.Codebook(
 )
 DESIGN = us.Design(weight="w", strata="group")
 MODEL = us.FBS("salary", "group")
+DRAW = {
+    "coefficients": np.array([[9.0, 0.0], [0.4, 0.1], [0.8, 0.0]]),
+    "scale": np.array([0.5, 0.4]),
+    "correlation": np.eye(2),
+}
 
 
 def records(seed: int) -> pl.DataFrame:
@@ -55,29 +62,28 @@ def in_memory(seed: int = 1) -> us.Survey:
 def test_files_are_made_and_written_by_the_workers(
     on_spark: Callable[[str, pl.DataFrame], ir.Table], tmp_path: Path
 ) -> None:
-    """The law of files that are made here of the same draws; and no row of either side comes here
-    but the public ones, where a file is made here."""
-    there = us.Survey(on_spark("in_parts", records(1)), DESIGN, CODEBOOK)
-    result = us.fit_in_place(there, MODEL, us.Unweighted(), datasets=2, seed=7, draws=800)
-    files = result.datasets
-    assert all(file.on_cluster for file in files)
-    us.write_survey(files[0], tmp_path / "file")
+    """The law of the file that is made here of the same draw; here come its public rows alone."""
+    whole, chance = in_memory(), chance_of(b"sixteen bytes or more")
+    ground = outcome_ground(whole, whole, MODEL.for_survey(whole), look_inside=False)
+    output = ParameterDraws((DRAW,))
+    there = on_spark("in_parts", records(1)).select("group")
+    (file,) = output.datasets(replace(ground, public=there), chance)
+    assert file.on_cluster
+    us.write_survey(file, tmp_path / "file")
     assert len(list((tmp_path / "file").glob("part-*.parquet"))) > 1
     written = us.read_survey(tmp_path / "file")
-    assert written.columns == there.columns
+    assert written.columns == whole.columns
     assert written.codebook["salary"].bounds == (100.0, 1e7)
-    public = rows_here(there.raw.select("group"))
+    public = rows_here(there)
     assert public.to_polars()["group"].to_list() == sorted(records(1)["group"])
-    ground = replace(result.ground, public=public)
-    here = result.output.datasets(ground, result.chance)
-    for ours, expected in zip((written, files[1]), here, strict=True):
-        laws = [law_of(each.frame()) for each in (ours, expected)]
-        assert laws[0]["records"].equals(laws[1]["records"])
-        for name in ("sum", "mean", "spread"):
-            np.testing.assert_allclose(laws[0][name], laws[1][name], rtol=0.02)
-    assert law_of(written.frame())["sum"].to_list() == pytest.approx(list(TOTALS.values()))
+    (here,) = output.datasets(replace(ground, public=public), chance)
+    ours, expected = law_of(written.frame()), law_of(here.frame())
+    assert ours["records"].equals(expected["records"])
+    for name in ("sum", "mean", "spread"):
+        np.testing.assert_allclose(ours[name], expected[name], rtol=0.02)
+    assert ours["sum"].to_list() == pytest.approx(list(TOTALS.values()))
     with pytest.raises(Refused, match="exists"):
-        us.write_survey(files[1], tmp_path / "file")
+        us.write_survey(file, tmp_path / "file")
 
 
 def law_of(frame: pl.DataFrame) -> pl.DataFrame:
