@@ -108,11 +108,9 @@ def made_ready(ground: Ground) -> tuple[OutcomeModel, Survey]:
 
     model: Any = ground.models[0]
     if not isinstance(ground.public, pl.DataFrame):
-        (one,) = pl.DataFrame(
-            stand_ins(model, 1, ground.types, ground.known, ground.codebook)
-        ).iter_rows(named=True)
+        single = stand_ins(model, 1, ground.types, ground.known, ground.codebook)
         schema = ibis.Schema.from_polars(pl.Schema(dict(ground.types)))
-        there = {name: ibis.literal(value, schema[name]) for name, value in one.items()}
+        there = {value.name: ibis.literal(value[0], schema[value.name]) for value in single}
         survey = Survey(ground.public.mutate(**there), ground.design, ground.codebook)
         return model.for_survey(survey), survey
     columns = stand_ins(model, ground.records, ground.types, ground.known, ground.codebook)
