@@ -11,7 +11,7 @@ from understudy.chance import Chance
 from understudy.errors import Refused
 from understudy.fitting.fit_settings import FitSettings
 from understudy.fitting.placed_fitter import PlacedFitter
-from understudy.fitting.placed_records import PlacedRecords
+from understudy.fitting.placed_records import PlacedRecords, too_many_cells
 from understudy.ledger.fingerprint import identify
 from understudy.mechanisms.contract import Mechanism
 from understudy.mechanisms.record_needs import need_of_memory
@@ -30,8 +30,8 @@ NOT_COMPARED = (
 def why_not_in_place(
     survey: Survey, model: Model, mechanism: Mechanism, fit: FitSettings, given_drawn: bool = False
 ) -> str:
-    """What stands against a fit in place, for a model of an outcome; empty where nothing does. No
-    record is looked at."""
+    """What stands against a fit in place, for a model of an outcome; empty where nothing does. Of
+    the records it looks at public columns alone."""
     needed = need_of_memory(model, mechanism)
     if needed:
         return needed
@@ -50,7 +50,11 @@ def why_not_in_place(
         return "A regression on synthetic categories needs the records in memory."
     if looks_at_all_records(bound.predictors):
         return FROM_ALL_RECORDS.format(predictors=bound.predictors)
-    return ""
+    predictors = [name for name in bound.given_columns() if name in survey.columns]
+    if not predictors:
+        return ""
+    cells = int(survey.table.select(predictors).distinct().count().execute())
+    return too_many_cells(bound, cells, fit.draws)
 
 
 def placed_fitter(

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from understudy.chance import Chance, Seed, chance_of
@@ -216,8 +215,7 @@ def fit_in_place(
     into a file in the scratch folder, or by Spark's workers, where they stay; `write_survey` puts
     them where they belong.
     """
-    publication = Publication(in_order=False, account=account)
-    fit = FitSettings(draws, chains)
+    publication, fit = Publication(account=account), FitSettings(draws, chains)
     if not isinstance(model, OutcomeModel):
         refuse_arguments(survey, model, mechanism, datasets)
         raise Refused(
@@ -283,6 +281,7 @@ class Ready:
     ground: Ground
     dropped: int
     rehearsed: Rehearsed
+    rows_correspond: bool = True
 
 
 def ready_outcome(
@@ -334,12 +333,13 @@ def _ready_in_place(
     refuse_settings(fit, mechanism, datasets)
     if refusal := why_not_in_place(survey, model, mechanism, fit, publication.given_drawn):
         raise Refused(refusal)
-    model = model.for_survey(survey)
+    model, apart = model.for_survey(survey), replace(publication, in_order=False)
     refuse_columns(survey, model, mechanism)
     ground = outcome_ground(survey, survey, model, look_inside=False, in_place=True)
-    fitter: Any = placed_fitter(publication, survey, model, mechanism, fit, chance_of(chance))
+    fitter: Any = placed_fitter(apart, survey, model, mechanism, fit, chance_of(chance))
     mechanism.check_sources(fitter)
-    return Ready(fitter, ground, 0, mechanism.rehearsed(fitter, datasets))
+    rehearsed = mechanism.rehearsed(fitter, datasets)
+    return Ready(fitter, ground, 0, rehearsed, rows_correspond=False)
 
 
 def _synthesize_outcome(
@@ -374,7 +374,7 @@ def _synthesize_outcome(
         None if fitted is None else fitted.diagnostics,
         released.weights,
         dropped=ready.dropped,
-        rows_correspond=isinstance(ready.ground.public, pl.DataFrame),
+        rows_correspond=ready.rows_correspond,
     )
 
 

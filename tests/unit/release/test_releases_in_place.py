@@ -97,6 +97,7 @@ def test_rows_that_are_handed_out_are_made_of_sorted_public_ones(folder: Path) -
     [
         ('predictors = "group + age"', 'predictors = "group + bs(age, df=4)"'),
         ("draws = 800", 'missing = "drop"'),
+        ("draws = 800", "draws = 1000000"),  # of 15 combinations of predictors
         ("[tables]", '[risk]\nknown = ["age"]\n\n[tables]'),
         ('"Weighted"', '"Censored"\nepsilon = 5'),
     ],
