@@ -20,8 +20,6 @@ from understudy.fitting.fit_settings import Settings as SamplerSettings
 from understudy.fitting.fitter import ModelFitter as ModelFitter
 from understudy.fitting.posterior import Posterior as Posterior
 from understudy.full_synthesis import full_synthesis as full_synthesis
-from understudy.in_place import FittedInPlace as FittedInPlace
-from understudy.in_place import fit_in_place as fit_in_place
 from understudy.influence import InfluenceAnswer as InfluenceAnswer
 from understudy.influence import influence as influence
 from understudy.influence import influence_errors as influence_errors
@@ -120,6 +118,7 @@ from understudy.survey.selection import systematic_pps as systematic_pps
 from understudy.survey.survey import Survey as Survey
 from understudy.survey.write import write_survey as write_survey
 from understudy.synthesis import Synthesis as Synthesis
+from understudy.synthesis import fit_in_place as fit_in_place
 from understudy.synthesis import synthesize as synthesize
 from understudy.tables.association import association as association
 from understudy.tables.combine import combine as combine_estimates
@@ -179,7 +178,6 @@ __all__ = [
     "FBP",
     "FBS",
     "FileModel",
-    "FittedInPlace",
     "Fold",
     "Given",
     "Grid",

@@ -48,6 +48,14 @@ def summaries(table: ir.Table, summarize: Summarize, records: int) -> Iterator[b
         yield bytes(row["summary"])
 
 
+def brought(table: ir.Table) -> Iterator[pa.RecordBatch]:
+    """The rows of a table on a cluster, a block at a time: of columns that are published."""
+    made = shipped(spark_frame(table), _as_bytes, "block binary")
+    for row in made.toLocalIterator():
+        with pa.ipc.open_stream(bytes(row["block"])) as blocks:
+            yield from blocks
+
+
 def shipped(frame: Any, work: Callable[[Batches], Batches], schema: str, *uses: Any) -> Any:
     """Spark's frame of what the workers make of another one's blocks; `uses` are functions of other
     files that the work calls."""
@@ -62,3 +70,12 @@ def shipped(frame: Any, work: Callable[[Batches], Batches], schema: str, *uses: 
 def _as_rows(summarize: Summarize, blocks: Batches) -> Batches:
     for summary in summarize(blocks):
         yield pa.RecordBatch.from_pydict({"summary": pa.array([summary], pa.binary())})
+
+
+def _as_bytes(blocks: Batches) -> Batches:
+    for block in blocks:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, block.schema) as stream:
+            stream.write_batch(block)
+        packed = sink.getvalue().to_pybytes()
+        yield pa.RecordBatch.from_pydict({"block": pa.array([packed], pa.binary())})

@@ -1,32 +1,25 @@
-"""fit_in_place(): the draws of a synthesis, and its claim, from records that stay where they are.
+"""The fit of a model to records that stay where they are, on disk or on Spark: what it asks of
+them, and what would not suit it.
 
-survey on disk or on Spark -> passes there -> mechanism.release -> draws and their claim
+No column of records comes to this process: passes over them give sums and extremes
+(fitting/placed_records.py). Draws and claims are those of records in memory, but for rounding.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from understudy.chance import Seed, chance_of
-from understudy.claim import Claim
-from understudy.dp.account import PayingAccount, said_of_account
-from understudy.envelope import Envelope
+from understudy.chance import Chance
 from understudy.errors import Refused
 from understudy.fitting.fit_settings import FitSettings
-from understudy.internal_mark import marked
+from understudy.fitting.placed_fitter import PlacedFitter
+from understudy.fitting.placed_records import PlacedRecords, too_many_cells
 from understudy.ledger.fingerprint import identify
-from understudy.mechanisms.contract import HandsOut, Mechanism
-from understudy.mechanisms.outputs.outcome_draws import OutcomeOutput
-from understudy.models.contract import Model
-from understudy.publication import Publication, outcome_conditions, said_of_chance
+from understudy.mechanisms.contract import Mechanism
+from understudy.mechanisms.record_needs import need_of_memory
+from understudy.models.contract import Model, OutcomeModel
+from understudy.models.design_matrix import FROM_ALL_RECORDS, looks_at_all_records
+from understudy.models.survey_normal import SurveyNormal
+from understudy.publication import Publication, outcome_conditions
 from understudy.survey.survey import Survey
-from understudy.synthesis import check_claim, refuse_arguments, refuse_columns, refuse_pair
-
-if TYPE_CHECKING:
-    from understudy.fitting.diagnostics import Diagnostics
-
-__public__ = ("FittedInPlace", "fit_in_place")
 
 NOT_COMPARED = (
     "The reference was compared with the confidential records as a whole only, since these stayed "
@@ -34,94 +27,56 @@ NOT_COMPARED = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class FittedInPlace:
-    """`draws` are the parameters that each data set is made of. Where the mechanism hands them out
-    they may be published with their claim (`envelope`); otherwise they stay inside, and so do the
-    diagnostics."""
-
-    claim: Claim
-    output: OutcomeOutput = field(repr=False)
-    hands_out: HandsOut
-    diagnostics: Diagnostics | None = field(default=None, repr=False)
-    for_studies: bool = False
-
-    @property
-    def draws(self) -> list[dict[str, Any]]:
-        return self.output.draws()
-
-    @property
-    def envelope(self) -> Envelope:
-        """What goes out of the inside."""
-        if self.hands_out != "draws":
-            raise Refused(
-                "Nothing is claimed of these draws, so they are not handed out; rows that are made "
-                "of them inside may be."
-            )
-        return Envelope(self.claim, self.output.names, tuple(self.draws))
-
-
-def fit_in_place(
-    survey: Survey,
-    model: Model,
-    mechanism: Mechanism,
-    datasets: int = 1,
-    seed: Seed = None,
-    *,
-    draws: int = 2000,
-    chains: int = 4,
-    account: PayingAccount | None = None,
-) -> FittedInPlace:
-    """FBS or FBP fitted where the records are: no column of records comes to this process.
-
-    The survey's table may be a file under DuckDB or a table of Spark. Mechanisms: Unweighted,
-    Weighted, NoisyMoments, and ReferenceCensored with a reference that is in memory. Draws and
-    claims are those of `synthesize`, but for rounding; data sets are not made.
-    """
-    from understudy.fitting.placed_fitter import PlacedFitter  # JAX, which imports take long
-    from understudy.fitting.placed_records import PlacedRecords
-    from understudy.fitting.posterior import Posterior
-    from understudy.models.survey_normal import SurveyNormal
-
-    refuse_arguments(survey, model, mechanism, datasets)
-    refuse_pair(model, mechanism)
-    if datasets > draws:
-        raise Refused("Each data set needs a draw of its own; ask for more draws.")
+def why_not_in_place(
+    survey: Survey, model: Model, mechanism: Mechanism, fit: FitSettings, given_drawn: bool = False
+) -> str:
+    """What stands against a fit in place, for a model of an outcome; empty where nothing does. Of
+    the records it looks at public columns alone."""
+    needed = need_of_memory(model, mechanism)
+    if needed:
+        return needed
     bound = model.for_survey(survey)
     if not isinstance(bound, SurveyNormal):
-        raise Refused(
+        return (
             "Records can stay where they are for FBS and FBP without piles and intercepts of PSUs; "
             "WholeFile, Multinomial and tables count there too. Other models need every record for "
             "every step: read the file into memory."
         )
-    mechanism.check_in_place()
     if survey.codebook.unit_column is not None:
-        raise Refused("Claims for units need the records in memory; use `synthesize`.")
-    refuse_columns(survey, bound, mechanism)
-    fit, chance = FitSettings(draws, chains), chance_of(seed)
-    publication = Publication(in_order=False, account=account)
-    conditions = outcome_conditions(survey, bound, fit.missing, publication)
+        return "Claims for units need the records in memory; use `synthesize` on a file there."
+    if fit.missing != "refuse":
+        return "Records without a value are left out or filled in where they are in memory alone."
+    if given_drawn:
+        return "A regression on synthetic categories needs the records in memory."
+    if looks_at_all_records(bound.predictors):
+        return FROM_ALL_RECORDS.format(predictors=bound.predictors)
+    predictors = [name for name in bound.given_columns() if name in survey.columns]
+    if not predictors:
+        return ""
+    cells = int(survey.table.select(predictors).distinct().count().execute())
+    return too_many_cells(bound, cells, fit.draws)
+
+
+def placed_fitter(
+    publication: Publication,
+    survey: Survey,
+    model: OutcomeModel,
+    mechanism: Mechanism,
+    fit: FitSettings,
+    chance: Chance,
+) -> PlacedFitter:
+    """What mechanisms ask; refused where the records do not suit the model, or the reference is the
+    confidential file. `model` is bound to the survey, and nothing stands against it."""
+    assert isinstance(model, SurveyNormal)
+    conditions = outcome_conditions(survey, model, fit.missing, publication)
     references = [value for value in vars(mechanism).values() if isinstance(value, Survey)]
     if references:
         conditions = (*conditions, NOT_COMPARED)
-    with marked():  # from here on the records are looked at
-        for reference in references:
-            _refuse_same_records(survey, reference)
-        placed = PlacedRecords(bound, survey)
-        placed.check()
-        fitter: Any = PlacedFitter(placed, fit.sampler, chance, conditions)
-        mechanism.check_sources(fitter)
-        ready = mechanism.rehearsed(fitter, datasets).mechanism
-        paid = publication.paid(survey, [mechanism])
-        released = ready.release(fitter, datasets)
-    fitted = released.fitted if isinstance(released.fitted, Posterior) else None
-    claim = said_of_account(released.claim, paid)
-    if fitted is not None or chance.source != "system":
-        claim = said_of_chance(claim, chance)
-    check_claim(mechanism, claim, survey)
-    diagnostics = None if fitted is None else fitted.diagnostics
-    hands_out = mechanism.hands_out
-    return FittedInPlace(claim, released.output, hands_out, diagnostics, chance.for_studies)
+    for reference in references:
+        _refuse_same_records(survey, reference)
+    placed = PlacedRecords(model, survey)
+    placed.check()
+    return PlacedFitter(placed, fit.sampler, chance, conditions)
 
 
 def _refuse_same_records(survey: Survey, reference: Survey) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -158,17 +158,22 @@ def published_codebook(dataset: Survey, synthesized: Iterable[str]) -> Codebook:
     return codebook
 
 
-def outcome_ground(kept: Survey, filled: Survey, model: OutcomeModel, look_inside: bool) -> Ground:
+def outcome_ground(
+    kept: Survey, filled: Survey, model: OutcomeModel, look_inside: bool, in_place: bool = False
+) -> Ground:
     """What the sensitive columns are made of beside parameters: the public columns, row by row.
 
     `kept` are the records to be published from, and `filled` the same without missing values;
-    where nothing is claimed, the model may look at these (`look_inside`).
+    where nothing is claimed, the model may look at these (`look_inside`). `in_place`: the public
+    columns stay where they are.
     """
     hidden = [kept.codebook.unit_column or ""] if hides_unit(kept) else []
     columns = tuple(name for name in kept.columns if name not in hidden)
     shown = [name for name in columns if name not in model.sensitive]
-    public = kept.raw.select(shown).to_polars() if shown else pl.DataFrame()
     codebook = kept.codebook.without_unit() if hidden else kept.codebook
+    public: Any = kept.raw.select(shown) if shown else pl.DataFrame()
+    if not in_place and shown:
+        public = public.to_polars()
     known = model.known(filled)
     if look_inside:
         known = dict(zip(model.sensitive, filled.frame(list(model.sensitive)), strict=True))

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import Claim
-from understudy.declarations import declared_in
 from understudy.dp.account import PayingAccount, said_of_account
 from understudy.envelope import Envelope
-from understudy.errors import Refused, UnknownName
+from understudy.errors import Refused
 from understudy.fitting.fit_settings import Failed, FitSettings, Missing
 from understudy.fitting.missing import settle_missing
 from understudy.internal_mark import marked
@@ -40,18 +39,23 @@ from understudy.publication import (
     rows_ground,
     said_of_chance,
 )
-from understudy.survey.published_type import types_not_declared
 from understudy.survey.survey import Survey
+from understudy.synthesis_checks import (
+    check_claim,
+    refuse_arguments,
+    refuse_columns,
+    refuse_pair,
+    refuse_settings,
+)
 from understudy.tables.cross_table import CrossTable
 from understudy.tables.units import unit_of
 
 if TYPE_CHECKING:
     from understudy.dp.record_bounds import RecordBounds
     from understudy.fitting.diagnostics import Diagnostics
-    from understudy.fitting.fitter import ModelFitter
     from understudy.fitting.posterior import Posterior
 
-__public__ = ("Synthesis", "synthesize")
+__public__ = ("Synthesis", "fit_in_place", "synthesize")
 
 
 OUTSIDE = "outside"  # the chance by which records are made, apart from that of fits and choices
@@ -136,7 +140,10 @@ class Synthesis:
     def record_bounds(self) -> NDArray[np.float64]:
         """Each record's largest |contribution| over the draws of the released fit, (n,)."""
         if self.bounds is None:
-            raise Refused("Record bounds exist only where a posterior or a histogram was released.")
+            raise Refused(
+                "Record bounds exist only where a posterior or a histogram was released of records "
+                "in memory."
+            )
         return self.bounds.contribution
 
     @property
@@ -188,6 +195,38 @@ def synthesize(
     return result
 
 
+def fit_in_place(
+    survey: Survey,
+    model: Model,
+    mechanism: Mechanism,
+    datasets: int = 1,
+    seed: Seed = None,
+    *,
+    draws: int = 2000,
+    chains: int = 4,
+    account: PayingAccount | None = None,
+) -> Synthesis:
+    """FBS or FBP fitted where the records are: no column of records comes to this process.
+
+    The survey's table may be a file under DuckDB or a table of Spark. Mechanisms: Unweighted,
+    Weighted, NoisyMoments, and ReferenceCensored with a reference that is in memory. Draws and
+    claims are those of `synthesize`, but for rounding. Data sets are made when they are asked for,
+    from the draws and the public columns, in the order of these columns' values: block by block
+    into a file in the scratch folder, or by Spark's workers, where they stay; `write_survey` puts
+    them where they belong.
+    """
+    publication, fit = Publication(account=account), FitSettings(draws, chains)
+    if not isinstance(model, OutcomeModel):
+        refuse_arguments(survey, model, mechanism, datasets)
+        raise Refused(
+            f"{type(model).__name__} is counted where the records are by `synthesize`; a fit in "
+            "place is for FBS and FBP."
+        )
+    return synthesize_for(
+        publication, survey, model, mechanism, datasets, chance_of(seed), fit, in_place=True
+    )
+
+
 def synthesize_for(
     publication: Publication,
     survey: Survey,
@@ -197,10 +236,12 @@ def synthesize_for(
     chance: Chance,
     fit: FitSettings,
     coding: Survey | None = None,
+    in_place: bool = False,
 ) -> Synthesis:
     """`synthesize`, with a claim that speaks of this publication; no data set is made yet.
 
     `coding` decides the encoding of predictors that are not public (models/declared_grid.py).
+    `in_place`: an outcome is fitted where its records are, as it always is on a cluster.
     """
     refuse_arguments(survey, model, mechanism, datasets)
     refuse_pair(model, mechanism)
@@ -213,7 +254,7 @@ def synthesize_for(
             result = _synthesize_file(publication, survey, model, mechanism, datasets, chance)
         elif isinstance(model, OutcomeModel):
             result = _synthesize_outcome(
-                publication, survey, model, mechanism, datasets, chance, fit, coding
+                publication, survey, model, mechanism, datasets, chance, fit, coding, in_place
             )
         else:
             raise Refused(
@@ -236,10 +277,11 @@ def _said_of_chance(result: Synthesis, chance: Chance) -> Synthesis:
 class Ready:
     """A model of an outcome that nothing stands against: the fit can be paid for."""
 
-    fitter: ModelFitter
+    fitter: Any  # a ModelFitter, or a PlacedFitter of records that stay where they are
     ground: Ground
     dropped: int
     rehearsed: Rehearsed
+    rows_correspond: bool = True
 
 
 def ready_outcome(
@@ -251,20 +293,14 @@ def ready_outcome(
     fit: FitSettings,
     coding: Survey | None = None,
     chance: Chance | None = None,
+    in_place: bool = False,
 ) -> Ready:
     """All that can be refused of an outcome before it is paid for; and its rehearsal."""
+    if survey.on_cluster or in_place:
+        return _ready_in_place(publication, survey, model, mechanism, datasets, fit, chance)
     from understudy.fitting.fitter import ModelFitter  # JAX, which whole files do not need
 
-    if _whole(fit.draws) and datasets > fit.draws:
-        raise Refused(
-            f"{datasets} data sets need as many distinct draws, and only {fit.draws} are kept; "
-            "raise `draws` or ask for fewer data sets."
-        )
-    if fit.diagnostics == "report" and mechanism.claims != "risk":
-        raise Refused(
-            "A claim with epsilon rests on diagnostics that pass; diagnostics='report' is for "
-            "mechanisms of kind `risk`."
-        )
+    refuse_settings(fit, mechanism, datasets)
     model = model.for_survey(survey)
     refuse_columns(survey, model, mechanism)
     kept, filled, lacking, dropped = settle_missing(survey, model, fit.missing)
@@ -282,6 +318,30 @@ def ready_outcome(
     return Ready(fitter, ground, dropped, mechanism.rehearsed(fitter, datasets))
 
 
+def _ready_in_place(
+    publication: Publication,
+    survey: Survey,
+    model: OutcomeModel,
+    mechanism: Mechanism,
+    datasets: int,
+    fit: FitSettings,
+    chance: Chance | None,
+) -> Ready:
+    """The same for records that stay where they are: their rows are not those of the files."""
+    from understudy.in_place import placed_fitter, why_not_in_place
+
+    refuse_settings(fit, mechanism, datasets)
+    if refusal := why_not_in_place(survey, model, mechanism, fit, publication.given_drawn):
+        raise Refused(refusal)
+    model, apart = model.for_survey(survey), replace(publication, in_order=False)
+    refuse_columns(survey, model, mechanism)
+    ground = outcome_ground(survey, survey, model, look_inside=False, in_place=True)
+    fitter: Any = placed_fitter(apart, survey, model, mechanism, fit, chance_of(chance))
+    mechanism.check_sources(fitter)
+    rehearsed = mechanism.rehearsed(fitter, datasets)
+    return Ready(fitter, ground, 0, rehearsed, rows_correspond=False)
+
+
 def _synthesize_outcome(
     publication: Publication,
     survey: Survey,
@@ -291,10 +351,14 @@ def _synthesize_outcome(
     chance: Chance,
     fit: FitSettings,
     coding: Survey | None,
+    in_place: bool,
 ) -> Synthesis:
+    from understudy.dp.record_bounds import RecordBounds
     from understudy.fitting.posterior import Posterior
 
-    ready = ready_outcome(publication, survey, model, mechanism, datasets, fit, coding, chance)
+    ready = ready_outcome(
+        publication, survey, model, mechanism, datasets, fit, coding, chance, in_place
+    )
     paid = publication.paid(survey, [mechanism])
     released = ready.rehearsed.mechanism.release(ready.fitter, datasets)
     fitted = released.fitted if isinstance(released.fitted, Posterior) else None
@@ -305,11 +369,12 @@ def _synthesize_outcome(
         chance.of(OUTSIDE),
         mechanism.hands_out,
         released.record_weights,
-        released.bounds,
+        released.bounds if isinstance(released.bounds, RecordBounds) else None,
         fitted,
         None if fitted is None else fitted.diagnostics,
         released.weights,
         dropped=ready.dropped,
+        rows_correspond=ready.rows_correspond,
     )
 
 
@@ -409,90 +474,3 @@ def _said_of_rows(result: Synthesis) -> Synthesis:
         return result
     claim = replace(result.claim, conditions=(*result.claim.conditions, MADE_INSIDE))
     return replace(result, claim=claim)
-
-
-def refuse_pair(model: Model, mechanism: Mechanism) -> None:
-    """Refused where the mechanism does not protect what the model synthesizes, or would hand out
-    draws about which it claims nothing."""
-    if mechanism.claims == "risk" and mechanism.hands_out == "draws":
-        raise Refused(
-            f"{type(mechanism).__name__} claims nothing of its draws and hands them out; set "
-            '`hands_out = "rows"` in the class.'
-        )
-    if model.synthesizes in mechanism.synthesizes:
-        return
-    fitting = declared_in("understudy.mechanisms", Mechanism)
-    names = [name for name, cls in fitting.items() if model.synthesizes in str(cls.synthesizes)]
-    words = {"rows": "whole rows", "outcome": "columns given public ones", "file": "whole files"}
-    what = words[model.synthesizes]
-    raise Refused(
-        f"{type(model).__name__} synthesizes {what}, and {type(mechanism).__name__} does not; it "
-        f"goes with {', '.join(names)}."
-    )
-
-
-def check_claim(mechanism: Mechanism, claim: Claim, survey: Survey) -> None:
-    """What a mechanism declares decides prices and nonces: its claim must say the same. And a
-    declared unit is protected as a whole, or nothing is said to be."""
-    unit = None if claim.kind == "risk" else unit_of(survey)
-    if unit is not None and claim.unit != unit.column:
-        raise Refused(
-            f"Claims are for each `{unit.column}`, and this one of {type(mechanism).__name__} is "
-            f"for each {claim.unit}; correct the class: noise is scaled by `counts.per_unit`, and "
-            "the claim goes through `counts.claimed`."
-        )
-    declared, said = (mechanism.claims, mechanism.relation), (claim.kind, claim.relation)
-    if declared[0] != said[0] or (claim.kind != "risk" and declared[1] != said[1]):
-        raise Refused(
-            f"{type(mechanism).__name__} declares claims of kind `{declared[0]}` under "
-            f"`{declared[1]}`, and this one is `{said[0]}` under `{said[1]}`; correct the class."
-        )
-    if claim.delta > mechanism.delta * (1 + 1e-9):
-        raise Refused(
-            f"{type(mechanism).__name__} declares delta {mechanism.delta:g}, and this claim has "
-            f"{claim.delta:g}; correct the class."
-        )
-
-
-def refuse_arguments(survey: Any, model: Any, mechanism: Any, datasets: Any) -> None:
-    if not isinstance(survey, Survey):
-        raise Refused("`survey` must be a Survey; make one with `Survey(frame)` or `read_survey`.")
-    if not isinstance(model, Model):
-        raise Refused("`model` must be a model, such as Beta(...), or `from_numpyro(function)`.")
-    if not isinstance(mechanism, Mechanism):
-        raise Refused("`mechanism` must be a mechanism, such as Censored(epsilon=3).")
-    if not _whole(datasets) or datasets < 1:
-        raise Refused("`datasets` must be a whole number of at least 1.")
-
-
-def refuse_columns(survey: Survey, model: OutcomeModel, mechanism: Mechanism) -> None:
-    for name in model.sensitive:
-        if name not in survey.columns:
-            raise UnknownName("sensitive column", name, survey.columns)
-    for column in survey.codebook:
-        left_out = column.role == "sensitive" and column.name not in model.sensitive
-        if left_out and column.declared("role"):
-            raise Refused(
-                f"Column `{column.name}` is declared sensitive, and the model does not synthesize "
-                "it; model it too, or leave it out of the survey."
-            )
-    if model.generates_from_records and mechanism.claims != "risk":
-        raise Refused(
-            "This model draws each record's component given its own confidential value, which no "
-            "claim with epsilon covers; use assignments='prior', or a mechanism of kind `risk`."
-        )
-    drafted = []
-    if mechanism.claims != "risk":  # records are made from declarations
-        drafted = survey.codebook.not_declared(model.rests_on(survey))
-    if mechanism.claims == "formal":
-        drafted += [f"{name}.type" for name in types_not_declared(survey, model.sensitive)]
-    if drafted:
-        a_claim = "A formal claim" if mechanism.claims == "formal" else "A claim"
-        raise Refused(
-            f"{a_claim} rests on `{drafted[0]}`, which is not declared; declare it in the "
-            "codebook from what is public."
-        )
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -20,7 +20,10 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "understudy"
 # The rooms and files through which the records of a cluster pass.
 ROAD = (
     *("cluster.py", "ledger/fingerprint.py", "survey/survey.py", "survey/spark.py"),
-    "survey/collected.py",
+    *("survey/collected.py", "survey/partition_work.py", "survey/rows_here.py", "survey/write.py"),
+    *("survey/predictor_cells.py", "in_place.py", "publication.py", "models/public_totals.py"),
+    *("models/record_maker.py", "fitting/placed_records.py", "fitting/placed_fitter.py"),
+    *("mechanisms/outputs/outcome_files.py", "mechanisms/outputs/outcome_draws.py"),
     *("survey/read.py", "tables", "influence.py", "corrected_table.py", "synthesis.py"),
     *("mechanisms/row_counts.py", "mechanisms/marginals.py", "mechanisms/modips.py"),
     *("mechanisms/unweighted.py", "mechanisms/whole_file", "release", "risk/kept.py", "verify"),
@@ -38,7 +41,10 @@ FILES = "synthetic or public files, which are here"
 HELD = "asked only of records in memory"
 SAMPLE = "a sample, and the evidence says so"
 ALLOWED = {
-    "cluster.py": {"summaries": "a few bytes of each partition, or records that are here"},
+    "cluster.py": {
+        "summaries": "a few bytes of each partition, or records that are here",
+        "brought": "public columns, which a release publishes as they are, a block at a time",
+    },
     "survey/survey.py": {
         "n": ONE_ROW,
         "frame": "the user's own call; of ours, each is in this list",
@@ -50,6 +56,22 @@ ALLOWED = {
         "taken": "of records on a cluster `sampled` has taken a sample before",
     },
     "survey/collected.py": {"collected": "those who call it are in this list"},
+    "survey/partition_work.py": {
+        "in_partitions": "records that are here, a part at a time",
+        "gathered": "what is made of each partition: sums, extremes, few arrays",
+        "_worked": "on a worker",
+        "_made_of_blocks": "on a worker",
+    },
+    "survey/predictor_cells.py": {"__init__": TABLE, "lookup": "the cells of a table that is here"},
+    "survey/rows_here.py": {"blocks_of": "a file that is here"},
+    "publication.py": {
+        "outcome_ground": "of records in memory; in place the public columns stay there",
+        "file_ground": "only with columns that are kept: refused on a cluster",
+    },
+    "models/public_totals.py": {"public_totals": TABLE, "scaled_weights": FILES},
+    "fitting/placed_records.py": {"_check_values": ONE_ROW},
+    "mechanisms/outputs/outcome_draws.py": {"datasets": FILES},
+    "mechanisms/outputs/outcome_files.py": {"_made_there": TABLE},
     "survey/read.py": {"_loaded": "never on a cluster", "_large": ONE_ROW},
     "tables/calibration_hint.py": {"_varied": TABLE},
     "tables/coded_on_spark.py": {"_counted": TABLE, "cells": TABLE, "_with_psus": TABLE},

@@ -74,6 +74,7 @@ class PlacedFitter:
     has_moments = True
     weighs_proposals = True
     present = np.ones((), dtype=bool)  # of every record
+    units = None
 
     @property
     def model(self) -> SurveyNormal:

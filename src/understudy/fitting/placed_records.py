@@ -184,12 +184,8 @@ class PlacedRecords:
 
     def quadratics(self, positions: Floats) -> Floats:
         """(draws, cells, q), for all cells."""
-        d = len(self.model.targets)
-        if len(positions) * len(self.rows) * (d + 1) * (d + 2) // 2 > MOST_NUMBERS:
-            raise Refused(
-                f"The predictors have {len(self.rows):,} combinations, too many to be sent to "
-                "where the records are; leave predictors out, merge levels, or ask for fewer draws."
-            )
+        if refusal := too_many_cells(self.model, len(self.rows), len(positions)):
+            raise Refused(refusal)
         scale = self._scale
         of_cell = CellQuadratics(self.model, self.rows, scale.origin, scale.unit).at(positions)
         return np.stack([of_cell(cell) for cell in range(len(self.rows))], axis=1)
@@ -207,3 +203,14 @@ class PlacedRecords:
         self, question: Callable[[SomeRecords], FewArrays], scale: Scale | None = None
     ) -> FewArrays:
         return [np.sum(each, axis=0) for each in zip(*self._asked(question, scale), strict=True)]
+
+
+def too_many_cells(model: SurveyNormal, cells: int, draws: int) -> str:
+    """The sentence that refuses so many combinations of predictors; empty where they do."""
+    d = len(model.targets)
+    if draws * cells * (d + 1) * (d + 2) // 2 <= MOST_NUMBERS:
+        return ""
+    return (
+        f"The predictors have {cells:,} combinations, too many to be sent to where the records "
+        "are; leave predictors out, merge levels, or ask for fewer draws."
+    )

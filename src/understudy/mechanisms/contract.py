@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.claim import RECORD, Claim, ClaimKind, Relation
-from understudy.declarations import Declared, declared_in
+from understudy.declarations import Declared
 from understudy.dp.accounting import Cost
 from understudy.dp.histogram import Bins, HistogramDraw
 from understudy.dp.record_weights import PlacedBounds, PlacedWeights, linear_weights
@@ -317,8 +317,9 @@ class Mechanism(Declared, ABC, abstract=True):
 
     @property
     def needs_records(self) -> bool:
-        """Whether it must have every record in memory, for record weights or bounds; one for rows
-        or files works from counts, which are made where the records are (Spark)."""
+        """Whether it must have every record in memory, for record weights or bounds, or whether
+        what it needs of them are sums and extremes, which are made where they are (on disk, on
+        Spark), as counts of rows and files are."""
         return self.synthesizes == "outcome"
 
     def __init_subclass__(cls, abstract: bool = False, **rest: Any) -> None:
@@ -346,17 +347,6 @@ class Mechanism(Declared, ABC, abstract=True):
         # a double counts as the decimal that it was written as, which is what the claim shows
         epsilon, delta = Fraction(repr(float(self.epsilon))), Fraction(repr(float(self.delta)))
         return Cost((self.relation,), epsilon, delta)
-
-    def check_in_place(self) -> None:
-        """Refused where its fits need a number of each record in memory, so that records cannot
-        stay where they are (`fit_in_place`); they do, unless a mechanism says otherwise."""
-        classes = declared_in("understudy.mechanisms", Mechanism).items()
-        able = [n for n, cls in classes if cls.check_in_place is not Mechanism.check_in_place]
-        raise Refused(
-            f"{type(self).__name__} with these settings needs the records in memory; where they "
-            f"stay in place there are {', '.join(able)}, with weights of this file, or a past file "
-            "as the reference."
-        )
 
     def check_sources(self, fitter: Fitter) -> None:
         """Refused, before anything is paid, where a setting holds records from which something is

@@ -59,6 +59,7 @@ class NoisyMoments(Mechanism):
     synthesizes = "outcome"
     hands_out = "draws"
     delta = 0.0
+    needs_records = False
 
     epsilon: Annotated[float, "Privacy budget of the whole release, whatever the number of files."]
     clip: Annotated[
@@ -78,9 +79,6 @@ class NoisyMoments(Mechanism):
                 raise Refused("Each pair of `clip` must be two numbers above 0, low before high.")
         if self.bins != "auto" and not (type(self.bins) is int and self.bins >= 2):
             raise Refused("`bins` must be 'auto' or a whole number of at least 2.")
-
-    def check_in_place(self) -> None:
-        """Moments are all that it needs."""
 
     def check_sources(self, fitter: Fitter) -> None:
         self._seen(fitter)

@@ -1,4 +1,4 @@
-"""Whether a synthesis must have every record in memory, and what it is told on Spark if so."""
+"""Whether a synthesis must have every record in memory, and what it is told if so."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from understudy.declarations import Declared, declared_in
 from understudy.mechanisms.contract import Mechanism
-from understudy.models.contract import Model
+from understudy.models.contract import FileModel, Model
 
 
 def need_of_memory(model: Model, mechanism: Mechanism) -> str:
@@ -16,12 +16,14 @@ def need_of_memory(model: Model, mechanism: Mechanism) -> str:
         return ""
     name = type(who).__name__
     if not _always(type(who)):
-        name = f"{name} with columns that are kept as they are"
+        kept = isinstance(who, FileModel)
+        name += " with columns that are kept as they are" if kept else " with these settings"
     models = _running(declared_in("understudy.models", Model))
     mechanisms = _running(declared_in("understudy.mechanisms", Mechanism))
     return (
-        f"{name} needs every record in memory, and records on Spark stay there; what runs there is "
-        f"{models} under {mechanisms}, or read the file with DuckDB."
+        f"{name} needs every record in memory, and records on Spark, or in a file that is too "
+        f"large, stay there; what runs there is {models} under {mechanisms}, or read the file with "
+        "DuckDB into memory."
     )
 
 

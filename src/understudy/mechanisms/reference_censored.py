@@ -123,9 +123,10 @@ class ReferenceCensored(Mechanism):
         """The first of two stages draws its histogram's noise from OpenDP."""
         return self._source != "two-stage"
 
-    def check_in_place(self) -> None:
-        if self._source != "file":
-            super().check_in_place()
+    @property
+    def needs_records(self) -> bool:
+        """A past file says where the posterior is; without one stages and histograms do."""
+        return self._source != "file"
 
     def check_sources(self, fitter: Fitter) -> None:
         super().check_sources(fitter)

@@ -51,9 +51,7 @@ class Unweighted(Mechanism):
     hands_out = "rows"
     epsilon = None
     delta = 0.0
-
-    def check_in_place(self) -> None:
-        """Moments are all that it needs."""
+    needs_records = False
 
     def prepare(self, fitter: Fitter, datasets: int) -> Prepared:  # noqa: ARG002
         return Prepared(plain_terms(fitter))

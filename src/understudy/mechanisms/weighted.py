@@ -69,9 +69,10 @@ class Weighted(Mechanism):
             raise Refused("The inverse map needs a target; give `epsilon` or `bound`.")
         checked_scale(self.c1, self.c2)
 
-    def check_in_place(self) -> None:
-        if self.weights is not None:
-            super().check_in_place()
+    @property
+    def needs_records(self) -> bool:
+        """Weights of an earlier file are numbers of its records' bounds, one by one."""
+        return self.weights is not None
 
     def fixed_from(self, result: Any) -> Weighted:
         """The same weight function, c1 and c2 on a later file (C §4.5); no target is sought."""

@@ -10,6 +10,7 @@ formula declares: `bs(age, knots=[30, 50], lower_bound=16, upper_bound=90)`, or 
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +20,7 @@ import pandas as pd
 import polars as pl
 from formulaic import Formula
 from formulaic.errors import DataMismatchWarning, FormulaicError
+from formulaic.transforms import TRANSFORMS
 from numpy.typing import NDArray
 
 from understudy.errors import Refused, UnknownName
@@ -28,6 +30,10 @@ from understudy.survey.predictor_cells import PredictorCells
 from understudy.survey.survey import Survey
 
 Matrix = NDArray[np.float64]
+FROM_ALL_RECORDS = (
+    "A term of `{predictors}` is computed from all records (a spline, `scale`, `poly`), which stay "
+    "where they are; write classes or powers of the column instead."
+)
 ADDS_UP = 1e-9  # the columns of a spline that is not centred add up to 1 but for rounding
 
 
@@ -74,10 +80,7 @@ def design_matrix(
         )
     counts = like.counts if isinstance(like, PredictorCells) else None
     if counts is not None and coded.model_spec.transform_state:
-        raise Refused(
-            f"A term of `{predictors}` is computed from all records (a spline, `scale`, `poly`), "
-            "which stay where they are; write classes or powers of the column instead."
-        )
+        raise Refused(FROM_ALL_RECORDS.format(predictors=predictors))
     centre, spread = _standard(base, counts)
     constant = [c for c, s in zip(columns[1:], spread[1:], strict=True) if s == 0]
     constant += [str(term) for term, places in coded.model_spec.term_indices.items() if not places]
@@ -89,6 +92,17 @@ def design_matrix(
             centred = f'{str(term).removesuffix(")")}, constraints="center")'
             raise Refused(f"The columns of `{term}` add up to the intercept; write `{centred}`.")
     return np.asarray((np.asarray(matrix, dtype=np.float64) - centre) / spread)
+
+
+def looks_at_all_records(predictors: str) -> bool:
+    """Whether a term is computed from all records: a spline, `scale`, `poly`."""
+    formula, _ = _formula(predictors)
+    parts = [factor.expr for term in formula for factor in term.factors]
+    called = {name for part in parts for name in re.findall(r"(\w+)\s*\(", part)}
+    return any(
+        name == "lag" or getattr(TRANSFORMS.get(name), "__is_stateful_transform__", False)
+        for name in called - {"Q"}  # which quotes a name
+    )
 
 
 def _is_one_level(values: pd.Series[Any]) -> bool:

@@ -81,6 +81,11 @@ class FBS(SurveyNormal):
         bool, "Whether each primary sampling unit of the design has an intercept of its own."
     ] = False
 
+    @property
+    def needs_records(self) -> bool:  # type: ignore[override]
+        """Intercepts of PSUs are drawn by gradients."""
+        return self.psu_intercepts
+
     def function(self, X: Any, cell: Any, w: Any = None, **outcomes: Any) -> None:
         n, K = X.shape
         d = len(self.targets)

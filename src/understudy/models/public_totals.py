@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
+from understudy.survey.collected import collected
 from understudy.survey.survey import Survey
 
 Vector = NDArray[np.float64]
@@ -48,7 +49,8 @@ def public_totals(survey: Survey, population: float | None = None) -> PublicTota
             f"{total:.10g}, and the population has {size:.10g}; correct one of them."
         )
     totals = {str(level): float(count) for level, count in by.items()}
-    observed = {str(level) for level in survey.frame([stratum])[stratum].drop_nulls().unique()}
+    levels = collected(survey.table.select(stratum).distinct())[stratum]
+    observed = {str(level) for level in levels.drop_nulls()}
     _refuse_strata(stratum, set(totals), observed)
     return PublicTotals(float(total), stratum, tuple(sorted(totals.items())))
 

@@ -39,6 +39,7 @@ Vector = NDArray[np.float64]
 class SurveyNormal(GaussianModel, abstract=True):
     """`weight` and `totals` are filled in from the survey's design and codebook."""
 
+    needs_records = False  # its moments are sums
     describes: ClassVar[Literal["sample", "population"]]  # whose law the outcomes have
 
     outcome: Annotated[str | tuple[str, ...], "The columns that are synthesized."]
@@ -154,18 +155,26 @@ class SurveyNormal(GaussianModel, abstract=True):
         return kept
 
     def restore(self, generated: Mapping[str, NDArray[Any]], survey: Survey) -> Columns:
-        weight, totals = self._bound()
+        weight, _ = self._bound()
+        log_weight = np.asarray(generated["w"], dtype=np.float64)
+        scaled = pl.Series(weight, scaled_weights(log_weight, survey, self.file_totals))
+        return {**self.restored_outcomes(generated, survey), weight: scaled}
+
+    def restored_outcomes(self, generated: Mapping[str, NDArray[Any]], like: Survey) -> Columns:
+        """The outcomes as columns, in the units and types of a survey like theirs."""
         columns = {}
         for k, name in enumerate(self.outcomes):
             limits = self.limits[k] if self.limits and self.tables != "paper" else None
             values = np.exp(generated[f"y{k}"])
             values = values if limits is None else np.clip(values, *limits)
-            columns[name] = array_column(values, name, survey)
-        log_weight = np.asarray(generated["w"], dtype=np.float64)
-        if self.tables == "paper":
-            totals = PublicTotals(totals.size)
-        columns[weight] = pl.Series(weight, scaled_weights(log_weight, survey, totals))
+            columns[name] = array_column(values, name, like)
         return columns
+
+    @property
+    def file_totals(self) -> PublicTotals:
+        """What the weights of a synthetic file add up to."""
+        _, totals = self._bound()
+        return PublicTotals(totals.size) if self.tables == "paper" else totals
 
     def units(self, codebook: Codebook) -> str:  # noqa: ARG002
         weight, totals = self._bound()

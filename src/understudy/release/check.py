@@ -39,5 +39,8 @@ def _check_model(inside: Inside) -> None:
     if isinstance(inside.model, FileModel):
         ready_file(publication, inside.counted, inside.model, inside.mechanism)
     if isinstance(inside.model, OutcomeModel):
-        ready = ready_outcome(publication, survey, inside.model, inside.mechanism, datasets, fit)
+        ready = ready_outcome(
+            publication, survey, inside.model, inside.mechanism, datasets, fit,
+            in_place=inside.in_place,
+        )  # fmt: skip
         _ = ready.fitter.present, ready.fitter.units

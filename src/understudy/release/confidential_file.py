@@ -70,7 +70,7 @@ def restricted(recipe: Recipe, read: Survey) -> Survey:
     domain = read.codebook.for_domain(recipe.data.where)
     if recipe.data.where is None and not recipe.data.floats and domain is read.codebook:
         return read
-    left = _left_there(recipe, read) if read.on_cluster else _left_here(recipe, read)
+    left = _left_here(recipe, read) if read.in_memory else _left_there(recipe, read)
     codebook: Codebook = domain
     for column in list(codebook):  # drafted levels are those of the records that are left
         if "levels" in column.drafted:

@@ -32,10 +32,13 @@ from understudy.release.outside import DECLARED, ENVELOPE, ROWS, RULES, SEED, gr
 from understudy.report.public_facts import PublicFacts
 from understudy.report.rule_effects import rule_effects
 from understudy.survey.read import read_survey
+from understudy.survey.rows_here import rows_here
 from understudy.survey.write import write_survey
 from understudy.synthesis import Synthesis
 
 if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
     from understudy.dp.record_bounds import RecordBounds
 
 KEPT, FIT = "kept", "fit.npz"
@@ -49,7 +52,13 @@ def seal(result: Synthesis, inside: Inside, folder: Path) -> None:
             "one is drawn from the operating system."
         )
     rows = result.hands_out == "rows"
-    envelope, public = _sorted(result) if rows else (result.envelope, result.ground.public)
+    if not isinstance(result.ground.public, pl.DataFrame):
+        here = rows_here(
+            result.ground.public
+        )  # sorted by their values, and so what is made of them
+        result = replace(result, ground=replace(result.ground, public=here))
+    in_order = rows and isinstance(result.ground.public, pl.DataFrame)
+    envelope, public = _sorted(result) if in_order else (result.envelope, result.ground.public)
     envelope.write(folder / ENVELOPE)
     write_declared(_declared(result, inside, public), folder / DECLARED)
     (folder / SEED).touch(0o600)
@@ -116,7 +125,7 @@ def _record_bounds(numbers: dict[str, Any]) -> RecordBounds:
     return RecordBounds(**numbers)
 
 
-def _sorted(result: Synthesis) -> tuple[Envelope, pl.DataFrame]:
+def _sorted(result: Synthesis) -> tuple[Envelope, pl.DataFrame | ir.Table]:
     """The envelope with rows in the order of their values, and the public columns in that order."""
     drawn = list(result.synthesized)
     kept = [name for name in result.datasets[0].columns if name not in drawn]
@@ -125,7 +134,7 @@ def _sorted(result: Synthesis) -> tuple[Envelope, pl.DataFrame]:
     return envelope, frames[0].select(kept)
 
 
-def _declared(result: Synthesis, inside: Inside, public: pl.DataFrame) -> PublicFacts:
+def _declared(result: Synthesis, inside: Inside, public: pl.DataFrame | ir.Table) -> PublicFacts:
     ground, recipe = result.ground, inside.recipe
     rows = result.hands_out == "rows"
     parts = (recipe.model, *(step.model for step in recipe.given))

@@ -115,8 +115,9 @@ def _rehearsed(inside: Inside) -> Rehearsed:
     recipe = inside.recipe
     fit, datasets = recipe.fit_settings(None), recipe.synthesis.datasets
     ready = ready_outcome(
-        inside.publication, inside.narrowed, inside.model, inside.mechanism, datasets, fit
-    )
+        inside.publication, inside.narrowed, inside.model, inside.mechanism, datasets, fit,
+        in_place=inside.in_place,
+    )  # fmt: skip
     return ready.rehearsed
 
 

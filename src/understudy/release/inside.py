@@ -36,7 +36,7 @@ from understudy.release.confidential_file import (
     with_whole_codes,
 )
 from understudy.release.mixed import Given, mixed_for
-from understudy.release.narrowed import computed_in, narrowed_to
+from understudy.release.narrowed import computed_in, narrowed_to, stays_in_place
 from understudy.release.parts import own_files
 from understudy.release.recipe import Recipe
 from understudy.release.rehearsal import rehearsal
@@ -77,6 +77,7 @@ class Inside:
     synthesized: tuple[str, ...]  # every column that is drawn, also a weight
     file: FileIdentity  # of the confidential records, as the ledger knows them
     identity: str  # of the release: same identity, same bytes (but for OpenDP's noise)
+    in_place: bool  # whether an outcome is fitted where the records are, on disk or on Spark
 
     @property
     def title(self) -> str:
@@ -273,8 +274,9 @@ class Inside:
                 chance, fit,
             )  # fmt: skip
         return synthesize_for(
-            publication, self.counted, self.model, self.mechanism, datasets, chance, fit
-        )
+            publication, self.counted, self.model, self.mechanism, datasets, chance, fit,
+            in_place=self.in_place,
+        )  # fmt: skip
 
     def _kept(self, survey: Survey) -> Survey:
         if self.recipe.synthesis.missing == "drop":
@@ -307,7 +309,10 @@ def prepare(recipe: Recipe) -> Inside:
     drawn = [name for step in recipe.given for name in step.model.sensitive]
     drawn += model.for_survey(narrowed).sensitive
     hidden = [*drawn, *computed_in(narrowed, model), whole.codebook.unit_column]
-    order = public_order(whole, [name for name in narrowed.columns if name not in hidden])
+    in_place = not several and stays_in_place(recipe, narrowed, model)
+    order = None
+    if not in_place:
+        order = public_order(whole, [name for name in narrowed.columns if name not in hidden])
     if order is not None:
         several = Implicates(in_order(each, order) for each in several)
         whole = several[0] if several else in_order(whole, order)
@@ -336,7 +341,7 @@ def prepare(recipe: Recipe) -> Inside:
     identity = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     inside = Inside(
         recipe, whole, several, narrowed, model, mechanism, regressions, tuple(drawn), file,
-        identity,
+        identity, in_place,
     )  # fmt: skip
     if inside.corrections is not None:
         check_corrected(inside.statistics, inside.by)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from understudy.errors import Refused, UnknownName
-from understudy.models.contract import FileModel, Model
+from understudy.internal_mark import marked
+from understudy.models.contract import FileModel, Model, OutcomeModel
 from understudy.release.recipe import Recipe
 from understudy.survey.survey import Survey
 from understudy.tables.derived import computed_columns
@@ -62,3 +63,17 @@ def computed_in(narrowed: Survey, model: Model) -> tuple[str, ...]:
     if not isinstance(model, FileModel):
         return ()
     return computed_columns(narrowed.codebook, model.columns or ())
+
+
+def stays_in_place(recipe: Recipe, narrowed: Survey, model: Model) -> bool:
+    """Whether the model of an outcome is fitted where the records are: those that stay on Spark
+    always, those on disk where nothing stands against it."""
+    if not isinstance(model, OutcomeModel) or narrowed.in_memory or narrowed.on_cluster:
+        return narrowed.on_cluster
+    if recipe.risk is not None:  # it is measured record by record, beside the files' rows
+        return False
+    from understudy.in_place import why_not_in_place  # JAX, which whole files do not need
+
+    fit = recipe.fit_settings(None)
+    with marked():
+        return not why_not_in_place(narrowed, model, recipe.mechanism.facts(), fit)

@@ -45,6 +45,8 @@ from understudy.survey.codebook_text import write_codebook
 from understudy.survey.design_values import design_to
 from understudy.survey.engine import connection
 from understudy.survey.file_format import always_released
+from understudy.survey.rows_here import blocks_of
+from understudy.survey.stored import survey_of
 from understudy.survey.survey import Survey
 from understudy.survey.write import write_survey
 from understudy.tables.tabulate import tabulate
@@ -66,6 +68,7 @@ NEEDED = (
     "MKL_", "POLARS_",
 )  # fmt: skip
 PIECES, PIECE = 16, 1 << 16  # of a file, and bytes of each: what deflate is tried on
+BLOCK = 1 << 19  # records of a file in blocks
 WORTH_WHILE = 0.8  # of their size, which it must reach
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip file must tell some time
 
@@ -247,10 +250,17 @@ def ground_of(facts: PublicFacts, models: tuple[Model, ...]) -> Ground:
 
 def _dataset(synthesized: pl.DataFrame, facts: PublicFacts) -> Survey:
     """Rows that were handed out, beside the public ones."""
-    frame = synthesized
-    if facts.public.width:
-        frame = pl.concat([facts.public, synthesized], how="horizontal")
-    return Survey(frame.select(facts.columns), facts.design, facts.codebook)
+    public = facts.public
+    if isinstance(public, pl.DataFrame):
+        frame = pl.concat([public, synthesized], how="horizontal") if public.width else synthesized
+        return Survey(frame.select(facts.columns), facts.design, facts.codebook)
+    frames = (
+        pl.concat([block, made], how="horizontal").select(facts.columns)
+        for block, made in zip(
+            blocks_of(public, BLOCK), synthesized.iter_slices(BLOCK), strict=True
+        )
+    )
+    return survey_of(frames, True, facts.design, facts.codebook)
 
 
 def _write_public(

@@ -298,13 +298,22 @@ def _check_source(checked: Checked, data: Any) -> None:
             )
     if not spark:
         return
-    steps = [(checked.model, checked.mechanism)]
-    steps += [(step.model, step.mechanism) for step in checked.given]
-    for model, mechanism in steps:
-        if model is not None and mechanism is not None:
-            needed = need_of_memory(model.build(), mechanism.facts())
-            if needed:
-                checked.add("engine", "kind", needed)
+    model, mechanism = checked.model, checked.mechanism
+    if model is not None and mechanism is not None:
+        needed = need_of_memory(model.build(), mechanism.facts())
+        if needed:
+            checked.add("engine", "kind", needed)
+    if "risk" in checked.sections and model is not None and model.cls.synthesizes == "outcome":
+        checked.add(
+            "risk",
+            None,
+            "Risk is measured beside each record, and these stay on Spark: leave [risk] out, and "
+            "measure it there by `us.risk_table`.",
+        )
+    if checked.given:
+        checked.add(
+            "engine", "kind", "A regression of [[given]] needs the records in memory, not on Spark."
+        )
 
 
 def _check_corrections(checked: Checked) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -15,6 +15,9 @@ from understudy.survey.design import Design
 from understudy.survey.file_format import Format, released_formats
 from understudy.tables.corrected import resting_on_drawn
 from understudy.tables.statistic import Statistic, parse_statistic
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +35,8 @@ class PublicFacts:
     asked_formats: tuple[str, ...]
     folder: str  # of the recipe, for the steward's own models, statistics and formats
     codebook: Codebook = field(repr=False)
-    public: pl.DataFrame = field(repr=False)  # without columns where every one is drawn
+    # without columns where every one is drawn; a table where rows are read in blocks
+    public: pl.DataFrame | ir.Table = field(repr=False)
     # what records are made of beside these columns (mechanisms/outputs): the models by name and
     # settings, the public number of records, types, and what is public of the columns that are made
     models: tuple[Mapping[str, Any], ...] = ()
@@ -52,7 +56,7 @@ class PublicFacts:
         """What the table is corrected in, where it is."""
         if not self.corrections:
             return ()
-        public = self.public.columns
+        public = list(self.public.columns)
         return resting_on_drawn(self.statistics, self.by, self.design.weight, public)
 
     @property

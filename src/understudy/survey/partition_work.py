@@ -23,12 +23,14 @@ from numpy.typing import NDArray
 
 from understudy.cluster import on_cluster, spark_frame
 from understudy.survey.engine import connection, literal_path, new_scratch_file
+from understudy.survey.rows_here import even_blocks
 
 PART = "understudy_part"  # the column that says where a record belongs, while it is worked on
 ROWS_IN_MEMORY = 2_000_000  # of a part on disk, on average
 ROWS_AT_A_TIME = 250_000  # of a stream of which arrays are made
 
 Work = Callable[[pl.DataFrame], pl.DataFrame]
+BlockWork = Callable[[pl.DataFrame, str], pl.DataFrame]
 Gathering = Callable[[pl.DataFrame], list[NDArray[Any]]]
 
 
@@ -81,9 +83,26 @@ def _on_spark(marked: ir.Table, work: Work, schema: ibis.Schema) -> ir.Table:
 
     records = spark_frame(marked).repartition(PART).drop(PART)
     made = records.mapInArrow(partial(_worked, work, schema), PySparkSchema.from_ibis(schema))
+    return viewed(made, marked)
+
+
+def viewed(frame: Any, like: ir.Table) -> ir.Table:
+    """Spark's frame as a table beside another one."""
     name = gen_name("understudy")
-    made.createOrReplaceTempView(name)
-    return marked.get_backend().table(name)
+    frame.createOrReplaceTempView(name)
+    return like.get_backend().table(name)
+
+
+def in_blocks(table: ir.Table, work: BlockWork, schema: ibis.Schema, rows: int) -> Any:
+    """Spark's frame of what `work` makes of the rows in the order of their values, so many at a
+    time; it is told the numbers of partition and block. The workers keep what they made."""
+    from ibis.backends.pyspark.datatypes import PySparkSchema
+    from pyspark import StorageLevel
+
+    records = spark_frame(table).orderBy(*table.columns)
+    made = partial(_made_of_blocks, work, schema, rows)
+    frame = records.mapInArrow(made, PySparkSchema.from_ibis(schema))
+    return frame.persist(StorageLevel.MEMORY_AND_DISK)
 
 
 def _worked(
@@ -93,6 +112,18 @@ def _worked(
     whole = list(batches)
     if whole:
         yield from work(_frame(whole)).to_arrow().cast(schema.to_pyarrow()).to_batches()
+
+
+def _made_of_blocks(
+    work: BlockWork, schema: ibis.Schema, rows: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """On a worker: its part in blocks."""
+    from pyspark import TaskContext
+
+    partition = TaskContext.get().partitionId()
+    for number, frame in enumerate(even_blocks(batches, rows)):
+        made = work(frame, f"{partition} {number}").select(list(schema.names))
+        yield from made.to_arrow().cast(schema.to_pyarrow()).to_batches()
 
 
 def _pickled(work: Gathering, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

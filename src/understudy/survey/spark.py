@@ -16,6 +16,7 @@ import ibis.expr.types as ir
 import pyarrow.parquet as pq
 from ibis.util import gen_name
 
+from understudy.cluster import spark_frame
 from understudy.errors import Refused
 from understudy.survey.engine import scratch
 from understudy.survey.engine_setting import Engine
@@ -103,6 +104,17 @@ def parquet_on_spark(
         last = sorted(set(partitions) - set(pq.read_schema(files[0]).names))
         table = table.select([name for name in table.columns if name not in last] + last)
     return named_columns(table, naming)
+
+
+def write_folder(table: ir.Table, folder: Path) -> None:
+    """The records of a table as a folder of Parquet files, by the workers; each file appears when
+    it is complete."""
+    try:
+        spark_frame(table).write.parquet(folder.resolve().as_uri())
+    except Exception:  # Java and Py4J break in many ways
+        raise Refused(
+            f"Spark cannot write `{folder.name}`; check that its workers reach the folder."
+        ) from None
 
 
 def catalogue_table(

@@ -72,6 +72,11 @@ class Survey:
         """Whether the records are on a cluster (Spark): only tables and moments come here."""
         return on_cluster(self.raw)
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether the records are in this process's memory: not on disk, and not on a cluster."""
+        return bool(self.raw.op().find(InMemoryTable))
+
     def refuse_on_cluster(self, what: str) -> None:
         """Refuse `what`, which needs every record in memory, where the records are on a cluster."""
         if self.on_cluster:

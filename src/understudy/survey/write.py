@@ -30,11 +30,17 @@ def write_survey(survey: Survey, path: str | Path, format: str | Format | None =
     SPSS files keep labels, value labels and missing codes; in Stata, codes such as -9 become
     .a, .b, ... with their labels, and true/false becomes 1/0 in both. `format` names a
     format other than the extension's: an extension, or a class of your own (`mine.py:Mine`).
+
+    Records on Spark are written by its workers: `path` is then a new folder of Parquet files, which
+    the workers must reach too, with the codebook beside it.
     """
     path = Path(path).expanduser()
-    chosen = format_of(path, format, writing=True)
     if not path.parent.is_dir():
         raise Refused(f"There is no folder `{path.parent}` to write into; create it first.")
+    if survey.on_cluster:
+        _write_there(survey, path, format)
+        return
+    chosen = format_of(path, format, writing=True)
     if path.is_dir():
         raise Refused(f"`{path}` is a folder; name a file in it.")
     if chosen.carries == "nothing":
@@ -46,6 +52,22 @@ def write_survey(survey: Survey, path: str | Path, format: str | Format | None =
         # Only what was declared: a codebook that nobody asked for is not drafted here.
         codebook = survey.declared
     with_rename(path, lambda part: chosen.write(survey, codebook, part))
+
+
+def _write_there(survey: Survey, folder: Path, format: str | Format | None) -> None:
+    """A folder of Parquet files, written by the workers that have the records."""
+    from understudy.survey.spark import write_folder
+
+    if folder.suffix or format is not None:
+        raise Refused(
+            "Records on Spark are written as a folder of Parquet files, by its workers; give the "
+            "folder's name, without an ending."
+        )
+    if folder.exists():
+        raise Refused(f"`{folder}` exists; name a new folder.")
+    _check_beside(folder, survey.declared)
+    _write_text(codebook_beside(folder), survey.declared)
+    write_folder(survey.raw, folder)
 
 
 def _with_texts(survey: Survey) -> Codebook:

@@ -161,9 +161,14 @@ def test_mistakes_about_the_engine_are_told_at_once_with_their_lines() -> None:
         in mistakes(GOOD.replace('path = "sdr.parquet"\n', ""))[0]
     )
     assert "Unknown choice of `kind`" in mistakes(GOOD + '[engine]\nkind = "sprak"\n')[0]
-    (line,) = mistakes(GOOD + '[engine]\nkind = "spark"\n')
-    assert "release.toml:26: FBS needs every record in memory" in line
-    assert "Multinomial or WholeFile under Marginals, Modips or Unweighted" in line
+    there = GOOD + '[engine]\nkind = "spark"\n'
+    (line,) = mistakes(there)
+    assert "release.toml:23: Risk is measured beside each record" in line
+    there = there.replace('[risk]\nknown = ["field", "gender"]\n', "")
+    assert parse_recipe(there, HERE).engine.on_cluster
+    (line,) = mistakes(there.replace('model = "FBS"', 'model = "FBS"\npsu_intercepts = true'))
+    assert "FBS with these settings needs every record in memory" in line
+    assert "Multinomial, FBP, FBS or WholeFile under Marginals, Modips, NoisyMoments, " in line
 
 
 @pytest.mark.parametrize("name", ["weighted", "WEIGHTED", "Weighted"])

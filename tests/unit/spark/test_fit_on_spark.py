@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ibis.expr.types as ir
@@ -12,23 +14,33 @@ import pytest
 
 import understudy as us
 from understudy.chance import chance_of
+from understudy.errors import Refused
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.placed_fitter import PlacedFitter
 from understudy.fitting.placed_records import PlacedRecords
+from understudy.mechanisms.outputs.outcome_draws import ParameterDraws
+from understudy.publication import outcome_ground
+from understudy.survey.rows_here import rows_here
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
 N = 1200
+TOTALS = {"a": 2e4, "b": 3e4, "c": 5e4}
 CODEBOOK = us.Codebook(
     {
         "group": us.Column("group", role="public", type="categorical", levels=("a", "b", "c")),
         "salary": us.Column("salary", role="sensitive", bounds=(100.0, 1e7)),
         "w": us.Column("w", role="weight", bounds=(0.1, 1e4)),
     },
-    population_size=1e5,
+    population_by={"group": TOTALS},
 )
-DESIGN = us.Design(weight="w")
+DESIGN = us.Design(weight="w", strata="group")
 MODEL = us.FBS("salary", "group")
+DRAW = {
+    "coefficients": np.array([[9.0, 0.0], [0.4, 0.1], [0.8, 0.0]]),
+    "scale": np.array([0.5, 0.4]),
+    "correlation": np.eye(2),
+}
 
 
 def records(seed: int) -> pl.DataFrame:
@@ -45,6 +57,44 @@ def records(seed: int) -> pl.DataFrame:
 
 def in_memory(seed: int = 1) -> us.Survey:
     return us.Survey(records(seed), DESIGN, CODEBOOK)
+
+
+def test_files_are_made_and_written_by_the_workers(
+    on_spark: Callable[[str, pl.DataFrame], ir.Table], tmp_path: Path
+) -> None:
+    """The law of the file that is made here of the same draw; here come its public rows alone."""
+    whole, chance = in_memory(), chance_of(b"sixteen bytes or more")
+    ground = outcome_ground(whole, whole, MODEL.for_survey(whole), look_inside=False)
+    output = ParameterDraws((DRAW,))
+    there = on_spark("in_parts", records(1)).select("group")
+    (file,) = output.datasets(replace(ground, public=there), chance)
+    assert file.on_cluster
+    us.write_survey(file, tmp_path / "file")
+    assert len(list((tmp_path / "file").glob("part-*.parquet"))) > 1
+    written = us.read_survey(tmp_path / "file")
+    assert written.columns == whole.columns
+    assert written.codebook["salary"].bounds == (100.0, 1e7)
+    public = rows_here(there)
+    assert public.to_polars()["group"].to_list() == sorted(records(1)["group"])
+    (here,) = output.datasets(replace(ground, public=public), chance)
+    ours, expected = law_of(written.frame()), law_of(here.frame())
+    assert ours["records"].equals(expected["records"])
+    for name in ("sum", "mean", "spread"):
+        np.testing.assert_allclose(ours[name], expected[name], rtol=0.02)
+    assert ours["sum"].to_list() == pytest.approx(list(TOTALS.values()))
+    with pytest.raises(Refused, match="exists"):
+        us.write_survey(file, tmp_path / "file")
+
+
+def law_of(frame: pl.DataFrame) -> pl.DataFrame:
+    """Of each group; deviates are balanced, so that means and spreads are nearly the model's."""
+    log = pl.col("salary").log()
+    return (
+        frame.group_by("group")
+        .agg(pl.len().alias("records"), pl.col("w").sum().alias("sum"),
+             log.mean().alias("mean"), log.std().alias("spread"))
+        .sort("group")
+    )  # fmt: skip
 
 
 @pytest.mark.slow  # the same passes under DuckDB: tests/unit/fitting/test_placed_fitter.py

@@ -10,12 +10,14 @@ from typing import Any
 
 import polars as pl
 import pytest
+import salaries_in_place
 from people_in_folders import TEXT, people, write_folder
 
 import understudy as us
 from understudy.errors import Refused
 from understudy.release import confidential_file
 from understudy.release.recipe import read_recipe
+from understudy.survey import read
 
 pytestmark = [
     pytest.mark.spark,
@@ -132,11 +134,38 @@ def test_a_release_has_the_same_table_and_no_column_comes_here(
     assert claims[0] == claims[1]
 
 
+@pytest.mark.slow  # fits and files on Spark: test_fit_on_spark.py; the road of a release: DuckDB's
+def test_fbs_is_released_from_records_that_stay_on_spark(
+    tmp_path: Path,
+    spark_session: Any,  # noqa: ARG001
+) -> None:
+    """The claim and the public rows of the release from a disk; public columns alone come here."""
+    salaries_in_place.write_survey_and_recipe(tmp_path)
+    recipe = tmp_path / "release.toml"
+    text = recipe.read_text()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read, "IN_MEMORY", 100)
+        us.publish(recipe, tmp_path / "disk", say=lambda _: None)
+    recipe.write_text(text + '\n[engine]\nkind = "spark"\n')
+    us.publish(recipe, tmp_path / "spark", say=lambda _: None)
+    here, there = (us.open_release(tmp_path / side) for side in ("disk", "spark"))
+    assert there.claim.conditions == here.claim.conditions
+    assert there.claim.epsilon == pytest.approx(here.claim.epsilon, rel=0.1)  # other seeds
+    for ours, expected in zip(there, here, strict=True):
+        frames = [each.frame() for each in (ours, expected)]
+        assert frames[0].select("group", "age").equals(frames[1].select("group", "age"))
+        means = [frame["salary"].log().mean() for frame in frames]
+        assert means[0] == pytest.approx(means[1], abs=0.1)
+    document = json.loads((tmp_path / "spark" / "evidence.json").read_text())
+    assert any("The records are on Spark" in sentence for sentence in document["summary"])
+
+
 def test_what_needs_records_is_refused_before_anything_is_read(recipe: Path) -> None:
     text = RECIPE.replace(
         'model = "WholeFile"', 'model = "FBS"\npredictors = "sex"\nsensitive = "income"'
     )
     text = text.replace('mechanism = "Marginals"', 'mechanism = "Weighted"')
+    text = text.replace('"sex"\n', '"sex"\npsu_intercepts = true\n')
     recipe.write_text(text.replace("clusters = 0.1\n", ""))
-    with pytest.raises(Refused, match="FBS needs every record in memory"):
+    with pytest.raises(Refused, match="FBS with these settings needs every record in memory"):
         read_recipe(recipe)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import polars as pl
+
 from understudy.chance import Chance
 from understudy.mechanisms.outputs.output import DrawValues, Ground, MechanismOutput
 from understudy.mechanisms.whole_file.files import synthetic_files
@@ -29,6 +31,7 @@ class FileTables(MechanismOutput):
         return cls(from_draws(draws))
 
     def datasets(self, ground: Ground, chance: Chance) -> list[Survey]:
+        assert isinstance(ground.public, pl.DataFrame)  # columns are kept in memory alone
         kept = ground.public if ground.public.width else None
         made = synthetic_files(
             self.noisy, ground.codebook, ground.design, chance, kept, ground.made

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import ibis
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from understudy.chance import Chance
+from understudy.cluster import on_cluster
 from understudy.dp.histogram import HistogramDraw
 from understudy.mechanisms.outputs.output import DrawnOutput, Ground, without_drafts
 from understudy.survey.codebook import Codebook
+from understudy.survey.rows_here import rows_here
 from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
@@ -69,6 +72,16 @@ class ParameterDraws(OutcomeOutput):
         key = random_key(chance, f"generate {number}")
         return generated_from(model, key, self.drawn[number], arrays)
 
+    def datasets(self, ground: Ground, chance: Chance) -> list[Survey]:
+        if isinstance(ground.public, pl.DataFrame):
+            return super().datasets(ground, chance)
+        from understudy.mechanisms.outputs.outcome_files import files_in_place
+
+        if not on_cluster(ground.public):
+            ground = replace(ground, public=rows_here(ground.public))
+        model, survey = made_ready(ground)
+        return files_in_place(model, survey, ground, self.drawn, chance)
+
 
 @dataclass(frozen=True, eq=False)
 class Histograms(OutcomeOutput):
@@ -94,6 +107,12 @@ def made_ready(ground: Ground) -> tuple[OutcomeModel, Survey]:
     from understudy.models.generation import stand_ins
 
     model: Any = ground.models[0]
+    if not isinstance(ground.public, pl.DataFrame):
+        single = stand_ins(model, 1, ground.types, ground.known, ground.codebook)
+        schema = ibis.Schema.from_polars(pl.Schema(dict(ground.types)))
+        there = {value.name: ibis.literal(value[0], schema[value.name]) for value in single}
+        survey = Survey(ground.public.mutate(**there), ground.design, ground.codebook)
+        return model.for_survey(survey), survey
     columns = stand_ins(model, ground.records, ground.types, ground.known, ground.codebook)
     rows = ground.public.with_columns(columns) if ground.public.width else pl.DataFrame(columns)
     survey = Survey(rows, ground.design, ground.codebook)

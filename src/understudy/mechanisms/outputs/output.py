@@ -20,6 +20,8 @@ from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 
 if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
     from understudy.models.contract import Model
 
 DrawValues = dict[str, Any]
@@ -35,9 +37,10 @@ class Ground:
     """All that records are made of beside a mechanism's output.
 
     `models`: of each step, one but for mixed data. `public`: the columns that stay as they are, in
-    the order of the rows to be made; `known`: what is public of the others, row by row. `types`:
-    those in which the columns that are made are published. `codebook` and `design` are those of the
-    published files, `records` the public number of records.
+    the order of the rows to be made, or a table where rows stay on disk or on Spark; `known`: what
+    is public of the others, row by row. `types`: those in which the columns that are made are
+    published. `codebook` and `design` are those of the published files, `records` the public number
+    of records.
 
     `made` is told of records while files are made.
 
@@ -50,7 +53,7 @@ class Ground:
     codebook: Codebook
     design: Design
     records: int
-    public: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
+    public: pl.DataFrame | ir.Table = field(default_factory=pl.DataFrame, repr=False)
     known: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
     types: Mapping[str, pl.DataType] = field(default_factory=dict)
     codings: tuple[Survey | None, ...] = field(default=(), repr=False)

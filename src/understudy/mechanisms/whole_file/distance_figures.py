@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import erfcx, ndtri
 
 Vector = NDArray[np.float64]
@@ -165,6 +164,7 @@ def misfit_of(
     distance: float, expected: Vector, spread: Vector, shared: Vector | float = 0.0
 ) -> float:
     """t whose expected distance this is; 0 where the spread, and what groups share, explain it."""
+    from scipy.optimize import brentq  # which takes a tenth of the time of a release's imports
 
     def missing(t: float) -> float:
         return float(expected_size(t * expected + shared, spread).sum()) - distance

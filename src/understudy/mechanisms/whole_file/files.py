@@ -30,8 +30,7 @@ from understudy.survey.cells import ColumnCells, cells_of
 from understudy.survey.codebook import Codebook
 from understudy.survey.design import Design
 from understudy.survey.drawn_file import DrawnFile
-from understudy.survey.engine import new_scratch_file, parquet_table
-from understudy.survey.formats.parquet import write_frames
+from understudy.survey.stored import survey_of
 from understudy.survey.survey import Survey
 from understudy.survey.waiting_frames import WaitingFrames
 from understudy.tables.derived import computed_columns
@@ -63,7 +62,9 @@ def synthetic_files(
     for number in range(count):
         blocks = maker.blocks(number, chance.generator(f"file {number}"))
         drawn = _drawn(maker, _told(blocks, made, number * size, count * size), published, design)
-        survey = _survey(drawn, published_design(design), published)
+        survey = survey_of(
+            drawn.frames(), len(drawn.waiting) > 1, published_design(design), published
+        )
         files.append(RuledFile.of(survey, drawn.effects))
     return files
 
@@ -104,16 +105,6 @@ def _drawn(
         effects.append(block.effects)
     both = dict(zip(weights.names, weights.both(), strict=True))
     return _Drawn(waiting, both, RuleEffects.together(effects))
-
-
-def _survey(drawn: _Drawn, design: Design, codebook: Codebook) -> Survey:
-    if len(drawn.waiting) == 1:
-        return Survey(next(drawn.frames()), design, codebook)
-    path = new_scratch_file(".parquet")
-    write_frames(drawn.frames(), codebook, path)
-    survey = Survey(parquet_table(path), design, codebook)
-    survey.stored = path
-    return survey
 
 
 @one_blas_thread()

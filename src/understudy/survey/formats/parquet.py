@@ -84,7 +84,7 @@ class Parquet(Format):
             _write(records, records.schema, codebook, path)
 
 
-def write_frames(frames: Iterable[pl.DataFrame], codebook: Codebook, path: Path) -> None:
+def write_frames(frames: Iterable[pl.DataFrame], codebook: Codebook | None, path: Path) -> None:
     """One file from frames of the same columns, with the codebook inside."""
     import pyarrow as pa
 
@@ -99,11 +99,11 @@ def write_frames(frames: Iterable[pl.DataFrame], codebook: Codebook, path: Path)
 
 
 def _write(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, codebook: Codebook, path: Path
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, codebook: Codebook | None, path: Path
 ) -> None:
     import pyarrow.parquet as pq
 
-    if codebook.columns:
+    if codebook is not None and codebook.columns:
         schema = schema.with_metadata({CODEBOOK_KEY: codebook_to_toml(codebook).encode()})
     with pq.ParquetWriter(path, schema) as writer:
         for batch in batches:
