@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from understudy.claim import Claim, checked_epsilon, several
 from understudy.dp.contributions import clip_bound
@@ -285,13 +286,17 @@ def reference_scale(reference: Fitter, positions: Matrix, centre: Vector, limit:
         stretched = centre + (chosen - centre) / np.sqrt(scale)
         gains = [reference.record_loglik(position) - at_centre for position in stretched]
         if reference.units is not None:  # what is clipped is the sum of a unit's
-            gains = [np.bincount(reference.units, gain) for gain in gains]
+            gains = [_by_units(reference.units, gain) for gain in gains]
         shares[scale] = float(np.mean(scale * np.abs(gains) > limit))
         if shares[scale] <= CLIPPED_SHARE:
             return scale
         scale /= 2
     # Too few records for this limit: no scale avoids clipping, so the best that was seen.
     return min(shares, key=lambda tried: (shares[tried], -tried))
+
+
+def _by_units(units: NDArray[np.int32], gains: Vector) -> Vector:
+    return np.asarray(np.bincount(units, gains), dtype=np.float64)
 
 
 def _is_positive(value: Any) -> bool:

@@ -80,7 +80,8 @@ class StagesAttack(MechanismAttack):
         drawn = [
             counts_of_draws(log_p, simulation.trials, simulation.rng) for log_p in (first, second)
         ]
-        return Losses(claimed, shown_by_counts(*drawn, ALPHA), exact_epsilon(first, second))
+        shown = shown_by_counts(drawn[0], drawn[1], ALPHA)
+        return Losses(claimed, shown, exact_epsilon(first, second))
 
     def _joint(
         self, mechanism: ReferenceCensored, file: Vector, prior: Vector, mutant: str | None
