@@ -65,8 +65,8 @@ def test_both_draws_lose_what_is_claimed_and_not_more() -> None:
         STAGES._joint(MECHANISM, np.array([value]), log_prior, None) for value in (RARE, BLANK)
     )
     assert exact_epsilon(first, second) == pytest.approx(EPSILON, rel=1e-6)
-    place = [int(np.argmin(np.abs(GRID - theta))) for theta in (NEAR, RARE)]
-    worst = (first - second).reshape(GRID.size, GRID.size)[place[0], place[1]]
+    near, rare = (int(np.argmin(np.abs(GRID - theta))) for theta in (NEAR, RARE))
+    worst = (first - second).reshape(GRID.size, GRID.size)[near, rare]
     assert worst == pytest.approx(EPSILON, rel=1e-6)
 
 

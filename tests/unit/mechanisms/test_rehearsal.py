@@ -126,8 +126,9 @@ def test_chains_of_gradients_are_asked_where_weighed_proposals_never_suit() -> N
     chosen, log = rehearsed(HISTORY, lambda asked: not asked.fast, weighs_proposals=True)
     assert chosen.scale == 0.5
     walked = 1 + scale_rehearsal.FILES_WALKED
-    assert [asked.fast for asked in log[1:]][: scale_rehearsal.SCALES] == [True] * 9
-    assert [asked.fast for asked in log[1:]][scale_rehearsal.SCALES :][:walked] == [False] * walked
+    fast = [asked.fast for asked in log[1:]]
+    assert fast[: scale_rehearsal.SCALES] == [True] * scale_rehearsal.SCALES
+    assert fast[scale_rehearsal.SCALES :][:walked] == [False] * walked
 
 
 def test_chains_are_asked_at_few_scales_where_they_are_the_second_choice() -> None:
