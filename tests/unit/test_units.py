@@ -17,8 +17,10 @@ from understudy.dp.histogram import HistogramDraw
 from understudy.dp.record_bounds import record_bounds
 from understudy.errors import Refused
 from understudy.fitting import fitter as fitting
+from understudy.fitting.diagnostics import diagnose
 from understudy.fitting.fit_settings import Settings
-from understudy.fitting.fitter import ModelFitter
+from understudy.fitting.fitter import ModelFitter, made_up_units
+from understudy.fitting.nuts import Chains, log_density
 from understudy.mechanisms import laplace_table as tables
 from understudy.mechanisms.censored import Censored
 from understudy.mechanisms.contract import ReleasedRows
@@ -26,6 +28,7 @@ from understudy.mechanisms.laplace_table import laplace_table
 from understudy.mechanisms.marginals import Marginals
 from understudy.mechanisms.modips import Modips
 from understudy.mechanisms.perturbed_histogram import PerturbedHistogram
+from understudy.mechanisms.reference_censored import ReferenceCensored, reference_scale
 from understudy.mechanisms.row_counts import RowCounts
 from understudy.mechanisms.weighted import Weighted
 from understudy.models.beta import Beta
@@ -119,6 +122,110 @@ def test_a_fit_sums_each_home_and_the_claim_names_it(survey: Survey):
     loglik = np.concatenate(list(result.posterior.record_loglik()))
     sums = np.clip(loglik.reshape(len(loglik), 50, 3).sum(axis=2), -1.0, 1.0)
     np.testing.assert_allclose(bounds[:, 0], np.abs(sums).max(axis=0))
+
+
+GUESSED = SHARES.with_column(replace(SHARES["share"], typical=0.4, spread=0.2))
+PAST = Survey(homes(40, 3).with_columns(pl.col("share") ** 2), codebook=SHARES)
+CLIPPED = {
+    "Censored": Censored(2.0, weighted=False),
+    "Censored, weights of a past file": Censored(2.0, weights=PAST),
+    "a past file": ReferenceCensored(2.0, PAST, scale=1.0),
+    "a past file without ids": ReferenceCensored(
+        2.0, Survey(PAST.frame(["share"]), codebook=SHARES.without_unit()), scale=1.0
+    ),
+    "two stages": ReferenceCensored(2.0, "two-stage", scale=1.0),
+    "no history": ReferenceCensored(2.0, "none", scale=1.0, stages=(0.25, 0.25)),
+}
+
+
+@pytest.fixture
+def densities(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
+    """Each density that chains were asked for; they answer with made-up draws."""
+    seen: list[tuple[Any, Any]] = []
+
+    def sample(density: Any, inputs: Any, settings: Any, *_: Any) -> Chains:
+        seen.append((density, inputs))
+        shape = (settings.chains, settings.draws // settings.chains, density.dimension)
+        positions = 0.7 + 0.1 * np.random.default_rng(1).normal(size=shape)
+        return Chains(positions, diagnose(positions, 0, density.coordinates))
+
+    def histogram(*_: Any) -> HistogramDraw:
+        return HistogramDraw(np.linspace(0, 1, 3), np.array([0.5, 0.5]))
+
+    monkeypatch.setattr(fitting, "sample", sample)
+    monkeypatch.setattr(fitting, "perturbed_histogram", histogram)
+    return seen
+
+
+def moved_by_a_home(density: Any, inputs: Any) -> float:
+    """How far a planted home moves the density that is sampled, at the theta where most."""
+    blank = inputs | {"alpha": inputs["alpha"].at[:3].set(0.0)}
+    around = np.random.default_rng(2).normal(scale=2.0, size=(40, density.dimension))
+    moves = [
+        float(log_density(density, jnp.asarray(theta), inputs))
+        - float(log_density(density, jnp.asarray(theta), blank))
+        for theta in around
+    ]
+    return max(abs(move) for move in moves)
+
+
+@pytest.mark.usefixtures("densities")
+@pytest.mark.parametrize("name", CLIPPED)
+def test_a_planted_home_moves_no_density_by_more_than_its_limit(name: str, densities: Any):
+    """Three members who say what nobody else does: whatever theta is, the home counts once."""
+    frame = homes().with_columns(
+        pl.when(pl.col("home") == 0).then(0.999).otherwise("share").alias("share")
+    )
+    survey = Survey(frame, codebook=GUESSED)
+    result = synthesize(survey, Beta("share"), CLIPPED[name], 2, seed=1, progress=False)
+    assert result.claim.unit == "home"
+    assert any("were added up before they were limited" in each for each in result.claim.conditions)
+    clipped = [each for each in densities if np.isfinite(each[1]["limit"])]
+    assert len(clipped) == (3 if name == "no history" else 1)
+    spent = [float(inputs["limit"]) for _, inputs in clipped]
+    assert 2 * (sum(spent) + spent[-1]) <= 2.0  # the last one is drawn twice
+    for density, inputs in clipped:
+        limit = float(inputs["limit"])
+        assert moved_by_a_home(density, inputs) == pytest.approx(limit, rel=1e-6)
+        by_record = {key: value for key, value in inputs.items() if key != "units"}
+        assert moved_by_a_home(density, by_record) > 2.5 * limit  # units clipped per record
+
+
+def test_alpha_is_chosen_by_the_sums_of_homes():
+    """Homes of three that say the same: what is clipped of a home is clipped at a third."""
+    rng = np.random.default_rng(4)
+    share = np.repeat(rng.beta(2, 3, 200), 3)
+    frame = pl.DataFrame({"home": np.repeat(np.arange(200), 3), "share": share})
+
+    def scale(survey: Survey, limit: float) -> float:
+        model = Beta("share").for_survey(survey)
+        arrays = model.prepare(survey)
+        fitter = ModelFitter(model, survey, arrays, np.zeros(600, bool), Settings(), 1)
+        positions = np.array([0.7, 1.1]) + 0.3 * rng.normal(size=(50, 2))
+        return reference_scale(fitter, positions, np.array([0.7, 1.1]), limit)
+
+    by_home = scale(Survey(frame, codebook=SHARES), 1.0)
+    alone = scale(Survey(frame.drop("home"), codebook=SHARES.without_unit()), 1.0)
+    assert by_home < alone
+
+
+def test_files_of_a_guess_have_the_homes_of_the_file():
+    """Pairs, where three are allowed."""
+    survey = Survey(homes(75, 2), codebook=GUESSED)
+    model = Beta("share").for_survey(survey)
+    fitter = ModelFitter(model, survey, model.prepare(survey), np.zeros(150, bool), Settings(), 1)
+    np.testing.assert_array_equal(fitter.on_guess(1).units, np.repeat(np.arange(75), 2))
+
+
+def test_a_past_file_without_ids_has_homes_of_the_same_sizes():
+    units = np.repeat(np.arange(100), [1, 2, 4, 4] * 25).astype(np.int32)
+    made = made_up_units(units, 1000)
+    sizes = np.bincount(made)
+    assert made.shape == (1000,)
+    assert set(sizes[:-1]) <= {1, 2, 3, 4}  # the last in line may lack some
+    assert sizes.mean() == pytest.approx(2.75, rel=0.15)
+    assert (np.diff(made) == 0).mean() < 0.05  # neighbours in the file are not one home
+    np.testing.assert_array_equal(made, made_up_units(units, 1000))
 
 
 def test_an_asymptotic_claim_states_the_bound_of_a_home(survey: Survey):

@@ -162,12 +162,15 @@ class Neighbours:
             released = np.add.outer(released, log_probabilities).ravel()
         return released
 
-    def _fitter(self, values: Vector) -> Fitter:
+    def on_grid(self, values: Vector) -> GridFitter:
         # a grid generates no data sets: what is audited are the draws
         units = None
         if self.attack.per_unit > 1 and self.mutant != "clipped-by-record":
             units = np.arange(values.size) // self.attack.per_unit
-        return cast(Fitter, GridFitter(values, self.sigma, self.log_prior, units=units))
+        return GridFitter(values, self.sigma, self.log_prior, units=units)
+
+    def _fitter(self, values: Vector) -> Fitter:
+        return cast(Fitter, self.on_grid(values))
 
     def _chosen(self, values: Vector) -> Mechanism:
         return self.attack.chosen(self, values)
@@ -206,13 +209,15 @@ class GridAttack(MechanismAttack, abstract=True):
         shown, exact = 0.0, 0.0
         for pair in pairs:
             first, second = pair.log_posteriors()
-            drawn = [_drawn(log_p, simulation.trials, rng) for log_p in (first, second)]
+            drawn = [counts_of_draws(log_p, simulation.trials, rng) for log_p in (first, second)]
             shown = max(shown, shown_by_counts(drawn[0], drawn[1], ALPHA / len(pairs)))
             exact = max(exact, exact_epsilon(first, second))
         return Losses(float(claimed or 0.0), shown, exact)
 
 
-def _drawn(log_probability: Vector, trials: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def counts_of_draws(
+    log_probability: Vector, trials: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
     """How often each cell comes out in `trials` independent draws, (2, cells): those that choose
     an event and those that judge it. Counts of independent draws are multinomial."""
     probability = np.exp(log_probability)
@@ -255,14 +260,14 @@ def grid_neighbours(
 def _prior_for(pair: Neighbours, share: float) -> Vector:
     """A proper prior in two narrow humps, such that the second database gives RARE this share."""
     likelihood = pair.one_draw(pair.second)  # under the flat prior that the pair still has
-    humps = np.stack([_log_hump(COMMON), _log_hump(RARE)])
+    humps = np.stack([log_hump(COMMON), log_hump(RARE)])
     mass = np.logaddexp.reduce(humps + likelihood, axis=1)
     odds = math.log(share / (1 - share)) - (mass[1] - mass[0])
     log_prior = np.logaddexp(humps[0], humps[1] + odds)
     return np.asarray(log_prior - np.logaddexp.reduce(log_prior), dtype=np.float64)
 
 
-def _log_hump(centre: float) -> Vector:
+def log_hump(centre: float) -> Vector:
     density = -0.5 * ((GRID - centre) / 0.01) ** 2
     # every theta keeps some prior mass, so that no mechanism is audited on a two-point space
     both = np.logaddexp(density, np.full(GRID.size, -12.0))

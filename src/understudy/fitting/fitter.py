@@ -302,10 +302,8 @@ class ModelFitter:
         public, rng = self.coding or self.survey, np.random.default_rng([PUBLIC, number])
         survey = guessed_survey(public, self.model, self.survey, rng, apart=number > 0)
         arrays = self.model.prepare(survey, like=public)
-        most = self.survey.codebook.records_per_unit or 1
-        units = np.arange(survey.n, dtype=np.int32) // most if self.units is not None else None
         missing = np.zeros(survey.n, dtype=bool)
-        return replace(self, survey=survey, arrays=arrays, missing=missing, regrouped=units)
+        return replace(self, survey=survey, arrays=arrays, missing=missing, regrouped=self.units)
 
     @cached_property
     def _others(self) -> dict[Survey, ModelFitter]:
@@ -317,9 +315,11 @@ class ModelFitter:
             arrays = self.model.prepare(complete, like=self.coding or self.survey)
         except Refused as error:
             raise Refused(f"The survey for {purpose} does not fit this one: {error}") from None
-        other = replace(
-            self, survey=complete, arrays=arrays, missing=np.zeros(complete.n, dtype=bool)
-        )
+        units = None  # its own
+        if self.units is not None and complete.codebook.unit_column is None:
+            units = made_up_units(self.units, complete.n)
+        missing = np.zeros(complete.n, dtype=bool)
+        other = replace(self, survey=complete, arrays=arrays, missing=missing, regrouped=units)
         self.refuse_source(other.sensitive_values, purpose)
         return other
 
@@ -477,6 +477,14 @@ def whole_units(
     drawn = drawn[: int(np.searchsorted(np.cumsum(sizes[drawn]), n)) + 1]
     rows = np.concatenate([order[first[unit] : first[unit] + sizes[unit]] for unit in drawn])
     return rows[:n], np.repeat(np.arange(len(drawn), dtype=np.int32), sizes[drawn])[:n]
+
+
+def made_up_units(units: NDArray[np.int32], n: int) -> NDArray[np.int32]:
+    """Units for n records of which nobody knows which belong together: of the sizes that these
+    units have, each of records at random."""
+    rng = np.random.default_rng(PUBLIC)
+    sizes = rng.choice(np.bincount(units), n)
+    return rng.permutation(np.repeat(np.arange(n, dtype=np.int32), sizes)[:n])
 
 
 def _factor(draws: Matrix | None, d: int) -> Matrix:

@@ -70,7 +70,7 @@ class PlacedFitter:
     chance: Chance = field(repr=False)
     conditions: tuple[str, ...] = ()
 
-    unit = RECORD
+    unit, units = RECORD, None
     has_moments = True
     weighs_proposals = True
     present = np.ones((), dtype=bool)  # of every record

@@ -122,6 +122,9 @@ class Fitter(Protocol):
     def unit(self) -> str: ...  # what claims are for: `record`, or the column of the unit
 
     @property
+    def units(self) -> NDArray[np.int32] | None: ...  # of each record; None where it is its own
+
+    @property
     def present(self) -> NDArray[np.bool_]: ...  # False: value missing or density infinite
 
     @property

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from understudy.claim import Claim, checked_epsilon, several
 from understudy.dp.contributions import clip_bound
@@ -148,7 +149,7 @@ class ReferenceCensored(Mechanism):
                 raise Refused(f"{refusal}; {self._nearest(fitter, datasets)}.") from None
         return known[key]
 
-    def _rehearsed(self, fitter: Fitter, datasets: int) -> Rehearsed:
+    def _rehearsed(self, fitter: Fitter, datasets: int, walked: bool = True) -> Rehearsed:
         if self._source == "none":
             passed = rehearsed_stages(self._candidates(datasets), fitter, datasets)
             assert isinstance(passed.mechanism, ReferenceCensored)
@@ -157,15 +158,17 @@ class ReferenceCensored(Mechanism):
         rehearsal = ScaleRehearsal(reference, fitter.n, self.prior_scale or inf)
         limit = clip_bound(self.epsilon, datasets)
         first = reference_scale(reference, rehearsal.positions, rehearsal.centre, limit)
-        scale = rehearsal.largest_scale(first, limit)
+        scale = rehearsal.largest_scale(first, limit, walked)
         return Rehearsed(replace(self, scale=scale), rehearsal.seconds, f"alpha = {scale:.4g}")
 
     def _nearest(self, fitter: Fitter, datasets: int) -> str:
-        """A setting that would pass: one data set, or the least larger epsilon."""
+        """A setting that would pass: one data set, or the least larger epsilon. Where there is a
+        fast sampler it alone is asked: this is advice, and should not take longer than the rest."""
+        walked = not fitter.weighs_proposals
         fewer = [(self.epsilon, 1)] if datasets > 1 else []
         for epsilon, sets in [*fewer, *((times * self.epsilon, datasets) for times in DEARER)]:
             with suppress(NothingPassed):
-                replace(self, epsilon=epsilon)._rehearsed(fitter, sets)
+                replace(self, epsilon=epsilon)._rehearsed(fitter, sets, walked)
                 return f"epsilon = {epsilon:g} passes for {several(sets, 'data set')}"
         return "use another model, or fewer predictors"
 
@@ -282,16 +285,19 @@ def reference_scale(reference: Fitter, positions: Matrix, centre: Vector, limit:
     shares = {}
     for _ in range(10):
         stretched = centre + (chosen - centre) / np.sqrt(scale)
-        clipped = [
-            np.mean(scale * np.abs(reference.record_loglik(position) - at_centre) > limit)
-            for position in stretched
-        ]
-        shares[scale] = float(np.mean(clipped))
+        gains = [reference.record_loglik(position) - at_centre for position in stretched]
+        if reference.units is not None:  # what is clipped is the sum of a unit's
+            gains = [_by_units(reference.units, gain) for gain in gains]
+        shares[scale] = float(np.mean(scale * np.abs(gains) > limit))
         if shares[scale] <= CLIPPED_SHARE:
             return scale
         scale /= 2
     # Too few records for this limit: no scale avoids clipping, so the best that was seen.
     return min(shares, key=lambda tried: (shares[tried], -tried))
+
+
+def _by_units(units: NDArray[np.int32], gains: Vector) -> Vector:
+    return np.asarray(np.bincount(units, gains), dtype=np.float64)
 
 
 def _is_positive(value: Any) -> bool:

@@ -20,6 +20,7 @@ from understudy.mechanisms.contract import Fitted, Fitter, Terms, Vector, plain_
 
 LOWER = 2**-0.5  # the next scale, after one that did not pass
 SCALES = 9  # at most, so that the last is a sixteenth of the first
+APART = 4  # of these, where chains of gradients are the second choice: the first, middle and last
 FILES_WEIGHED = 7  # drawn from the reference, where a fit takes tenths of a second,
 FILES_WALKED = 2  # and where it takes chains of gradients
 MOST_RECORDS = 100_000  # of a drawn file
@@ -60,17 +61,19 @@ class ScaleRehearsal:
             *((self._reference.resampled(self._n, k), spread[k]) for k in range(number)),
         ]
 
-    def largest_scale(self, first: float, limit: float) -> float:
+    def largest_scale(self, first: float, limit: float, walked: bool = True) -> float:
         """The first of `first`, `first`/sqrt(2), ... with which all files pass.
 
         Scales at which the fast sampler suits come before those at which chains of gradients must
-        be asked: where it suits, one mode has all the mass.
+        be asked: where it suits, one mode has all the mass. Where it suits at none, chains are
+        asked at few scales, as a failure of theirs takes minutes; without `walked` at none.
         """
-        scales = first * LOWER ** np.arange(SCALES)
-        for fast in (True, False) if self._reference.weighs_proposals else (False,):
-            for scale in scales.tolist():
-                if self._passes(scale, limit, fast):
-                    return float(scale)
+        scales = (first * LOWER ** np.arange(SCALES)).tolist()
+        weighed = [(scale, True) for scale in scales] if self._reference.weighs_proposals else []
+        slow = [(scale, False) for scale in scales[:: APART if weighed else 1] if walked]
+        for scale, fast in (*weighed, *slow):
+            if self._passes(scale, limit, fast):
+                return float(scale)
         raise NothingPassed("the reference and on files drawn from it", self._reason)
 
     def _passes(self, scale: float, limit: float, fast: bool) -> bool:

@@ -25,6 +25,7 @@ from understudy.models.contract import FileModel, OutcomeModel
 from understudy.release.correct import expected_corrections
 from understudy.release.inside import Inside
 from understudy.release.kept import check_kept
+from understudy.release.model_advice import model_advice
 from understudy.release.rule_notes import rule_notes
 from understudy.release.shape import shape_notes
 from understudy.release.spending import price
@@ -67,6 +68,7 @@ def forecast(inside: Inside, out: Path | None = None) -> list[str]:
         notes += expected_corrections(inside)
     said = [totals_said(inside.whole), check_kept(inside)]
     lines += [*map(with_mark, notes), *filter(None, said)]
+    lines += model_advice(inside.model, inside.mechanism, survey)
     if recipe.ledger is not None:
         lines.append(f"The ledger will be charged {price(inside)}.")
     return [*lines, "Nothing was spent and nothing was written."]

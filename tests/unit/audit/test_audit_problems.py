@@ -33,11 +33,19 @@ def grid_neighbours(name, *arguments, **options):
     return neighbours_of(attacks()[name], *arguments, **options)
 
 
+def records_of(name):
+    return HOUSEHOLD if name.endswith("-units") else 1
+
+
+def around_a_reference(name):
+    return name.startswith("reference-censored")
+
+
 def by_hand(pair, values, reference):
     """One draw's posterior in plain Python, with SciPy's normal density and M = epsilon/2."""
     M = pair.epsilon / 2
     alpha = 1.0 if pair.attack.name in ("censored", "censored-units") else 0.5
-    size = HOUSEHOLD if pair.attack.name == "censored-units" else 1  # records of a unit
+    size = records_of(pair.attack.name)
     weights = []
     for theta, prior in zip(GRID, pair.log_prior, strict=True):
         total = prior
@@ -47,7 +55,7 @@ def by_hand(pair, values, reference):
                 if math.isnan(y):
                     continue
                 f = stats.norm.logpdf(y, theta, pair.sigma)
-                if pair.attack.name == "reference-censored":
+                if around_a_reference(pair.attack.name):
                     f -= stats.norm.logpdf(y, reference, pair.sigma)
                 unit += alpha * f
             total += min(M, max(-M, unit))
@@ -69,7 +77,7 @@ def test_posteriors_agree_with_plain_python(mechanism, relation):
 def test_neighbours_differ_in_one_record(mechanism):
     for relation in ("blank", "replace"):
         for pair in grid_neighbours(mechanism, 1.0, relation):
-            changed = HOUSEHOLD if mechanism == "censored-units" else 1
+            changed = records_of(mechanism)
             np.testing.assert_array_equal(pair.first[:-changed], pair.second[:-changed])
             assert math.isnan(pair.second[-1]) == (relation == "blank")
 
@@ -128,7 +136,12 @@ def test_two_draws_share_the_claim_when_both_are_paid_for(mechanism):
 
 @pytest.mark.parametrize(
     ("mechanism", "mutant"),
-    [("censored-weighted", "weights-from-data"), ("reference-censored", "reference-from-data")],
+    [
+        ("censored-weighted", "weights-from-data"),
+        ("reference-censored", "reference-from-data"),
+        ("reference-censored", "alpha-from-data"),
+        ("reference-censored-units", "alpha-from-data"),
+    ],
 )
 def test_a_setting_from_the_data_loses_far_more_than_one_record_s_share(mechanism, mutant):
     moved = grid_neighbours(mechanism, 1.0, "blank", mutant)[1]
@@ -155,7 +168,7 @@ def test_a_record_says_twice_the_limit_for_its_theta_and_loses_it_elsewhere(mech
     """Half a unit from the reference, where there is one: 2M at the top, below -M a unit away."""
     attack = attacks()[mechanism]
     law = stats.norm(scale=attack.sigma(M))
-    subtracted = law.logpdf(0.5) if mechanism == "reference-censored" else 0.0
+    subtracted = law.logpdf(0.5) if around_a_reference(mechanism) else 0.0
     assert attack.alpha * (law.logpdf(0.0) - subtracted) == pytest.approx(2 * M)
     assert attack.alpha * (law.logpdf(1.0) - subtracted) < -M
 

@@ -267,3 +267,13 @@ def test_what_does_not_suit_is_refused_unpaid_and_without_a_value(
     assert "4711" not in str(refused.value)
     marked = "(internal: computed from confidential data)" in str(refused.value)
     assert marked == (words != "at least 1")
+
+
+def test_claims_for_units_are_refused_unpaid(on_disk: us.Survey) -> None:
+    """What stays in place is looked at record by record: a household's sum is not there."""
+    codebook = CODEBOOK.with_column(us.Column("group", "unit"))
+    survey, account = us.Survey(on_disk.table, DESIGN, codebook), Paying()
+    mechanism = us.ReferenceCensored(6.0, in_memory(2), scale=0.2)
+    with pytest.raises(Refused, match="Claims for units need the records in memory"):
+        us.fit_in_place(survey, us.FBS("salary", "age"), mechanism, 1, 1, account=account)
+    assert not account.paid

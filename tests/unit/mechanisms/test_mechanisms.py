@@ -115,6 +115,7 @@ class PointFitter:
     present: np.ndarray = field(default_factory=lambda: PRESENT)
     conditions: tuple[str, ...] = ("Units are fixed",)
     unit: str = "record"
+    units: Any = None
     step: float = 0.0  # how far the reference's records move between its draws
     fits: list[PointFit] = field(default_factory=list)
     looks: int = 0

@@ -63,6 +63,7 @@ class TrialFitter:
     model: str = "model"
     settings: str = "settings"
     level: float = 0.0  # of its values
+    units: Any = None
 
     @property
     def present(self) -> np.ndarray:
@@ -124,7 +125,30 @@ def test_the_largest_scale_that_passes_on_every_file_is_taken(weighs: bool) -> N
 def test_chains_of_gradients_are_asked_where_weighed_proposals_never_suit() -> None:
     chosen, log = rehearsed(HISTORY, lambda asked: not asked.fast, weighs_proposals=True)
     assert chosen.scale == 0.5
-    assert [asked.fast for asked in log[1:]] == [True] * scale_rehearsal.SCALES + [False] * 8
+    walked = 1 + scale_rehearsal.FILES_WALKED
+    fast = [asked.fast for asked in log[1:]]
+    assert fast[: scale_rehearsal.SCALES] == [True] * scale_rehearsal.SCALES
+    assert fast[scale_rehearsal.SCALES :][:walked] == [False] * walked
+
+
+def test_chains_are_asked_at_few_scales_where_they_are_the_second_choice() -> None:
+    """Tried are .5, .354, .25, ...: chains agree from .4 on, and advice does not wait for them."""
+
+    def passes(asked: Stage) -> bool:
+        return asked.stage == "reference" or (asked.alpha < 0.4 and not asked.fast)
+
+    for weighs in (True, False):
+        chosen, log = rehearsed(HISTORY, passes, weighs_proposals=weighs)
+        assert chosen.scale == pytest.approx(0.125 if weighs else 0.5 / np.sqrt(2))
+        at_reference = [asked for asked in log if asked.files == "reference" and not asked.fast]
+        alphas = [asked.alpha for asked in at_reference if asked.stage == "rehearsal"]
+        assert alphas == pytest.approx([0.5, 0.125] if weighs else [0.5, 0.5 / np.sqrt(2)])
+    fitter: Any = TrialFitter(lambda asked: asked.stage == "reference", weighs_proposals=True)
+    with pytest.raises(Refused, match="nothing was spent"):
+        HISTORY.rehearsed(fitter, 3)
+    slow = [asked for asked in fitter.log if asked.stage == "rehearsal" and not asked.fast]
+    assert len(slow) == 3
+    assert {asked.terms.limit for asked in slow} == {0.5}  # no other epsilon, no fewer files
 
 
 def test_a_release_that_would_fail_is_refused_with_the_nearest_that_passes() -> None:
