@@ -64,6 +64,7 @@ ALLOWED = {
     },
     "survey/predictor_cells.py": {"__init__": TABLE, "lookup": "the cells of a table that is here"},
     "survey/rows_here.py": {"blocks_of": "a file that is here"},
+    "in_place.py": {"why_not_in_place": ONE_ROW},
     "publication.py": {
         "outcome_ground": "of records in memory; in place the public columns stay there",
         "file_ground": "only with columns that are kept: refused on a cluster",
