@@ -16,6 +16,7 @@ from understudy.survey.survey import Survey
 
 EQUAL = 18.0
 LITTLE, MUCH = 0.5, 1.5  # of the sampling error
+UNLESS = ", or WholeFile where the amount is not nearly log-normal"
 
 
 def noise_of_cells(records: float, cells: int, epsilon: float, per_unit: int = 1) -> float:
@@ -55,9 +56,9 @@ def model_advice(model: Model, mechanism: Mechanism, survey: Survey) -> list[str
         f"noise of a cell's mean is about {noise:.1g} of its sampling error"
     )
     if noise <= LITTLE:
-        return [f"{about}: take it, with five files or more; no past file is needed."]
+        return [f"{about}: take it, with five files or more{UNLESS}."]
     if noise <= MUCH:
-        return [f"{about}: take ReferenceCensored if there is a past file, and it otherwise."]
+        return [f"{about}: take ReferenceCensored if there is a past file, else it{UNLESS}."]
     enough = noise_of_cells(survey.n, cells, 1.0, per_unit) / MUCH
     return [
         f"{about}: too much; take ReferenceCensored with a past file, or WholeFile, or fewer "
