@@ -17,7 +17,7 @@ from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.placed_fitter import PlacedFitter, highest
 from understudy.fitting.placed_records import PlacedRecords
-from understudy.mechanisms.outputs import outcome_files
+from understudy.mechanisms import outcome_files
 from understudy.survey import partition_work
 
 N = 1200

@@ -12,7 +12,7 @@ import pytest
 from salaries_in_place import RECIPE, write_survey_and_recipe
 
 import understudy as us
-from understudy.mechanisms.outputs import outcome_files
+from understudy.mechanisms import outcome_files
 from understudy.release import inside, outside
 from understudy.release.recipe import read_recipe
 from understudy.survey import read

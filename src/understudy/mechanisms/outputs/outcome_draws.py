@@ -75,7 +75,7 @@ class ParameterDraws(OutcomeOutput):
     def datasets(self, ground: Ground, chance: Chance) -> list[Survey]:
         if isinstance(ground.public, pl.DataFrame):
             return super().datasets(ground, chance)
-        from understudy.mechanisms.outputs.outcome_files import files_in_place
+        from understudy.mechanisms.outcome_files import files_in_place
 
         if not on_cluster(ground.public):
             ground = replace(ground, public=rows_here(ground.public))
