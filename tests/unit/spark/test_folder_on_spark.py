@@ -99,7 +99,7 @@ def test_what_spark_cannot_do_is_said(
     both: tuple[us.Survey, us.Survey], folder: Path, tmp_path: Path, spark_engine: Engine
 ) -> None:
     there = both[0]
-    with pytest.raises(Refused, match="Multinomial, FBP, FBS or WholeFile under Marginals, Modips, NoisyMo"):
+    with pytest.raises(Refused, match="Multinomial, FBP, FBS or WholeFile under Marginals, Modips"):
         us.synthesize(there, us.Beta("income", bounds=(0, 1e6)), us.Weighted(epsilon=10))
     with pytest.raises(Refused, match="WholeFile with columns that are kept as they are needs"):
         us.synthesize(there, us.WholeFile(keep=["year"]), us.Marginals(epsilon=1))
