@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
+import polars as pl
 from jax import Array
 from numpy.typing import NDArray
 
@@ -325,7 +326,13 @@ class ModelFitter:
 
     @property
     def sensitive_values(self) -> Matrix:
-        """The sensitive values of the records that have them, (records, columns)."""
+        """The sensitive values of the records that have them, (records, columns): as they are in
+        the file where they are numbers, since a model's coordinates may depend on the whole file
+        (of weights on n), so that those of a part of it are others."""
+        names = list(self.model.sensitive)
+        frame = self.survey.frame(names)
+        if all(frame[name].dtype.is_numeric() for name in names):
+            return frame.cast(pl.Float64).to_numpy()[~self.missing]
         columns = [
             self.arrays[name].reshape(self.n, -1).astype(np.float64) for name in self.model.targets
         ]

@@ -25,7 +25,9 @@ from understudy.fitting.nuts import Chains
 from understudy.mechanisms.contract import Terms, plain_terms
 from understudy.models.beta import Beta
 from understudy.models.from_numpyro import NumPyroModel, from_numpyro
+from understudy.models.normal_sample import FBS
 from understudy.survey.codebook import Codebook, Column
+from understudy.survey.design import Design
 from understudy.survey.survey import Survey
 
 
@@ -71,7 +73,22 @@ def test_what_a_record_is_beside_its_amount_has_no_column_of_its_own() -> None:
     arrays = model.prepare(survey)
     fitter = ModelFitter(model, survey, arrays, np.zeros(5, dtype=bool), Settings(), 7)
     assert (model.sensitive, model.targets) == (("pay",), ("y", "kind"))
-    assert fitter.sensitive_values[:, 1].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
+    assert fitter.arrays["kind"].tolist() == [0, 1, 0, 0, 0]
+    assert fitter.sensitive_values.tolist() == [[value] for value in VALUES]
+
+
+def test_a_part_of_the_file_is_known_though_weights_have_another_unit_there() -> None:
+    """Log weights are modelled in the unit N/n: those of half the records differ by log 2."""
+    rng = np.random.default_rng(1)
+    columns = {"pay": np.exp(rng.normal(9, 0.5, 200)), "w": np.exp(rng.normal(4, 0.4, 200))}
+    frame = pl.DataFrame(columns)
+    book = Codebook({"pay": Column("pay", "sensitive", bounds=(1.0, 1e7))}, population_size=1e5)
+    whole, part = (Survey(f, Design(weight="w"), book) for f in (frame, frame.head(100)))
+    model = FBS("pay", "1").for_survey(whole)
+    nobody = np.zeros(200, dtype=bool)
+    fitter = ModelFitter(model, whole, model.prepare(whole), nobody, Settings(), 7)
+    with pytest.raises(Refused, match="100 of its 100 records"):
+        fitter.on(part, "the reference")
 
 
 def test_each_record_is_a_unit_unless_the_codebook_says_otherwise() -> None:
