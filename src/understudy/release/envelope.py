@@ -53,9 +53,8 @@ def seal(result: Synthesis, inside: Inside, folder: Path) -> None:
         )
     rows = result.hands_out == "rows"
     if not isinstance(result.ground.public, pl.DataFrame):
-        here = rows_here(
-            result.ground.public
-        )  # sorted by their values, and so what is made of them
+        # sorted by their values, and so is what is made of them
+        here = rows_here(result.ground.public)
         result = replace(result, ground=replace(result.ground, public=here))
     in_order = rows and isinstance(result.ground.public, pl.DataFrame)
     envelope, public = _sorted(result) if in_order else (result.envelope, result.ground.public)

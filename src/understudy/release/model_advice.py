@@ -1,6 +1,6 @@
 """One sentence of `--dry-run`: which mechanism suits a model of an outcome, from declared facts.
 
-The rule was chosen on simulated doctorates (docs/decisions/069): NoisyMoments' noise of a cell's
+The rule was chosen on simulated doctorates (docs/decisions/072): NoisyMoments' noise of a cell's
 mean is about as large as its sampling error where epsilon times the root of the cell's records is
 EQUAL. docs/results/models has real files beside it.
 """
