@@ -82,24 +82,24 @@ def test_the_expected_size_of_a_sum_is_the_integral_of_its_law():
 
 
 def test_a_table_is_drawn_to_its_kind_as_far_as_noise_hides_it():
-    """200 tables whose distances vary by a third: with noise of the same size, half of a deviation
-    is kept, which is nearer to the truth than all or nothing; without noise all is kept."""
-    rng = np.random.default_rng(6)
-    groups = [distance_figures.Groups(np.full(8, 50.0), np.zeros(8), 0.0)] * 200
+    """4,000 tables whose distances vary by a third: with noise of the same size, half of a
+    deviation is kept, which is nearer to the truth than all or nothing; without noise all is kept."""
+    rng, n = np.random.default_rng(6), 4000
+    groups = [distance_figures.Groups(np.full(8, 50.0), np.zeros(8), 0.0)] * n
     usual = groups[0].distance(1.0)
-    true = usual * (1 + rng.normal(0, 0.3, 200))
-    seen = true + rng.normal(0, 0.3 * usual, 200)
-    bases = [(1.0, 0.0)] * 200
-    drawn = distance_figures.drawn_to(bases, seen, np.full(200, 0.3 * usual), groups)
+    true = usual * (1 + rng.normal(0, 0.3, n))
+    seen = true + rng.normal(0, 0.3 * usual, n)
+    bases = [(1.0, 0.0)] * n
+    drawn = distance_figures.drawn_to(bases, seen, np.full(n, 0.3 * usual), groups)
     kept = np.polyfit(seen - usual, [d - usual for d, _ in drawn.laws], 1)[0]
-    assert kept == pytest.approx(0.5, abs=0.15)
+    assert kept == pytest.approx(0.5, abs=0.07)
     assert drawn.variance == pytest.approx(0.3**2, rel=0.3)
     error = np.mean([(d - t) ** 2 for (d, _), t in zip(drawn.laws, true, strict=True)])
     assert error < 0.75 * min(np.mean((seen - true) ** 2), np.mean((usual - true) ** 2))
     assert np.mean([e for _, e in drawn.laws]) == pytest.approx(np.sqrt(error), rel=0.2)
-    alike = distance_figures.drawn_to(bases, np.full(200, usual), np.full(200, 0.3 * usual), groups)
-    assert [d for d, _ in alike.laws] == pytest.approx([usual] * 200)
-    exact = distance_figures.drawn_to(bases, seen, np.zeros(200), groups)
+    alike = distance_figures.drawn_to(bases, np.full(n, usual), np.full(n, 0.3 * usual), groups)
+    assert [d for d, _ in alike.laws] == pytest.approx([usual] * n)
+    exact = distance_figures.drawn_to(bases, seen, np.zeros(n), groups)
     assert [d for d, _ in exact.laws] == pytest.approx(seen)
     # one that is known without noise shows that distances vary by 0.3^2, the noise of the other
     two = distance_figures.drawn_to(
@@ -151,11 +151,11 @@ def test_a_fit_that_does_not_follow_the_sample_is_not_charged_with_it():
     """Simulated tables without any misfit, of which the fit keeps three quarters of what sampling
     adds: its estimates vary by 9/16 of the sampling variance and its deviations have 1/16 of it. In
     the figure nothing is left of them, and a misfit is found beside."""
-    rng = np.random.default_rng(4)
-    expected = rng.uniform(40, 400, 3000)
+    rng, n = np.random.default_rng(4), 100_000
+    expected = rng.uniform(40, 400, n)
     sampling = rng.laplace(0, np.sqrt(expected / 2))
     lost, lacking = 0.25, 2 * 0.25 - 0.25**2
-    look = misfit._Look(np.ones((3000, 1)), np.zeros(3000), expected, np.zeros(3000))
+    look = misfit._Look(np.ones((n, 1)), np.zeros(n), expected, np.zeros(n))
     shares = 1 - expected / expected.sum()
     for t in (0.0, 0.5):
         off = rng.laplace(0, np.sqrt(t * expected / 2))
