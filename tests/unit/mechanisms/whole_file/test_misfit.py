@@ -83,7 +83,7 @@ def test_the_expected_size_of_a_sum_is_the_integral_of_its_law():
 
 def test_a_table_is_drawn_to_its_kind_as_far_as_noise_hides_it():
     """4,000 tables whose distances vary by a third: with noise of the same size, half of a
-    deviation is kept, which is nearer to the truth than all or nothing; without noise all is kept."""
+    deviation is kept, nearer to the truth than all or nothing; without noise all is kept."""
     rng, n = np.random.default_rng(6), 4000
     groups = [distance_figures.Groups(np.full(8, 50.0), np.zeros(8), 0.0)] * n
     usual = groups[0].distance(1.0)

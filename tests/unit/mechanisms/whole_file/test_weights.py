@@ -114,12 +114,8 @@ def test_estimates_use_smoothed_weights_and_variances_the_drawn_ones(monkeypatch
             ("both", made.design, made.codebook),
             ("smoothed", us.Design(weight="w_smoothed", strata="a"), made.codebook),
             # the misfit is asked for the drawn weight in one and for the smoothed one in the other
-            ("both, plain", made.design, replace(made.codebook, misfit=None)),
-            (
-                "drawn, plain",
-                us.Design(weight="w", strata="a"),
-                replace(made.codebook, misfit=None),
-            ),
+            ("both, plain", made.design, plain),
+            ("drawn, plain", us.Design(weight="w", strata="a"), plain),
         )
     }
     estimates = {name: table["estimate"].to_list() for name, table in tables.items()}
