@@ -175,7 +175,7 @@ def _explained(middle: Vector, rows: _Rows, column: int, others: Sequence[int]) 
         before = effects.copy()
         for part in parts:
             effects[part] += (sums[part] - both[part] @ effects) / records[part]
-        if np.abs(effects - before).max() < CLOSE:
+        if np.allclose(effects, before, rtol=0.0, atol=CLOSE):
             break
     for j, part in zip(others, parts, strict=True):
         explained += effects[part][rows.codes[j]]

@@ -45,6 +45,8 @@ def test_weights_are_raked_to_public_totals():
     odds = weights[0] * weights[3] / (weights[1] * weights[2])  # raking keeps odds ratios
     assert odds == pytest.approx(4 / 6)
     assert calibrated(drawn, public_sums(frame, Codebook({}))).tolist() == [1, 2, 3, 4]
+    of_x = public_sums(frame, Codebook({}, population_by={"a": {"x": 30.0}}))
+    assert calibrated(drawn, of_x) == pytest.approx([10, 20, 3, 4])  # others stay as they are
 
 
 def test_raked_weights_stay_between_the_declared_bounds():
