@@ -190,7 +190,10 @@ def test_weights_do_not_depend_on_blocks(
         [m[c.codes(v)] for m, c, v in zip(maker.noisy.coarse, maker.cells, values, strict=True)]
     )  # of every record by its values, without a pool
     smooth = smoothed(by_blocks[0], np.ones(N), table_places(codes, maker.noisy, 3))
-    by_record = calibrated(smooth, public_sums(together.frame, published))
+    share = maker.noisy.records / N  # weights are those of a file of its size
+    low, high = published["w"].bounds or (np.nan, np.nan)
+    totals = public_sums(together.frame, published)
+    by_record = calibrated(smooth, totals, (share * low, share * high))
     assert by_blocks[1] == pytest.approx(by_record, rel=1e-9)
     frame = together.frame.with_columns(pl.Series("s", by_blocks[1]))
     sums = dict(frame.group_by("home").agg(pl.col("s").sum()).iter_rows())
