@@ -326,9 +326,8 @@ class ModelFitter:
 
     @property
     def sensitive_values(self) -> Matrix:
-        """The sensitive values of the records that have them, (records, columns): as they are in
-        the file where they are numbers, since a model's coordinates may depend on the whole file
-        (of weights on n), so that those of a part of it are others."""
+        """The sensitive values of the records that have them, (records, columns): numbers as the
+        file has them, since a model's coordinates may depend on the whole file (weights' on n)."""
         names = list(self.model.sensitive)
         frame = self.survey.frame(names)
         if all(frame[name].dtype.is_numeric() for name in names):
