@@ -25,7 +25,7 @@ OFTEN = 3  # records of a code, on average; a number that occurs once is a numbe
 MOST_LOW_CODES = 4  # negative values of a column that are all codes; more are a scale
 
 STEPS = (0.01, 0.1, 0.5, 1, 5, 10, 50, 100, 500, 1000)
-HEAPED = 0.8  # share of multiples of a step that suggests a rounding
+HEAPED = 0.95  # share of multiples of a step that suggests a rounding: the others would move
 SINGLE = 1.2e-7  # relative rounding of numbers that were stored in single precision
 MOST_DUST = 1e-3  # of a step, by which a multiple may be off
 FEWEST_STEPS = 50  # between the bounds: a coarser rounding would be most of the column

@@ -259,12 +259,14 @@ def test_numbers_are_drafted_by_their_shape() -> None:
     amounts[chance.random(N) < 0.3] = 0
     amounts[:40] = 9_999_998
     amounts[40:60] = 9_999_999
+    heaped = np.where(np.arange(N) % 10 < 9, 1000, 100) * chance.integers(1, 300, N)
     hours = chance.integers(1, 61, N)
     hours[:100] = -8
     frame = pl.DataFrame(
         {
             "code": chance.integers(1, 5, N).astype(float),
             "wages": amounts,
+            "heaped": heaped,
             "hours": hours,
             "losses": np.round(chance.normal(0, 500, N)),
             "share": chance.random(N),
@@ -284,6 +286,7 @@ def test_numbers_are_drafted_by_their_shape() -> None:
     assert wages.bounds == (0, 150_000)
     assert wages.special == (0, 150_000)
     assert wages.rounding == 100
+    assert book["heaped"].rounding == 100  # nine in ten on thousands: the tenth must not move
     assert {"missing", "special", "rounding"} <= wages.drafted
     assert book["hours"].missing == (-8,)
     assert book["hours"].bounds == (1, 60)
