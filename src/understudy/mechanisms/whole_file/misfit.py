@@ -18,6 +18,9 @@ noise, and as many records in each group (`evenly`). Where the mean of all recor
 a misfit t_0, a group has p t_0 e of it besides. A sampling variance is e in the same unit, so that
 t is the misfit per unit of it.
 
+Counts by one column are not measured: the fit meets the margin that the noisy tables agree on, and
+how far rules keep it from that is public (`beside_margin`).
+
 Means of one number may be much further off than those of another, and some tables than others: the
 distance of each table is measured by itself.
 
@@ -95,7 +98,11 @@ def measured_misfit(
     kinds = {key: probes for key, probes in probes_of(noisy, cells, kept).items() if probes}
     kind_figures: dict[tuple[str, str], float] = {}
     of_numbers: dict[str, dict[tuple[str, str], float]] = {}
-    own: list[OwnFigure] = []
+    own: list[OwnFigure] = [
+        ("counts", (name,), view.beside_margin(j))
+        for j, name in enumerate(noisy.columns)
+        if j not in kept
+    ]
     seen: list[_Seen] = []
     for key, probes in kinds.items():
         looks = [view.look(probe) for probe in probes]
@@ -178,8 +185,8 @@ def probes_of(
     weight = next((j for j, column in enumerate(cells) if column.column.role == "weight"), None)
     others = [j for j in range(len(cells)) if j != weight]
     numbers = [j for j in others if not cells[j].levels and j not in kept]
-    most = 3 if weight is None else 2  # columns of a count beside the weight
-    probes = [Probe(by, None, weight) for k in range(1, most + 1) for by in combinations(others, k)]
+    of_counts = (2, 3) if weight is None else (1, 2)  # columns of a count beside the weight
+    probes = [Probe(by, None, weight) for k in of_counts for by in combinations(others, k)]
     probes += [
         Probe(by, y, weight) for k in range(3) for by in combinations(levels, k) for y in numbers
     ]
@@ -265,6 +272,16 @@ class _View:
         z, answers = scores_of(groups, None if probe.y is None else y, w, probe.cut)
         target = np.rint((groups * z).sum(axis=1)).astype(np.int64)
         return _Look(z, target, answers, _between([(t * z).sum(axis=1) / UNITS for t in sets]))
+
+    def beside_margin(self, j: int) -> float:
+        """The misfit of counts by one column: of the sets' fits beside the noisy margins that they
+        were made to meet, on average."""
+        margin = self.fit.total * np.mean([of_set.margins[j] for of_set in self.fit.sets], axis=0)
+        codes = self.fit.pool.codes[:, j]
+        sums = [np.bincount(codes, weights, minlength=margin.size) for weights in self.weights]
+        apart = np.abs(self.fit.total * np.mean(sums, axis=0) - margin).sum()
+        parts = margin * (1 - margin / self.fit.total)
+        return misfit_of(float(apart), parts, np.zeros_like(parts))
 
     def free(self, probe: Probe, key: tuple[str, str]) -> float:
         """The part of a table's fluctuation that its smaller tables do not show, as far as the fit

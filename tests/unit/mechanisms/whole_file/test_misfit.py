@@ -147,6 +147,37 @@ def test_what_a_table_shows_beyond_its_margins_has_its_degrees_of_freedom():
     assert free((0, 1), "means", "measured") == 0
 
 
+def test_counts_by_one_column_are_off_by_what_keeps_the_fit_from_its_margin():
+    """Two sets whose fits are off by what a misfit of 0.5 lets expect, on average over both; the
+    margins that they were made to meet are public, so no record is asked."""
+    margins = np.array([[0.5, 0.3, 0.2], [0.4, 0.4, 0.2]])
+    margin = margins.mean(axis=0)
+    parts = 1000 * margin * (1 - margin)
+    off = np.sqrt(0.5 * parts / 2).sum() / 2 / 1000 * np.array([1.0, -1.0, 0.0])
+    pool = SimpleNamespace(codes=np.array([[7, 0], [7, 1], [7, 2]]))
+    sets = [SimpleNamespace(margins={1: shares}) for shares in margins]
+    view = SimpleNamespace(fit=SimpleNamespace(total=1000.0, sets=sets, pool=pool))
+    for moved, figure in ((0.0, 0.0), (1.0, 0.5)):
+        view.weights = [margin + 3 * moved * off, margin - moved * off]
+        found = misfit._View.beside_margin(view, 1)  # type: ignore[arg-type]
+        assert found == pytest.approx(figure, abs=1e-9)
+
+
+@pytest.mark.usefixtures("stand_in_noise")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_counts_by_one_column_are_not_measured(weighted):
+    """The files' codebook has a figure for them, which is hardly any without rules; with weights an
+    estimate of them rests on two columns."""
+    made = survey(population(300, 2), weighted)
+    files = us.synthesize(made, us.WholeFile(), us.Marginals(3, 1e-9), datasets=2).datasets
+    known = files[0].codebook.misfit
+    assert known is not None
+    columns = [names for kind, names, _ in known.own if kind == "counts"]
+    assert columns[: len(made.columns)] == [(name,) for name in made.columns]
+    assert min(len(names) for names in columns[len(made.columns) :]) == 2
+    assert all(known.figure([name], counts=True) < 0.01 for name in made.columns)
+
+
 def test_a_fit_that_does_not_follow_the_sample_is_not_charged_with_it():
     """Simulated tables without any misfit, of which the fit keeps three quarters of what sampling
     adds: its estimates vary by 9/16 of the sampling variance and its deviations have 1/16 of it. In
