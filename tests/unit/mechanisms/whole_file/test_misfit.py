@@ -159,8 +159,8 @@ def test_counts_by_one_column_are_off_by_what_keeps_the_fit_from_its_margin():
     view = SimpleNamespace(fit=SimpleNamespace(total=1000.0, sets=sets, pool=pool))
     for moved, figure in ((0.0, 0.0), (1.0, 0.5)):
         view.weights = [margin + 3 * moved * off, margin - moved * off]
-        found = misfit._View.beside_margin(view, 1)  # type: ignore[arg-type]
-        assert found == pytest.approx(figure, abs=1e-9)
+        beside = misfit._View.beside_margin(view, 1)  # type: ignore[arg-type]
+        assert beside == pytest.approx(figure, abs=1e-9)
 
 
 @pytest.mark.usefixtures("stand_in_noise")
