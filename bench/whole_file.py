@@ -38,7 +38,7 @@ from coded_files import CodedFile, real_files  # noqa: E402
 
 BUILD = HERE.parent / "build"
 KEPT = BUILD / "whole_file"
-PEERS = {"smartnoise-mst": 5, "dpmm-mst": 2, "dpmm-aim": 1}  # and how often each is run
+PEERS = {"smartnoise-mst": 4, "dpmm-mst": 1, "dpmm-aim": 1}  # and how often each is run
 BUDGETS = (1.0, 3.0)
 DELTA = 1e-5
 RUNS = 10
