@@ -61,7 +61,8 @@ def evenly_in_shares(share: Floats | float, part: Floats, levels: int, records: 
     least = p * np.minimum(s, 1 - s)
     off = np.minimum(q, records * least**2)
     sampled = p * s * (1 - s)
-    return np.divide(off, sampled, out=np.zeros_like(off), where=records * least > 1e-6)
+    some = records * least > 1e-6
+    return np.asarray(np.divide(off, sampled, out=np.zeros_like(off), where=some), np.float64)
 
 
 @dataclass(frozen=True)
