@@ -160,9 +160,9 @@ def _factors(codebook: Codebook) -> dict[str, Any] | None:
         parts.append(
             f"{'' if parts else '1, plus '}a figure for the distance between the fitted tables and "
             "the confidential ones, which was measured with noise on average over kinds of tables "
-            "(a weight is one of the columns of an estimate that uses it; the mean of a group that "
-            "holds many of the records has less of it; it counts as a variance with 2 degrees of "
-            "freedom)"
+            "(a weight is one of the columns of an estimate that uses it; where columns were "
+            "counted together, cells with many records have less of it and small ones more; it "
+            "counts as a variance with 2 degrees of freedom)"
         )
     return {
         "words": "Before that, ubar is multiplied by " + ", plus ".join(parts) + ". The programs "

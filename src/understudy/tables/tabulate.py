@@ -196,10 +196,15 @@ def _weighted(survey: Survey, wanted: _Wanted) -> pl.DataFrame:
             factor = variance_factor(
                 *facts, shown, statistic.columns, where, statistic.of_counts, statistic.adds_up
             )
-            parts = factor.of(share, sums.count), df, factor.degrees(share, sums.count, own_df)
-            pieces.append(
-                _piece(key, statistic, statistic.estimates(cells), _Widened(*parts, level))
+            estimates = statistic.estimates(cells)
+            value = estimates.value[: key.height]
+            widened = _Widened(
+                factor.of(share, sums.count, value),
+                df,
+                factor.degrees(share, sums.count, own_df, value),
+                level,
             )
+            pieces.append(_piece(key, statistic, estimates, widened))
         tables.append(pl.concat(pieces).sort(CELL, maintain_order=True))
     return pl.concat(tables).drop(CELL)
 

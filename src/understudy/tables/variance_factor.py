@@ -8,7 +8,8 @@
   part of it (`VarianceFactor`).
 - The fit of a synthetic file: the codebook's `misfit` (survey/misfit.py), by the columns that an
   estimate rests on; a design weight is one of them. In the mean of a group it counts as much as the
-  other records are, 1 - p, or, by a measured table, as many records in each group (`evenly`).
+  other records are, 1 - p; where the table was measured, counts, shares and means are off by as
+  many records in each cell (`evenly`, `evenly_in_shares`).
 """
 
 from __future__ import annotations
@@ -44,16 +45,37 @@ def evenly(share: Floats | float, records: float) -> Floats:
     return np.asarray(np.minimum(parts, records * p), dtype=np.float64)
 
 
+def evenly_in_shares(share: Floats | float, part: Floats, levels: int, records: float) -> Floats:
+    """The same for the share `part` that a level has in each group, of a table of the groups and
+    the level's column: q/(p s (1 - s)), s the part, or n l^2/(p s (1 - s)) where a cell has l of
+    the records and that is less.
+
+    A cell is off by a variance of n q records, its group by none, and the share by n q/(n p)^2;
+    s (1 - s)/(n p) is that of sampling. The other levels are taken to be of one size.
+    """
+    p, s = np.broadcast_arrays(np.asarray(share, dtype=np.float64), np.nan_to_num(part))
+    other = (1 - s) / max(levels - 1, 1)
+    cells = np.stack([p * s, p * other])
+    sizes = np.array([[1.0], [max(levels - 1, 1)]])
+    q = (sizes * cells**2 * (1 - cells)).sum() / max(float(p.sum()), 1e-300)
+    least = p * np.minimum(s, 1 - s)
+    off = np.minimum(q, records * least**2)
+    sampled = p * s * (1 - s)
+    some = records * least > 1e-6
+    return np.asarray(np.divide(off, sampled, out=np.zeros_like(off), where=some), np.float64)
+
+
 @dataclass(frozen=True)
 class VarianceFactor:
     """In a group with the share p of all n records: 1 + (`clusters` - 1) (p + (1 - p) `apart`)
-    + `counted` + p `alone` + (1 - p) `grouped` + evenly(p, n) `even`.
+    + `counted` + p `alone` + (1 - p) `grouped` + evenly(p, n) `even`
+    + evenly_in_shares(p, s, `levels`, n) `split`, s the share that is estimated.
 
     `clusters` is the design effect of an estimate of all records. A group that is spread over all
     clusters has p of a cluster's records, and p of what they add; one that fills whole clusters
-    (`apart` = 1) has all of it. `counted` is the misfit of counts and totals; `alone` that of a
-    mean's own columns, and `grouped` of these with the columns of the groups, or `even` where their
-    table was measured.
+    (`apart` = 1) has all of it. `counted` is the misfit of counts, shares and totals; `alone` that
+    of a mean's own columns, and `grouped` of these with the columns of the groups. Where their
+    table was measured, that of means and counts is `even`, and that of shares `split`.
     """
 
     clusters: float = 1.0
@@ -62,20 +84,26 @@ class VarianceFactor:
     alone: float = 0.0
     grouped: float = 0.0
     even: float = 0.0
+    split: float = 0.0
+    levels: int = 2
 
-    def of(self, share: float | Floats, records: float) -> Any:
-        """For the groups of a table, all of them together."""
-        return self._sampled(share) + self._fitted(share, records)
+    def of(self, share: float | Floats, records: float, estimate: Floats | None = None) -> Any:
+        """For the groups of a table, all of them together; `estimate` where it is of shares."""
+        return self._sampled(share) + self._fitted(share, records, estimate)
 
-    def degrees(self, share: float | Floats, records: float, df: float) -> Any:
+    def degrees(
+        self, share: float | Floats, records: float, df: float, estimate: Floats | None = None
+    ) -> Any:
         """Degrees of freedom of a variance that was multiplied by this and had `df` before."""
-        return _together(self._sampled(share), df, self._fitted(share, records))
+        return _together(self._sampled(share), df, self._fitted(share, records, estimate))
 
     def _sampled(self, share: float | Floats) -> Any:
         return 1 + (self.clusters - 1) * (share + (1 - share) * self.apart)
 
-    def _fitted(self, share: float | Floats, records: float) -> Any:
+    def _fitted(self, share: float | Floats, records: float, estimate: Floats | None) -> Any:
         mine = self.counted + share * self.alone + (1 - share) * self.grouped
+        if self.split and estimate is not None:
+            mine = mine + evenly_in_shares(share, estimate, self.levels, records) * self.split
         return mine + evenly(share, records) * self.even
 
     @property
@@ -88,7 +116,7 @@ class VarianceFactor:
 
     @property
     def most_fitted(self) -> float:
-        return self.counted + self.grouped + self.even
+        return self.counted + self.grouped + self.even + self.split
 
 
 def _together(sampled: Floats | float, df: float, fitted: Floats | float) -> Floats:
@@ -129,12 +157,24 @@ def variance_factor(
     weight = design.variance_weight or design.weight
     also = {weight} if weight is not None else set()
     grouped = codebook.misfit.figure(groups | about | also, counts)
+    cells = groups | about | also
+    followed = codebook.misfit.follows(cells) and len(cells) > 1
+    if counts and followed:
+        if adds_up:
+            return replace(factor, even=grouped)
+        return replace(factor, split=grouped, levels=_levels(codebook, about))
     if counts or adds_up:  # a count's own sampling variance knows its share
         return replace(factor, counted=grouped)
     factor = replace(factor, alone=codebook.misfit.figure(about | also, counts))
-    if codebook.misfit.follows(groups | about | also):
+    if codebook.misfit.follows(cells):
         return replace(factor, even=grouped)
     return replace(factor, grouped=grouped)
+
+
+def _levels(codebook: Codebook, columns: set[str]) -> int:
+    """Into how many parts a group is divided: two where it is by a condition."""
+    levels = [codebook[name].levels for name in columns if name in codebook]
+    return len(levels[0]) if len(levels) == 1 and levels[0] else 2
 
 
 def _apart(codebook: Codebook, design: Design, groups: set[str]) -> float:

@@ -175,8 +175,12 @@ def test_what_the_fit_of_a_whole_file_adds_in_groups_of_unequal_size(
     """By two columns: one level is rarer than its noise, and others have most of the records."""
     rng = np.random.default_rng(5)
     levels = {"region": ("east", "north", "south"), "sex": ("f", "m")}
-    known = Misfit((("region", "sex", "pay"),), (0.5, 1.0, 2.0), (3.0, 4.0, 5.0))
+    schools = ("basic", "middle", "high")
+    known = Misfit(
+        (("region", "sex", "pay"), ("region", "sex", "school")), (0.5, 1.0, 2.0), (3.0, 4.0, 5.0)
+    )
     columns = {n: Column(n, "sensitive", "categorical", levels=v) for n, v in levels.items()}
+    columns["school"] = Column("school", "sensitive", "categorical", levels=schools)
     columns["pay"] = Column("pay", "sensitive", "continuous")
     book = Codebook(columns, misfit=known, design_effect=1.5)
     datasets = []
@@ -185,9 +189,11 @@ def test_what_the_fit_of_a_whole_file_adds_in_groups_of_unequal_size(
             "region": rng.choice(levels["region"], 300, p=[0.75, 0.2, 0.05]),
             "sex": rng.choice(levels["sex"], 300),
             "pay": rng.normal(10, 2, 300),
+            "school": rng.choice(schools, 300, p=[0.5, 0.4, 0.1]),
         }
         datasets.append(Survey(pl.DataFrame(values), Design(), book))
-    statistics, by = ("count", "total(pay)", "mean(pay)", 'proportion(sex == "f")'), tuple(levels)
+    shares = ('proportion(school == "high")', "proportion(pay > 11)")
+    statistics, by = ("count", "total(pay)", "mean(pay)", *shares), tuple(levels)
     public = whole_rows(n=60).facts(
         columns=tuple(columns), synthesized=tuple(columns), asked_statistics=statistics, by=by,
         design=Design(), codebook=book,

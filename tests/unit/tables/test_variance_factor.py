@@ -7,13 +7,18 @@ import polars as pl
 import pytest
 import scipy.stats
 
-from understudy.survey.codebook import Codebook
+from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
 from understudy.survey.misfit import Misfit
 from understudy.survey.survey import Survey
 from understudy.tables.regress import regress
 from understudy.tables.tabulate import tabulate
-from understudy.tables.variance_factor import VarianceFactor, evenly, variance_factor
+from understudy.tables.variance_factor import (
+    VarianceFactor,
+    evenly,
+    evenly_in_shares,
+    variance_factor,
+)
 
 BOOK = Codebook({}, design_effect=2.0, design_effects={"a": 5.0, "y": 3.0})
 
@@ -56,6 +61,48 @@ def test_each_group_has_its_part_of_every_figure() -> None:
     clusters = 2 * (share + (1 - share) * 0.25)
     expected = 1 + clusters + 0.5 + share * 0.7 + (1 - share) * 0.9 + even * 1.1
     assert made == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("levels", [2, 4])
+def test_a_share_is_off_by_what_its_cell_is(levels: int) -> None:
+    """Cells of a table that are off by the same variance and add up to the groups' true sizes:
+    the variance of the share over that of sampling, by simulation."""
+    rng = np.random.default_rng(4)
+    n, share, part = 10_000.0, np.array([0.7, 0.3]), np.array([0.2, 0.5])
+    cells = np.stack([share * part] + [share * (1 - part) / (levels - 1)] * (levels - 1))
+    q = np.average(cells * (1 - cells), weights=cells)
+    off = rng.normal(size=(50_000, levels, 2))
+    off -= off.mean(axis=1, keepdims=True)
+    off *= np.sqrt(n * q * levels / (levels - 1))  # each cell has the variance n q
+    of_shares = off[:, 0].var(axis=0) / (n * share) ** 2
+    sampled = part * (1 - part) / (n * share)
+    made = evenly_in_shares(share, part, levels, n)
+    assert made == pytest.approx(of_shares / sampled, rel=0.03)
+    assert VarianceFactor(split=0.5, levels=levels).of(share, n, part) == pytest.approx(
+        1 + 0.5 * made
+    )
+    # not more records than a cell has; a share of 0 or 1 has no sampling variance to be widened
+    few = evenly_in_shares(np.array([0.5, 0.5]), np.array([0.004, 1.0]), 2, 100.0)
+    assert few == pytest.approx([0.2**2 / (50 * 0.004 * 0.996), 0.0])
+
+
+@pytest.mark.parametrize(
+    ("group", "own", "adds_up", "expected"),
+    [
+        (["a", "b"], [], True, VarianceFactor(even=0.5)),
+        (["a"], [], True, VarianceFactor(counted=0.5)),  # a margin: public beside the noisy one
+        (["a", "c"], [], True, VarianceFactor(counted=1.0)),  # not measured
+        (["a"], ["b"], False, VarianceFactor(split=0.5, levels=3)),
+        (["a"], ["c"], False, VarianceFactor(counted=1.0)),
+        ([], ["b"], False, VarianceFactor(counted=0.5)),
+    ],
+)
+def test_cells_of_measured_tables_are_off_by_as_many_records(group, own, adds_up, expected) -> None:
+    b = Column("b", "sensitive", "categorical", levels=("u", "v", "w"))
+    known = Misfit((("a", "b"),), (0.5, 1.0, 2.0), (3.0, 4.0, 5.0))
+    book = Codebook({"b": b}, misfit=known)
+    made = variance_factor(book, Design(), group, own, None, counts=True, adds_up=adds_up)
+    assert made == expected
 
 
 def test_a_misfit_counts_as_a_variance_with_two_degrees_of_freedom() -> None:

@@ -13,10 +13,10 @@ weights; it is cut at 2, or 3 with weights. z and n E z come from the noisy tabl
 record moves a table's part by at most the cut (docs/proofs/whole-file.md). What a deviation of
 variance t e, e the expected records of a group, lets expect is that of distance_figures.py. A group
 with the share p of the records has 1 - p of its e: what is missing in one is too much in others (of
-two groups, the same number of records). In means by a measured table it is what the fit made of
-noise, and as many records in each group (`evenly`). Where the mean of all records is off, too, with
-a misfit t_0, a group has p t_0 e of it besides. A sampling variance is e in the same unit, so that
-t is the misfit per unit of it.
+two groups, the same number of records). In a measured table it is what the fit made of noise, and
+as many records in each group (`evenly`). Where the mean of all records is off, too, with a misfit
+t_0, a group has p t_0 e of it besides. A sampling variance is e in the same unit, so that t is the
+misfit per unit of it.
 
 Counts by one column are not measured: the fit meets the margin that the noisy tables agree on, and
 how far rules keep it from that is public (`beside_margin`).
@@ -29,7 +29,8 @@ besides, and the estimate lacks as much: t - g is published. g is that of intera
 prod(1 - 1/k) of the degrees of freedom (columns of k cells) over the 1 - 1/G that G groups have
 beside their sum; all of it where the table was not measured, and in counts by a measured one 1 - K
 of it, K what drawing the table to a smooth one keeps of a cell. (Of the sampling variance the
-estimate has K^2, a deviation (1 - K)^2: its own variance less 2 g is what is left of both.)
+estimate has K^2, a deviation (1 - K)^2: its own variance less 2 g is what is left of both.) g goes
+by the groups' sampling variances; where t does not, it is taken off on average over the groups.
 """
 
 from __future__ import annotations
@@ -116,11 +117,10 @@ def measured_misfit(
         seen.append(_Seen(key, probes, looks, distances / UNITS, noise / UNITS))
     of_all = {y: t for kind in seen for y, t in kind.alone()}
     for kind in seen:
-        key, probes = kind.key, kind.probes
+        key, probes, measured = kind.key, kind.probes, kind.key[1] == "measured"
         free = [view.free(probe, key) for probe in probes]
-        even = key == ("means", "measured")
         groups = [
-            look.groups(of_all.get(-1 if probe.y is None else probe.y, 0.0), part, even)
+            look.groups(of_all.get(-1 if probe.y is None else probe.y, 0.0), part, measured)
             for probe, look, part in zip(probes, kind.looks, free, strict=True)
         ]
         numbers = [-1 if probe.y is None else probe.y for probe in probes]
@@ -226,9 +226,11 @@ class _Look:
         share = self.expected / max(records, 1e-9)
         if share.size < 2:
             return Groups(self.expected, self.spread, free)
-        parts = self.expected * (evenly(share, records) if even else 1 - share)
-        known = of_all * share * self.expected + free * parts
-        return Groups(parts, self.spread, free, known)
+        sampling = self.expected * (1 - share)
+        parts = self.expected * evenly(share, records) if even else sampling
+        known = of_all * share * self.expected + free * sampling
+        of_parts = free * float(sampling.sum()) / max(float(parts.sum()), 1e-9)
+        return Groups(parts, self.spread, of_parts, known)
 
     def distance(self, counts: Whole) -> int:
         sums = (counts.reshape(self.scores.shape) * self.scores).sum(axis=1)

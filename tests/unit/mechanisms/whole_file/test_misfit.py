@@ -301,8 +301,8 @@ def test_the_noise_of_a_distance_is_for_all_its_tables_and_the_shares_add_up(wei
     cells = us.WholeFile().for_survey(data).cells(data)
     by_kind = misfit.probes_of(from_draws(result.draws), cells, ())
     kinds = by_kind.values()
-    # means by measured tables alone are off by as many records in every group
-    assert evenly_off == [key == ("means", "measured") for key, k in by_kind.items() for _ in k]
+    # measured tables are off by as many records in every group
+    assert evenly_off == [kind == "measured" for (_, kind), k in by_kind.items() for _ in k]
     assert [moved for moved, _ in asked] == [
         [UNITS * probe.cut for probe in probes] for probes in kinds if probes
     ]
@@ -384,6 +384,22 @@ def test_means_of_small_groups_are_off_by_as_many_records_as_those_of_large_ones
     assert stated / sizes == pytest.approx(of_means)
 
 
+def test_what_the_fit_does_not_follow_is_taken_off_on_average_over_the_groups():
+    """Deviations with a sampling part g e (1 - p) and one of equal variance t n q in all groups:
+    the figure gives the groups together the variance of the second less that of the first."""
+    rng = np.random.default_rng(13)
+    sizes = np.array([100.0, 300.0, 600.0, 2000.0, 3000.0])
+    share, t, g = sizes / 6000, 1.5, 0.4
+    sampled = g * sizes * (1 - share)
+    even = t * sizes * evenly(share, 6000.0)
+    off = np.sqrt(sampled + even) * rng.laplace(0, np.sqrt(0.5), (40_000, 5))
+    look = misfit._Look(np.ones((5, 1)), np.zeros(5), sizes, np.zeros(5))
+    groups = look.groups(0.0, g, even=True)
+    published = groups.figure(float(np.abs(off).sum(axis=1).mean()), 0.0)
+    stated = VarianceFactor(even=published).of(share, 6000.0) - 1
+    assert (stated * sizes).sum() == pytest.approx((even - sampled).sum(), rel=0.03)
+
+
 def test_each_of_equal_groups_has_what_the_others_leave_of_the_figure():
     assert evenly(np.full(5, 0.2), 1000) == pytest.approx(np.full(5, 0.8))
     assert evenly(np.array([0.3]), 1000) == pytest.approx([0.7])  # a condition alone
@@ -407,7 +423,10 @@ def test_variances_carry_clusters_and_fit():
         errors, other = (us.tabulate(s, statistic, by, **arguments)["se"] for s in (made, plain))
         return float((errors / other)[0] ** 2)
 
-    assert ratio("count", ["a", "b"]) == pytest.approx(2 + 0.5)
+    cells = frame.group_by("a", "b").len().sort("a", "b")["len"].to_numpy() / 400
+    even_cells = np.average(cells * (1 - cells), weights=cells)
+    assert ratio("count", ["a", "b"]) == pytest.approx(2 + 0.5 * even_cells / cells[0])
+    assert ratio("count", ["a"]) == pytest.approx(2 + 0.5)
     assert ratio("count", ["a"], where="y > 3") == pytest.approx(2 + 1.0)
     share = (frame["a"] == frame["a"].sort()[0]).mean()  # of the records, in the first group
     shares = frame["a"].value_counts(normalize=True)["proportion"].to_numpy()
@@ -422,7 +441,12 @@ def test_variances_carry_clusters_and_fit():
     assert (errors[0] / errors[1]) ** 2 == pytest.approx(2 + share * 3.0 + 3.0 * even / share)
     assert ratio("mean(y)", []) == pytest.approx(2 + 3.0)
     assert ratio("total(y)", ["a"]) == pytest.approx(2 + 4.0)
-    assert ratio('proportion(b == "u")', ["a"]) == pytest.approx(2 + 0.5)
+    assert ratio("total(y)", []) == pytest.approx(2 + 3.0)
+    # of two levels the table of both columns has all cells
+    part = frame.filter(a=frame["a"].sort()[0]).select((pl.col("b") == "u").mean()).item()
+    off = even_cells / (share * part * (1 - part))
+    assert ratio('proportion(b == "u")', ["a"]) == pytest.approx(2 + 0.5 * off)
+    assert ratio('proportion(b == "u")', []) == pytest.approx(2 + 0.5)  # one column
     slopes = [us.regress(s, "y ~ a")["se"] for s in (made, plain)]
     assert (slopes[0] / slopes[1]).to_numpy() ** 2 == pytest.approx(2 + 4.0)
     # the file's own clusters need no factor for clusters
