@@ -24,6 +24,7 @@ ROAD = (
     *("survey/predictor_cells.py", "in_place.py", "publication.py", "models/public_totals.py"),
     *("models/record_maker.py", "fitting/placed_records.py", "fitting/placed_fitter.py"),
     *("mechanisms/outcome_files.py", "mechanisms/outputs/outcome_draws.py"),
+    *("mechanisms/outputs/cell_draws.py", "mechanisms/outputs/file_tables.py"),
     *("survey/read.py", "tables", "influence.py", "corrected_table.py", "synthesis.py"),
     *("mechanisms/row_counts.py", "mechanisms/marginals.py", "mechanisms/modips.py"),
     *("mechanisms/unweighted.py", "mechanisms/whole_file", "release", "risk/kept.py", "verify"),
@@ -59,8 +60,10 @@ ALLOWED = {
     "survey/partition_work.py": {
         "in_partitions": "records that are here, a part at a time",
         "gathered": "what is made of each partition: sums, extremes, few arrays",
+        "_batched": "records that are here, a block at a time",
         "_worked": "on a worker",
         "_made_of_blocks": "on a worker",
+        "_in_batches": "on a worker",
     },
     "survey/predictor_cells.py": {"__init__": TABLE, "lookup": "the cells of a table that is here"},
     "survey/rows_here.py": {"blocks_of": "a file that is here"},
@@ -107,6 +110,7 @@ ALLOWED = {
     "corrected_table.py": {"noisy_sums": ONE_ROW},
     "synthesis.py": {"envelope": FILES},
     "mechanisms/whole_file/files.py": {"further_file": FILES},
+    "mechanisms/whole_file/files_there.py": {"_grouped": TABLE, "_levels": TABLE},
     "release/confidential_file.py": {
         "_left_here": HELD,
         "_left_there": ONE_ROW,
