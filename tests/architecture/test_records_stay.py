@@ -27,6 +27,7 @@ ROAD = (
     *("mechanisms/outputs/cell_draws.py", "mechanisms/outputs/file_tables.py"),
     *("survey/read.py", "tables", "influence.py", "corrected_table.py", "synthesis.py"),
     *("mechanisms/row_counts.py", "mechanisms/marginals.py", "mechanisms/modips.py"),
+    *("mechanisms/laplace_table.py",),
     *("mechanisms/unweighted.py", "mechanisms/whole_file", "release", "risk/kept.py", "verify"),
 )
 BRINGS = {
@@ -109,6 +110,12 @@ ALLOWED = {
     "influence.py": {"influence": ONE_ROW, "_units": ONE_ROW},
     "corrected_table.py": {"noisy_sums": ONE_ROW},
     "synthesis.py": {"envelope": FILES},
+    "mechanisms/laplace_table.py": {
+        "laplace_table": REFUSED,
+        "_refuse_blanks": REFUSED,
+        "_tables": REFUSED,
+        "_numbers": REFUSED,
+    },
     "mechanisms/whole_file/files.py": {"further_file": FILES},
     "mechanisms/whole_file/files_there.py": {"_grouped": TABLE, "_levels": TABLE},
     "release/confidential_file.py": {
