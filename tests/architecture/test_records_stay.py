@@ -28,7 +28,15 @@ ROAD = (
     *("survey/read.py", "tables", "influence.py", "corrected_table.py", "synthesis.py"),
     *("mechanisms/row_counts.py", "mechanisms/marginals.py", "mechanisms/modips.py"),
     *("mechanisms/laplace_table.py",),
-    *("mechanisms/unweighted.py", "mechanisms/whole_file", "release", "risk/kept.py", "verify"),
+    *(
+        "mechanisms/unweighted.py",
+        "mechanisms/whole_file",
+        "release",
+        "risk/kept.py",
+        "risk/pieces.py",
+        "risk/by_pattern.py",
+        "verify",
+    ),
 )
 BRINGS = {
     *("frame", "batches", "to_polars", "to_pyarrow", "to_pyarrow_batches", "to_pandas", "execute"),
@@ -60,6 +68,7 @@ ALLOWED = {
     "survey/collected.py": {"collected": "those who call it are in this list"},
     "survey/partition_work.py": {
         "in_partitions": "records that are here, a part at a time",
+        "in_pieces": "records that are here, a piece at a time",
         "gathered": "what is made of each partition: sums, extremes, few arrays",
         "_batched": "records that are here, a block at a time",
         "_worked": "on a worker",
@@ -135,6 +144,13 @@ ALLOWED = {
     "release/shape.py": {"_commonest": ONE_ROW},
     "release/totals.py": {"_compared": TABLE},
     "risk/kept.py": {"kept_combinations": ONE_ROW},
+    "risk/by_pattern.py": {
+        "risk_weight_table": ONE_ROW,
+        "_checked": ONE_ROW,
+        "_check_id": ONE_ROW,
+        "_joined": ONE_ROW,
+    },
+    "risk/pieces.py": {"large_patterns": "a row for each very large pattern", "_ends": TABLE},
     "verify/confidential.py": {
         "__init__": "in the store `memory`, which a cluster has not",
         "units": ONE_ROW,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -56,6 +56,33 @@ def in_partitions(
         made.write_parquet(folder / f"{number}.parquet")
     files = [literal_path(path) for path in sorted(folder.iterdir())]
     return connection().read_parquet(files).cast(schema)
+
+
+def in_pieces(
+    table: ir.Table, spread: Work, marks: Mapping[str, pl.DataType], work: Work, schema: ibis.Schema
+) -> ir.Table:
+    """What `work` makes of each piece by itself, a table with this schema. `spread` gives records
+    as often as there are pieces that need them, with the columns `marks`, first the piece."""
+    piece = next(iter(marks))
+    if on_cluster(table):
+        from ibis.backends.pyspark.datatypes import PySparkSchema
+
+        own = pl.Schema({**table.schema().to_polars(), **marks})
+        records = frame_by_frame(spark_frame(table), spread, own)
+        together = records.repartition(piece).sortWithinPartitions(piece)
+        each = partial(_worked_by_piece, piece, work, schema)
+        return viewed(together.mapInArrow(each, PySparkSchema.from_ibis(schema)), table)
+    waiting, made = (new_scratch_file("") for _ in range(2))
+    made.mkdir()
+    for number, frame in enumerate(_batched(table)):
+        for part in spread(frame).partition_by(piece):
+            folder = waiting / str(part[piece][0])
+            folder.mkdir(parents=True, exist_ok=True)
+            part.write_parquet(folder / f"{number}.parquet")
+    for folder in waiting.iterdir():
+        done = work(pl.read_parquet(folder)).select(schema.names)
+        done.write_parquet(made / f"{folder.name}.parquet")
+    return connection().read_parquet([literal_path(path) for path in made.iterdir()]).cast(schema)
 
 
 def gathered(table: ir.Table, work: Gathering) -> list[list[NDArray[Any]]]:
@@ -183,6 +210,21 @@ def _made_of_frames(
     """On a worker: its part, some rows at a time."""
     for frame in _frames(batches):
         yield from _in_batches(work(frame), schema)
+
+
+def _worked_by_piece(
+    piece: str, work: Work, schema: ibis.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """On a worker: its part, which is sorted by pieces, one of them after the other."""
+    waiting: list[pl.DataFrame] = []
+    for batch in batches:
+        for part in _frame([batch]).partition_by(piece, maintain_order=True):
+            if waiting and waiting[0][piece][0] != part[piece][0]:
+                yield from _in_batches(work(pl.concat(waiting)), schema)
+                waiting = []
+            waiting.append(part)
+    if waiting:
+        yield from _in_batches(work(pl.concat(waiting)), schema)
 
 
 def _in_batches(made: pl.DataFrame, schema: ibis.Schema) -> list[pa.RecordBatch]:
