@@ -186,11 +186,17 @@ def synthesize(
 
     A model of whole rows (Multinomial) is drawn from a table of counts: nothing is fitted, and the
     arguments after `seed` do not concern it.
+
+    Of a survey on Spark, files of whole rows and whole files are made by its workers, and stay
+    there: `tabulate` asks them, and `write_survey` lets them write a folder. The records are those
+    that would be made here.
     """
     fit = FitSettings(draws, chains, warmup, target_acceptance, missing, diagnostics, progress)
     chance = chance_of(seed)
     publication = Publication(account=account)
     result = synthesize_for(publication, survey, model, mechanism, datasets, chance, fit)
+    if survey.on_cluster:
+        result = replace(result, ground=replace(result.ground, cluster=survey.raw))
     _ = result.datasets
     return result
 

@@ -24,9 +24,19 @@ ROAD = (
     *("survey/predictor_cells.py", "in_place.py", "publication.py", "models/public_totals.py"),
     *("models/record_maker.py", "fitting/placed_records.py", "fitting/placed_fitter.py"),
     *("mechanisms/outcome_files.py", "mechanisms/outputs/outcome_draws.py"),
+    *("mechanisms/outputs/cell_draws.py", "mechanisms/outputs/file_tables.py"),
     *("survey/read.py", "tables", "influence.py", "corrected_table.py", "synthesis.py"),
     *("mechanisms/row_counts.py", "mechanisms/marginals.py", "mechanisms/modips.py"),
-    *("mechanisms/unweighted.py", "mechanisms/whole_file", "release", "risk/kept.py", "verify"),
+    *("mechanisms/laplace_table.py",),
+    *(
+        "mechanisms/unweighted.py",
+        "mechanisms/whole_file",
+        "release",
+        "risk/kept.py",
+        "risk/pieces.py",
+        "risk/by_pattern.py",
+        "verify",
+    ),
 )
 BRINGS = {
     *("frame", "batches", "to_polars", "to_pyarrow", "to_pyarrow_batches", "to_pandas", "execute"),
@@ -58,9 +68,12 @@ ALLOWED = {
     "survey/collected.py": {"collected": "those who call it are in this list"},
     "survey/partition_work.py": {
         "in_partitions": "records that are here, a part at a time",
+        "in_pieces": "records that are here, a piece at a time",
         "gathered": "what is made of each partition: sums, extremes, few arrays",
+        "_batched": "records that are here, a block at a time",
         "_worked": "on a worker",
         "_made_of_blocks": "on a worker",
+        "_in_batches": "on a worker",
     },
     "survey/predictor_cells.py": {"__init__": TABLE, "lookup": "the cells of a table that is here"},
     "survey/rows_here.py": {"blocks_of": "a file that is here"},
@@ -106,7 +119,14 @@ ALLOWED = {
     "influence.py": {"influence": ONE_ROW, "_units": ONE_ROW},
     "corrected_table.py": {"noisy_sums": ONE_ROW},
     "synthesis.py": {"envelope": FILES},
+    "mechanisms/laplace_table.py": {
+        "laplace_table": REFUSED,
+        "_refuse_blanks": REFUSED,
+        "_tables": REFUSED,
+        "_numbers": REFUSED,
+    },
     "mechanisms/whole_file/files.py": {"further_file": FILES},
+    "mechanisms/whole_file/files_there.py": {"_grouped": TABLE, "_levels": TABLE},
     "release/confidential_file.py": {
         "_left_here": HELD,
         "_left_there": ONE_ROW,
@@ -124,6 +144,13 @@ ALLOWED = {
     "release/shape.py": {"_commonest": ONE_ROW},
     "release/totals.py": {"_compared": TABLE},
     "risk/kept.py": {"kept_combinations": ONE_ROW},
+    "risk/by_pattern.py": {
+        "risk_weight_table": ONE_ROW,
+        "_checked": ONE_ROW,
+        "_check_id": ONE_ROW,
+        "_joined": ONE_ROW,
+    },
+    "risk/pieces.py": {"large_patterns": "a row for each very large pattern", "_ends": TABLE},
     "verify/confidential.py": {
         "__init__": "in the store `memory`, which a cluster has not",
         "units": ONE_ROW,

@@ -52,6 +52,12 @@ Ints = NDArray[np.int64]
 CellLevels = tuple[str, ...]
 
 ALL = "All"
+ON_SPARK = (
+    "A Laplace table needs every record in memory, for its half-samples, and these are on Spark; "
+    "noisy counts run there under Marginals and Modips (Multinomial, WholeFile), corrected tables "
+    "as `corrected_table`, or take the columns from there first: Survey(survey.frame([...]), "
+    "design, codebook)."
+)
 GRID = 2**16  # steps of the grid that noise is added on, per unit of sensitivity
 
 
@@ -141,6 +147,8 @@ def laplace_table(
     table is charged to `account` (`LedgerAccount`) before any noise is drawn; without one its claim
     says that it was not charged to any ledger.
     """
+    if survey.on_cluster:
+        raise Refused(ON_SPARK)
     epsilon = checked_epsilon(epsilon)
     if sensitivity not in get_args(Sensitivity):
         raise UnknownName("kind of sensitivity", str(sensitivity), get_args(Sensitivity))

@@ -6,9 +6,7 @@ partitions, and keep them; what comes here is the sum of the weights in each str
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import ibis
@@ -24,7 +22,7 @@ from understudy.models.public_totals import PublicTotals
 from understudy.models.record_maker import RecordMaker, record_maker
 from understudy.models.survey_normal import SurveyNormal
 from understudy.survey.collected import collected
-from understudy.survey.partition_work import in_blocks, viewed
+from understudy.survey.partition_work import in_blocks, kept_as_long, viewed
 from understudy.survey.rows_here import blocks_of
 from understudy.survey.stored import survey_of
 from understudy.survey.survey import Survey
@@ -49,7 +47,7 @@ def files_in_place(
         if survey.on_cluster:
             records, made = _made_there(maker, public, ground)
             file = Survey(records, ground.design, codebook)
-            weakref.finalize(file, _let_go, made).atexit = False
+            kept_as_long(file, made)
         else:
             frames, several = _made_here(maker, public, ground, number, len(draws))
             file = survey_of(frames, several, ground.design, codebook)
@@ -115,8 +113,3 @@ def _made_there(maker: RecordMaker, public: ir.Table, ground: Ground) -> tuple[i
     sums = dict(collected(by).rows())
     factors = [(name, size / sums[name]) for name, size in totals.by_stratum]
     return table.mutate(**{weight: table[weight] * level.cases(*factors)}), frame
-
-
-def _let_go(frame: Any) -> None:
-    with suppress(Exception):  # the session may have ended before
-        frame.unpersist()

@@ -2,7 +2,8 @@
 
 All that a record's risk depends on is its pattern: the records that agree with it on the known
 columns. So records are divided by pattern, and each part goes through the functions for files in
-memory: the numbers are the same. On Spark a pattern must fit into the memory of a worker.
+memory: the numbers are the same. For risk, patterns with very many records are cut into pieces
+(pieces.py); for weights a pattern must fit into the memory of a worker.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from understudy.risk.identification import (
     synthetic_risk,
 )
 from understudy.risk.patterns import Floats, RadiusKind, ball_edges, check_together, checked_radius
+from understudy.risk.pieces import PATTERN, large_patterns, marked, risk_in_pieces
 from understudy.risk.weights import (
     check_adjustments,
     least_records,
@@ -79,7 +81,14 @@ def risk_table(
         work = replace(work, files=len(synthetic))
     own = {name: table.schema()[name] for name in work.columns(kept)}
     schema = ibis.schema({**own, "risk": "float64"})
-    return in_partitions(table, names, work, schema)
+    large = large_patterns(table, names, targets[0])
+    if not large.height:
+        return in_partitions(table, names, work, schema)
+    table = marked(table, names, large)
+    cut = table[PATTERN] >= 0
+    asked = (targets, work.shown, work.radii, kind, schema)
+    pieces = risk_in_pieces(table.filter(cut), large, *asked)
+    return ibis.union(pieces, in_partitions(table.filter(~cut).drop(PATTERN), names, work, schema))
 
 
 def risk_weight_table(
@@ -142,9 +151,16 @@ class _Part:
 class _Risk(_Part):
     files: int = 0
 
+    @property
+    def shown(self) -> tuple[tuple[str, ...], ...]:
+        """The columns of each file's targets; the records' own where there is no file."""
+        numbers = range(1, self.files + 1)
+        theirs = (tuple(_synthetic_name(name, k) for name in self.targets) for k in numbers)
+        return tuple(theirs) or (self.targets,)
+
     def __call__(self, frame: pl.DataFrame) -> pl.DataFrame:
         frame = without_categories(frame)
-        theirs = [_synthetic_name(t, k) for k in range(1, self.files + 1) for t in self.targets]
+        theirs = [name for names in self.shown for name in names if self.files]
         own = frame.drop(theirs)
         if frame.height == 0:
             return own.with_columns(risk=pl.lit(None, pl.Float64))
@@ -154,8 +170,7 @@ class _Risk(_Part):
         if not self.files:
             return own.with_columns(risk=confidential_risk(patterns, values, lower, upper))
         total = np.zeros(frame.height)
-        for number in range(1, self.files + 1):
-            names = [_synthetic_name(name, number) for name in self.targets]
+        for number, names in enumerate(self.shown, start=1):
             points = sensitive_values(frame, names, f"synthetic data set {number}")
             in_ball = np.logical_and.reduce((points >= lower) & (points <= upper), axis=0)
             shown = patterns.code, patterns.code
@@ -246,14 +261,14 @@ def _joined(
     new = {_synthetic_name(name, number): name for name in (*known, *targets)}
     joined = table.join(theirs.rename(new), by_id)
     same = [joined[name].identical_to(joined[_synthetic_name(name, number)]) for name in known]
-    agrees = ibis.and_(*same) if same else ibis.literal(True)
-    rows, alike = joined.aggregate(rows=joined.count(), alike=agrees.sum()).to_polars().row(0)
+    agrees = ibis.and_(*same).sum() if same else joined.count()
+    rows, alike = joined.aggregate(rows=joined.count(), alike=agrees).to_polars().row(0)
     if rows != records:
         raise Refused(
             f"Some records have no row in synthetic data set {number} by id `{by_id}`; the ids "
             "must be the same in both files."
         )
-    if known and alike != records:
+    if alike != records:
         raise Refused(
             f"Known columns differ in synthetic data set {number}; where these are synthesized "
             "too, a pattern is not kept together: use `identification_risk` on files in memory."

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -28,9 +30,11 @@ from understudy.survey.rows_here import even_blocks
 PART = "understudy_part"  # the column that says where a record belongs, while it is worked on
 ROWS_IN_MEMORY = 2_000_000  # of a part on disk, on average
 ROWS_AT_A_TIME = 250_000  # of a stream of which arrays are made
+ROWS_OF_A_BATCH = 50_000  # that a worker hands back at once
 
 Work = Callable[[pl.DataFrame], pl.DataFrame]
 BlockWork = Callable[[pl.DataFrame, str], pl.DataFrame]
+PartWork = Callable[[int], pl.DataFrame]
 Gathering = Callable[[pl.DataFrame], list[NDArray[Any]]]
 
 
@@ -54,16 +58,47 @@ def in_partitions(
     return connection().read_parquet(files).cast(schema)
 
 
+def in_pieces(
+    table: ir.Table, spread: Work, marks: Mapping[str, pl.DataType], work: Work, schema: ibis.Schema
+) -> ir.Table:
+    """What `work` makes of each piece by itself, a table with this schema. `spread` gives records
+    as often as there are pieces that need them, with the columns `marks`, first the piece."""
+    piece = next(iter(marks))
+    if on_cluster(table):
+        from ibis.backends.pyspark.datatypes import PySparkSchema
+
+        own = pl.Schema({**table.schema().to_polars(), **marks})
+        records = frame_by_frame(spark_frame(table), spread, own)
+        together = records.repartition(piece).sortWithinPartitions(piece)
+        each = partial(_worked_by_piece, piece, work, schema)
+        return viewed(together.mapInArrow(each, PySparkSchema.from_ibis(schema)), table)
+    waiting, made = (new_scratch_file("") for _ in range(2))
+    made.mkdir()
+    for number, frame in enumerate(_batched(table)):
+        for part in spread(frame).partition_by(piece):
+            folder = waiting / str(part[piece][0])
+            folder.mkdir(parents=True, exist_ok=True)
+            part.write_parquet(folder / f"{number}.parquet")
+    for folder in waiting.iterdir():
+        done = work(pl.read_parquet(folder)).select(schema.names)
+        done.write_parquet(made / f"{folder.name}.parquet")
+    return connection().read_parquet([literal_path(path) for path in made.iterdir()]).cast(schema)
+
+
 def gathered(table: ir.Table, work: Gathering) -> list[list[NDArray[Any]]]:
     """The few arrays that `work` makes of some records at a time, for all records: their sums,
     say. What they are together is for the caller to say."""
     if on_cluster(table):
         rows = spark_frame(table).mapInArrow(partial(_pickled, work), "made binary").collect()
         return [pickle.loads(bytes(row["made"])) for row in rows]
+    return [work(frame) for frame in _batched(table)]
+
+
+def _batched(table: ir.Table) -> Iterator[pl.DataFrame]:
+    """The records of a table that is here, so many at a time."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of DuckDB, in what Ibis calls
-        batches = table.to_pyarrow_batches(chunk_size=ROWS_AT_A_TIME)
-        return [work(frame) for frame in _frames(batches)]
+        yield from _frames(table.to_pyarrow_batches(chunk_size=ROWS_AT_A_TIME))
 
 
 def _mark(table: ir.Table, keys: Sequence[str]) -> ir.IntegerValue:
@@ -97,12 +132,46 @@ def in_blocks(table: ir.Table, work: BlockWork, schema: ibis.Schema, rows: int) 
     """Spark's frame of what `work` makes of the rows in the order of their values, so many at a
     time; it is told the numbers of partition and block. The workers keep what they made."""
     from ibis.backends.pyspark.datatypes import PySparkSchema
-    from pyspark import StorageLevel
 
     records = spark_frame(table).orderBy(*table.columns)
     made = partial(_made_of_blocks, work, schema, rows)
-    frame = records.mapInArrow(made, PySparkSchema.from_ibis(schema))
+    return kept_there(records.mapInArrow(made, PySparkSchema.from_ibis(schema)))
+
+
+def part_by_part(like: ir.Table, parts: int, work: PartWork, schema: pl.Schema) -> Any:
+    """Spark's frame of what the workers make of the numbers from 0 on, beside another table: each
+    is a partition by itself."""
+    numbers = spark_frame(like).sparkSession.range(0, parts, 1, parts)
+    return _mapped(numbers, _made_of_numbers, work, schema)
+
+
+def frame_by_frame(frame: Any, work: Work, schema: pl.Schema) -> Any:
+    """Spark's frame of what the workers make of another one's rows, some at a time."""
+    return _mapped(frame, _made_of_frames, work, schema)
+
+
+def kept_there(frame: Any) -> Any:
+    """Spark's frame, which its workers keep once it is made, in memory or on their disks."""
+    from pyspark import StorageLevel
+
     return frame.persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def kept_as_long(owner: Any, frame: Any) -> None:
+    """The workers let go of a frame when nobody has its owner any more."""
+    weakref.finalize(owner, _let_go, frame).atexit = False
+
+
+def _let_go(frame: Any) -> None:
+    with suppress(Exception):  # the session may have ended before
+        frame.unpersist()
+
+
+def _mapped(frame: Any, made: Callable[..., Any], work: Any, schema: pl.Schema) -> Any:
+    from ibis.backends.pyspark.datatypes import PySparkSchema
+
+    typed = ibis.Schema.from_polars(schema)
+    return frame.mapInArrow(partial(made, work, typed), PySparkSchema.from_ibis(typed))
 
 
 def _worked(
@@ -124,6 +193,43 @@ def _made_of_blocks(
     for number, frame in enumerate(even_blocks(batches, rows)):
         made = work(frame, f"{partition} {number}").select(list(schema.names))
         yield from made.to_arrow().cast(schema.to_pyarrow()).to_batches()
+
+
+def _made_of_numbers(
+    work: PartWork, schema: ibis.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """On a worker: a part from each number."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from _in_batches(work(number), schema)
+
+
+def _made_of_frames(
+    work: Work, schema: ibis.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """On a worker: its part, some rows at a time."""
+    for frame in _frames(batches):
+        yield from _in_batches(work(frame), schema)
+
+
+def _worked_by_piece(
+    piece: str, work: Work, schema: ibis.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """On a worker: its part, which is sorted by pieces, one of them after the other."""
+    waiting: list[pl.DataFrame] = []
+    for batch in batches:
+        for part in _frame([batch]).partition_by(piece, maintain_order=True):
+            if waiting and waiting[0][piece][0] != part[piece][0]:
+                yield from _in_batches(work(pl.concat(waiting)), schema)
+                waiting = []
+            waiting.append(part)
+    if waiting:
+        yield from _in_batches(work(pl.concat(waiting)), schema)
+
+
+def _in_batches(made: pl.DataFrame, schema: ibis.Schema) -> list[pa.RecordBatch]:
+    table = made.select(list(schema.names)).to_arrow().cast(schema.to_pyarrow())
+    return list(table.to_batches(max_chunksize=ROWS_OF_A_BATCH))
 
 
 def _pickled(work: Gathering, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

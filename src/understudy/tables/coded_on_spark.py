@@ -9,9 +9,7 @@ and counts are whole numbers, so that nothing depends on who counted what.
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -25,6 +23,7 @@ from numpy.typing import NDArray
 from understudy.cluster import shipped, spark_frame
 from understudy.errors import Refused
 from understudy.survey.cells import ColumnCells
+from understudy.survey.partition_work import kept_as_long
 from understudy.survey.survey import NO_RECORDS, Survey
 from understudy.tables.units import Unit, limited
 
@@ -156,13 +155,8 @@ def coded_on_spark(
         raise Refused(NO_RECORDS)
     sizes = tuple(column.size for column in cells)
     coded = CodedOnSpark(frame, names, (None,) * len(cells), sizes, n, clusters)
-    weakref.finalize(coded, _let_go, frame).atexit = False
+    kept_as_long(coded, frame)
     return coded
-
-
-def _let_go(frame: Any) -> None:
-    with suppress(Exception):  # the session may have ended before
-        frame.unpersist()
 
 
 def _with_psus(frame: Any, labels: list[str]) -> tuple[Any, ClustersOnSpark]:

@@ -317,3 +317,14 @@ def test_what_is_said_of_the_records_stays_inside(survey: Survey) -> None:
     with pytest.raises(Refused) as refusal:
         laplace_table(survey, STATISTICS, [], 8.0)
     assert "internal" not in str(refusal.value)
+
+
+def test_records_on_a_cluster_are_not_collected(
+    survey: Survey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sentence names what runs there; not even a column is looked at."""
+    there = Survey(survey.raw, survey.design, survey.codebook)
+    monkeypatch.setattr(Survey, "on_cluster", True)
+    monkeypatch.setattr(Survey, "frame", None)
+    with pytest.raises(Refused, match="Marginals and Modips"):
+        laplace_table(there, STATISTICS, BY, 8.0)

@@ -11,6 +11,7 @@ import pytest
 
 import understudy as us
 from understudy.errors import Refused
+from understudy.risk import pieces
 from understudy.survey import partition_work
 
 N = 1500
@@ -151,3 +152,61 @@ def test_what_cannot_be_measured_is_refused() -> None:
     for values, sentence in ((pl.lit(1.0), "same for every record"), (pl.lit(np.inf), "infinite")):
         with pytest.raises(Refused, match=sentence):
             us.risk_table(us.Survey(frame.with_columns(income=values)), **asked)
+
+
+@pytest.mark.parametrize("known", [["rate", "sex"], []])
+@pytest.mark.parametrize("target", ["income", "change", ["income", "rent"]])
+@pytest.mark.parametrize("ball", [("relative", 0.05), ("relative", 1.4), ("absolute", 300.0)])
+def test_large_patterns_are_cut_into_pieces_with_the_same_numbers(
+    known: list[str], target: Any, ball: tuple[str, float], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Narrow balls, balls that reach beyond 0, negative amounts, ties; before and after."""
+    monkeypatch.setattr(pieces, "LARGEST", 220)
+    monkeypatch.setattr(partition_work, "ROWS_AT_A_TIME", 400)
+    rng, frame = np.random.default_rng(2), records()
+    change = np.round(rng.normal(0, 500, N), -2)
+    income, sex = (frame["income"] / 1000).round() * 1000, frame["sex"].replace("f", None)
+    frame = frame.with_columns(change=change, income=income, sex=sex)  # most are without a sex
+    noisy = frame.with_columns(
+        income=frame["income"] + 1e3 * rng.integers(-2, 3, N),
+        rent=frame["rent"] * np.exp(rng.normal(0, 0.05, N)),
+        change=frame["change"] + 100.0 * rng.integers(-2, 3, N),
+    )
+    there = [us.Survey(frame), us.Survey(noisy), us.Survey(frame)]
+    asked: dict[str, Any] = {"known": known, "target": target}
+    asked["kind"], asked["radius"] = ball
+    before = by_id(us.risk_table(there[0], **asked, keep=["id"]), "risk")
+    np.testing.assert_array_equal(before, us.identification_risk(frame, **asked))
+    after = by_id(us.risk_table(there[0], there[1:], **asked, by_id="id"), "risk")
+    expected = us.identification_risk(frame, [noisy, frame], **asked)
+    np.testing.assert_array_equal(after, expected)
+
+
+def test_what_lies_on_the_end_of_a_rim_is_compared_and_not_counted() -> None:
+    first = np.zeros(1, dtype=np.int64)
+    outer, inner = ([np.array([end]) for end in pair] for pair in ((1.0, 5.0), (2.0, 4.0)))
+    ends = pieces.Ends(first, first, np.zeros(1), (outer[0], outer[1]), (inner[0], inner[1]))
+    points = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    assert ends.in_rims(0, points).tolist() == [False, True, True, False, True, True, False]
+    assert ends.between(0, points) == 1
+
+
+def test_a_piece_has_its_records_and_a_halo_but_not_what_is_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Balls hold half of the records, and no piece has a quarter of them."""
+    monkeypatch.setattr(pieces, "LARGEST", 100)
+    seen: list[int] = []
+
+    def piece(work: Any, frame: pl.DataFrame) -> pl.DataFrame:
+        seen.append(frame.height)
+        return done(work, frame)
+
+    done = pieces.Large.__call__
+    monkeypatch.setattr(pieces.Large, "__call__", piece)
+    frame = records().with_columns(income=pl.int_range(N) + 1.0)
+    us.risk_table(
+        us.Survey(frame), known=[], target="income", radius=N / 4, kind="absolute"
+    ).count().execute()
+    assert len(seen) == 15
+    assert max(seen) < N / 4

@@ -40,6 +40,9 @@ table = us.tabulate(survey, ["count", "mean(income)"], by="year", margins=True)
 median = us.tabulate(survey, "quantile(income, 0.5)")
 noisy = FileCounts(us.WholeFile().for_survey(survey), survey, 7).measured("chosen", 1, None)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+(made,) = us.synthesize(survey, us.WholeFile(), us.Unweighted(), seed=7).datasets
+drawn = us.tabulate(made, "count")["estimate"][0]
+last = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     survey.frame(["w"])
     passed = "a column passed"
@@ -47,7 +50,8 @@ except Exception as error:
     passed = type(error).__name__
 heap = session.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory()
 print("done", survey.n, noisy.records, len(table), len(median), passed, heap >> 20,
-      (after - before) >> 10, flush=True)
+      (after - before) >> 10, made.on_cluster, round(drawn / 15.5 / survey.n, 1),
+      (last - after) >> 10, flush=True)
 """
 
 
@@ -65,7 +69,9 @@ def test_no_column_passes_a_driver_of_512_megabytes(tmp_path: Path) -> None:
     words = done.stdout.split()
     assert words[:5] == ["done", str(RECORDS), str(RECORDS), "8", "1"], done.stderr[-2000:]
     assert words[5] != "a"  # the limit is felt: a column does not pass
-    heap, grown = int(words[-2]), int(words[-1])
+    heap, grown = (int(word) for word in words[6:8])
     assert heap <= 512
     assert grown < 256  # megabytes of this process; a file of 2,000,000 records has 400
+    assert words[8:10] == ["True", "1.0"]  # a file of as many records, of mean weight 15.5
+    assert int(words[10]) < 256  # the pool of cells that it is drawn from
     print(done.stdout)

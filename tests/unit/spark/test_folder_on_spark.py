@@ -105,6 +105,8 @@ def test_what_spark_cannot_do_is_said(
         us.synthesize(there, us.WholeFile(keep=["year"]), us.Marginals(epsilon=1))
     with pytest.raises(Refused, match="these are on Spark"):
         us.tabulate(there, "gini(income)")
+    with pytest.raises(Refused, match="A Laplace table needs every record in memory"):
+        us.laplace_table(there, "count", "year", 1.0)
     with pytest.raises(Refused, match="A regression needs every record"):
         us.regress(there, "income ~ age")
     (tmp_path / "people.csv").write_text("a\n1\n")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from understudy.chance import Chance
@@ -19,7 +20,9 @@ from understudy.errors import Refused
 from understudy.mechanisms.outputs.output import DrawnOutput, DrawValues, Ground, without_drafts
 from understudy.mechanisms.side_by_side import side_by_side
 from understudy.survey.codebook import Codebook
+from understudy.survey.design import Design
 from understudy.survey.engine import new_scratch_file, parquet_table
+from understudy.survey.partition_work import kept_as_long, kept_there, part_by_part, viewed
 from understudy.survey.survey import Survey
 from understudy.tables.cross_table import (
     Categories,
@@ -29,6 +32,8 @@ from understudy.tables.cross_table import (
 )
 
 if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
     from understudy.models.contract import RowsModel
 
 __public__ = ("rescaled as rescaled_counts",)
@@ -39,6 +44,7 @@ ColumnNumbers = tuple[int, ...]
 IN_MEMORY = 5_000_000  # values of one data set; larger ones are written to the scratch folder
 SMALLEST_POOL, LARGEST_POOL = 200_000, 2_000_000
 SWEEPS = 40
+BLOCK = 500_000  # records that a worker makes at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +65,31 @@ def surveys_of(tables: Sequence[CrossTable], ground: Ground) -> list[Survey]:
     kept = without_drafts(ground.codebook.only(names), names).without_unit()
     ordered = {name: kept[name] for name in names}
     codebook = replace(kept, columns=ordered, population_by={})
+    if ground.cluster is not None:
+        return [_made_there(table, ground.cluster, ground.design, codebook) for table in tables]
     return [Survey(stored_records(table), ground.design, codebook) for table in tables]
+
+
+@dataclass(frozen=True, eq=False)
+class _RowsOf:
+    """On a worker: the records of a table, a part of them at a time."""
+
+    table: CrossTable
+
+    def __call__(self, part: int) -> pl.DataFrame:
+        ends = np.cumsum(self.table.counts)
+        first, past = part * BLOCK, (part + 1) * BLOCK
+        inside = ends.clip(first, past) - (ends - self.table.counts).clip(first, past)
+        return self.table.records(inside)
+
+
+def _made_there(table: CrossTable, like: ir.Table, design: Design, codebook: Codebook) -> Survey:
+    """The records of a table, made by the workers of the cluster that has the table `like`."""
+    work, schema = _RowsOf(table), table.records(np.zeros_like(table.counts)).schema
+    records = kept_there(part_by_part(like, max(1, -(-table.n // BLOCK)), work, schema))
+    file = Survey(viewed(records, like), design, codebook)
+    kept_as_long(file, records)
+    return file
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,11 @@ class FileTables(MechanismOutput):
         return cls(from_draws(draws))
 
     def datasets(self, ground: Ground, chance: Chance) -> list[Survey]:
+        if ground.cluster is not None:
+            from understudy.mechanisms.whole_file.files_there import files_there
+
+            published = ground.codebook, ground.design
+            return files_there(self.noisy, *published, chance, ground.cluster)
         assert isinstance(ground.public, pl.DataFrame)  # columns are kept in memory alone
         kept = ground.public if ground.public.width else None
         made = synthetic_files(

@@ -42,7 +42,9 @@ class Ground:
     published. `codebook` and `design` are those of the published files, `records` the public number
     of records.
 
-    `made` is told of records while files are made.
+    `cluster` is a table on Spark beside which the workers make files of rows and whole files; they
+    are made here where it is None, as in every release (decision 080). `made` is told of records
+    while files are made.
 
     Where nothing is claimed (kind `risk`) the model may look at the records: `known` are then their
     values, and `codings` the surveys by which the steps of mixed data are coded.
@@ -57,6 +59,7 @@ class Ground:
     known: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
     types: Mapping[str, pl.DataType] = field(default_factory=dict)
     codings: tuple[Survey | None, ...] = field(default=(), repr=False)
+    cluster: ir.Table | None = field(default=None, repr=False)
     made: Made = field(default=nobody, repr=False)
 
 

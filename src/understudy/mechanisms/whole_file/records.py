@@ -46,6 +46,87 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
+class FileBlocks:
+    """What the blocks of one file are made of, each by itself: anywhere, in any order.
+
+    `records` are those of each row of the pool; `kept_rows` has the row of every record where
+    public columns stay as they are, which fixes their order. Each block has chance of its own.
+    """
+
+    cells: tuple[ColumnCells, ...]
+    codebook: Codebook
+    coarse: tuple[Codes, ...]
+    measured: list[tuple[str, ...]]
+    shares: list[Vector]  # of fine cells in coarse ones
+    pool: Codes
+    records: NDArray[np.int64]
+    laws: dict[int, ScoreLaw]
+    chances: tuple[np.random.Generator, ...]
+    kept_rows: NDArray[np.int32] | None = None
+    kept_values: pl.DataFrame | None = None
+
+    @property
+    def parts(self) -> int:
+        return len(self.chances)
+
+    @property
+    def no_records(self) -> pl.DataFrame:
+        """A block without records: its columns and their types."""
+        return self._made(np.empty(0, dtype=np.int32), np.random.default_rng(0), None).frame
+
+    def __call__(self, part: int) -> Block:
+        """Block `part`, once: it uses up its chance."""
+        kept = None
+        if self.kept_values is not None:
+            kept = self.kept_values.gather_every(self.parts, part)
+        return self._made(self._rows(part), self.chances[part], kept)
+
+    def _rows(self, part: int) -> NDArray[np.int32]:
+        """The row of the pool of each of its records."""
+        if self.kept_rows is not None:
+            return self.kept_rows[part :: self.parts]
+        ends = np.cumsum(self.records)
+        places = np.arange(part, ends[-1], self.parts)
+        return np.searchsorted(ends, places, side="right").astype(np.int32)
+
+    def _made(
+        self, rows: NDArray[np.int32], rng: np.random.Generator, kept: pl.DataFrame | None
+    ) -> Block:
+        coarse = np.empty((rows.size, self.pool.shape[1]), dtype=np.int32, order="F")
+        for column in range(self.pool.shape[1]):
+            np.take(self.pool[:, column], rows, out=coarse[:, column])
+        scores = {column: law.drawn(rows, rng) for column, law in self.laws.items()}
+        fine = fine_codes(coarse, self.shares, self.coarse, rng, scores)
+        drawn = [column.values(codes, rng) for column, codes in zip(self.cells, fine, strict=True)]
+        frame = pl.DataFrame(drawn)
+        names = tuple(column.name for column in self.cells)
+        ruled, effects = apply_rules(
+            frame if kept is None else frame.with_columns(kept),
+            self.codebook,
+            {column.name: column for column in self.cells},
+            rng,
+            kept=() if kept is None else kept.columns,
+            coarse=dict(zip(names, self.coarse, strict=True)),
+            shares=dict(zip(names, self.shares, strict=True)),
+            measured=self.measured,
+        )
+        return Block(ruled, rows, effects)
+
+
+def moved(
+    block: Block, cells: Sequence[ColumnCells], coarse: Sequence[Codes], pool: Codes
+) -> tuple[NDArray[np.intp], Codes]:
+    """The records of a block that rules put into other coarse cells, and these cells."""
+    if not block.effects.changed:
+        return np.empty(0, dtype=np.intp), np.empty((0, len(cells)), dtype=np.int32)
+    codes = np.empty((block.frame.height, len(cells)), dtype=np.int32, order="F")
+    for j, (column, mapped) in enumerate(zip(cells, coarse, strict=True)):
+        codes[:, j] = mapped[column.codes(block.frame[column.name])]
+    other = np.flatnonzero((codes != pool[block.rows]).any(axis=1))
+    return other, codes[other]
+
+
+@dataclass(frozen=True, eq=False)
 class Synthesizer:
     """Draws files from the fitted tables: as many and as large ones as anyone likes.
 
@@ -63,58 +144,39 @@ class Synthesizer:
     def blocks(
         self, number: int, rng: np.random.Generator, size: int | None = None
     ) -> Iterator[Block]:
-        """The records of one file of the set `number`, block by block; of `size` records, or as
-        many as the release has. Records are rounded together over the whole file; every block has
-        each k-th of them, so that it is a small file of the same tables by itself."""
-        rows = self._rows(number, rng, size or self.noisy.records)
-        parts = max(1, -(-rows.size // BLOCK))
+        """The records of one file of the set `number`, block by block."""
+        made = self.file(number, rng, size)
+        return map(made, range(made.parts))
+
+    def file(self, number: int, rng: np.random.Generator, size: int | None = None) -> FileBlocks:
+        """One file of the set `number`, of `size` records, or as many as the release has: what its
+        blocks are made of. Records are rounded together over the whole file; every block has each
+        k-th of them, so that it is a small file of the same tables by itself."""
+        weights, kept_rows = self.fit.weights_of(number), None
+        if self.kept is not None and self.fit.groups is not None:
+            kept_rows = _completed(self.kept, self.fit, weights, rng)
+            records = np.bincount(kept_rows, minlength=weights.size)
+        else:
+            wanted, tables = size or self.noisy.records, self.fit.tables
+            records = balanced(self.fit.pool, weights, wanted, tables, self.fit.sizes, rng)
+        parts = max(1, -(-int(records.sum()) // BLOCK))
         runs = runs_of(self.noisy, [column.grid_size for column in self.cells])
         pool = self.fit.pool.codes
-        records = np.bincount(rows, minlength=len(pool)).astype(np.float64)
-        laws = score_laws(pool, records, self.noisy.measured, runs)
-        for part in range(parts):
-            yield self._block(number, rows[part::parts], (part, parts), laws, rng)
-
-    def _rows(self, number: int, rng: np.random.Generator, size: int) -> NDArray[np.int32]:
-        """The row of the pool for each record of a file."""
-        weights = self.fit.weights_of(number)
-        if self.kept is not None and self.fit.groups is not None:
-            return _completed(self.kept, self.fit, weights, rng)
-        pool, sizes = self.fit.pool, self.fit.sizes
-        counts = balanced(pool, weights, size, self.fit.tables, sizes, rng)
-        return np.repeat(np.arange(counts.size, dtype=np.int32), counts)
-
-    def _block(
-        self,
-        number: int,
-        rows: NDArray[np.int32],
-        part_of: tuple[int, int],
-        laws: dict[int, ScoreLaw],
-        rng: np.random.Generator,
-    ) -> Block:
-        pool = self.fit.pool.codes
-        coarse = np.empty((rows.size, pool.shape[1]), dtype=np.int32, order="F")
-        for column in range(pool.shape[1]):
-            np.take(pool[:, column], rows, out=coarse[:, column])
-        scores = {column: law.drawn(rows, rng) for column, law in laws.items()}
-        fine = fine_codes(coarse, self.shares[number], self.noisy.coarse, rng, scores)
-        drawn = [column.values(codes, rng) for column, codes in zip(self.cells, fine, strict=True)]
-        frame = pl.DataFrame(drawn)
-        if self.kept_values is not None:
-            part, parts = part_of
-            frame = frame.with_columns(self.kept_values.gather_every(parts, part))
+        laws = score_laws(pool, records.astype(np.float64), self.noisy.measured, runs)
         names = self.noisy.columns
-        ruled, effects = apply_rules(
-            frame,
+        return FileBlocks(
+            self.cells,
             self.codebook,
-            {column.name: column for column in self.cells},
-            rng,
-            kept=() if self.kept_values is None else self.kept_values.columns,
-            coarse=dict(zip(names, self.noisy.coarse, strict=True)),
-            shares=dict(zip(names, self.shares[number], strict=True)),
-            measured=[tuple(names[j] for j in table) for table in self.noisy.measured],
+            self.noisy.coarse,
+            [tuple(names[j] for j in table) for table in self.noisy.measured],
+            self.shares[number],
+            pool,
+            records,
+            laws,
+            (rng, *rng.spawn(parts - 1)),
+            kept_rows,
+            self.kept_values,
         )
-        return Block(ruled, rows, effects)
 
 
 def synthesizer(

@@ -13,27 +13,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from understudy.mechanisms.whole_file.calibration import (
+    Bounds,
+    CellNumbers,
+    CellSums,
+    combined,
+    raked,
+    settled,
+    weighed,
+)
 from understudy.mechanisms.whole_file.noisy_file import NoisyFile
-from understudy.mechanisms.whole_file.records import Block
+from understudy.mechanisms.whole_file.records import Block, moved
 from understudy.survey.cells import ColumnCells
 from understudy.survey.codebook import Codebook, Column, Value
 from understudy.survey.design import Design
 
 Vector = NDArray[np.float64]
 Codes = NDArray[np.int32]
-CellNumbers = NDArray[np.int32] | NDArray[np.int64]
-CellSums = tuple[
-    CellNumbers, Vector
-]  # each record's cell, -1 for none, and the weights' sums of the cells
 
-SWEEPS = 50  # over the public totals
 SMOOTHINGS = 15  # sweeps over the measured tables
-CLOSE, NEAR = 1e-9, 1e-4  # relative, of sums of weights
+NEAR = 1e-4  # relative, of sums of weights
 SUFFIX = "_smoothed"
 
 
@@ -90,17 +95,14 @@ class FileWeights:
             return
         self._drawn.append(block.frame[self.names[0]].cast(pl.Float64).to_numpy())
         self._public.append(public_sums(block.frame, self._codebook))
-        self._rows.append(self._rows_of(block) if block.effects.changed else block.rows)
+        self._rows.append(self._rows_of(block))
 
     def _rows_of(self, block: Block) -> NDArray[np.int32]:
         """The rows, with new ones for records whose coarse cells were changed by rules."""
-        codes = np.empty((block.frame.height, len(self._cells)), dtype=np.int32, order="F")
-        for j, (column, mapped) in enumerate(zip(self._cells, self._noisy.coarse, strict=True)):
-            codes[:, j] = mapped[column.codes(block.frame[column.name])]
-        other = np.flatnonzero((codes != self._codes[0][block.rows]).any(axis=1))
+        other, codes = moved(block, self._cells, self._noisy.coarse, self._codes[0])
         rows = block.rows.copy()
         rows[other] = self._count + np.arange(other.size)
-        self._codes.append(codes[other])
+        self._codes.append(codes)
         self._count += other.size
         return rows
 
@@ -115,7 +117,7 @@ class FileWeights:
         ]
         drawn, rows = np.concatenate(self._drawn), np.concatenate(self._rows)
         share = self._noisy.records / drawn.size  # weights are those of a file of its size
-        bounds = self._bounds(share)
+        bounds = weight_bounds(self._codebook, self.names[0], share)
         drawn = calibrated(drawn * share, totals, bounds)
         codes = np.vstack(self._codes)
         records = np.bincount(rows, minlength=len(codes)).astype(np.float64)
@@ -124,9 +126,11 @@ class FileWeights:
         places = table_places(codes, self._noisy, position)
         return [drawn, calibrated(smoothed(sums, records, places)[rows], totals, bounds)]
 
-    def _bounds(self, share: float) -> tuple[float, float] | None:
-        declared = self._codebook[self.names[0]].bounds
-        return None if declared is None else (share * declared[0], share * declared[1])
+
+def weight_bounds(codebook: Codebook, name: str, share: float) -> Bounds | None:
+    """The declared bounds of the weight, in a file with another number of records."""
+    declared = codebook[name].bounds
+    return None if declared is None else (share * declared[0], share * declared[1])
 
 
 def table_places(codes: Codes, noisy: NoisyFile, weight: int) -> list[CellNumbers]:
@@ -146,27 +150,17 @@ def smoothed(sums: Vector, records: Vector, places: Sequence[CellNumbers]) -> Ve
     with the same sums in every table's cells. `sums` are those of the rows' drawn weights."""
     steps = [(cell, np.bincount(cell, sums).astype(np.float64)) for cell in places]
     equal = np.full(sums.size, sums.sum() / records.sum())
-    return _raked(equal, steps, SMOOTHINGS, NEAR, records)
+    return raked(equal, steps, SMOOTHINGS, NEAR, records)
 
 
-def calibrated(
-    weights: Vector, totals: Sequence[CellSums], bounds: tuple[float, float] | None = None
-) -> Vector:
+def calibrated(weights: Vector, totals: Sequence[CellSums], bounds: Bounds | None = None) -> Vector:
     """The weights raked to the public totals, inside the bounds unless only others meet the totals.
     Without totals they stay as they are."""
-    free = _raked(weights, totals, SWEEPS, CLOSE)
-    if bounds is None or not totals:
-        return free
-    low, high = bounds
-    inside = free
-    for _ in range(SWEEPS):
-        if low <= inside.min() and inside.max() <= high:
-            return inside
-        held = inside.clip(low, high)
-        inside = _raked(held, totals, SWEEPS, CLOSE)
-        if np.abs(inside / held - 1).max() < CLOSE:
-            return inside.clip(low, high)
-    return free
+    if not totals:
+        return weights
+    combination, steps = combined(totals)
+    ask = partial(weighed, weights, combination, steps[0][0].size)
+    return settled(ask, steps, bounds).of(weights, combination)
 
 
 def public_sums(frame: pl.DataFrame, codebook: Codebook) -> list[CellSums]:
@@ -180,30 +174,6 @@ def public_sums(frame: pl.DataFrame, codebook: Codebook) -> list[CellSums]:
         whole = np.array([codebook.population_size])
         steps.append((np.zeros(frame.height, dtype=np.int32), whole))
     return steps
-
-
-def _raked(
-    weights: Vector,
-    steps: Sequence[CellSums],
-    sweeps: int,
-    close: float,
-    records: Vector | None = None,
-) -> Vector:
-    """The weights raked to the sums; each counts once, or for so many records."""
-    weights = weights.copy()
-    reached = [slice(None) if (places >= 0).all() else places >= 0 for places, _ in steps]
-    for _ in range(sweeps):
-        worst = 0.0
-        for (places, totals), inside in zip(steps, reached, strict=True):
-            position = places[inside]
-            counted = weights if records is None else weights * records
-            sums = np.bincount(position, counted[inside], minlength=totals.size)
-            factor = np.divide(totals, sums, out=np.ones_like(totals), where=sums > 0)
-            weights[inside] *= factor[position]
-            worst = max(worst, float(np.abs(factor - 1).max(initial=0.0)))
-        if worst < close:
-            break
-    return weights
 
 
 def _places(values: pl.Series, totals: Mapping[Value, float]) -> CellSums:
