@@ -17,6 +17,7 @@ import json
 import time
 from collections import Counter
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +153,10 @@ def run(kind: str, number: int, folder: Path) -> dict[str, object]:
     return facts | {"cpu": round(cpu, 1), "took": round(took, 1)}
 
 
+def run_of(asked: tuple[str, int, Path]) -> dict[str, object]:
+    return run(*asked)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--simulated", type=int, default=200)
@@ -163,11 +168,14 @@ def main() -> None:
     done = {(past["kind"], past["run"]): past for past in map(json.loads, lines)}
     numbers = {"real": asked.real, "simulated": asked.simulated}
     wanted = [(kind, k) for kind, number in numbers.items() for k in range(number)]
-    for kind, k in sorted(wanted, key=lambda each: each[1] / numbers[each[0]]):  # both at a time
-        if (kind, k) not in done:
-            done[kind, k] = run(kind, k, asked.folder)
+    wanted.sort(key=lambda each: each[1] / numbers[each[0]])  # both at a time
+    missing = [(*each, asked.folder) for each in wanted if each not in done]
+    # a process that compiled hundreds of programs may get no more memory for another
+    with get_context("spawn").Pool(1, maxtasksperchild=10) as pool:
+        for facts in pool.imap(run_of, missing):
+            done[facts["kind"], facts["run"]] = facts
             with open(KEPT, "a", encoding="utf-8") as kept:
-                kept.write(json.dumps(done[kind, k]) + "\n")
+                kept.write(json.dumps(facts) + "\n")
     for kind, number in numbers.items():
         of_kind = [done[kind, k] for k in range(number)]
         print(kind, dict(Counter(str(past["outcome"]) for past in of_kind)), flush=True)

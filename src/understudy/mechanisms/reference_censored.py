@@ -34,7 +34,7 @@ from understudy.mechanisms.contract import (
     checked_share,
     plain_terms,
 )
-from understudy.mechanisms.scale_rehearsal import NothingPassed, ScaleRehearsal
+from understudy.mechanisms.scale_rehearsal import LEAST_RATIO, NothingPassed, ScaleRehearsal
 from understudy.mechanisms.stage_rehearsal import rehearsed_stages
 from understudy.survey.survey import Survey
 
@@ -42,7 +42,7 @@ CLIPPED_SHARE = 0.02  # of the reference's own contributions, at most
 SCALE_DRAWS = 50  # of the reference's, at which its contributions are looked at,
 SCALE_NUMBERS = 2_000_000  # or as many as make so many contributions; at least five
 SHARES = ((0.15, 0.15, 0.15), (0.25,), (0.3, 0.2))  # of epsilon, for stages before the last
-RATIOS = (2.0, 4.0, 8.0)  # M/alpha that are tried with each: no guess knows a file's tails
+RATIOS = (LEAST_RATIO, 4.0, 8.0)  # M/alpha that are tried with each: no guess knows a file's tails
 DEARER = (2, 4, 8)  # times epsilon, in search of a setting that would pass
 GUESS_SCALE = 1.0  # of the prior around the guess, on the unconstrained scale,
 STAGE_SCALE = 0.5  # and around the draw of a stage, where `prior_scale` says nothing

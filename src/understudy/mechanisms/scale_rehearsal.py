@@ -21,6 +21,8 @@ from understudy.mechanisms.contract import Fitted, Fitter, Terms, Vector, plain_
 LOWER = 2**-0.5  # the next scale, after one that did not pass
 SCALES = 9  # at most, so that the last is a sixteenth of the first
 APART = 4  # of these, where chains of gradients are the second choice: the first, middle and last
+LEAST_RATIO = 2.0  # of M to alpha for chains of gradients: below it a few files in a hundred have a
+# second mode that a rehearsal on a handful of files does not see (docs/decisions/038)
 FILES_WEIGHED = 7  # drawn from the reference, where a fit takes tenths of a second,
 FILES_WALKED = 2  # and where it takes chains of gradients
 MOST_RECORDS = 100_000  # of a drawn file
@@ -66,11 +68,14 @@ class ScaleRehearsal:
 
         Scales at which the fast sampler suits come before those at which chains of gradients must
         be asked: where it suits, one mode has all the mass. Where it suits at none, chains are
-        asked at few scales, as a failure of theirs takes minutes; without `walked` at none.
+        asked at few scales, as a failure of theirs takes minutes; without `walked` at none. They
+        look for no second mode, so they start no higher than M / LEAST_RATIO.
         """
-        scales = (first * LOWER ** np.arange(SCALES)).tolist()
-        weighed = [(scale, True) for scale in scales] if self._reference.weighs_proposals else []
-        slow = [(scale, False) for scale in scales[:: APART if weighed else 1] if walked]
+        steps = LOWER ** np.arange(SCALES)
+        weighs = self._reference.weighs_proposals
+        weighed = [(scale, True) for scale in first * steps if weighs]
+        gentle = min(first, limit / LEAST_RATIO) * steps[:: APART if weighs else 1]
+        slow = [(scale, False) for scale in gentle if walked]
         for scale, fast in (*weighed, *slow):
             if self._passes(scale, limit, fast):
                 return float(scale)
