@@ -133,7 +133,7 @@ def run_of(
 def against_peers(folder: Path, peers: list[str], longest: int, again: bool) -> bool:
     good = True
     KEPT.mkdir(parents=True, exist_ok=True)
-    ways = "".join(f"{way:>15}" for way in ("1-way", "2-way", "3-way"))
+    ways = "".join(f"{way:>17}" for way in ("1-way", "2-way", "3-way"))
     print(f"{'file':<24}{'epsilon':>8}  {'who':<16}{ways}{'CPU s':>9}")
     for file in real_files(folder):
         for epsilon in BUDGETS:
@@ -142,7 +142,7 @@ def against_peers(folder: Path, peers: list[str], longest: int, again: bool) -> 
                 rows[name] = peer(name, file, epsilon, longest, again)
             apart, _, seconds = rows["ours"]
             for who, (each, errors, spent) in rows.items():
-                tv = "".join(f"{v:8.4f} ±{e:.4f}"[:15] for v, e in zip(each, errors, strict=True))
+                tv = "".join(f"{v:9.4f} ±{e:6.4f}" for v, e in zip(each, errors, strict=True))
                 print(f"{file.name:<24}{epsilon:8g}  {who:<16}{tv}{spent:9.1f}", flush=True)
                 if who != "ours":
                     closer = all(not a >= b for a, b in zip(apart, each, strict=True))
