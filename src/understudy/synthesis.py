@@ -45,7 +45,7 @@ from understudy.synthesis_checks import (
     refuse_arguments,
     refuse_columns,
     refuse_pair,
-    refuse_settings,
+    settled,
 )
 from understudy.tables.cross_table import CrossTable
 from understudy.tables.units import unit_of
@@ -306,7 +306,7 @@ def ready_outcome(
         return _ready_in_place(publication, survey, model, mechanism, datasets, fit, chance)
     from understudy.fitting.fitter import ModelFitter  # JAX, which whole files do not need
 
-    refuse_settings(fit, mechanism, datasets)
+    fit = settled(fit, mechanism, datasets)
     model = model.for_survey(survey)
     refuse_columns(survey, model, mechanism)
     kept, filled, lacking, dropped = settle_missing(survey, model, fit.missing)
@@ -336,7 +336,7 @@ def _ready_in_place(
     """The same for records that stay where they are: their rows are not those of the files."""
     from understudy.in_place import placed_fitter, why_not_in_place
 
-    refuse_settings(fit, mechanism, datasets)
+    fit = settled(fit, mechanism, datasets)
     if refusal := why_not_in_place(survey, model, mechanism, fit, publication.given_drawn):
         raise Refused(refusal)
     model, apart = model.for_survey(survey), replace(publication, in_order=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from understudy.claim import Claim
@@ -69,7 +70,8 @@ def refuse_arguments(survey: Any, model: Any, mechanism: Any, datasets: Any) -> 
         raise Refused("`datasets` must be a whole number of at least 1.")
 
 
-def refuse_settings(fit: FitSettings, mechanism: Mechanism, datasets: int) -> None:
+def settled(fit: FitSettings, mechanism: Mechanism, datasets: int) -> FitSettings:
+    """The settings of a fit for so many data sets, refused where they cannot be met."""
     if is_whole(fit.draws) and datasets > fit.draws:
         raise Refused(
             f"{datasets} data sets need as many distinct draws, and only {fit.draws} are kept; "
@@ -80,6 +82,8 @@ def refuse_settings(fit: FitSettings, mechanism: Mechanism, datasets: int) -> No
             "A claim with epsilon rests on diagnostics that pass; diagnostics='report' is for "
             "mechanisms of kind `risk`."
         )
+    apart = mechanism.claims != "risk"  # where an epsilon counts draws, they must be independent
+    return replace(fit, chains=fit.sampler.chains_for(datasets)) if apart else fit
 
 
 def refuse_columns(survey: Survey, model: OutcomeModel, mechanism: Mechanism) -> None:

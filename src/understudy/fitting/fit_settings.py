@@ -12,6 +12,8 @@ __public__ = ("Settings as SamplerSettings",)
 Missing = Literal["refuse", "drop", "model"]
 Failed = Literal["refuse", "report"]
 
+LEAST_DRAWS = 4  # of a chain
+MOST_APART = 8  # data sets that have a chain each; more share chains, far apart
 MOST = 64  # times the asked length that chains may take which miss narrowly
 
 
@@ -35,10 +37,15 @@ class Settings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise Refused(f"`{name}` must be a whole number of at least 1.")
-        if self.draws < 4 * self.chains:
-            raise Refused("Each chain needs at least 4 draws; ask for more draws or fewer chains.")
+        if self.draws < LEAST_DRAWS * self.chains:
+            few = f"Each chain needs at least {LEAST_DRAWS} draws"
+            raise Refused(f"{few}; ask for more draws or fewer chains.")
         if not 0 < self.target_acceptance < 1:
             raise Refused("`target_acceptance` must lie between 0 and 1.")
+
+    def chains_for(self, datasets: int) -> int:
+        """So many that draws for different data sets come from different chains."""
+        return max(self.chains, min(datasets, MOST_APART, self.draws // LEAST_DRAWS))
 
     @property
     def per_chain(self) -> int:

@@ -92,7 +92,8 @@ class Posterior:
         return parameters_at(self.density, self.spaced(number), self.arrays)
 
     def spaced(self, number: int) -> NDArray[np.float64]:
-        """`number` distinct draws, as far apart as the chains allow: (number, d)."""
+        """`number` distinct draws, as far apart as the chains allow, (number, d): each of a chain
+        of its own where there are as many."""
         worth = int(self.diagnostics.least_ess_bulk)
         if number > min(worth, len(self.positions)):
             raise Refused(

@@ -76,7 +76,11 @@ class SynthesisKeys:
         Literal["refuse", "report"], "Chains that do not agree: refuse, or report (kind risk only)."
     ] = "refuse"
     draws: Annotated[int, "Posterior draws over all chains.", Interval(ge=1, le=10_000_000)] = 2000
-    chains: Annotated[int, "Chains of the sampler.", Interval(ge=1, le=1_000)] = 4
+    chains: Annotated[
+        int,
+        "Chains of the sampler; with an epsilon one for each data set, up to 8.",
+        Interval(ge=1, le=1_000),
+    ] = 4
     warmup: Annotated[int, "Warm-up iterations of each chain.", Interval(ge=1, le=1_000_000)] = 500
     target_acceptance: Annotated[float, "Acceptance rate the sampler aims at."] = 0.8
 

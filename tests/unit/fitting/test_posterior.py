@@ -78,6 +78,15 @@ def test_released_draws_are_distinct_and_far_apart(posterior: Posterior) -> None
     assert rows == [199, 399, 599, 799, 999, 1199]
 
 
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_each_data_set_has_a_chain_of_its_own(posterior: Posterior, number: int) -> None:
+    for_each = [
+        np.argwhere((posterior.chains == draw).all(axis=2)) for draw in posterior.spaced(number)
+    ]
+    assert all(len(places) == 1 for places in for_each)
+    assert len({int(places[0][0]) for places in for_each}) == number
+
+
 def test_more_data_sets_than_independent_draws_are_refused(posterior: Posterior) -> None:
     chains = np.repeat(posterior.chains, 4, axis=1)  # the same worth, four times as many draws
     diagnostics = diagnose(chains, 0, posterior.density.coordinates)
