@@ -28,6 +28,7 @@ from understudy.survey.engine_setting import Engine
 
 PREFIX = "understudy-scratch-"
 _numbers = itertools.count(1)
+_behind: dict[DatabaseTable, DatabaseTable] = {}  # the file of a view without NaN
 _lock_held: list[int] = []  # open for the life of the process: the lock goes with it
 
 
@@ -102,7 +103,14 @@ def view_without_nan(table: ir.Table, floats: Sequence[str]) -> ir.Table:
     connection().raw_sql(
         f"CREATE TEMP VIEW {identifier(name)} AS SELECT * REPLACE ({cleared}) FROM {source}"
     )
-    return DatabaseTable(name, table.schema(), connection()).to_expr()
+    view = DatabaseTable(name, table.schema(), connection())
+    _behind[view] = table.op()
+    return view.to_expr()
+
+
+def with_nan(table: ir.Table) -> ir.Table:
+    """The same query of the files as they are, where it is of views without NaN."""
+    return table.op().replace(_behind).to_expr()
 
 
 def literal_path(path: Path) -> str:
