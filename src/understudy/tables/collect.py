@@ -178,9 +178,9 @@ def collect(
     """All sums of all statistics in one GROUP BY, after a look at the first records; and the
     records' own terms where the design needs them, or `by_records` asks for them.
 
-    Masks of missing values cost a third of the time. Where the first records of a file lack no
-    value the sums are made without masks, and values are counted; if some are missing after all,
-    the sums are made again."""
+    Where the first records of a file lack no value the sums are made without masks of missing
+    values, which cost as much as several sums, and values are counted; if some are missing after
+    all, the sums are made again."""
     design, table = survey.design, survey.table
     replicates = (
         design.replicates.matching(survey.columns, design.weight)
