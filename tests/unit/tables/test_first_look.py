@@ -39,8 +39,8 @@ def records(missing: list[int], value: float | None, column: str = "y") -> pl.Da
         }
     )
     values = frame[column].to_list()
-    for place in missing:
-        values[place] = value
+    for record in missing:
+        values[record] = value
     return frame.with_columns(pl.Series(column, values))
 
 
