@@ -4,7 +4,8 @@
 
 Simulates a file of persons in blocks (thirteen categories, among them the strata; four integers; an
 amount with zeros and a topcode; a rent; a design weight), writes codebook and recipe beside it and
-runs `understudy release` in a process of its own. Prints the CPU seconds of all its processes, the
+runs `understudy release` in a process of its own. Where the recipe has a reference, a past file of
+as many persons by the same laws lies beside it. Prints the CPU seconds of all its processes, the
 peak of the sum of their resident memory (private and file pages, looked at five times a second) and
 of the largest one, and what the release says of itself. Exits 1 above 600 CPU seconds or 4 GB.
 """
@@ -70,6 +71,9 @@ statistics = ["count", "mean(rent)"]
 by = ["field", "gender"]
 """,
 }
+RECIPES["FBSWithPast"] = RECIPES["FBS"].replace(
+    '"Weighted"', '"ReferenceCensored"\nepsilon = 1.0\nreference = "past.parquet"'
+)
 
 
 def persons(rows: int, rng: np.random.Generator, laws: list[NDArray[np.float64]]) -> pl.DataFrame:
@@ -92,13 +96,14 @@ def persons(rows: int, rng: np.random.Generator, laws: list[NDArray[np.float64]]
     return pl.DataFrame(frame)
 
 
-def write_file(path: Path, rows: int) -> None:
-    """The simulated file, block by block."""
+def write_file(path: Path, rows: int, past: bool = False) -> None:
+    """The simulated file, block by block; or one of other persons by the same laws."""
     rng = np.random.default_rng(20)
     laws = [
         np.cumsum(rng.dirichlet(np.full(size, 0.7), len(CLASSES)), axis=1)
         for size in LEVELS.values()
     ]
+    rng = np.random.default_rng(21) if past else rng
     writer = None
     for start in range(0, rows, BLOCK):
         block = persons(min(BLOCK, rows - start), rng, laws).to_arrow()
@@ -183,12 +188,14 @@ def measure(folder: Path, rows: int, model: str, datasets: int) -> bool:
     data = folder / "persons.parquet"
     if not data.exists():
         write_file(data, rows)
+    if "past.parquet" in RECIPES[model] and not (folder / "past.parquet").exists():
+        write_file(folder / "past.parquet", rows, past=True)
     us.write_codebook(codebook(), folder / "codebook.toml")
-    recipe = '[data]\npath = "persons.parquet"\ncodebook = "codebook.toml"\n\n[design]\n'
-    recipe += 'weight = "weight"\nstrata = "region"\n' + RECIPES[model].format(
+    text = '[data]\npath = "persons.parquet"\ncodebook = "codebook.toml"\n\n[design]\n'
+    text += 'weight = "weight"\nstrata = "region"\n' + RECIPES[model].format(
         datasets=datasets, population=EACH * rows
     )
-    (folder / "release.toml").write_text(recipe, encoding="utf-8")
+    (folder / "release.toml").write_text(text, encoding="utf-8")
     seconds, clock, peak, largest = release(folder)
     verdict = json.loads((folder / "release" / "manifest.json").read_text())["fitness"]
     print(

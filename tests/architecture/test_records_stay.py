@@ -90,7 +90,7 @@ ALLOWED = {
     "tables/calibration_hint.py": {"_varied": TABLE},
     "tables/coded_on_spark.py": {"_counted": TABLE, "cells": TABLE, "_with_psus": TABLE},
     "tables/coded_records.py": {"coded_records": "on a cluster coded_on_spark.py counts"},
-    "tables/collect.py": {"collect": TABLE, "_without_idle": ONE_ROW, "_pivots": ONE_ROW},
+    "tables/collect.py": {"collect": TABLE, "summed": TABLE, "_without_idle": ONE_ROW},
     "tables/cross_table.py": {
         "records": FILES,
         "cross_tabulate": TABLE,
@@ -99,6 +99,7 @@ ALLOWED = {
         "_levels": TABLE,
     },
     "tables/design_records.py": {"__init__": REFUSED, "calibration_matrix": REFUSED},
+    "tables/first_look.py": {"pivots": ONE_ROW, "_first": "of a file that is here alone"},
     "tables/influence/ask.py": {"_levels": FILES, "_cells": FILES},
     "tables/influence/question.py": {"_numbers": FILES, "unit_number": FILES, "read": FILES},
     "tables/record_statistic.py": {"__init__": REFUSED},

@@ -42,7 +42,11 @@ from understudy.mechanisms.contract import Clips, Matrix, NoisyDraws, Terms, Vec
 from understudy.models.density import Density, density_at
 from understudy.models.generation import random_key
 from understudy.models.survey_normal import SurveyNormal
+from understudy.survey.random_part import random_part
 from understudy.survey.survey import Survey
+
+MOST_OF_ANOTHER = 2_000_000  # records of a past file, which are in memory
+PART = 19  # the seed of a part of them: it decides what is rehearsed, and so is no secret
 
 Floats = NDArray[np.float64]
 
@@ -150,13 +154,15 @@ class PlacedFitter:
         return drawn_given_noisy(*problem, seen, noisy, datasets, self.settings, key)
 
     def on(self, survey: Any, purpose: str) -> ModelFitter:
-        """The same model on another survey, in memory, coded like this one."""
+        """The same model on another survey, in memory, coded like this one; on a part of it where
+        it is large. A part of so many records says as well where a clipped posterior is."""
         if not isinstance(survey, Survey):
             raise Refused(f"{purpose.capitalize()} must come from a Survey with the same columns.")
         if survey not in self._others:
             cells = self.placed.cells
             try:
-                complete, _ = without_missing(survey, self.model.sensitive)
+                part = random_part(survey, MOST_OF_ANOTHER, np.random.default_rng(PART))
+                complete, _ = without_missing(part, self.model.sensitive)
                 arrays = self.model.prepare(complete, like=cells)
             except Refused as error:
                 raise Refused(f"The survey for {purpose} does not fit this one: {error}") from None

@@ -21,6 +21,8 @@ from pathlib import Path
 import ibis
 import ibis.expr.types as ir
 from ibis.backends.duckdb import Backend
+from ibis.backends.sql.datatypes import DuckDBType
+from ibis.expr.datatypes import DataType
 from ibis.expr.operations import DatabaseTable
 from ibis.util import gen_name
 
@@ -28,6 +30,7 @@ from understudy.survey.engine_setting import Engine
 
 PREFIX = "understudy-scratch-"
 _numbers = itertools.count(1)
+_behind: dict[DatabaseTable, DatabaseTable] = {}  # the file of a view without NaN
 _lock_held: list[int] = []  # open for the life of the process: the lock goes with it
 
 
@@ -81,7 +84,18 @@ def private_copy(path: Path, companions: Sequence[Path] = ()) -> Path:
 
 def parquet_table(path: Path) -> ir.Table:
     """An Ibis table over one Parquet file, which stays on disk."""
-    return connection().read_parquet(literal_path(path), hive_partitioning=False)
+    name = gen_name("understudy")
+    file = f"read_parquet({quoted(literal_path(path))}, hive_partitioning = false)"
+    connection().raw_sql(f"CREATE TEMP VIEW {identifier(name)} AS SELECT * FROM {file}")
+    described = connection().con.sql(f"DESCRIBE {identifier(name)}").fetchall()
+    schema = ibis.Schema({column: _type(kind) for column, kind, *_ in described})
+    return DatabaseTable(name, schema, connection()).to_expr()
+
+
+@cache
+def _type(name: str) -> DataType:
+    """Ibis parses the name of a type as if it were a query: once for each, not for each column."""
+    return DuckDBType.from_string(name)
 
 
 def is_own_file(table: ir.Table) -> bool:
@@ -102,7 +116,14 @@ def view_without_nan(table: ir.Table, floats: Sequence[str]) -> ir.Table:
     connection().raw_sql(
         f"CREATE TEMP VIEW {identifier(name)} AS SELECT * REPLACE ({cleared}) FROM {source}"
     )
-    return DatabaseTable(name, table.schema(), connection()).to_expr()
+    view = DatabaseTable(name, table.schema(), connection())
+    _behind[view] = table.op()
+    return view.to_expr()
+
+
+def with_nan(table: ir.Table) -> ir.Table:
+    """The same query of the files as they are, where it is of views without NaN."""
+    return table.op().replace(_behind).to_expr()
 
 
 def literal_path(path: Path) -> str:

@@ -21,9 +21,10 @@ from scipy import special
 
 from understudy.errors import Refused, UnknownName
 from understudy.survey.survey import Survey
-from understudy.tables.collect import Linear, collect
+from understudy.tables.collect import collect
 from understudy.tables.computation import computation
 from understudy.tables.domain import as_condition
+from understudy.tables.first_look import Linear
 from understudy.tables.linear import joint_estimates, replicated_values
 from understudy.tables.noise_sets import stands_for
 from understudy.tables.numbers import ONE

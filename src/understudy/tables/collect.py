@@ -7,26 +7,28 @@ same code. What comes back is small: a row per stratum, PSU and cell.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isclose, isfinite, nan
+from math import isclose, nan
 from typing import Any
 
+import duckdb
 import ibis
 import ibis.expr.types as ir
 import numpy as np
 import polars as pl
-import pyarrow as pa
-from ibis.expr.operations import Cast, Field, InMemoryTable, Literal
+from ibis.expr.operations import Literal, Node, Project
 from numpy.typing import NDArray
 
 from understudy.errors import Refused
 from understudy.survey.codebook import Value
 from understudy.survey.collected import collected
 from understudy.survey.design import Design
+from understudy.survey.engine import with_nan
 from understudy.survey.survey import Survey
 from understudy.tables.computation import NOT_FINITE
 from understudy.tables.design_records import DesignRecords
+from understudy.tables.first_look import FirstLook, Linear, known, zero_outside
 from understudy.tables.numbers import as_float
 from understudy.tables.record_terms import RecordTerms
 from understudy.tables.replicates import refuse_unknown, replicate_degrees
@@ -34,23 +36,7 @@ from understudy.tables.taylor import Rows, RowWeights, Strata, check_strata
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-FIRST_RECORDS = 10_000  # show where a ratio lies
 ADDS_UP = 1e-6  # relative: weights may have been rounded in a file
-
-
-@dataclass(frozen=True)
-class Linear:
-    """A statistic as sum w a (x None) or sum w a / sum w x, over records where all are known.
-
-    `x` may be the number 1 (a mean). `pivoted` ratios are first taken about a value near
-    them; proportions need not be. `known` tells the records where a and x are known, if that is
-    not seen from whether they are missing.
-    """
-
-    a: ir.NumericValue
-    x: ir.NumericValue | float | None = None
-    pivoted: bool = True
-    known: ir.BooleanValue | None = None
 
 
 @dataclass(frozen=True)
@@ -75,18 +61,32 @@ class Sums:
             return self.strata.df
         return replicate_degrees(survey, self.replicates, known=True)
 
+    @cached_property
+    def _stratum(self) -> Ints:
+        return _codes(self.frame, ["h"])
+
+    @cached_property
+    def _psu(self) -> Ints | None:
+        return None if self.design.psu is None else _codes(self.frame, ["h", "c"])
+
     def rows(self, j: int) -> Rows:
         """Statistic j's rows for Taylor linearisation."""
+        return self._rows[j]
+
+    @cached_property
+    def _rows(self) -> tuple[Rows, ...]:
+        return tuple(map(self._rows_of, range(len(self.statistics))))
+
+    def _rows_of(self, j: int) -> Rows:
         frame, zero = self.frame, np.zeros(self.frame.height)
-        clustered = self.design.psu is not None
         records = frame["n"].to_numpy().astype(np.float64)
 
         def sums(name: str) -> Floats:
             return frame[f"{name}{j}"].to_numpy() if f"{name}{j}" in frame.columns else zero
 
         return Rows(
-            stratum=_codes(frame, ["h"]),
-            psu=_codes(frame, ["h", "c"]) if clustered else None,
+            stratum=self._stratum,
+            psu=self._psu,
             records=records,
             touched=sums("k") > 0,
             u=sums("u"),
@@ -140,9 +140,9 @@ class Sums:
         counted = (domain >= 0) & (used > 0)
         if self.replicates:
             return np.asarray(np.bincount(domain[counted], used[counted], count) == 1)
-        units = np.column_stack([domain, _codes(self.frame, ["h"]), used])[counted]
-        if self.design.psu is not None:
-            units[:, 2] = _codes(self.frame, ["h", "c"])[counted]
+        units = np.column_stack([domain, self._stratum, used])[counted]
+        if self._psu is not None:
+            units[:, 2] = self._psu[counted]
             units = np.unique(units, axis=0)
             units[:, 2] = 1
         number = np.bincount(units[:, 0], units[:, 2], count)
@@ -175,77 +175,145 @@ def collect(
     inside: ir.BooleanValue | None,
     by_records: bool = False,
 ) -> Sums:
-    """All sums of all statistics in one GROUP BY, after one pass for the pivots; and the records'
-    own terms where the design needs them, or `by_records` asks for them."""
+    """All sums of all statistics in one GROUP BY, after a look at the first records; and the
+    records' own terms where the design needs them, or `by_records` asks for them.
+
+    Where the first records of a file lack no value the sums are made without masks of missing
+    values, which cost as much as several sums, and values are counted; if some are missing after
+    all, the sums are made again."""
     design, table = survey.design, survey.table
-    weight = table[design.weight].cast("float64") if design.weight else ibis.literal(1.0)
     replicates = (
         design.replicates.matching(survey.columns, design.weight)
         if design.replicates is not None and design.weight is not None
         else ()
     )
-    pivots = _pivots(table, weight, statistics, inside)
-    masks = [_known(statistic, inside) for statistic in statistics]
+    by_records = bool(statistics) and (by_records or design.by_records)
+    look = FirstLook(survey, statistics, inside)
+    asked = _Asked(survey, tuple(statistics), tuple(by), inside, look.pivots(), replicates)
+    if not replicates and not by_records and look.seems_whole():
+        frame = asked.whole()
+        if frame is not None:
+            return asked.sums(frame)
+        look.remember_missing()
+    masks = [known(statistic, inside) for statistic in statistics]
     if replicates:  # a mask that lets everything through would cost a sum for every replicate
         masks = _without_idle(table, masks)
-    columns: dict[str, Any] = {"w": weight}
-    if inside is not None:
-        columns["inside"] = inside
-    for k, variable in enumerate(by):
-        columns[f"by{k}"] = variable
-    for j, (statistic, pivot, mask) in enumerate(zip(statistics, pivots, masks, strict=True)):
-        a, x = statistic.a, statistic.x
-        columns[f"a{j}"] = _zero_outside(a if x is None else a - pivot * x, mask)
-        if x is not None:
-            columns[f"x{j}"] = _zero_outside(x, mask)
-        if mask is not None or x is not None or design.lonely_psu == "average":
-            columns[f"k{j}"] = ibis.literal(True) if mask is None else mask
-    if replicates:
-        for r, name in enumerate(replicates):
-            columns[f"r{r}"] = table[name].cast("float64")  # NaN shows in the sums
-    else:
-        if design.strata:
-            columns["h"] = table[design.strata]
-        if design.psu:
-            columns["c"] = table[design.psu]
-        if design.fpc:
-            columns["f"] = as_float(table[design.fpc])
-    records = table.select(**columns)
-    keys = [f"by{k}" for k in range(len(by))]
-    keys += [key for key in ("h", "c") if key in columns]
-    ones = {name for name, value in columns.items() if _is_one(value)}
-    sums = _aggregates(records, survey, len(statistics), len(replicates), ones)
-    sizes = survey.declared.population_by.get(design.strata or "", {}) if design.weight else {}
-    if sizes and not replicates:
-        sums |= _weight_sums(records, design, len(statistics))
-    grouped = records.group_by(keys).aggregate(**sums) if keys else records.aggregate(**sums)
-    frame = _with_counts(collected(grouped), [name for name in columns if name[0] == "k"])
-    frame = frame.sort(keys, nulls_last=True) if keys else frame
-    if not replicates and "h" not in columns:
-        frame = frame.with_columns(h=pl.lit(1))
+    records = asked.records(masks)
+    frame = asked.summed(records)
     if replicates:
         _check_replicates(survey, replicates, frame)
-    added = [c for c in frame.columns if c[0] in "uv" and c[1:].isdigit()]
-    if not all(frame[c].cast(pl.Float64).is_finite().all() for c in added):
+    if not _finite(frame):
         raise Refused(NOT_FINITE)
-    calibrated = bool(sizes) and not replicates and _adds_up(frame, sizes)
-    terms = None
-    if statistics and (by_records or design.by_records):
+    sums = asked.sums(frame)
+    if by_records:
         survey.refuse_on_cluster("A design effect, a comparison or a design with stages")
-        terms = RecordTerms(records.to_polars(), DesignRecords(survey, calibrated))
-    return Sums(frame, tuple(statistics), pivots, design, replicates, calibrated, terms)
+        terms = RecordTerms(records.to_polars(), DesignRecords(survey, sums.calibrated))
+        return replace(sums, terms=terms)
+    return sums
 
 
-def _known(statistic: Linear, inside: ir.BooleanValue | None) -> ir.BooleanValue | None:
-    """Records that the statistic uses; None is all of them."""
-    masks = [] if inside is None else [inside]
-    if statistic.known is not None:
-        return ibis.and_(*masks, statistic.known)
-    if not _complete(statistic.a):
-        masks.append(statistic.a.notnull())
-    if isinstance(statistic.x, ir.Value) and not _complete(statistic.x):
-        masks.append(statistic.x.notnull())
-    return ibis.and_(*masks) if masks else None
+@dataclass(frozen=True)
+class _Asked:
+    """What is summed, in which groups."""
+
+    survey: Survey
+    statistics: tuple[Linear, ...]
+    by: tuple[ir.Value, ...]
+    inside: ir.BooleanValue | None
+    pivots: tuple[float, ...]
+    replicates: tuple[str, ...]
+
+    def records(self, masks: Sequence[ir.BooleanValue | None]) -> ir.Table:
+        """A row per record: weights, groups, what the design says, and terms of the statistics."""
+        design, table = self.survey.design, self.survey.table
+        weight = table[design.weight].cast("float64") if design.weight else ibis.literal(1.0)
+        columns: dict[str, Any] = {"w": weight}
+        if self.inside is not None:
+            columns["inside"] = self.inside
+        for k, variable in enumerate(self.by):
+            columns[f"by{k}"] = variable
+        each = zip(self.statistics, self.pivots, masks, strict=True)
+        for j, (statistic, pivot, mask) in enumerate(each):
+            a, x = statistic.a, statistic.x
+            columns[f"a{j}"] = zero_outside(a if x is None else a - pivot * x, mask)
+            if x is not None:
+                columns[f"x{j}"] = zero_outside(x, mask)
+            if mask is not None or x is not None or design.lonely_psu == "average":
+                columns[f"k{j}"] = ibis.literal(True) if mask is None else mask
+        if self.replicates:
+            for r, name in enumerate(self.replicates):
+                columns[f"r{r}"] = table[name].cast("float64")  # NaN shows in the sums
+        else:
+            if design.strata:
+                columns["h"] = table[design.strata]
+            if design.psu:
+                columns["c"] = table[design.psu]
+            if design.fpc:
+                columns["f"] = as_float(table[design.fpc])
+        return table.select(**columns)
+
+    def whole(self) -> pl.DataFrame | None:
+        """The sums if no record lacks a value, and None if one does."""
+        records = self.records([None] * len(self.statistics))
+        values = [c for c in records.columns if c[0] in "ax" and not _is_one(_value(records, c))]
+        groups = [c for c in records.columns if c[:2] == "by" or c in "hcf"]
+        if not any(records[name].type().is_floating() for name in groups):
+            records = with_nan(records)  # NaN shows in the sums
+        try:
+            frame = self.summed(records, counted=values)
+        except duckdb.OutOfRangeException:  # a variance with NaN
+            return None
+        complete = not values or frame["known"].sum() == frame["n"].sum()
+        return frame if complete and _finite(frame) else None
+
+    def summed(self, records: ir.Table, counted: Sequence[str] = ()) -> pl.DataFrame:
+        """A row per cell, stratum and PSU; and how many records have all values in `counted`."""
+        names = records.columns
+        keys = [name for name in names if name[:2] == "by"]
+        keys += [key for key in ("h", "c") if key in names]
+        same = next((k for k in keys if k != "h" and "h" in keys and _same(records, k)), None)
+        asked = [key for key in keys if key != "h" or same is None]
+        ones = {name for name in names if _is_one(_value(records, name))}
+        sums = _aggregates(records, self.survey, len(self.statistics), len(self.replicates), ones)
+        if self.sizes:
+            sums |= _weight_sums(records, self.survey.design, len(self.statistics))
+        if counted:
+            sums["known"] = _added([records[name] for name in counted]).count()
+        grouped = records.group_by(asked).aggregate(**sums) if asked else records.aggregate(**sums)
+        frame = _with_counts(collected(grouped), [name for name in names if name[0] == "k"])
+        if same is not None:
+            frame = frame.with_columns(h=pl.col(same))
+        frame = frame.sort(keys, nulls_last=True) if keys else frame
+        return frame if self.replicates or "h" in names else frame.with_columns(h=pl.lit(1))
+
+    @cached_property
+    def sizes(self) -> Mapping[Value, float]:
+        """The public sizes of the strata, to which weights may add up."""
+        design = self.survey.design
+        if design.weight is None or self.replicates:
+            return {}
+        return self.survey.declared.population_by.get(design.strata or "", {})
+
+    def sums(self, frame: pl.DataFrame) -> Sums:
+        calibrated = bool(self.sizes) and _adds_up(frame, self.sizes)
+        design = self.survey.design
+        return Sums(frame, self.statistics, self.pivots, design, self.replicates, calibrated)
+
+
+def _finite(frame: pl.DataFrame) -> bool:
+    added = [c for c in frame.columns if c[0] in "uv" and c[1:].isdigit()]
+    return all(frame[c].cast(pl.Float64).is_finite().all() for c in added)
+
+
+def _value(records: ir.Table, name: str) -> Node:
+    """What the column is made of."""
+    project: Project = records.op()
+    return project.values[name]
+
+
+def _same(records: ir.Table, name: str) -> bool:
+    """Whether it is the stratum."""
+    return bool(_value(records, name) == _value(records, "h"))
 
 
 def _without_idle(
@@ -259,81 +327,14 @@ def _without_idle(
     return [mask if leaves_out.get(f"m{j}") else None for j, mask in enumerate(masks)]
 
 
-def _is_one(value: Any) -> bool:
-    return isinstance(value.op(), Literal) and value.op().value == 1
+def _is_one(value: Node) -> bool:
+    return isinstance(value, Literal) and value.value == 1
 
 
 def _check_replicates(survey: Survey, replicates: Sequence[str], frame: pl.DataFrame) -> None:
     known, total = frame["r_known"].sum(), frame["r_sum"].cast(pl.Float64).fill_null(0.0)
     if known < frame["n"].sum() or not total.is_finite().all():
         refuse_unknown(survey, replicates)
-
-
-def _zero_outside(value: Any, mask: ir.BooleanValue | None) -> ir.NumericValue:
-    if mask is None:
-        return value if isinstance(value, ir.Value) else ibis.literal(value)
-    if not isinstance(value, ir.Value) and value == 1.0:  # a database may take 1.0 for a decimal
-        return mask.cast("float64")
-    return ibis.ifelse(mask, value, 0.0)
-
-
-def _pivots(
-    table: ir.Table,
-    weight: ir.NumericValue,
-    statistics: Sequence[Linear],
-    inside: ir.BooleanValue | None,
-) -> tuple[float, ...]:
-    """A value near each ratio, from the first records: it only has to keep squares small."""
-    columns, pivots = {}, [0.0] * len(statistics)
-    for j, statistic in enumerate(statistics):
-        if statistic.x is None or not statistic.pivoted:
-            continue
-        held = _held_ratio(statistic.a, statistic.x) if inside is None else None
-        if held is not None:
-            pivots[j] = held
-        else:
-            mask = _known(statistic, inside)
-            columns[f"a{j}"] = _zero_outside(weight * statistic.a, mask)
-            columns[f"x{j}"] = _zero_outside(weight * statistic.x, mask)
-    if columns:
-        first = table.select(**columns).limit(FIRST_RECORDS)
-        sums = first.aggregate(**{name: first[name].sum() for name in columns})
-        totals = collected(sums).row(0, named=True)
-        for j in range(len(statistics)):
-            if totals.get(f"x{j}"):
-                pivots[j] = totals[f"a{j}"] / totals[f"x{j}"]
-    return tuple(pivots)
-
-
-def _held(value: ir.NumericValue) -> pl.Series | None:
-    """The values of a column that is held in memory: looking there is quicker than a query."""
-    column = value.op().arg if isinstance(value.op(), Cast) else value.op()
-    if not (isinstance(column, Field) and isinstance(column.rel, InMemoryTable)):
-        return None
-    records = column.rel.data.obj
-    if not column.dtype.is_numeric() or not isinstance(records, (pl.DataFrame, pa.Table)):
-        return None
-    return pl.Series(records[column.name])
-
-
-def _held_ratio(a: ir.NumericValue, x: ir.NumericValue | float) -> float | None:
-    """Of the records that have both, unless sums of x cancel; for a number x, the mean over it."""
-    top, bottom = _held(a), _held(x) if isinstance(x, ir.Value) else None
-    if top is None or (bottom is None and isinstance(x, ir.Value)):
-        return None
-    first = top.head(FIRST_RECORDS).cast(pl.Float64)
-    over = first * 0 + x if bottom is None else bottom.head(FIRST_RECORDS).cast(pl.Float64)
-    known = first.is_not_null() & over.is_not_null()
-    above, below = (float(part.filter(known).to_numpy().sum()) for part in (first, over))
-    size = float(np.abs(over.filter(known).to_numpy()).sum())
-    ratio = above / below if 2 * abs(below) > size else nan
-    return ratio if isfinite(ratio) else None
-
-
-def _complete(value: ir.NumericValue) -> bool:
-    """Whether it is seen at once that no record lacks the value."""
-    held = _held(value)
-    return isinstance(value.op(), Literal) or (held is not None and not held.null_count())
 
 
 def _aggregates(

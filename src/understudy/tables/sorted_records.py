@@ -18,7 +18,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from understudy.survey.survey import Survey
-from understudy.tables.collect import Linear, Sums
+from understudy.tables.collect import Sums
+from understudy.tables.first_look import Linear
 from understudy.tables.numbers import as_float
 
 Floats = NDArray[np.float64]

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from understudy.survey.survey import Survey
-    from understudy.tables.collect import Linear, Sums
+    from understudy.tables.collect import Sums
+    from understudy.tables.first_look import Linear
     from understudy.tables.sorted_records import SortedRecords
 
 _TOKEN = re.compile(

@@ -18,7 +18,8 @@ import polars as pl
 from ibis.backends.duckdb import Backend as DuckDB
 from numpy.typing import NDArray
 
-from understudy.tables.collect import Linear, Sums, collect
+from understudy.tables.collect import Sums, collect
+from understudy.tables.first_look import Linear
 from understudy.tables.linear import linear_estimates
 from understudy.tables.numbers import as_float
 from understudy.tables.sorted_records import SortedRecords

@@ -13,13 +13,15 @@ import polars as pl
 import pytest
 
 import understudy as us
+from understudy.chance import chance_of
 from understudy.errors import Refused
-from understudy.fitting import placed_records
+from understudy.fitting import placed_fitter, placed_records
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.placed_fitter import PlacedFitter, highest
 from understudy.fitting.placed_records import PlacedRecords
 from understudy.mechanisms import outcome_files
+from understudy.mechanisms.contract import plain_terms
 from understudy.survey import partition_work
 
 N = 1200
@@ -277,3 +279,21 @@ def test_claims_for_units_are_refused_unpaid(on_disk: us.Survey) -> None:
     with pytest.raises(Refused, match="Claims for units need the records in memory"):
         us.fit_in_place(survey, us.FBS("salary", "age"), mechanism, 1, 1, account=account)
     assert not account.paid
+
+
+def test_a_large_past_file_is_looked_at_in_part(
+    on_disk: us.Survey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its posterior lies where that of the whole lies: weights of the part stand for the others
+    too, else they would be taken for weights of three times as large a file."""
+    model, past = MODELS["FBS"].for_survey(on_disk), in_memory(2)
+    fitted = []
+    for most in (N, N // 3):
+        monkeypatch.setattr(placed_fitter, "MOST_OF_ANOTHER", most)
+        fitter = PlacedFitter(PlacedRecords(model, on_disk), Settings(), chance_of(1))
+        reference = fitter.on(past, "the reference")
+        assert reference.n == most
+        fitted.append(reference.fit(plain_terms(reference), "reference").positions)
+    whole, part = (positions.mean(axis=0) for positions in fitted)
+    assert np.abs(whole - part).max() > 0
+    assert (np.abs(whole - part) < 4 * fitted[1].std(axis=0)).all()

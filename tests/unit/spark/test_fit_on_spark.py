@@ -11,15 +11,18 @@ import ibis.expr.types as ir
 import numpy as np
 import polars as pl
 import pytest
+from killed_worker import killing_once
 
 import understudy as us
 from understudy.chance import chance_of
+from understudy.cluster import spark_frame
 from understudy.errors import Refused
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.placed_fitter import PlacedFitter
 from understudy.fitting.placed_records import PlacedRecords
 from understudy.mechanisms.outputs.outcome_draws import ParameterDraws
 from understudy.publication import outcome_ground
+from understudy.survey import partition_work
 from understudy.survey.rows_here import rows_here
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
@@ -84,6 +87,48 @@ def test_files_are_made_and_written_by_the_workers(
     assert ours["sum"].to_list() == pytest.approx(list(TOTALS.values()))
     with pytest.raises(Refused, match="exists"):
         us.write_survey(file, tmp_path / "file")
+
+
+def test_a_worker_that_is_killed_while_it_makes_a_file_changes_nothing(
+    on_spark: Callable[[str, pl.DataFrame], ir.Table],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once in the middle of a block, and once when all blocks are made: what the worker kept is
+    made again as it was. Every public row is in the file once, the law is the draw's, and weights
+    meet their totals, which rest on sums of the records from before."""
+    whole, chance = in_memory(), chance_of(b"sixteen bytes or more")
+    ground = outcome_ground(whole, whole, MODEL.for_survey(whole), look_inside=False)
+    there = on_spark("in_killed_parts", records(1)).select("group")
+    output, make = ParameterDraws((DRAW,)), partition_work._made_of_blocks
+    marks = [tmp_path / "in the middle", tmp_path / "afterwards"]
+    in_the_middle, afterwards = map(killing_once, marks)
+
+    def killing(*asked: Any) -> Any:
+        made = make(*asked)
+        some = next(made)
+        yield some.slice(0, 100)
+        in_the_middle()
+        yield some.slice(100)
+        yield from made
+
+    def killed(batches: Any) -> Any:
+        afterwards()
+        yield from batches
+
+    monkeypatch.setattr(partition_work, "_made_of_blocks", killing)
+    (file,) = output.datasets(replace(ground, public=there), chance)
+    ours = file.frame().sort(file.columns)
+    session = spark_frame(there).sparkSession
+    session.range(2).mapInArrow(killed, "id long").collect()
+    assert all(mark.exists() for mark in marks)
+    assert file.frame().sort(file.columns).equals(ours)
+    (here,) = output.datasets(replace(ground, public=rows_here(there)), chance)
+    laws = law_of(ours), law_of(here.frame())
+    assert laws[0]["records"].equals(laws[1]["records"])
+    for name in ("sum", "mean", "spread"):
+        np.testing.assert_allclose(laws[0][name], laws[1][name], rtol=0.02)
+    assert laws[0]["sum"].to_list() == pytest.approx(list(TOTALS.values()))
 
 
 def law_of(frame: pl.DataFrame) -> pl.DataFrame:

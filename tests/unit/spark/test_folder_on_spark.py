@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from killed_worker import executors, killing_once
 from people_in_folders import BOOK, REPLICATED, TAYLOR, people, write_folder
 
 import understudy as us
@@ -170,33 +169,22 @@ def test_rows_of_categories_are_counted_alike(both: tuple[us.Survey, us.Survey])
     np.testing.assert_array_equal(tables[0].counts, tables[1].counts)
 
 
-def executors(session: Any) -> set[str]:
-    """The addresses of the processes that hold and count records."""
-    known = session.sparkContext._jsc.sc().getExecutorMemoryStatus().keySet().mkString(" ")
-    return set(known.split())
-
-
 def test_a_worker_that_is_killed_changes_nothing(
     counted: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The first task of a pass kills the executor that runs it, with what that had kept."""
     there, here = counted
-    mark, count_blocks = str(tmp_path / "killed"), coded_on_spark._count_blocks
+    kill, count_blocks = killing_once(tmp_path / "killed"), coded_on_spark._count_blocks
 
     def killing(tables: Any, columns: Any, blocks: Iterator[pa.RecordBatch]) -> Any:
-        try:
-            os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return count_blocks(tables, columns, blocks)
-        with open(f"/proc/{os.getppid()}/stat") as daemon:  # the executor is its parent
-            os.kill(int(daemon.read().rpartition(")")[2].split()[1]), signal.SIGKILL)
-        raise RuntimeError("killed")
+        kill()
+        return count_blocks(tables, columns, blocks)
 
     monkeypatch.setattr(coded_on_spark, "_count_blocks", killing)
     tables, running = [(0, 1), (2,)], executors(there.frame.sparkSession)
     for table, expected in zip(there.count(tables), here.count(tables), strict=True):
         np.testing.assert_array_equal(table, expected)
-    assert Path(mark).exists()
+    assert (tmp_path / "killed").exists()
     assert running - executors(there.frame.sparkSession)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,16 @@ from typing import Any
 import ibis.expr.types as ir
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
+from killed_worker import executors, killing_once
 from people_in_folders import BOOK, people
 
 import understudy as us
+from understudy.cluster import spark_frame
 from understudy.mechanisms.outputs import cell_draws
 from understudy.mechanisms.whole_file import records
+from understudy.survey import partition_work
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
@@ -59,6 +63,42 @@ def test_workers_make_the_records_of_a_file_that_is_made_here(
     tables = [us.tabulate(each, ["count", "mean(income)"], "sex") for each in (ours, expected)]
     for name in ("estimate", "se"):
         np.testing.assert_allclose(tables[0][name], tables[1][name], rtol=1e-9)
+
+
+def test_a_worker_that_is_killed_while_it_makes_a_file_changes_nothing(
+    on_spark: OnSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three blocks the first two are made, each by a worker; the one that makes the third hands
+    on some of its records and is killed, with the block that it kept. The files that are written
+    have every record of a file that is made here, once."""
+    monkeypatch.setattr(records, "BLOCK", 700)
+    frame, asked = people().select(COLUMNS), (us.WholeFile(), us.Unweighted())
+    expected = us.synthesize(us.Survey(frame, DESIGN, CODEBOOK), *asked, seed=5).datasets[0]
+    there = on_spark("killed", frame)
+    session, kill = spark_frame(there).sparkSession, killing_once(tmp_path / "killed")
+    make = partition_work._made_of_numbers
+
+    def killing(work: Any, schema: Any, batches: Iterator[pa.RecordBatch]) -> Any:
+        for batch in batches:
+            made = make(work, schema, iter([batch]))
+            if 2 in batch.column(0).to_pylist():
+                some = next(made)
+                yield some.slice(0, 100)
+                kill()
+                yield some.slice(100)
+            yield from made
+
+    monkeypatch.setattr(partition_work, "_made_of_numbers", killing)
+    running = executors(session)
+    ours = us.synthesize(us.Survey(there, DESIGN, CODEBOOK), *asked, seed=5).datasets[0]
+    us.write_survey(ours, tmp_path / "file")
+    assert (tmp_path / "killed").exists()
+    assert running - executors(session)
+    written, made = (s.raw.to_polars() for s in (us.read_survey(tmp_path / "file"), expected))
+    weights = ["w", "w_smoothed"]
+    assert written.drop(weights).equals(made.drop(weights))
+    for name in weights:
+        np.testing.assert_allclose(written[name], made[name], rtol=1e-9)
 
 
 def test_workers_make_the_records_of_tables_of_cells(

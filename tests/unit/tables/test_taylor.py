@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import understudy as us
-from understudy.tables.collect import _held_ratio
+from understudy.tables.first_look import FirstLook
 
 
 def direct(z: np.ndarray, h: np.ndarray, c: np.ndarray, f: dict[int, float]) -> float:
@@ -196,8 +196,9 @@ def test_what_is_the_same_for_all_of_a_domain_has_a_standard_error_of_nothing() 
 
 def test_a_pivot_is_read_from_memory_unless_the_sums_below_it_cancel() -> None:
     columns = {"y": [1.0, None, 6.0], "x": [1.0, 5.0, 2.0], "both_ways": [1.0, 1.0, -0.99]}
-    table = us.Survey(pl.DataFrame(columns)).table
-    assert _held_ratio(table.y, table.x) == 7 / 3
-    assert _held_ratio(table.y, 1.0) == 7 / 2
-    assert _held_ratio(table.y, table.both_ways) is None
-    assert _held_ratio(table.y + 1, 1.0) is None  # not a column in memory
+    survey = us.Survey(pl.DataFrame(columns))
+    table, ratio = survey.table, FirstLook(survey, [], None)._ratio
+    assert ratio(table.y, table.x) == 7 / 3
+    assert ratio(table.y, 1.0) == 7 / 2
+    assert ratio(table.y, table.both_ways) is None
+    assert ratio(table.y + 1, 1.0) is None  # not a column in memory

@@ -7,7 +7,7 @@ from math import nan
 
 import ibis.expr.types as ir
 
-from understudy.tables.collect import Linear
+from understudy.tables.first_look import Linear
 from understudy.tables.statistic import ColumnStatistic
 
 

@@ -15,8 +15,8 @@ import ibis
 import ibis.expr.types as ir
 
 from understudy.errors import Refused
-from understudy.tables.collect import Linear
 from understudy.tables.expression import Expression
+from understudy.tables.first_look import Linear
 from understudy.tables.numbers import as_float
 from understudy.tables.r_text import r_text, r_value
 from understudy.tables.statistic import LinearStatistic, Reader, Statistic

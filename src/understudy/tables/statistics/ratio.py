@@ -8,7 +8,7 @@ from typing import Any
 
 import ibis.expr.types as ir
 
-from understudy.tables.collect import Linear
+from understudy.tables.first_look import Linear
 from understudy.tables.linear import numeric
 from understudy.tables.r_text import r_name
 from understudy.tables.statistic import LinearStatistic, Reader

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import ibis.expr.types as ir
 
-from understudy.tables.collect import Linear
+from understudy.tables.first_look import Linear
 from understudy.tables.statistic import ColumnStatistic
 
 
