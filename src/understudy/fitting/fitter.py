@@ -82,6 +82,7 @@ class ModelFitter:
     show_progress: bool | None = None
     coding: Survey | None = None  # what decides the encoding, if not the survey itself
     regrouped: NDArray[np.int32] | None = field(default=None, repr=False)  # units, if not its own
+    guess: ModelFitter | None = field(default=None, repr=False)  # that of a file which is like it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", chance_of(self.seed))
@@ -289,8 +290,15 @@ class ModelFitter:
 
     def on_guess(self, number: int) -> ModelFitter:
         """The same model on records that the codebook's guess suggests: 0 as it stands, the others
-        as far from it as truth may be. Where the given columns are confidential, those of the
-        declared grid stand for them."""
+        as far from it as truth may be, whose own guess is the same. Where the given columns are
+        confidential, those of the declared grid stand for them."""
+        return replace(self._guessed(number), guess=self._guess) if number else self._guess
+
+    @cached_property
+    def _guess(self) -> ModelFitter:
+        return self.guess or self._guessed(0)
+
+    def _guessed(self, number: int) -> ModelFitter:
         if self.model.plain is not self.model:
             raise Refused(
                 "A public guess does not know how common the special values of "
