@@ -25,6 +25,7 @@ from understudy.dp.clipped_moments import ExactCellSums, NoisyCellSums, cell_sum
 from understudy.dp.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
 from understudy.dp.record_bounds import bounds_of_ends, record_bounds
 from understudy.errors import Refused
+from understudy.fitting.around_mode import sample_around_mode
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.gaussian_records import GaussianRecords, gaussian_records
 from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
@@ -184,13 +185,16 @@ class ModelFitter:
                 chains = sample_by_independence(
                     self.density, plain, self.settings, self._key(stage), tick, self._sums(terms)
                 )
-                if chains is not None:
-                    return chains
-                if self.settings.fast:
+                if self.settings.fast and chains is None:
                     raise Refused(
                         "The clipped posterior has a second mode, or little in common with the one "
                         "without a clip."
                     )
+                chains = chains or sample_around_mode(
+                    self.density, inputs, self.settings, self._key(stage), tick, self._sums(terms)
+                )
+                if chains is not None:
+                    return chains
             return sample(self.density, inputs, self.settings, self._key(stage), start, tick)
 
     def _sums(self, terms: Terms) -> ContributionSums | None:
