@@ -129,6 +129,8 @@ class ModelFitter:
         finite = np.zeros(self.n, dtype=bool)
         for point in points:
             finite |= np.isfinite(self.density.evaluate_now(point, self.arrays)[1])
+            if finite.all():
+                break
         present = finite & ~self.missing
         if not present.any():
             raise Refused(
@@ -294,8 +296,7 @@ class ModelFitter:
 
     def on_guess(self, number: int) -> ModelFitter:
         """The same model on records that the codebook's guess suggests: 0 as it stands, the others
-        as far from it as truth may be, whose own guess is the same. Where the given columns are
-        confidential, those of the declared grid stand for them."""
+        as far from it as truth may be. The declared grid stands for confidential given columns."""
         return replace(self._guessed(number), guess=self._guess) if number else self._guess
 
     @cached_property
