@@ -110,8 +110,8 @@ def _mode(density: Density, start: Floats, inputs: Inputs) -> tuple[Floats, floa
         value, slope = _slope(density, point, inputs)
         return -float(value), -np.asarray(slope)
 
-    found = minimize(loss, start, jac=True, method="L-BFGS-B")
-    return found.x, -float(found.fun)
+    highest = minimize(loss, start, jac=True, method="L-BFGS-B")
+    return highest.x, -float(highest.fun)
 
 
 def _factor(density: Density, mode: Floats, inputs: Inputs) -> Floats:

@@ -106,12 +106,12 @@ def test_another_mode_that_is_high_and_far_is_left_to_chains_of_gradients(
     monkeypatch: pytest.MonkeyPatch, away: float, below: float, suits: bool
 ) -> None:
     fitter, terms, start = stage()
-    climb, found = around_mode._mode, []
+    climb, reached = around_mode._mode, []
 
     def modes(density: Any, first: Any, inputs: Any) -> tuple[np.ndarray, float]:
         mode, height = climb(density, first, inputs)
-        found.append(mode)
-        return (mode, height) if len(found) == 1 else (found[0] + away, height - below)
+        reached.append(mode)
+        return (mode, height) if len(reached) == 1 else (reached[0] + away, height - below)
 
     monkeypatch.setattr(around_mode, "_mode", modes)
     monkeypatch.setattr(around_mode, "weigh", lambda *_: "chains")
