@@ -33,6 +33,7 @@ class BinnedValues:
     rows: NDArray[np.int64]  # (cells,) a record of each cell, for its predictors
     whole: bool  # whether values are whole numbers
     per_unit: int  # the most records of what is protected
+    ends: bool = False  # whether the law's whole numbers end, and bins hold all of them
 
     @property
     def cells(self) -> int:
@@ -64,6 +65,11 @@ def bin_edges(bounds: tuple[float, float], bins: int, whole: bool) -> Vector:
         return np.linspace(low, high, bins + 1)
     steps = np.expm1(np.linspace(0.0, np.log1p(high + 1 - low), bins + 1))
     return np.asarray(low + np.unique(np.rint(steps)), dtype=np.float64)
+
+
+def whole_edges(least: int, largest: int, bins: int) -> Vector:
+    """Of all whole numbers of a law that has a largest one: as equally wide as may be."""
+    return np.unique(np.rint(np.linspace(least, largest + 1, bins + 1)))
 
 
 def counted(values: Vector, cell: NDArray[np.int64], cells: int, edges: Vector) -> Counts:

@@ -20,17 +20,12 @@ from numpy.typing import NDArray
 
 from understudy.chance import Chance, Seed, chance_of
 from understudy.claim import RECORD
-from understudy.dp.binned_counts import (
-    BinnedValues,
-    NoisyBins,
-    bin_edges,
-    bin_number,
-    counted,
-)
+from understudy.dp.binned_counts import BinnedValues, NoisyBins, bin_number, counted
 from understudy.dp.clipped_moments import ExactCellSums, NoisyCellSums, cell_sums
 from understudy.dp.histogram import Bins, HistogramDraw, bin_count, perturbed_histogram
 from understudy.dp.record_bounds import bounds_of_ends, record_bounds
 from understudy.errors import Refused
+from understudy.fitting.around_mode import sample_around_mode
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.gaussian_records import GaussianRecords, gaussian_records
 from understudy.fitting.gibbs import has_gibbs, sample_by_gibbs
@@ -44,7 +39,9 @@ from understudy.fitting.moments import is_linear, sample_exactly
 from understudy.fitting.noisy_counts import (
     counted_density,
     counted_inputs,
+    edges_of,
     known_information,
+    refuse_own_parameters,
     spread_over_files,
     starts,
 )
@@ -57,7 +54,7 @@ from understudy.fitting.public_guess import guessed_survey
 from understudy.mechanisms.contract import Clips, Matrix, NoisyDraws, Terms, Vector
 from understudy.mechanisms.outputs.outcome_draws import Generated, OutcomeOutput
 from understudy.models.contract import Arrays, GibbsModel, OutcomeModel, SummedModel
-from understudy.models.density import Density, density_at, density_of
+from understudy.models.density import Density, density_of
 from understudy.models.gaussian import GaussianModel
 from understudy.models.generation import random_key
 from understudy.models.survey_normal import SurveyNormal
@@ -86,6 +83,7 @@ class ModelFitter:
     show_progress: bool | None = None
     coding: Survey | None = None  # what decides the encoding, if not the survey itself
     regrouped: NDArray[np.int32] | None = field(default=None, repr=False)  # units, if not its own
+    guess: ModelFitter | None = field(default=None, repr=False)  # that of a file which is like it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", chance_of(self.seed))
@@ -131,6 +129,8 @@ class ModelFitter:
         finite = np.zeros(self.n, dtype=bool)
         for point in points:
             finite |= np.isfinite(self.density.evaluate_now(point, self.arrays)[1])
+            if finite.all():
+                break
         present = finite & ~self.missing
         if not present.any():
             raise Refused(
@@ -187,13 +187,17 @@ class ModelFitter:
                 chains = sample_by_independence(
                     self.density, plain, self.settings, self._key(stage), tick, self._sums(terms)
                 )
-                if chains is not None:
-                    return chains
-                if self.settings.fast:
+                if self.settings.fast and chains is None:
                     raise Refused(
                         "The clipped posterior has a second mode, or little in common with the one "
                         "without a clip."
                     )
+                key = self._key(f"{stage}, around the mode")
+                chains = chains or sample_around_mode(
+                    self.density, inputs, self.settings, key, tick, self._sums(terms)
+                )
+                if chains is not None:
+                    return chains
             return sample(self.density, inputs, self.settings, self._key(stage), start, tick)
 
     def _sums(self, terms: Terms) -> ContributionSums | None:
@@ -293,8 +297,14 @@ class ModelFitter:
 
     def on_guess(self, number: int) -> ModelFitter:
         """The same model on records that the codebook's guess suggests: 0 as it stands, the others
-        as far from it as truth may be. Where the given columns are confidential, those of the
-        declared grid stand for them."""
+        as far from it as truth may be. The declared grid stands for confidential given columns."""
+        return replace(self._guessed(number), guess=self._guess) if number else self._guess
+
+    @cached_property
+    def _guess(self) -> ModelFitter:
+        return self.guess or self._guessed(0)
+
+    def _guessed(self, number: int) -> ModelFitter:
         if self.model.plain is not self.model:
             raise Refused(
                 "A public guess does not know how common the special values of "
@@ -394,9 +404,9 @@ class ModelFitter:
         if self.model.plain is not self.model or isinstance(self.model, GibbsModel):
             raise Refused(
                 "NoisyMoments is for FBS, FBP and other models of one outcome, without special "
-                "values of it, and not for mixtures."
+                "values of it, and not for mixtures; take Censored or ReferenceCensored."
             )
-        name, bounds = self.model.bounded_target(self.survey.codebook)
+        name = self.model.targets[0]
         self._check_sums()
         public = [
             np.asarray(array, dtype=np.float64).reshape(self.n, -1)
@@ -407,13 +417,13 @@ class ModelFitter:
         _, rows, cell = np.unique(predictors, axis=0, return_index=True, return_inverse=True)
         cell = cell.reshape(-1)
         refuse_small_cells(self.n, len(rows))
-        self._check_shared(rows)
-        per_unit, whole = held_limit(self.survey), self.density.whole
+        refuse_own_parameters(self.density, self.arrays, rows)
+        per_unit = held_limit(self.survey)
         number = bin_number(self.n / len(rows), epsilon, per_unit) if bins == "auto" else bins
-        edges = bin_edges(bounds, number, whole)
+        edges, ends = edges_of(self.density, self.arrays, self.survey.codebook, number)
         counts = counted(self.arrays[name], cell, len(rows), edges)
         sizes = np.bincount(cell, minlength=len(rows))
-        return BinnedValues(counts, sizes, edges, rows, whole, per_unit)
+        return BinnedValues(counts, sizes, edges, rows, self.density.whole, per_unit, ends)
 
     def _check_sums(self) -> None:
         if self.missing.any():
@@ -421,15 +431,6 @@ class ModelFitter:
                 "NoisyMoments needs a value of every record; drop those without one "
                 "(missing = 'drop'), or fill them in."
             )
-
-    def _check_shared(self, rows: NDArray[np.int64]) -> None:
-        """Refused where fewer records would have fewer parameters: before the noise is paid for."""
-        arrays = {
-            name: array[rows] if array.shape[:1] == (self.n,) else array
-            for name, array in self.arrays.items()
-        }
-        if density_at(self.model, arrays).shapes != self.density.shapes:
-            raise Refused("NoisyMoments is for models without a parameter of each record.")
 
     def given_noisy(
         self, seen: ExactCellSums | BinnedValues, noisy: NoisyCellSums | NoisyBins, datasets: int

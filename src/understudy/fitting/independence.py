@@ -14,6 +14,7 @@ target have little in common (the effective share of a pilot's weights says so) 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import inf, isfinite, log, pi
 from typing import Any, Protocol
 
@@ -52,6 +53,8 @@ Floats = NDArray[np.float64]
 ContributionSums = Callable[
     [Floats], Floats
 ]  # of all contributions, at positions (draws, D): (draws,)
+# positions (BLOCK, D), log weights before contributions are added, and logs of uniform numbers
+BlockOfProposals = Callable[[Array], tuple[Array, Array, Array]]
 
 
 def is_clipped_gaussian(density: Density, terms: Terms) -> bool:
@@ -76,7 +79,13 @@ def sample_by_independence(
     if _misses_a_mode(density, moments, inputs):
         return None
     return weighed_chains(
-        density, inputs, moments, sums or _by_parts(density, inputs), settings, key, tick
+        density,
+        inputs,
+        moments,
+        sums or contributions_by_parts(density, inputs),
+        settings,
+        key,
+        tick,
     )
 
 
@@ -93,16 +102,31 @@ def weighed_chains(
     have little in common with the target. Of the inputs only the prior is used."""
     few = {name: array[:1] for name, array in inputs["arrays"].items()}
     prior = {name: inputs[name] for name in ("prior_centre", "prior_scale")} | {"arrays": few}
-    problem = density_at(density.model, few), moments, prior, sums
+    block = partial(_block, density_at(density.model, few), moments, prior)
+    return weigh(density, block, sums, settings, key, tick)
+
+
+def weigh(
+    density: Density,
+    block: BlockOfProposals,
+    sums: ContributionSums,
+    settings: Settings,
+    key: Array,
+    tick: Tick | None,
+    thinning: int = 1,
+) -> Chains | None:
+    """Chains of such proposals, so many to a draw; None where they have little in common with the
+    target."""
     chains = [
-        _Chain(*problem, of_chain, tick) for of_chain in jax.random.split(key, settings.chains)
+        _Chain(block, sums, of_chain, tick) for of_chain in jax.random.split(key, settings.chains)
     ]
     if effective_share(np.concatenate([chain.log_weights for chain in chains])) < LEAST_SHARE:
         return None
 
     def run(times: int) -> tuple[Floats, int]:
-        length = settings.per_chain * times
-        return np.stack([chain.draws(length)[times - 1 :: times] for chain in chains]), 0
+        apart = thinning * times
+        length = settings.per_chain * apart
+        return np.stack([chain.draws(length)[apart - 1 :: apart] for chain in chains]), 0
 
     def judged(positions: Floats) -> Judged:
         return Judged(density.coordinates, positions)
@@ -126,7 +150,14 @@ class Sides(Protocol):
 
 
 def misses_a_mode(moments: Moments, sides: Sides) -> bool:
-    """Whether the target has a mode that no proposal would find.
+    """Whether the target has a mode that no proposal would find."""
+    points = fits_of_sides(moments, sides)
+    heights, weights = np.array([sides.height(*point) for point in points]).T
+    return bool(((heights > heights.max() - LOW) & (weights > weights[0] + FAR)).any())
+
+
+def fits_of_sides(moments: Moments, sides: Sides) -> list[tuple[Floats, Floats]]:
+    """B and Sigma where the target may have modes, the fit to all records first.
 
     A record that is clipped adds a constant, so a mode is the fit to the records that are not: one
     that gives up a tail may be there beside the fit to all. Fits to the records that are not
@@ -145,15 +176,14 @@ def misses_a_mode(moments: Moments, sides: Sides) -> bool:
                 break
             B, Sigma = _mode(inner)
         points.append((B, Sigma))
-    heights, weights = np.array([sides.height(*point) for point in points]).T
-    return bool(((heights > heights.max() - LOW) & (weights > weights[0] + FAR)).any())
+    return points
 
 
 def _misses_a_mode(density: Density, moments: Moments, inputs: Inputs) -> bool:
-    return misses_a_mode(moments, _RecordSides(density, moments, inputs))
+    return misses_a_mode(moments, RecordSides(density, moments, inputs))
 
 
-class _RecordSides:
+class RecordSides:
     """A side is a vector of the records that are given up."""
 
     def __init__(self, density: Density, moments: Moments, inputs: Inputs) -> None:
@@ -218,19 +248,12 @@ class _Chain:
 
     def __init__(
         self,
-        density: Density,
-        moments: Moments,
-        prior: Inputs,
+        block: BlockOfProposals,
         sums: ContributionSums,
         key: Array,
         tick: Tick | None,
     ) -> None:
-        self._problem, self._sums, self._key, self._tick = (
-            (density, moments, prior),
-            sums,
-            key,
-            tick,
-        )
+        self._block, self._sums, self._key, self._tick = block, sums, key, tick
         self._blocks: list[tuple[Floats, Floats, Floats]] = []
         self._extend(BURN_IN)
 
@@ -246,10 +269,9 @@ class _Chain:
         return np.asarray(positions[places])
 
     def _extend(self, steps: int) -> None:
-        density, moments, prior = self._problem
         numbers = range(len(self._blocks), -(-steps // BLOCK))
         keys = [jax.random.fold_in(self._key, number) for number in numbers]
-        made = [[np.asarray(a) for a in _block(density, key, moments, prior)] for key in keys]
+        made = [[np.asarray(a) for a in self._block(key)] for key in keys]
         if not made:
             return
         contributions = self._sums(np.concatenate([positions for positions, _, _ in made]))
@@ -276,7 +298,7 @@ def accepted(log_weights: Floats, levels: Floats) -> NDArray[np.int64]:
 
 @kept(constants=1, few_runs=True)
 def _block(
-    density: Density, key: Array, moments: Moments, inputs: Inputs
+    density: Density, moments: Moments, inputs: Inputs, key: Array
 ) -> tuple[Array, Array, Array]:
     """Positions (BLOCK, D) of a block of proposals, their log weights before contributions are
     added, and levels."""
@@ -303,7 +325,7 @@ def _block(
     return positions, before, jnp.log(jax.random.uniform(of_levels, (BLOCK,)))
 
 
-def _by_parts(density: Density, inputs: Inputs) -> ContributionSums:
+def contributions_by_parts(density: Density, inputs: Inputs) -> ContributionSums:
     """Sums by passes over all records, a few at a time."""
     part, arrays = density.in_parts(inputs["arrays"], inputs.get("units"))
     by_part = arrays[density.model.targets[0]].shape[:2]

@@ -5,7 +5,9 @@ bins b, the true counts are latent and summed out:
 
     P(h_cb | theta) = sum_k Poisson(k; n_c p_cb(theta)) P(noise = h_cb - k)
 
-p_cb is the model's own density, integrated over the bin. Counts of a cell add up to n_c, which
+p_cb is the model's own density of the outcome, integrated or summed over the bin; the first and the
+last bin have the tails beyond the bounds, since values there are counted in them, and records are
+drawn from the whole law. Counts of a cell add up to n_c, which
 independent Poisson counts need not: without noise both give the same posterior, because the p_cb
 add up to 1; with it, Poisson counts are a little less sure.
 
@@ -31,10 +33,13 @@ from scipy.optimize import minimize
 from scipy.signal import lfilter
 from scipy.special import gammaln, log_ndtr
 
-from understudy.dp.binned_counts import BinnedValues, NoisyBins
+from understudy.dp.binned_counts import BinnedValues, NoisyBins, bin_edges, whole_edges
+from understudy.errors import Refused
+from understudy.fitting.observed_law import observed_law
 from understudy.models.compilation import kept
 from understudy.models.contract import Arrays, OutcomeModel
 from understudy.models.density import Density, density_at
+from understudy.survey.codebook import Codebook
 
 NODES = 8  # at which a bin's density is looked at
 GRADED = 4  # the power by which nodes crowd at the bounds, where a density may be infinite
@@ -44,6 +49,7 @@ SUMMED = 2_000.0  # lambda up to which counts are Poisson, beyond it normal
 START_WIDTH = 2.0  # standard deviations, by which chains start apart,
 WIDEST_START = 5.0  # each of at most so much
 TINY = 1e-250  # probabilities below it have lost digits
+TAIL = 0.25  # of the range: half of a tail's nodes are nearer than this
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -61,8 +67,8 @@ class CountedDensity(Density):
         return log_prior, values.reshape(arrays["log_weight"].shape)
 
     def log_bins(self, position: Array, arrays: Mapping[str, Any]) -> tuple[Array, Array]:
-        """The log prior, and log p (cells, bins): of the law between the bounds, so that bins of
-        a cell make up 1; whole numbers beyond the upper one are in the last bin."""
+        """The log prior, and log p (cells, bins): bins of a cell make up 1, as those at the ends
+        have the tails."""
         log_prior, values = self.at_nodes(position, arrays)
         log_p = logsumexp(values + arrays["log_weight"], axis=-1)
         return log_prior, log_p - logsumexp(log_p, axis=-1, keepdims=True)
@@ -80,18 +86,11 @@ def counted_density(
     model: OutcomeModel, arrays: Arrays, seen: BinnedValues, noisy: NoisyBins
 ) -> tuple[CountedDensity, Arrays]:
     """The density of noisy counts, and its arrays; of `arrays`, public ones are looked at."""
-    values, log_weight = nodes_of(seen.edges, seen.whole)
-    shape = seen.cells, *values.shape
-    rows = np.repeat(seen.rows, values.size)
-    n = len(arrays[model.targets[0]])
-    own = {
-        name: array[rows] if array.shape[:1] == (n,) else array for name, array in arrays.items()
-    }
-    own[model.targets[0]] = np.tile(values.ravel(), seen.cells)
+    own, log_weight = _at_nodes(model, arrays, seen)
     grid = np.arange(0.0, np.sqrt(seen.sizes.max()) + 3 * STEP, STEP)
     table = log_noisy_counts(noisy.counts.ravel(), noisy.scale, grid)
     own |= {
-        "log_weight": np.broadcast_to(log_weight, shape),
+        "log_weight": log_weight,
         "root_size": np.sqrt(seen.sizes.astype(np.float64)),
         "table": table,
         "slope": slopes_of(table),
@@ -99,6 +98,59 @@ def counted_density(
     density = density_at(model, own, CountedDensity)
     assert isinstance(density, CountedDensity)
     return density, own
+
+
+def _at_nodes(model: OutcomeModel, arrays: Arrays, seen: BinnedValues) -> tuple[Arrays, Matrix]:
+    """The model's arrays at each cell's nodes, and the logarithms of these nodes' weights, (cells,
+    bins, nodes). A node that cannot occur in a cell weighs next to nothing there, and has the value
+    of one that can."""
+    name, n = model.targets[0], len(arrays[model.targets[0]])
+    values, log_weight = integers_of(seen.edges) if seen.ends else nodes_of(seen.edges, seen.whole)
+
+    def at(values: NDArray[Any]) -> Arrays:
+        rows = np.repeat(seen.rows, values[0].size)
+        own = {k: a[rows] if a.shape[:1] == (n,) else a for k, a in arrays.items()}
+        return own | {name: values.ravel()}
+
+    tiled = np.broadcast_to(values, (seen.cells, *values.shape))
+    if seen.whole and not seen.ends:
+        return at(tiled), np.broadcast_to(log_weight, tiled.shape)
+    own = at(tiled)
+    law = observed_law(density_at(model, own), own, own[name])
+    inside = law.inside.reshape(tiled.shape)
+    seen_nodes = (inside & np.isfinite(log_weight)).any(axis=(0, 1))  # Beta laws have no tails
+    first = inside.reshape(seen.cells, -1).argmax(axis=1)
+    possible = tiled.reshape(seen.cells, -1)[np.arange(seen.cells), first]
+    weight = log_weight + law.log_slope.reshape(tiled.shape)
+    weight = np.maximum(np.where(inside, weight, -np.inf), np.log(TINY))
+    tiled = np.where(inside, tiled, possible[:, None, None])
+    return at(tiled[:, :, seen_nodes]), weight[:, :, seen_nodes]
+
+
+def edges_of(
+    density: Density, arrays: Arrays, codebook: Codebook, number: int
+) -> tuple[Vector, bool]:
+    """Edges of so many bins of the outcome, and whether they hold all whole numbers of a law that
+    has a largest one. Such a law needs no declared bounds, and each declared level is a bin."""
+    model = density.model
+    law = observed_law(density, arrays, np.zeros_like(arrays[model.targets[0]]))
+    least, largest = float(law.lower.min()), float(law.upper.max())
+    if len(model.sensitive) == 1 and np.isfinite([least, largest]).all():
+        column = codebook.columns.get(model.sensitive[0])
+        levels = column is not None and column.levels and column.declared("levels")
+        values = int(largest - least) + 1
+        bins = values if levels else min(number, values)
+        return whole_edges(int(least), int(largest), bins), True
+    _, (low, high) = model.bounded_target(codebook)
+    low = least if np.isfinite(least) else low
+    return bin_edges((low, high), number, density.whole), False
+
+
+def refuse_own_parameters(density: Density, arrays: Arrays, rows: NDArray[np.int64]) -> None:
+    """Where fewer records would have fewer parameters: before the noise is paid for."""
+    few = {k: a[rows] if a.shape[:1] == (density.n,) else a for k, a in arrays.items()}
+    if density_at(density.model, few).shapes != density.shapes:
+        raise Refused("NoisyMoments is for models without a parameter of each record.")
 
 
 def counted_inputs(density: CountedDensity, arrays: Arrays) -> dict[str, Any]:
@@ -164,7 +216,8 @@ def _information(density: CountedDensity, position: Array, arrays: Any) -> Array
 def nodes_of(edges: Vector, whole: bool) -> tuple[Matrix, Matrix]:
     """Points in each bin at which the density is looked at, and the logarithms of their weights,
     (bins, nodes): Gauss and Legendre's. Of few whole numbers these themselves; the probabilities of
-    many, from a to b, are an integral from a - 1/2 to b + 1/2, and the last bin goes on."""
+    many, from a to b, are an integral from a - 1/2 to b + 1/2, and the last bin goes on. Of other
+    numbers as many nodes more, those of the tails in the first and the last bin."""
     lower, upper = edges[:-1], edges[1:]
     point, weight = np.polynomial.legendre.leggauss(NODES)
     point, weight = (point + 1) / 2, weight / 2  # between 0 and 1
@@ -183,7 +236,20 @@ def nodes_of(edges: Vector, whole: bool) -> tuple[Matrix, Matrix]:
     crowded, thinner = point**GRADED, GRADED * point ** (GRADED - 1) * weight
     values[0], weights[0] = lower[0] + width[0] * crowded, width[0] * thinner
     values[-1], weights[-1] = upper[-1] - width[-1] * crowded, width[-1] * thinner
-    return values, np.log(weights)
+    reach = TAIL * (upper[-1] - lower[0])
+    beyond, far = reach * point / (1 - point), reach * weight / (1 - point) ** 2
+    tails, of_tails = np.tile(lower[:, None], NODES), np.zeros_like(values)
+    tails[0], tails[-1], of_tails[[0, -1]] = lower[0] - beyond, upper[-1] + beyond, far
+    with np.errstate(divide="ignore"):
+        return np.hstack([values, tails]), np.log(np.hstack([weights, of_tails]))
+
+
+def integers_of(edges: Vector) -> tuple[NDArray[np.int64], Matrix]:
+    """All whole numbers of each bin, and the logarithms of their weights, (bins, most)."""
+    width = np.diff(edges)[:, None]
+    number = np.arange(int(width.max()))
+    values = edges[:-1, None] + np.minimum(number, width - 1)
+    return values.astype(np.int64), np.where(number < width, 0.0, -np.inf)
 
 
 def log_noisy_counts(shown: NDArray[np.int64], scale: float, grid: Vector) -> Matrix:

@@ -44,7 +44,8 @@ UNSURE = (
 @dataclass(frozen=True)
 class NoisyMoments(Mechanism):
     """Noisy sums, squares and products within the predictors' cells for FBS and FBP; noisy counts
-    in bins there for models of one outcome with declared bounds.
+    in bins there for models of one outcome with declared bounds, or whose values end by the model
+    itself: yes and no, levels, so many of so many.
 
     `clip` gives the values between which each column is clipped, outcomes in the model's order and
     the weight last; without it the codebook's declared bounds are taken. Tighter ones mean less

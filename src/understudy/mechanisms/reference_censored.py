@@ -48,6 +48,8 @@ GUESS_SCALE = 1.0  # of the prior around the guess, on the unconstrained scale,
 STAGE_SCALE = 0.5  # and around the draw of a stage, where `prior_scale` says nothing
 # what was rehearsed for a survey: a check and its release need it both
 _KNOWN: WeakKeyDictionary[Survey, dict[Any, Rehearsed]] = WeakKeyDictionary()
+# draws given a public guess, with which every division of epsilon and every scale starts
+_GUESSED: WeakKeyDictionary[Fitter, Matrix] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -197,10 +199,9 @@ class ReferenceCensored(Mechanism):
     def _through_stages(self, fitter: Fitter, datasets: int) -> Prepared:
         """Each stage's reference is one draw of the stage before, and that of the first the guess.
         Of a stage's fit nothing but this draw is used."""
-        guess = fitter.on_guess(0).rehearsing(fast=False)
-        fitted = guess.fit(plain_terms(guess), "reference")  # any draws will do: it is a guess
-        centre = fitted.positions.mean(axis=0)
-        around, width = fitted.positions - centre, GUESS_SCALE
+        guessed = _guessed(fitter)
+        centre = guessed.mean(axis=0)
+        around, width = guessed - centre, GUESS_SCALE
         limit, prior_scale = self._last_limit(datasets), self.prior_scale or STAGE_SCALE
         scale = min(1.0, limit / RATIOS[0]) if self.scale == "auto" else float(self.scale)
         spent = [share * self.epsilon for share in self._shares]
@@ -262,6 +263,15 @@ class ReferenceCensored(Mechanism):
             conditions=prepared.conditions,
             mechanism=f"ReferenceCensored, {stages}, {several(datasets, 'draw')}",
         )
+
+
+def _guessed(fitter: Fitter) -> Matrix:
+    """Draws of the model given the public guess; any will do, so they are not checked."""
+    guess = fitter.on_guess(0)
+    if guess not in _GUESSED:
+        fitted = guess.rehearsing(fast=False).fit(plain_terms(guess), "reference")
+        _GUESSED[guess] = fitted.positions
+    return _GUESSED[guess]
 
 
 def _around(

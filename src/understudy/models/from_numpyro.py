@@ -72,13 +72,16 @@ class NumPyroModel(OutcomeModel):
 
     def bounded_target(self, codebook: Codebook) -> tuple[str, tuple[float, float]]:
         if len(self.synthesized) > 1:
-            raise Refused("A perturbed histogram stands for one sensitive variable, not several.")
+            raise Refused(
+                f"Counts in bins are of one sensitive variable, and `{self._name}` has several; "
+                "take a model of one, or Censored or ReferenceCensored with a past file."
+            )
         (name,) = self.synthesized
         column = codebook.columns.get(name)
         if column is None or column.bounds is None or not column.declared("bounds"):
             raise Refused(
-                f"A histogram of `{name}` needs declared bounds; give them in the codebook, from "
-                "what is public about the variable."
+                f"`{name}` needs declared bounds, between which its values are counted; give them "
+                "in the codebook, from what is public about the variable."
             )
         return name, column.bounds
 

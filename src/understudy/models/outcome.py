@@ -50,8 +50,8 @@ class SingleOutcome(OutcomeModel, abstract=True):
         column = codebook.columns.get(self.outcome)
         if column is None or column.bounds is None or not column.declared("bounds"):
             raise Refused(
-                f"A histogram of `{self.outcome}` needs declared bounds; give them in the "
-                "codebook, from what is public about the variable."
+                f"`{self.outcome}` needs declared bounds, between which its values are counted; "
+                "give them in the codebook, from what is public about the variable."
             )
         return "y", column.bounds
 

@@ -9,6 +9,8 @@ from types import SimpleNamespace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import polars as pl
 import pytest
 from scipy import stats
@@ -21,6 +23,7 @@ from understudy.fitting import noisy_counts
 from understudy.fitting.fit_settings import Settings
 from understudy.fitting.fitter import ModelFitter
 from understudy.fitting.noisy_counts import (
+    NODES,
     REACH,
     STEP,
     _interpolated,
@@ -39,12 +42,13 @@ from understudy.survey.codebook import Codebook, Column
 
 UNIT = Column("share", "sensitive", "continuous", bounds=(0.0, 1.0), rounding=None)
 VISITS = Column("visits", "sensitive", "integer", bounds=(0, 200))
+WIDE = Column("share", "sensitive", "continuous", bounds=(0.0, 3.0), rounding=None)
 GROUP = Column("group", "public", "categorical", levels=("a", "b"))
 
 
-def fitter_of(model, **columns) -> ModelFitter:
-    facts = {"share": UNIT, "visits": VISITS, "group": GROUP}
-    codebook = Codebook({name: facts[name] for name in columns})
+def fitter_of(model, *declared, **columns) -> ModelFitter:
+    facts = {"share": UNIT, "visits": VISITS, "group": GROUP} | {c.name: c for c in declared}
+    codebook = Codebook({name: facts[name] for name in columns if name in facts})
     survey = us.Survey(pl.DataFrame(columns), us.Design(), codebook)
     nobody = np.zeros(survey.n, dtype=bool)
     return ModelFitter(model, survey, model.prepare(survey), nobody, Settings(), 7)
@@ -138,7 +142,7 @@ def log_bins(fitter: ModelFitter, edges, parameters):
     counts = np.zeros((len(rows), len(edges) - 1), dtype=np.int64)
     seen = BinnedValues(counts, sizes, edges, rows, whole, 1)
     density, arrays = counted_density(fitter.model, fitter.arrays, seen, NoisyBins(counts, 1.0))
-    assert len(arrays[name]) == counts.size * nodes_of(edges, whole)[0].shape[1]
+    assert len(arrays[name]) == counts.size * NODES  # of the tails none, as there are none
     position = density.unconstrain(parameters, arrays)
     return np.exp(density.log_bins(position, arrays)[1])
 
@@ -168,6 +172,121 @@ def test_bins_have_scipys_probabilities_of_a_negative_binomial_law():
         wanted = np.append(np.diff(law.cdf(edges[:-1] - 1)), law.sf(edges[-2] - 1))
         assert wanted[-1] > 1e-4
         np.testing.assert_allclose(ours, wanted, rtol=0.02, atol=1e-6)
+
+
+def posterior_of(fitter: ModelFitter, shown, scale: float, grid):
+    """The posterior of a model's one parameter given noisy counts, on a grid of its position."""
+    seen = replace(fitter.binned_values("auto", 1.0), counts=np.array([shown]))
+    density, arrays = counted_density(
+        fitter.model, fitter.arrays, seen, NoisyBins(seen.counts, scale)
+    )
+    height = [sum(np.sum(part) for part in density.evaluate_now(q, arrays)) for q in grid[:, None]]
+    return np.exp(np.array(height) - max(height))
+
+
+def yes_or_no(n, answer=None):
+    p = numpyro.sample("p", dist.Beta(2.0, 3.0))
+    with numpyro.plate("record", n):
+        numpyro.sample("answer", dist.Bernoulli(p), obs=answer)
+
+
+@pytest.mark.parametrize("answers", [[False, True], ["no", "yes"], [0, 1]])
+def test_the_posterior_of_yes_and_no_is_the_exact_one(answers):
+    """By a lattice of p: the number of yes is binomial, and both noises are summed out; and nearer
+    with Poisson numbers, as ours are. Truth values, texts with declared levels and numbers need no
+    bounds."""
+    values = np.array(answers)[np.arange(60) % 2]
+    column = Column("answer", "sensitive", "categorical", levels=tuple(answers))
+    fitter = fitter_of(us.from_numpyro(yes_or_no, ["answer"]), column, answer=values)
+    shown, scale = np.array([33, 24]), 2.0
+    logit, k = np.linspace(-3.0, 3.0, 601), np.arange(200)
+    p = 1 / (1 + np.exp(-logit))
+    prior = stats.beta.pdf(p, 2, 3) * p * (1 - p)
+    no, yes = (stats.dlaplace.pmf(h - k, 1 / scale) for h in shown)
+    yes_of_60 = stats.binom.pmf(k[:61], 60, p[:, None])
+    exact = prior * (yes_of_60 * no[60::-1] * yes[:61]).sum(axis=1)
+    poisson = [stats.poisson.pmf(k, 60 * each[:, None]) for each in (1 - p, p)]
+    nearer = prior * (poisson[0] * no).sum(axis=1) * (poisson[1] * yes).sum(axis=1)
+    ours = moments_of(p, posterior_of(fitter, shown, scale, logit))
+    np.testing.assert_allclose(ours, moments_of(p, nearer), rtol=0.002)
+    mean, spread = moments_of(p, exact)
+    assert abs(ours[0] - mean) < 0.1 * spread
+    assert ours[1] == pytest.approx(spread, rel=0.05)
+
+
+def moments_of(values, weight):
+    mean = (weight * values).sum() / weight.sum()
+    return mean, np.sqrt((weight * (values - mean) ** 2).sum() / weight.sum())
+
+
+def successes(tries, done=None):
+    p = numpyro.sample("p", dist.Beta(2.0, 3.0))
+    with numpyro.plate("record", tries.shape[0]):
+        numpyro.sample("done", dist.Binomial(tries, p), obs=done)
+
+
+def test_bins_of_a_binomial_law_end_where_it_ends_in_each_cell():
+    """By SciPy; 31 values in 8 bins, of which a cell with ten tries has three."""
+    tries = np.repeat([10, 30], 40)
+    fitter = fitter_of(us.from_numpyro(successes, ["done"]), done=tries // 3, tries=tries)
+    seen = fitter.binned_values(8, 1.0)
+    np.testing.assert_array_equal(seen.edges, [0, 4, 8, 12, 16, 19, 23, 27, 31])
+    density, arrays = counted_density(
+        fitter.model, fitter.arrays, seen, NoisyBins(seen.counts, 1.0)
+    )
+    shown = np.exp(density.log_bins(density.unconstrain({"p": 0.4}, arrays), arrays)[1])
+    for ours, number in zip(shown, (10, 30), strict=True):
+        wanted = np.diff(stats.binom(number, 0.4).cdf(seen.edges - 1))
+        np.testing.assert_allclose(ours, wanted, atol=1e-9)
+    loss = jax.grad(lambda q: density.log_bins(q, arrays)[1][0].sum())(np.array([0.1]))
+    assert np.isfinite(loss).all()
+
+
+def bell(n, share=None):
+    centre = numpyro.sample("centre", dist.Normal(0.0, 1.0))
+    with numpyro.plate("record", n):
+        numpyro.sample("share", dist.Normal(centre, 0.4), obs=share)
+
+
+def bell_of_logs(n, share=None):
+    centre = numpyro.sample("centre", dist.Normal(0.0, 1.0))
+    with numpyro.plate("record", n):
+        logs = numpyro.sample(
+            "logs", dist.Normal(centre, 0.4), obs=None if share is None else jnp.log(share)
+        )
+        numpyro.deterministic("share", jnp.exp(logs))
+
+
+@pytest.mark.parametrize(
+    ("function", "law"),
+    [(bell, stats.norm(0.7, 0.4)), (bell_of_logs, stats.lognorm(0.4, scale=np.exp(0.7)))],
+)
+def test_values_beyond_the_bounds_are_in_the_first_and_the_last_bin(function, law):
+    """As they are counted there, and drawn from the whole law; of log values in the outcome's own
+    units. The bounds hold .93 and .82 of the law."""
+    values = np.random.default_rng(1).uniform(0.1, 1.0, 50)
+    fitter = fitter_of(us.from_numpyro(function, ["share"]), WIDE, share=values)
+    seen = fitter.binned_values(12, 1.0)
+    density, arrays = counted_density(
+        fitter.model, fitter.arrays, seen, NoisyBins(seen.counts, 1.0)
+    )
+    shown = np.exp(density.log_bins(np.array([0.7]), arrays)[1])[0]
+    wanted = np.diff(law.cdf(np.r_[-np.inf, seen.edges[1:-1], np.inf]))
+    np.testing.assert_allclose(shown, wanted, rtol=0.005, atol=1e-7)
+
+
+def several_numbers(n, share=None):
+    p = numpyro.sample("p", dist.Beta(2.0, 3.0))
+    with numpyro.plate("record", n):
+        numpyro.sample("some", dist.Bernoulli(p), obs=None if share is None else share > 0)
+        numpyro.sample("share", dist.Normal(p, 1.0), obs=share)
+
+
+def test_a_model_that_observes_more_than_one_number_is_refused():
+    values = np.random.default_rng(1).uniform(0.1, 1.0, 50)
+    fitter = fitter_of(us.from_numpyro(several_numbers, ["share"]), WIDE, share=values)
+    with pytest.raises(us.Refused, match=r"this one has some and share: take Censored"):
+        fitter.binned_values(12, 1.0)
 
 
 @pytest.mark.parametrize(("edges", "mean"), [((0, 1, 2, 3, 40), 15.0), ((0, 40, 80, 82), 60.0)])

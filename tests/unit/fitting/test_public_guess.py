@@ -146,3 +146,20 @@ def test_a_file_is_drawn_from_a_reference_by_public_chance() -> None:
     assert rehearsing.seed == second.rehearsing(fast=True).seed
     np.testing.assert_array_equal(rehearsing.units, first.units)
     assert rehearsing.show_progress is False
+
+
+def test_files_around_a_guess_have_the_same_guess() -> None:
+    """The one that is made once has the arrays that each of them would make of itself."""
+    survey = survey_of(1, typical=50.0, spread=20.0)
+    model = FBS("y", "field + age").for_survey(survey)
+    nobody = np.zeros(N, dtype=bool)
+    fitter = ModelFitter(model, survey, model.prepare(survey), nobody, Settings(), 7)
+    guessed = fitter.on_guess(0)
+    assert fitter.on_guess(0) is guessed
+    for number in (1, 2):
+        file = fitter.on_guess(number).rehearsing(fast=False)
+        assert file.on_guess(0) is guessed
+        own = file._guessed(0)
+        for name, array in guessed.arrays.items():
+            np.testing.assert_array_equal(own.arrays[name], array)
+        np.testing.assert_array_equal(own.units, guessed.units)

@@ -64,6 +64,7 @@ class TrialFitter:
     settings: str = "settings"
     level: float = 0.0  # of its values
     units: Any = None
+    guess: list[Any] = field(default_factory=list)  # of this file and of those around it
 
     @property
     def present(self) -> np.ndarray:
@@ -82,7 +83,10 @@ class TrialFitter:
         return replace(self, files="reference")
 
     def on_guess(self, number: int) -> TrialFitter:
-        return replace(self, files=f"guess {number}", level=0.3 * number)
+        if number:
+            return replace(self, files=f"guess {number}", level=0.3 * number)
+        self.guess[:] = self.guess or [replace(self, files="guess 0", level=0.0)]
+        return self.guess[0]
 
     def rehearsing(self, fast: bool) -> TrialFitter:
         return replace(self, fast=fast)
@@ -210,6 +214,23 @@ def test_without_history_the_best_division_that_passes_is_taken() -> None:
     kept = replace(nothing, stages=(0.4,)).rehearsed(fitter, 3)
     assert replace(kept.mechanism, scale="auto") == replace(nothing, stages=(0.4,))  # type: ignore[call-arg]
     assert kept.settled.startswith("alpha = 0.15 and the stages 1.2 + 1.8 of epsilon")
+
+
+def test_the_guess_is_fitted_once_for_all_divisions_scales_files_and_the_release() -> None:
+    """Three divisions, of which two fail at the first of three scales, on three files."""
+    first = [3.0 * (1 - sum(shares)) / 6 / RATIOS[0] for shares in SHARES[1:]]
+
+    def passes(asked: Stage) -> bool:
+        return asked.stage != "release" or not np.isclose(asked.alpha, first).any()
+
+    fitter: Any = TrialFitter(passes)
+    release = ReferenceCensored(3.0, "none").rehearsed(fitter, 3).mechanism
+    assert len([asked for asked in fitter.log if asked.stage == "release"]) > 9
+    release.prepare(fitter, 3)
+    assert [asked.files for asked in fitter.log].count("guess 0") == 1
+    other: Any = TrialFitter(passes, level=2.0)
+    release.prepare(other, 3)
+    assert other.log[0].files == "guess 0"
 
 
 def test_the_division_whose_draws_are_nearest_to_the_records_is_the_best() -> None:

@@ -416,7 +416,7 @@ def test_a_claim_rests_on_the_levels_of_texts(survey: Survey) -> None:
     model = from_numpyro(two_columns, ["y", "kind"])
     assert model.rests_on(survey) == {"kind": "levels"}
     assert model.rests_on(truth) == {}
-    with pytest.raises(Refused, match="one sensitive variable, not several"):
+    with pytest.raises(Refused, match="one sensitive variable, and `two_columns` has several"):
         model.bounded_target(survey.codebook)
     alone = from_numpyro(no_plate, ["y"])
     assert alone.bounded_target(survey.codebook) == ("y", (-10.0, 10.0))
