@@ -184,18 +184,16 @@ class ModelFitter:
             inputs = self._inputs(terms, first, start)
             if is_clipped_gaussian(self.density, terms):
                 plain = {name: value for name, value in inputs.items() if name != "scale"}
-                chains = sample_by_independence(
-                    self.density, plain, self.settings, self._key(stage), tick, self._sums(terms)
-                )
-                if self.settings.fast and chains is None:
+                settings, sums = self.settings, self._sums(terms)
+                key, other = self._key(stage), self._key(f"{stage}, around the mode")
+                chains = sample_by_independence(self.density, plain, settings, key, tick, sums)
+                if settings.fast and chains is None:
                     raise Refused(
                         "The clipped posterior has a second mode, or little in common with the one "
                         "without a clip."
                     )
-                key = self._key(f"{stage}, around the mode")
-                chains = chains or sample_around_mode(
-                    self.density, inputs, self.settings, key, tick, self._sums(terms)
-                )
+                problem = self.density, inputs, settings, other
+                chains = chains or sample_around_mode(*problem, tick, sums)
                 if chains is not None:
                     return chains
             return sample(self.density, inputs, self.settings, self._key(stage), start, tick)
