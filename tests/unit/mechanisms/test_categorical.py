@@ -25,6 +25,7 @@ from understudy.mechanisms.weighted import Weighted
 from understudy.models.multinomial import Multinomial, synthetic_counts
 from understudy.survey.codebook import Codebook, Column
 from understudy.survey.design import Design
+from understudy.survey.engine import is_own_file
 from understudy.survey.survey import Survey
 from understudy.synthesis import OUTSIDE, synthesize
 from understudy.tables.tabulate import tabulate
@@ -212,7 +213,8 @@ def test_large_results_lie_on_disk(monkeypatch):
     result = synthesize(survey(), MODEL, Unweighted(), 1, 5)
     in_memory = result.tables[0].records()
     assert result.datasets[0].frame().equals(in_memory)
-    assert "read_parquet" in repr(result.datasets[0].raw)
+    assert is_own_file(result.datasets[0].raw)
+    assert not is_own_file(survey().raw)
 
 
 @pytest.mark.usefixtures("stand_in_noise")
