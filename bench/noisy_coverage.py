@@ -7,8 +7,8 @@ for FBS and FBP, with bounds that hold nearly all values, and for FBS ("wide") a
 codebook's own; a share and a number of visits by two columns for BetaRegression and
 NegativeBinomial, sampled at random. A sample of 1,000 has epsilon 3, one of 10,000 epsilon 1, and
 each five files under NoisyMoments, combined as partial synthesis. Counts (where weights are drawn)
-and means are looked at in cells with 30 expected records or more. Prints, for each
-model and size, coverage with its Monte Carlo error over samples, that of the samples themselves, and processor
+and means are looked at in cells with 30 expected records or more. Prints, for each model and size,
+coverage with its Monte Carlo error over samples, that of the samples themselves, and processor
 seconds of a release.
 """
 
