@@ -192,8 +192,8 @@ class ModelFitter:
                         "The clipped posterior has a second mode, or little in common with the one "
                         "without a clip."
                     )
-                problem = self.density, inputs, settings, other
-                chains = chains or sample_around_mode(*problem, tick, sums)
+                around = self.density, inputs, settings, other
+                chains = chains or sample_around_mode(*around, tick, sums)
                 if chains is not None:
                     return chains
             return sample(self.density, inputs, self.settings, self._key(stage), start, tick)

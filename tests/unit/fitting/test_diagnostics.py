@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -16,8 +17,15 @@ from understudy.fitting.diagnostics import (
     shortfall,
 )
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # ArviZ announces its successor when it is imported
+with (
+    warnings.catch_warnings(),
+    TemporaryDirectory() as own,
+    pytest.MonkeyPatch.context() as patch,
+):
+    # ArviZ announces its successor once a day, and processes that import it together then rename
+    # one file of the user's from under each other
+    warnings.simplefilter("ignore")
+    patch.setenv("XDG_CACHE_HOME", own)
     import arviz
 
 
