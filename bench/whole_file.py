@@ -38,9 +38,7 @@ from coded_files import CodedFile, real_files  # noqa: E402
 
 BUILD = HERE.parent / "build"
 KEPT = BUILD / "whole_file"
-# and how often each is run: with up to FEW columns, and with more
-PEERS = {"smartnoise-mst": (4, 4), "dpmm-mst": (3, 1), "dpmm-aim": (1, 1)}
-FEW = 12
+PEERS = {"smartnoise-mst": 4, "dpmm-mst": 1, "dpmm-aim": 1}  # and how often each is run
 BUDGETS = (1.0, 3.0)
 DELTA = 1e-5
 RUNS = 10
@@ -94,7 +92,7 @@ def of_runs(apart: list[list[float]], seconds: list[float]) -> Figures:
 def peer(name: str, file: CodedFile, epsilon: float, longest: int, again: bool) -> Figures:
     """NaN distances where it was stopped."""
     apart, seconds = [], []
-    for run in range(PEERS[name][len(file.sizes) > FEW]):
+    for run in range(PEERS[name]):
         stem = f"{file.name.replace(', ', '-').replace(' ', '-')}-{name}-{epsilon:g}-{run}"
         made, facts = KEPT / f"{stem}.csv", KEPT / f"{stem}.json"
         if again or not facts.exists():

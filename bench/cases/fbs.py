@@ -37,7 +37,7 @@ class FbsDraws(Case):
         "rstan_sums": "rstan (compiled), given the sums X'X, X'Y and Y'Y",
         "rstan_records": "rstan (compiled), through the records",
     }
-    sizes = (1_000, 10_000, 100_000)
+    sizes = (1_000, 5_000, 25_000)  # of 100,000, which all have the weight 1
     quick = (200, 400, 800)
     tiny = 200
     compiles = True

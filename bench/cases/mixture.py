@@ -104,4 +104,4 @@ def quantities(fitter: ModelFitter, parameters: dict[str, Any]) -> np.ndarray:
     arrays, key = {"Q": fitter.safe_arrays["Q"]}, jax.random.key(0)  # nothing is drawn
     chosen = {name: parameters[name] for name in ("theta", "sigma", "share")}
     every = jax.jit(lambda d: jax.lax.map(lambda each: generating_quantities(key, each, arrays), d))
-    return np.stack([np.asarray(value) for value in every(chosen).values()], axis=-1)
+    return np.stack([np.asarray(value) for value in every(chosen)[0].values()], axis=-1)
